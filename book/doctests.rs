@@ -1,0 +1,1 @@
+//! Every code block of the book is a doctest here.

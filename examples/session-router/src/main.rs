@@ -1,0 +1,3 @@
+//! A SIP session router.
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! Runs operation state machines.
+pub use fom_macros::fom;
