@@ -1,0 +1,1 @@
+//! What the language promises, through the public API.
