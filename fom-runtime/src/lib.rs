@@ -1,2 +1,6 @@
 //! Runs operation state machines.
 pub use fom_macros::fom;
+
+mod graph;
+
+pub use graph::{Graph, Mode, PhaseInfo, Retry};

@@ -1,0 +1,676 @@
+//! Drawings of a graph. Each is text, the same for the same graph, and reads nothing but the graph.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::{Graph, Mode, PhaseInfo};
+
+impl Graph {
+    /// A Mermaid state diagram, which GitHub and many editors show as a picture.
+    #[must_use]
+    pub fn mermaid(&self) -> String {
+        let mut out = String::from("stateDiagram-v2\n");
+        for phase in self.phases {
+            let mut label = escape_mermaid(phase.name);
+            for note in self.notes(phase) {
+                label.push_str("<br/>");
+                label.push_str(&escape_mermaid(&note));
+            }
+            line(
+                &mut out,
+                format_args!("    state \"{label}\" as {}", self.mermaid_id(phase)),
+            );
+        }
+        for phase in self.phases.iter().filter(|phase| phase.start) {
+            line(
+                &mut out,
+                format_args!("    [*] --> {}", self.mermaid_id(phase)),
+            );
+        }
+        for (from, to) in self.edges() {
+            line(
+                &mut out,
+                format_args!("    {} --> {}", self.mermaid_id(from), self.mermaid_id(to)),
+            );
+        }
+        for phase in self.phases.iter().filter(|phase| phase.is_end()) {
+            line(
+                &mut out,
+                format_args!("    {} --> [*]", self.mermaid_id(phase)),
+            );
+        }
+        if self.phases.iter().any(|phase| phase.failure) {
+            out.push_str("    classDef failure stroke:#c00,stroke-dasharray:4\n");
+            for phase in self.phases.iter().filter(|phase| phase.failure) {
+                line(
+                    &mut out,
+                    format_args!("    class {} failure", self.mermaid_id(phase)),
+                );
+            }
+        }
+        out
+    }
+
+    /// A Graphviz digraph: `dot -Tsvg`.
+    #[must_use]
+    pub fn dot(&self) -> String {
+        let mut out = String::new();
+        line(
+            &mut out,
+            format_args!("digraph {} {{", quote_dot(self.name)),
+        );
+        out.push_str("    rankdir=TB;\n    node [shape=box, style=rounded];\n");
+        for phase in self.phases {
+            let mut label = escape_dot(phase.name);
+            for note in self.notes(phase) {
+                label.push_str("\\n");
+                label.push_str(&escape_dot(&note));
+            }
+            let mut look = String::new();
+            if phase.is_end() {
+                look.push_str(", peripheries=2");
+            }
+            if phase.failure {
+                look.push_str(", style=\"rounded,dashed\", color=red");
+            }
+            line(
+                &mut out,
+                format_args!("    {} [label=\"{label}\"{look}];", quote_dot(phase.name)),
+            );
+        }
+        // No phase has the empty name, so this node can not be taken for one.
+        for phase in self.phases.iter().filter(|phase| phase.start) {
+            line(
+                &mut out,
+                format_args!(
+                    "    \"\" [shape=point];\n    \"\" -> {};",
+                    quote_dot(phase.name)
+                ),
+            );
+        }
+        for (from, to) in self.edges() {
+            line(
+                &mut out,
+                format_args!("    {} -> {};", quote_dot(from.name), quote_dot(to.name)),
+            );
+        }
+        out.push_str("}\n");
+        out
+    }
+
+    /// A Markdown table, one row a phase.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut out =
+            String::from("| phase | goes to | how | what it does |\n| --- | --- | --- | --- |\n");
+        for phase in self.phases {
+            let exits: Vec<_> = self
+                .exits(phase)
+                .map(|exit| format!("`{}`", exit.name))
+                .collect();
+            let mut how = self.notes(phase);
+            if phase.start {
+                how.insert(0, "start".to_owned());
+            }
+            line(
+                &mut out,
+                format_args!(
+                    "| `{}` | {} | {} | {} |",
+                    phase.name,
+                    exits.join(", "),
+                    escape_cell(&how.join("; ")),
+                    escape_cell(&first_paragraph(phase.docs)),
+                ),
+            );
+        }
+        out
+    }
+
+    /// The machine as statechart viewers read it: an XState machine definition, as JSON.
+    ///
+    /// A phase that waits for events has its exits under `on`, any other under `always`; a phase with a second
+    /// function for its deadline has them under `after` too. What XState has no word for stands under `meta`.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let mut json = Json::default();
+        json.open('{');
+        json.pair("id", self.name);
+        if !self.docs.is_empty() {
+            json.pair("description", self.docs);
+        }
+        if let Some(start) = self.start() {
+            json.pair("initial", start.name);
+        }
+        json.key("meta");
+        json.open('{');
+        json.pair("operation", self.operation);
+        json.close('}');
+        json.key("states");
+        json.open('{');
+        for phase in self.phases {
+            json.key(phase.name);
+            json.open('{');
+            self.state_json(phase, &mut json);
+            json.close('}');
+        }
+        json.close('}');
+        json.close('}');
+        json.out.push('\n');
+        json.out
+    }
+
+    fn state_json(&self, phase: &PhaseInfo, json: &mut Json) {
+        if !phase.docs.is_empty() {
+            json.pair("description", phase.docs);
+        }
+        if phase.is_end() {
+            json.pair("type", "final");
+        }
+        if phase.failure {
+            json.key("tags");
+            json.strings(["failure"]);
+        }
+        if !phase.is_end() && !phase.waits() {
+            json.key("always");
+            self.targets_json(phase, json);
+        }
+        if !phase.on.is_empty() {
+            json.key("on");
+            json.open('{');
+            for event in phase.on {
+                json.key(event);
+                self.targets_json(phase, json);
+            }
+            json.close('}');
+        }
+        if let (Some(within), true) = (phase.within(), phase.late) {
+            json.key("after");
+            json.open('{');
+            json.key(&milliseconds(within));
+            self.targets_json(phase, json);
+            json.close('}');
+        }
+        json.key("meta");
+        json.open('{');
+        json.pair(
+            "mode",
+            match phase.mode {
+                Mode::Async => "async",
+                Mode::Sync => "sync",
+                Mode::Blocking => "blocking",
+                Mode::End => "end",
+            },
+        );
+        if let Some(within) = phase.within() {
+            json.pair("within", &duration(within));
+        }
+        if phase.late {
+            json.key("late");
+            json.raw("true");
+        }
+        if !phase.keep.is_empty() {
+            json.key("keep");
+            json.strings(self.kept_in(phase).map(PhaseInfo::name));
+        }
+        if let Some(retry) = phase.retry {
+            json.key("retry");
+            json.open('{');
+            json.key("times");
+            json.raw(&retry.times.to_string());
+            json.pair("min", &duration(retry.min));
+            json.pair("max", &duration(retry.max));
+            json.close('}');
+        }
+        json.close('}');
+    }
+
+    fn targets_json(&self, phase: &PhaseInfo, json: &mut Json) {
+        json.open('[');
+        for exit in self.exits(phase) {
+            json.item();
+            json.open('{');
+            json.pair("target", exit.name);
+            json.close('}');
+        }
+        json.close(']');
+    }
+
+    /// The machine as a drawing in text, for a terminal or a `text` block in documentation.
+    ///
+    /// Each phase stands on a line of its own, and `<` on that line is the way in. What leaves it begins on the
+    /// line below; `o` joins the way to another phase, lines that only cross are `┼`.
+    #[must_use]
+    pub fn drawing(&self) -> String {
+        Drawing::of(self).print(self)
+    }
+
+    /// What is said of a phase beside its name and its exits.
+    fn notes(&self, phase: &PhaseInfo) -> Vec<String> {
+        let mut notes = Vec::new();
+        match phase.mode {
+            Mode::Async => {}
+            Mode::Sync => notes.push("sync".to_owned()),
+            Mode::Blocking => notes.push("blocking".to_owned()),
+            Mode::End if phase.failure => notes.push("end, failure".to_owned()),
+            Mode::End => notes.push("end".to_owned()),
+        }
+        if !phase.on.is_empty() {
+            notes.push(format!("on {}", phase.on.join(", ")));
+        }
+        match (phase.within(), phase.late) {
+            (Some(within), true) => notes.push(format!("within {}, else late", duration(within))),
+            (Some(within), false) => {
+                notes.push(format!("within {}, else it fails", duration(within)))
+            }
+            (None, true) => notes.push("late".to_owned()),
+            (None, false) => {}
+        }
+        if !phase.keep.is_empty() {
+            let kept: Vec<_> = self.kept_in(phase).map(PhaseInfo::name).collect();
+            notes.push(format!("its time goes on in {}", kept.join(", ")));
+        }
+        if let Some(retry) = phase.retry {
+            notes.push(format!(
+                "retry {}, {}..{}",
+                retry.times,
+                duration(retry.min),
+                duration(retry.max)
+            ));
+        }
+        notes
+    }
+
+    /// Mermaid's words can not be the name of a state, in any case; the label keeps the phase's own name.
+    fn mermaid_id(&self, phase: &PhaseInfo) -> String {
+        const WORDS: [&str; 16] = [
+            "acc_title",
+            "accdescr",
+            "acctitle",
+            "as",
+            "class",
+            "classdef",
+            "click",
+            "default",
+            "direction",
+            "end",
+            "hide",
+            "href",
+            "note",
+            "scale",
+            "state",
+            "style",
+        ];
+        let mut id = phase.name.to_owned();
+        if WORDS.contains(&phase.name.to_ascii_lowercase().as_str()) {
+            while self.find(&id).is_some() {
+                id.push('_');
+            }
+        }
+        id
+    }
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a `String` can not fail.
+    let _ = writeln!(out, "{text}");
+}
+
+/// As it would be written in the attribute: `1m30s`.
+fn duration(duration: Duration) -> String {
+    const UNITS: [(&str, u128); 6] = [
+        ("h", 3_600_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ];
+    let mut rest = duration.as_nanos();
+    let mut out = String::new();
+    for (unit, nanos) in UNITS {
+        if rest >= nanos {
+            let _ = write!(out, "{}{unit}", rest / nanos);
+            rest %= nanos;
+        }
+    }
+    if out.is_empty() { "0s".to_owned() } else { out }
+}
+
+/// XState's keys of `after` are milliseconds.
+fn milliseconds(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    let fraction = format!("{:06}", nanos % 1_000_000);
+    let fraction = fraction.trim_end_matches('0');
+    let dot = if fraction.is_empty() { "" } else { "." };
+    format!("{}{dot}{fraction}", nanos / 1_000_000)
+}
+
+fn first_paragraph(docs: &str) -> String {
+    let lines: Vec<_> = docs
+        .trim()
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    lines.join(" ")
+}
+
+fn escape_cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn escape_mermaid(text: &str) -> String {
+    text.replace('"', "#quot;")
+        .replace('<', "#lt;")
+        .replace('>', "#gt;")
+}
+
+fn escape_dot(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+fn quote_dot(text: &str) -> String {
+    format!("\"{}\"", escape_dot(text))
+}
+
+/// Writes indented JSON; `serde_json` for these few lines would be one more dependency of every user.
+#[derive(Default)]
+struct Json {
+    out: String,
+    depth: usize,
+    /// Whether something was written on this level.
+    more: bool,
+    /// Whether a key waits for its value.
+    keyed: bool,
+}
+
+impl Json {
+    fn item(&mut self) {
+        if self.more {
+            self.out.push(',');
+        }
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n("  ", self.depth));
+        self.more = true;
+        self.keyed = true;
+    }
+
+    fn key(&mut self, key: &str) {
+        self.item();
+        self.string(key);
+        self.out.push_str(": ");
+    }
+
+    fn pair(&mut self, key: &str, value: &str) {
+        self.key(key);
+        self.string(value);
+    }
+
+    fn open(&mut self, bracket: char) {
+        self.out.push(bracket);
+        self.depth += 1;
+        self.more = false;
+    }
+
+    fn close(&mut self, bracket: char) {
+        self.depth -= 1;
+        if self.more {
+            self.out.push('\n');
+            self.out.extend(std::iter::repeat_n("  ", self.depth));
+        }
+        self.out.push(bracket);
+        self.more = true;
+    }
+
+    fn strings<'a>(&mut self, values: impl IntoIterator<Item = &'a str>) {
+        self.open('[');
+        for value in values {
+            self.item();
+            self.string(value);
+        }
+        self.close(']');
+    }
+
+    fn raw(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    fn string(&mut self, text: &str) {
+        self.out.push('"');
+        for char in text.chars() {
+            match char {
+                '"' => self.out.push_str("\\\""),
+                '\\' => self.out.push_str("\\\\"),
+                '\n' => self.out.push_str("\\n"),
+                '\r' => self.out.push_str("\\r"),
+                '\t' => self.out.push_str("\\t"),
+                char if u32::from(char) < 0x20 => {
+                    let _ = write!(self.out, "\\u{:04x}", u32::from(char));
+                }
+                char => self.out.push(char),
+            }
+        }
+        self.out.push('"');
+    }
+}
+
+/// Every phase that is gone to has one vertical lane, from the rows that lead into it to its own row.
+struct Drawing {
+    rows: Vec<Row>,
+    lanes: Vec<Lane>,
+    columns: usize,
+}
+
+enum Row {
+    /// A phase's name, and the way into it.
+    Name { phase: usize },
+    /// The ways out of a phase.
+    Exits { phase: usize },
+}
+
+struct Lane {
+    target: usize,
+    /// The row of the target's name.
+    head: usize,
+    /// The rows of its sources' exits.
+    tails: Vec<usize>,
+    column: usize,
+}
+
+impl Lane {
+    fn top(&self) -> usize {
+        self.tails
+            .iter()
+            .copied()
+            .min()
+            .map_or(self.head, |tail| tail.min(self.head))
+    }
+
+    fn bottom(&self) -> usize {
+        self.tails
+            .iter()
+            .copied()
+            .max()
+            .map_or(self.head, |tail| tail.max(self.head))
+    }
+}
+
+/// The width of a lane's column.
+const STEP: usize = 3;
+
+impl Drawing {
+    fn of(graph: &Graph) -> Self {
+        let phases = graph.phases;
+        let mut rows = Vec::new();
+        let mut heads = Vec::new();
+        let mut tails = vec![Vec::new(); phases.len()];
+        for (index, phase) in phases.iter().enumerate() {
+            heads.push(rows.len());
+            rows.push(Row::Name { phase: index });
+            let exits = phase
+                .to
+                .iter()
+                .map(|&exit| usize::from(exit))
+                .filter(|&exit| exit < phases.len());
+            let mut any = false;
+            for exit in exits {
+                any = true;
+                if let Some(tails) = tails.get_mut(exit) {
+                    tails.push(rows.len());
+                }
+            }
+            if any {
+                rows.push(Row::Exits { phase: index });
+            }
+        }
+        let mut lanes: Vec<_> = heads
+            .into_iter()
+            .zip(tails)
+            .enumerate()
+            .filter(|(_, (_, tails))| !tails.is_empty())
+            .map(|(target, (head, tails))| Lane {
+                target,
+                head,
+                tails,
+                column: 0,
+            })
+            .collect();
+        // The short ones stand inside; lanes that share no row share a column.
+        lanes.sort_by_key(|lane| (lane.bottom() - lane.top(), lane.target));
+        let mut columns: Vec<Vec<(usize, usize)>> = Vec::new();
+        for lane in &mut lanes {
+            let (top, bottom) = (lane.top(), lane.bottom());
+            let free = columns
+                .iter()
+                .position(|taken| taken.iter().all(|&(from, to)| bottom < from || to < top));
+            lane.column = free.unwrap_or_else(|| {
+                columns.push(Vec::new());
+                columns.len() - 1
+            });
+            if let Some(taken) = columns.get_mut(lane.column) {
+                taken.push((top, bottom));
+            }
+        }
+        Self {
+            rows,
+            lanes,
+            columns: columns.len(),
+        }
+    }
+
+    fn print(&self, graph: &Graph) -> String {
+        let width = graph
+            .phases
+            .iter()
+            .map(|phase| phase.name.chars().count())
+            .max()
+            .unwrap_or(0)
+            + 5;
+        let mut out = String::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            let mut text = match *row {
+                Row::Name { phase } => self.name_row(at, phase, graph, width),
+                Row::Exits { phase } => self.exits_row(at, phase, width),
+            };
+            if let Row::Name { phase } = *row
+                && let Some(phase) = graph.phases.get(phase)
+            {
+                let notes = graph.notes(phase).join("; ");
+                if !notes.is_empty() {
+                    text.push_str("  ");
+                    text.push_str(&notes);
+                }
+            }
+            line(&mut out, format_args!("{}", text.trim_end()));
+        }
+        out
+    }
+
+    fn name_row(&self, at: usize, phase: usize, graph: &Graph, width: usize) -> String {
+        let info = graph.phases.get(phase);
+        let mark = if info.is_some_and(|phase| phase.start) {
+            "> "
+        } else {
+            "  "
+        };
+        let text = format!("{mark}{}", info.map_or("", |phase| phase.name));
+        let reach = self
+            .lanes
+            .iter()
+            .find(|lane| lane.target == phase)
+            .map(|lane| lane.column);
+        self.row(at, &text, reach, width, |lane| {
+            (lane.target == phase).then(|| match (lane.top() < at, at < lane.bottom()) {
+                (true, true) => '┤',
+                (true, false) => '┘',
+                _ => '┐',
+            })
+        })
+    }
+
+    fn exits_row(&self, at: usize, phase: usize, width: usize) -> String {
+        let joins = |lane: &Lane| lane.tails.contains(&at);
+        let reach = self
+            .lanes
+            .iter()
+            .filter(|lane| joins(lane))
+            .map(|lane| lane.column)
+            .max();
+        debug_assert!(
+            reach.is_some(),
+            "a row of exits for phase {phase} that has none"
+        );
+        self.row(at, "  └", reach, width, |lane| joins(lane).then_some('o'))
+    }
+
+    /// `text`, then a line to the lane at column `reach`, then the lanes that pass.
+    fn row(
+        &self,
+        at: usize,
+        text: &str,
+        reach: Option<usize>,
+        width: usize,
+        joint: impl Fn(&Lane) -> Option<char>,
+    ) -> String {
+        let mut cells: Vec<char> = text.chars().collect();
+        let blank = |column: usize| {
+            if reach.is_some_and(|reach| column <= reach) {
+                '─'
+            } else {
+                ' '
+            }
+        };
+        // The line begins right of the text: with an arrow where it goes in.
+        let start = cells.len();
+        let exits = text.ends_with('└');
+        for place in start..width {
+            cells.push(match reach {
+                None => ' ',
+                Some(_) if exits => '─',
+                Some(_) if place == start => ' ',
+                Some(_) if place == start + 1 => '<',
+                Some(_) => '─',
+            });
+        }
+        for column in 0..self.columns {
+            cells.extend(std::iter::repeat_n(blank(column), STEP - 1));
+            let here: Vec<&Lane> = self
+                .lanes
+                .iter()
+                .filter(|lane| lane.column == column && lane.top() <= at && at <= lane.bottom())
+                .collect();
+            let joint = here.iter().find_map(|lane| joint(lane));
+            let through = reach.is_some_and(|reach| column < reach);
+            cells.push(match joint {
+                Some(joint) => joint,
+                None if !here.is_empty() && through => '┼',
+                None if !here.is_empty() => '│',
+                None if through => '─',
+                None => ' ',
+            });
+        }
+        cells.into_iter().collect()
+    }
+}

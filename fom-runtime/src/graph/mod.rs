@@ -1,0 +1,354 @@
+//! The graph of an operation: its phases and the ways between them, as plain constant data.
+//!
+//! `#[fom]` writes one [`Graph`] per machine. Everything that draws, lists or checks a machine reads it and
+//! nothing else, so a drawing can not differ from what runs.
+
+mod draw;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+/// The phases of an operation and the ways between them.
+///
+/// # Examples
+///
+/// Usually `#[fom]` writes it and one reads it from `Operation::GRAPH`; it can be written by hand too:
+///
+/// ```
+/// use fom_runtime::{Graph, PhaseInfo};
+///
+/// static GRAPH: Graph = Graph::new("Fetch", "FetchPage", "Gets one page.", &[
+///     PhaseInfo::asynchronous("Ask", "Ask the server.").to(&[1, 2]).start().within_nanos(2_000_000_000),
+///     PhaseInfo::end("Done", ""),
+///     PhaseInfo::end("Refused", "").failure(),
+/// ]);
+///
+/// let ask = GRAPH.start().unwrap();
+/// let exits: Vec<_> = GRAPH.exits(ask).map(|phase| phase.name()).collect();
+/// assert_eq!(exits, ["Done", "Refused"]);
+/// println!("{}", GRAPH.drawing());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Graph {
+    name: &'static str,
+    operation: &'static str,
+    docs: &'static str,
+    phases: &'static [PhaseInfo],
+}
+
+impl Graph {
+    /// A graph over `phases`; the indexes that the phases name are places in this slice.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        operation: &'static str,
+        docs: &'static str,
+        phases: &'static [PhaseInfo],
+    ) -> Self {
+        Self {
+            name,
+            operation,
+            docs,
+            phases,
+        }
+    }
+
+    /// The name of the enum of phases.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The name of the operation's type.
+    #[must_use]
+    pub const fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// What the doc comment of the enum of phases says.
+    #[must_use]
+    pub const fn docs(&self) -> &'static str {
+        self.docs
+    }
+
+    /// All phases, in the order of their declaration.
+    #[must_use]
+    pub const fn phases(&self) -> &'static [PhaseInfo] {
+        self.phases
+    }
+
+    /// The phase with this index, which is the one that `Operation::index` gives.
+    #[must_use]
+    pub fn phase(&self, index: usize) -> Option<&'static PhaseInfo> {
+        self.phases.get(index)
+    }
+
+    /// The phase with this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&'static PhaseInfo> {
+        self.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// The phase in which the operation starts.
+    #[must_use]
+    pub fn start(&self) -> Option<&'static PhaseInfo> {
+        self.phases.iter().find(|phase| phase.start)
+    }
+
+    /// The phases that `phase` can go to, in the order of their declaration in `to(..)`.
+    pub fn exits(&self, phase: &PhaseInfo) -> impl Iterator<Item = &'static PhaseInfo> + use<> {
+        resolve(self.phases, phase.to)
+    }
+
+    /// The phases in which the deadline set on entering `phase` goes on.
+    pub fn kept_in(&self, phase: &PhaseInfo) -> impl Iterator<Item = &'static PhaseInfo> + use<> {
+        resolve(self.phases, phase.keep)
+    }
+
+    /// Every way from a phase to a phase, `(from, to)`.
+    pub fn edges(&self) -> impl Iterator<Item = (&'static PhaseInfo, &'static PhaseInfo)> + use<> {
+        let graph = *self;
+        graph
+            .phases
+            .iter()
+            .flat_map(move |from| graph.exits(from).map(move |to| (from, to)))
+    }
+}
+
+/// An index beside the slice can only be written by hand; it names no phase, so it is no edge.
+fn resolve(
+    phases: &'static [PhaseInfo],
+    indexes: &'static [u16],
+) -> impl Iterator<Item = &'static PhaseInfo> + use<> {
+    indexes
+        .iter()
+        .filter_map(move |&index| phases.get(usize::from(index)))
+}
+
+/// How a phase's function runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// An `async fn`: gives the thread back wherever it awaits.
+    Async,
+    /// A plain `fn` that does not wait; with `on(..)` it runs when an event has come.
+    Sync,
+    /// A plain `fn` that may block: it runs beside its locality, between enter-block and leave-block.
+    Blocking,
+    /// No function: the operation ends here.
+    End,
+}
+
+/// How often, and how far apart, a phase is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Retry {
+    /// How many times after the first attempt.
+    pub times: u32,
+    /// The wait before the first of them; each later one is twice as long.
+    pub min: Duration,
+    /// The longest wait.
+    pub max: Duration,
+}
+
+/// One phase of a [`Graph`].
+///
+/// The functions that take and give `Self` build one; generated code calls them.
+#[derive(Clone, Copy, Debug)]
+pub struct PhaseInfo {
+    name: &'static str,
+    docs: &'static str,
+    mode: Mode,
+    to: &'static [u16],
+    start: bool,
+    failure: bool,
+    late: bool,
+    within_nanos: Option<u64>,
+    on: &'static [&'static str],
+    retry: Option<Retry>,
+    keep: &'static [u16],
+}
+
+impl PhaseInfo {
+    const fn new(name: &'static str, docs: &'static str, mode: Mode) -> Self {
+        Self {
+            name,
+            docs,
+            mode,
+            to: &[],
+            start: false,
+            failure: false,
+            late: false,
+            within_nanos: None,
+            on: &[],
+            retry: None,
+            keep: &[],
+        }
+    }
+
+    /// A phase with an `async fn`.
+    #[must_use]
+    pub const fn asynchronous(name: &'static str, docs: &'static str) -> Self {
+        Self::new(name, docs, Mode::Async)
+    }
+
+    /// A phase with a plain `fn` that does not wait.
+    #[must_use]
+    pub const fn synchronous(name: &'static str, docs: &'static str) -> Self {
+        Self::new(name, docs, Mode::Sync)
+    }
+
+    /// A phase with a plain `fn` that may block.
+    #[must_use]
+    pub const fn blocking(name: &'static str, docs: &'static str) -> Self {
+        Self::new(name, docs, Mode::Blocking)
+    }
+
+    /// A phase in which the operation ends.
+    #[must_use]
+    pub const fn end(name: &'static str, docs: &'static str) -> Self {
+        Self::new(name, docs, Mode::End)
+    }
+
+    /// Where it can go: indexes of phases.
+    #[must_use]
+    pub const fn to(mut self, exits: &'static [u16]) -> Self {
+        self.to = exits;
+        self
+    }
+
+    /// The operation starts here.
+    #[must_use]
+    pub const fn start(mut self) -> Self {
+        self.start = true;
+        self
+    }
+
+    /// Ending here is a failure.
+    #[must_use]
+    pub const fn failure(mut self) -> Self {
+        self.failure = true;
+        self
+    }
+
+    /// A missed deadline runs the phase's second function instead of failing the operation.
+    #[must_use]
+    pub const fn late(mut self) -> Self {
+        self.late = true;
+        self
+    }
+
+    /// The longest stay in this phase.
+    #[must_use]
+    pub const fn within_nanos(mut self, nanos: u64) -> Self {
+        self.within_nanos = Some(nanos);
+        self
+    }
+
+    /// The events that it takes, by name.
+    #[must_use]
+    pub const fn on(mut self, events: &'static [&'static str]) -> Self {
+        self.on = events;
+        self
+    }
+
+    /// How often it is tried again, and the shortest and longest wait between.
+    #[must_use]
+    pub const fn retry(mut self, times: u32, min_nanos: u64, max_nanos: u64) -> Self {
+        self.retry = Some(Retry {
+            times,
+            min: Duration::from_nanos(min_nanos),
+            max: Duration::from_nanos(max_nanos),
+        });
+        self
+    }
+
+    /// The phases in which its deadline goes on: indexes of phases.
+    #[must_use]
+    pub const fn keep(mut self, phases: &'static [u16]) -> Self {
+        self.keep = phases;
+        self
+    }
+
+    /// Its name: the variant's.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What its doc comment says.
+    #[must_use]
+    pub const fn docs(&self) -> &'static str {
+        self.docs
+    }
+
+    /// How its function runs.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether the operation starts here.
+    #[must_use]
+    pub const fn is_start(&self) -> bool {
+        self.start
+    }
+
+    /// Whether the operation ends here.
+    #[must_use]
+    pub const fn is_end(&self) -> bool {
+        matches!(self.mode, Mode::End)
+    }
+
+    /// Whether ending here is a failure.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        self.failure
+    }
+
+    /// Whether a missed deadline runs the phase's second function.
+    #[must_use]
+    pub const fn is_late(&self) -> bool {
+        self.late
+    }
+
+    /// Whether the phase is itself the wait for an event: a plain function that runs when one has come.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        matches!(self.mode, Mode::Sync) && !self.on.is_empty()
+    }
+
+    /// The longest stay in this phase.
+    #[must_use]
+    pub const fn within(&self) -> Option<Duration> {
+        match self.within_nanos {
+            Some(nanos) => Some(Duration::from_nanos(nanos)),
+            None => None,
+        }
+    }
+
+    /// The names of the events that it takes.
+    #[must_use]
+    pub const fn takes(&self) -> &'static [&'static str] {
+        self.on
+    }
+
+    /// How it is tried again, if it is.
+    #[must_use]
+    pub const fn retries(&self) -> Option<Retry> {
+        self.retry
+    }
+
+    /// The indexes of the phases that it can go to; [`Graph::exits`] gives the phases.
+    #[must_use]
+    pub const fn exit_indexes(&self) -> &'static [u16] {
+        self.to
+    }
+
+    /// The indexes of the phases in which its deadline goes on; [`Graph::kept_in`] gives the phases.
+    #[must_use]
+    pub const fn kept_in_indexes(&self) -> &'static [u16] {
+        self.keep
+    }
+}
