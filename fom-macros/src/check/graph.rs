@@ -1,0 +1,94 @@
+//! Ways through the machine: a start, an end, and no phase off the ways between them.
+
+use crate::diag::Diagnostics;
+use crate::model::{Machine, Phase};
+
+pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
+    if machine.phases.is_empty() {
+        return;
+    }
+    let start = start(machine, diag);
+    // A phase in which something was reported may lead anywhere.
+    let unsure = |phase: &Phase| phase.broken || phase.exits.iter().any(|exit| exit.phase.is_none());
+    if let Some(start) = start
+        && !machine.phases.iter().any(unsure)
+    {
+        unreachable(machine, start, diag);
+    }
+    ends(machine, &unsure, diag);
+}
+
+fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
+    let mut starts = machine
+        .phases
+        .iter()
+        .enumerate()
+        .filter_map(|(number, phase)| phase.args.start.as_ref().map(|key| (number, key)));
+    let Some((first, _)) = starts.next() else {
+        // A mistyped key may have been the one.
+        if !machine.phases.iter().any(|phase| phase.args.bad) {
+            diag.error(&machine.item.ident, "no phase is the start; write `start` in the `#[phase(..)]` of one");
+        }
+        return None;
+    };
+    for (_, key) in starts {
+        let name = &machine.phases[first].name;
+        diag.error(key, format!("`{name}` is the start already; keep one `start`"));
+    }
+    Some(first)
+}
+
+fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
+    let mut reached = reach(machine, start);
+    for (number, phase) in machine.phases.iter().enumerate() {
+        if reached[number] || phase.args.start.is_some() {
+            continue;
+        }
+        diag.error(
+            &phase.ident,
+            format!("no way leads to phase `{0}`; name it in the `to(..)` of another phase, or remove it", phase.name),
+        );
+        // What only this one leads to is a consequence.
+        for (number, more) in reach(machine, number).into_iter().enumerate() {
+            reached[number] |= more;
+        }
+    }
+}
+
+fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnostics) {
+    if !machine.phases.iter().any(|phase| phase.is_end()) {
+        if !machine.phases.iter().any(unsure) {
+            diag.error(&machine.item.ident, "no phase is an end; write `#[phase(end)]` on one");
+        }
+        return;
+    }
+    let reach: Vec<Vec<bool>> = (0..machine.phases.len()).map(|number| reach(machine, number)).collect();
+    let good = |number: usize| {
+        machine.phases.iter().enumerate().any(|(end, phase)| reach[number][end] && (phase.is_end() || unsure(phase)))
+    };
+    for (number, phase) in machine.phases.iter().enumerate() {
+        if good(number) {
+            continue;
+        }
+        // The last ones on the way are the cause, and of a ring of them the first.
+        let others = || (0..machine.phases.len()).filter(|other| reach[number][*other]);
+        let is_last = others().all(|other| reach[other][number]);
+        let is_first = others().all(|other| other >= number);
+        if is_last && is_first {
+            let key = phase.args.to.as_ref().map_or(&phase.ident, |(key, _)| key);
+            diag.error(key, format!("no end can be reached from phase `{}`; name a phase in it that leads to one", phase.name));
+        }
+    }
+}
+
+/// Which phases can be reached from this one; it counts itself.
+fn reach(machine: &Machine, from: usize) -> Vec<bool> {
+    let mut reached = vec![false; machine.phases.len()];
+    let mut todo = vec![from];
+    while let Some(number) = todo.pop() {
+        if !std::mem::replace(&mut reached[number], true) {
+            todo.extend(machine.phases[number].exits.iter().filter_map(|exit| exit.phase));
+        }
+    }
+    reached
+}

@@ -1,0 +1,109 @@
+//! Which keys go together.
+
+use syn::Ident;
+use syn::spanned::Spanned;
+
+use crate::diag::Diagnostics;
+use crate::model::{Machine, Phase};
+
+pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
+    let kept: Vec<usize> =
+        machine.phases.iter().flat_map(|phase| &phase.keep).filter_map(|target| target.phase).collect();
+    for (number, phase) in machine.phases.iter().enumerate() {
+        let timed = phase.args.within.is_some() || kept.contains(&number);
+        let mut own = Diagnostics::default();
+        if phase.is_end() {
+            end(phase, &mut own);
+        } else {
+            working(phase, timed, machine.event_key.is_some(), &mut own);
+        }
+        for target in &phase.keep {
+            if let Some(kept) = target.phase.map(|kept| &machine.phases[kept])
+                && kept.is_end()
+            {
+                own.error(
+                    &target.token,
+                    format!("`{}` is an end and has no deadline; take it out of `keep`", kept.name),
+                );
+            }
+        }
+        diag.append(own);
+    }
+    events(machine, diag);
+    for phase in &mut machine.phases {
+        let missing = phase.args.end.is_none() && phase.args.to.is_none();
+        let both = phase.args.sync.is_some() && phase.args.blocking.is_some();
+        phase.broken |= missing || both;
+    }
+}
+
+fn end(phase: &Phase, diag: &mut Diagnostics) {
+    let args = &phase.args;
+    let pairs: [(Option<&Ident>, &str); 9] = [
+        (args.start.as_ref(), "is no start; move `start` to the phase that runs first"),
+        (args.to.as_ref().map(|(key, _)| key), "goes nowhere; take `to(..)` or `end` out"),
+        (args.within.as_ref().map(|(key, _)| key), "takes no time; take `within` out"),
+        (args.late.as_ref(), "cannot be late; take `late` out"),
+        (args.retry.as_ref().map(|(key, _)| key), "runs nothing that could be tried again; take `retry` out"),
+        (args.on.as_ref().map(|(key, _)| key), "takes no events; take `on(..)` out"),
+        (args.keep.as_ref().map(|(key, _)| key), "has no deadline to keep; take `keep(..)` out"),
+        (args.sync.as_ref(), "has no function; take `sync` out"),
+        (args.blocking.as_ref(), "has no function; take `blocking` out"),
+    ];
+    for (key, message) in pairs {
+        if let Some(key) = key {
+            diag.error(key, format!("an end {message}"));
+        }
+    }
+}
+
+fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) {
+    let args = &phase.args;
+    if args.to.is_none() && !args.bad {
+        diag.error(
+            &phase.ident,
+            format!("phase `{}` goes nowhere; write `to(..)`, or `end` if it is one", phase.name),
+        );
+    }
+    if let Some(failure) = &args.failure {
+        diag.error(failure, "only an end is a failure; write `end, failure`");
+    }
+    if let (Some(sync), Some(blocking)) = (&args.sync, &args.blocking) {
+        let _ = sync;
+        diag.error(blocking, "a phase is `sync` or `blocking`; `blocking` if it may wait for a disk or a lock");
+    }
+    if let (Some(_), Some((on, _))) = (&args.blocking, &args.on) {
+        diag.error(on, "a blocking phase takes no events; wait for them in a phase of its own, before it");
+    }
+    if let Some(late) = &args.late
+        && !timed
+    {
+        diag.error(late, "nothing sets a deadline to be late for; write `within = \"..\"` beside it");
+    }
+    if let Some((keep, _)) = &args.keep
+        && args.within.is_none()
+    {
+        diag.error(keep, "there is no deadline to keep; write `within = \"..\"` beside it");
+    }
+    if let Some((on, _)) = &args.on
+        && !has_event
+    {
+        diag.error(on, "the machine has no events; write `event(Type)` in `#[fom(..)]`");
+    }
+    if args.start.is_some() && !phase.fields.is_empty() {
+        let span = phase.fields.iter().map(Spanned::span).reduce(|a, b| a.join(b).unwrap_or(a));
+        diag.error_at(
+            span.unwrap_or_else(|| phase.ident.span()),
+            "the start has no data, as nothing comes before it; put it into the operation",
+        );
+    }
+}
+
+fn events(machine: &Machine, diag: &mut Diagnostics) {
+    if let Some(event) = &machine.event
+        && diag.is_empty()
+        && machine.phases.iter().all(|phase| phase.args.on.is_none())
+    {
+        diag.error(event, "no phase takes an event; write `on(..)` in one, or take `event(..)` out");
+    }
+}

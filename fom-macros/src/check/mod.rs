@@ -1,0 +1,14 @@
+//! The rules a whole machine keeps. Each looks only at parts in which nothing was reported yet.
+
+mod graph;
+mod keys;
+mod names;
+
+use crate::diag::Diagnostics;
+use crate::model::Machine;
+
+pub(crate) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
+    names::check(machine, diag);
+    keys::check(machine, diag);
+    graph::check(machine, diag);
+}

@@ -1,0 +1,59 @@
+//! Names that cannot stand beside each other, and the enum's own shape.
+
+use std::collections::BTreeMap;
+
+use syn::GenericParam;
+use syn::ext::IdentExt;
+
+use crate::diag::Diagnostics;
+use crate::model::Machine;
+
+/// A phase's number has to fit into a byte with one value to spare.
+const MOST_PHASES: usize = 255;
+
+pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
+    for param in &machine.item.generics.params {
+        if let GenericParam::Lifetime(param) = param {
+            diag.error(
+                &param.lifetime,
+                "a phase cannot borrow, as it outlives the call that started it; own the data or share it with `Arc`",
+            );
+        }
+    }
+    if machine.phases.is_empty() {
+        diag.error(&machine.item.ident, "there is no phase; write a variant for each");
+    }
+    if let Some(phase) = machine.phases.get(MOST_PHASES) {
+        diag.error(&phase.ident, "this is phase number 256, and 255 is the most; split the operation");
+    }
+    functions(machine, diag);
+    for phase in machine.working().filter(|phase| phase.waits()) {
+        for exit in phase.exits.iter().filter(|exit| exit.token.unraw() == "Stay") {
+            diag.error(
+                &exit.token,
+                "`Stay` is how a waiting phase goes on waiting; give the phase another name",
+            );
+        }
+    }
+}
+
+/// Two phases whose functions would have one name.
+fn functions(machine: &Machine, diag: &mut Diagnostics) {
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for phase in machine.working() {
+        let own = phase.function.iter().map(|function| (function, ""));
+        let late = phase.late_function.iter().map(|function| (function, " when it is late"));
+        for (function, when) in own.chain(late) {
+            let function = function.unraw().to_string();
+            let what = format!("`{}`{when}", phase.name);
+            if let Some(earlier) = seen.get(&function) {
+                diag.error(
+                    &phase.ident,
+                    format!("the function of {what} would be `{function}`, as is that of {earlier}; rename the phase"),
+                );
+            } else {
+                seen.insert(function, what);
+            }
+        }
+    }
+}

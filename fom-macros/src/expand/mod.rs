@@ -1,0 +1,115 @@
+//! What stands beside the enum, in order. Each part is one function of the model.
+
+mod docs;
+mod exits;
+mod kinds;
+mod operation;
+mod persist;
+mod transitions;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Generics, Type};
+
+use crate::model::{Machine, Phase};
+use crate::paths::respan;
+
+pub(crate) fn expand(machine: &Machine) -> TokenStream {
+    let item = docs::documented(machine);
+    [
+        item,
+        kinds::expand(machine),
+        transitions::expand(machine),
+        exits::expand(machine),
+        operation::expand(machine),
+        operation::step(machine),
+        persist::expand(machine),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// The same names without any behaviour: what keeps one mistake from becoming many, and an editor going.
+pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
+    let item = &machine.item;
+    [
+        item.to_token_stream(),
+        kinds::expand(machine),
+        transitions::expand(machine),
+        exits::expand(machine),
+        operation::skeleton(machine),
+        persist::skeleton(machine),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// The one list of lints that generated items are freed from.
+fn allowed() -> TokenStream {
+    quote!(#[allow(dead_code, missing_docs, missing_debug_implementations, clippy::all, clippy::pedantic)])
+}
+
+/// `Route`, with the parameters of the enum.
+fn phase_type(machine: &Machine) -> TokenStream {
+    let ident = &machine.item.ident;
+    let (_, params, _) = machine.item.generics.split_for_impl();
+    quote!(#ident #params)
+}
+
+/// `RouteTransitions`, with the parameters of the enum.
+fn transitions_type(machine: &Machine) -> TokenStream {
+    let ident = &machine.names.transitions;
+    let (_, params, _) = machine.item.generics.split_for_impl();
+    quote!(#ident #params)
+}
+
+/// The enum's visibility; not at the user's `pub`, so that lints about it are said once.
+fn visibility(machine: &Machine) -> TokenStream {
+    respan(machine.item.vis.to_token_stream(), Span::call_site())
+}
+
+fn error_type(machine: &Machine) -> TokenStream {
+    let krate = &machine.krate;
+    machine.error.as_ref().map_or_else(|| quote!(#krate::BoxError), Type::to_token_stream)
+}
+
+fn event_type(machine: &Machine) -> TokenStream {
+    let krate = &machine.krate;
+    machine.event.as_ref().map_or_else(|| quote!(#krate::NoEvent), Type::to_token_stream)
+}
+
+/// `Cx<'_>`, with the event type where there is one.
+fn context(machine: &Machine) -> TokenStream {
+    let krate = &machine.krate;
+    match &machine.event {
+        Some(event) => quote!(#krate::Cx<'_, #event>),
+        None => quote!(#krate::Cx<'_>),
+    }
+}
+
+/// `RouteAfterRing<T>`, with those parameters that its data needs.
+fn after_type(machine: &Machine, phase: &Phase) -> TokenStream {
+    let ident = &phase.after;
+    let generics = exits::generics(machine, phase);
+    let (_, params, _) = generics.split_for_impl();
+    quote!(#ident #params)
+}
+
+/// Generics of the impls on the operation.
+fn operation_generics(machine: &Machine) -> &Generics {
+    &machine.generics
+}
+
+/// `{ .. }` of a pattern that takes the phase whatever its data are.
+fn any_data(phase: &Phase) -> TokenStream {
+    if phase.fields.is_empty() { TokenStream::new() } else { quote!({ .. }) }
+}
+
+/// `{ endpoint, uri }`, as a pattern and as an expression.
+fn data(phase: &Phase) -> TokenStream {
+    if phase.fields.is_empty() {
+        return TokenStream::new();
+    }
+    let names = phase.fields.iter().map(|field| &field.ident);
+    quote!({ #(#names),* })
+}

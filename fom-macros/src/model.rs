@@ -1,0 +1,111 @@
+//! The machine as it was declared: plain data, in the order of the declaration.
+
+use proc_macro2::Span;
+use syn::{Attribute, Generics, Ident, ItemEnum, Type};
+
+use crate::paths::CratePath;
+use crate::syntax::duration::Retry;
+use crate::syntax::phase::PhaseArgs;
+
+pub(crate) struct Machine {
+    /// The user's enum without our attributes.
+    pub(crate) item: ItemEnum,
+    pub(crate) krate: CratePath,
+    /// `None` only after a mistake was reported.
+    pub(crate) operation: Option<Type>,
+    /// The enum's parameters and those that only the operation has.
+    pub(crate) generics: Generics,
+    pub(crate) error: Option<Type>,
+    pub(crate) event: Option<Type>,
+    pub(crate) event_key: Option<Ident>,
+    pub(crate) transient: bool,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) names: Names,
+}
+
+/// What is generated, by name.
+pub(crate) struct Names {
+    pub(crate) kind: Ident,
+    pub(crate) transitions: Ident,
+}
+
+pub(crate) struct Phase {
+    pub(crate) ident: Ident,
+    /// Without `r#`: what stands in records and in pictures.
+    pub(crate) name: String,
+    pub(crate) cfg: Vec<Attribute>,
+    pub(crate) docs: Vec<Attribute>,
+    pub(crate) fields: Vec<syn::Field>,
+    /// `None` only after a mistake was reported.
+    pub(crate) function: Option<Ident>,
+    pub(crate) late_function: Option<Ident>,
+    /// The successor enum.
+    pub(crate) after: Ident,
+    pub(crate) mode: Mode,
+    pub(crate) exits: Vec<Target>,
+    pub(crate) keep: Vec<Target>,
+    pub(crate) args: PhaseArgs,
+    /// Its signature cannot be known, because of a reported mistake.
+    pub(crate) broken: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    Async,
+    Sync,
+    Blocking,
+}
+
+/// A name in `to(..)` or `keep(..)`.
+pub(crate) struct Target {
+    /// As it was written there.
+    pub(crate) token: Ident,
+    /// The phase it means, by number.
+    pub(crate) phase: Option<usize>,
+    /// The phase it probably means, where it means none.
+    pub(crate) near: Option<usize>,
+}
+
+impl Machine {
+    pub(crate) fn is_sync(&self) -> bool {
+        self.working().all(|phase| phase.mode != Mode::Async)
+    }
+
+    /// The phases that have a function.
+    pub(crate) fn working(&self) -> impl Iterator<Item = &Phase> {
+        self.phases.iter().filter(|phase| !phase.is_end())
+    }
+
+    /// Where the operation is named, for errors about it.
+    pub(crate) fn operation_span(&self) -> Span {
+        use syn::spanned::Spanned;
+        self.operation.as_ref().map_or_else(Span::call_site, |operation| operation.span())
+    }
+
+    pub(crate) fn has_cfg(&self) -> bool {
+        self.phases.iter().any(|phase| !phase.cfg.is_empty())
+    }
+}
+
+impl Phase {
+    pub(crate) fn is_end(&self) -> bool {
+        self.args.end.is_some()
+    }
+
+    pub(crate) fn on(&self) -> &[Ident] {
+        self.args.on.as_ref().map_or(&[], |(_, events)| events)
+    }
+
+    /// A sync phase with `on(..)`: its function runs when an event comes.
+    pub(crate) fn waits(&self) -> bool {
+        self.mode == Mode::Sync && self.args.on.is_some()
+    }
+
+    /// One exit, no data: the function returns `()`.
+    pub(crate) fn returns_unit(&self, machine: &Machine) -> bool {
+        let [exit] = self.exits.as_slice() else { return false };
+        let Some(target) = exit.phase.or(exit.near) else { return false };
+        let target = &machine.phases[target];
+        !self.waits() && target.fields.is_empty() && target.cfg.is_empty()
+    }
+}

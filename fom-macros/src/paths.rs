@@ -1,0 +1,108 @@
+//! Where the library is, and names made of the user's names.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::{Ident, LitStr};
+
+use crate::diag::Diagnostics;
+
+/// `::fom_runtime`, or what `crate = ".."` says.
+#[derive(Clone)]
+pub(crate) struct CratePath(TokenStream);
+
+impl Default for CratePath {
+    fn default() -> Self {
+        CratePath(quote!(::fom_runtime))
+    }
+}
+
+impl CratePath {
+    pub(crate) fn parse(text: &LitStr, diag: &mut Diagnostics) -> Option<Self> {
+        let value = text.value();
+        let path = match text.parse::<syn::Path>() {
+            Ok(path) => path,
+            Err(_) => {
+                diag.error(text, "this is no path of a crate; write `crate = \"::name\"`");
+                return None;
+            }
+        };
+        let absolute = path.leading_colon.is_some()
+            || path.segments.first().is_some_and(|first| first.ident == "crate");
+        if !absolute {
+            diag.error(
+                text,
+                format!("`{value}` depends on what is in scope; write `crate = \"::{value}\"` or `\"crate::{value}\"`"),
+            );
+            return None;
+        }
+        Some(CratePath(respan(path.to_token_stream(), Span::call_site())))
+    }
+}
+
+impl ToTokens for CratePath {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+    }
+}
+
+/// The same tokens at another place.
+pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|token| match token {
+            proc_macro2::TokenTree::Group(group) => {
+                let mut new = proc_macro2::Group::new(group.delimiter(), respan(group.stream(), span));
+                new.set_span(span);
+                new.into()
+            }
+            mut other => {
+                other.set_span(span);
+                other
+            }
+        })
+        .collect()
+}
+
+/// `Ring` to `ring`, `HttpGet2` to `http_get2`, `Match` to `r#match`. `None` if no function can have the name.
+pub(crate) fn function(phase: &Ident, suffix: &str) -> Option<Ident> {
+    let name = snake(&phase.unraw().to_string()) + suffix;
+    if syn::parse_str::<Ident>(&name).is_ok() {
+        return Some(Ident::new(&name, phase.span()));
+    }
+    let raw = format!("r#{name}");
+    syn::parse_str::<Ident>(&raw).is_ok().then(|| Ident::new_raw(&name, phase.span()))
+}
+
+pub(crate) fn snake(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (i, c) in chars.iter().enumerate() {
+        if c.is_uppercase() && i > 0 {
+            let before = chars[i - 1];
+            let next_is_lower = chars.get(i + 1).is_some_and(|next| next.is_lowercase());
+            if before != '_' && (!before.is_uppercase() || next_is_lower) {
+                out.push('_');
+            }
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn function_names() {
+        for (phase, function) in
+            [("Ring", "ring"), ("HttpGet2", "http_get2"), ("HTTPGet", "http_get"), ("A1B", "a1_b"), ("Foo_Bar", "foo_bar")]
+        {
+            assert_eq!(snake(phase), function);
+        }
+        let of = |name: &str| function(&Ident::new(name, Span::call_site()), "").map(|name| name.to_string());
+        assert_eq!(of("Match").as_deref(), Some("r#match"));
+        assert_eq!(of("Crate"), None);
+    }
+}

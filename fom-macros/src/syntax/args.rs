@@ -1,0 +1,88 @@
+//! The arguments of `#[fom(..)]`.
+
+use proc_macro2::{Span, TokenStream};
+use syn::{Generics, Ident, Type};
+
+use super::{Form, entries, generics, text, ty};
+use crate::diag::Diagnostics;
+use crate::paths::CratePath;
+
+pub(crate) struct Args {
+    pub(crate) operation: Option<Type>,
+    pub(crate) generics: Generics,
+    pub(crate) error: Option<Type>,
+    /// The event type and the tokens of the whole `event(..)`.
+    pub(crate) event: Option<Type>,
+    pub(crate) event_key: Option<Ident>,
+    pub(crate) transient: bool,
+    pub(crate) krate: CratePath,
+}
+
+const KEYS: &[(&str, Form)] = &[
+    ("operation", Form::List("operation(Type)")),
+    ("generics", Form::List("generics(\"T: Send + 'static\")")),
+    ("error", Form::List("error(Type)")),
+    ("event", Form::List("event(Type)")),
+    ("transient", Form::Flag),
+    ("crate", Form::Text("crate = \"::fom_runtime\"")),
+];
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream, diag: &mut Diagnostics) -> Self {
+        let mut args = Args {
+            operation: None,
+            generics: Generics::default(),
+            error: None,
+            event: None,
+            event_key: None,
+            transient: false,
+            krate: CratePath::default(),
+        };
+        let mut operation_written = false;
+        // A key that was mistyped may have been this one: then its absence is not reported.
+        let reported = !diag.is_empty();
+        let mut own = Diagnostics::default();
+        for entry in entries(tokens, KEYS, "`#[fom(..)]`", &mut own) {
+            let key = &entry.key;
+            match key.to_string().as_str() {
+                "operation" => {
+                    operation_written = true;
+                    args.operation = ty(key, &entry.value, &mut own);
+                }
+                "generics" => {
+                    if let Some(found) = generics(key, &entry.value, &mut own) {
+                        args.generics = found;
+                    }
+                }
+                "error" => args.error = ty(key, &entry.value, &mut own),
+                "event" => {
+                    args.event_key = Some(key.clone());
+                    args.event = ty(key, &entry.value, &mut own);
+                    if let Some(ty) = &args.event
+                        && !matches!(ty, Type::Path(path) if path.qself.is_none())
+                    {
+                        own.error(ty, "the event type is no path; write the name of an enum");
+                        args.event = None;
+                    }
+                }
+                "transient" => args.transient = true,
+                "crate" => {
+                    if let Some(text) = text(key, &entry.value, &mut own)
+                        && let Some(path) = CratePath::parse(&text, &mut own)
+                    {
+                        args.krate = path;
+                    }
+                }
+                _ => unreachable!("`entries` returns known keys only"),
+            }
+        }
+        if !operation_written && own.is_empty() && !reported {
+            own.error_at(
+                Span::call_site(),
+                "the operation is missing; write `#[fom(operation(Type))]` with the type that holds its data",
+            );
+        }
+        diag.append(own);
+        args
+    }
+}

@@ -1,0 +1,112 @@
+//! The enum under `#[fom]`.
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::{Attribute, Fields, Ident, ItemEnum, Meta};
+
+use super::phase::PhaseArgs;
+use crate::diag::Diagnostics;
+
+/// A variant with what its `#[phase(..)]` says.
+pub(crate) struct PhaseItem {
+    pub(crate) ident: Ident,
+    pub(crate) cfg: Vec<Attribute>,
+    pub(crate) docs: Vec<Attribute>,
+    pub(crate) fields: Vec<syn::Field>,
+    pub(crate) args: PhaseArgs,
+}
+
+/// Reads the item; `None` when it is no enum at all.
+pub(crate) fn parse(item: TokenStream, diag: &mut Diagnostics) -> Option<ItemEnum> {
+    match syn::parse2::<syn::Item>(item) {
+        Ok(syn::Item::Enum(item)) => Some(item),
+        Ok(other) => {
+            let keyword = keyword(&other);
+            diag.error_at(keyword, "`#[fom]` stands on an enum; write the phases as an enum, one variant each");
+            None
+        }
+        Err(error) => {
+            diag.syntax(error);
+            None
+        }
+    }
+}
+
+/// The token that says what the item is: the first after attributes and visibility.
+fn keyword(item: &syn::Item) -> Span {
+    match item {
+        syn::Item::Struct(item) => item.struct_token.span,
+        syn::Item::Union(item) => item.union_token.span,
+        syn::Item::Fn(item) => item.sig.fn_token.span,
+        syn::Item::Impl(item) => item.impl_token.span,
+        syn::Item::Mod(item) => item.mod_token.span,
+        syn::Item::Trait(item) => item.trait_token.span,
+        other => other.to_token_stream().into_iter().next().map_or_else(Span::call_site, |token| token.span()),
+    }
+}
+
+/// Reads the variants and takes our attributes off them.
+pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseItem> {
+    item.variants.iter_mut().map(|variant| phase(variant, diag)).collect()
+}
+
+fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
+    let mut own = Diagnostics::default();
+    let (ours, others): (Vec<_>, Vec<_>) =
+        variant.attrs.drain(..).partition(|attr| attr.path().is_ident("phase"));
+    variant.attrs = others;
+    let name = &variant.ident;
+    let mut args = PhaseArgs::default();
+    match ours.as_slice() {
+        [] => own.error(
+            name,
+            format!("phase `{name}` does not say what it is; write `#[phase(to(..))]` or `#[phase(end)]` above it"),
+        ),
+        [attr, more @ ..] => {
+            match &attr.meta {
+                Meta::List(list) => args = PhaseArgs::parse(list.tokens.clone(), &mut own),
+                _ => own.error(attr.path(), "`phase` says nothing; write `#[phase(to(..))]` or `#[phase(end)]`"),
+            }
+            for attr in more {
+                own.error(attr.path(), format!("a second `#[phase]` on `{name}`; put all keys into one"));
+            }
+        }
+    }
+    let fields = match &variant.fields {
+        Fields::Unit => Vec::new(),
+        Fields::Named(fields) => fields.named.iter().cloned().collect(),
+        Fields::Unnamed(fields) => {
+            own.error(
+                fields,
+                format!("the data of a phase has names, as they are in its records; write `{name} {{ name: Type }}`"),
+            );
+            Vec::new()
+        }
+    };
+    if let Some((_, value)) = &variant.discriminant {
+        own.error(value, "a phase takes no number; leave `= ..` out");
+    }
+    variant.discriminant = None;
+    for field in &fields {
+        for attr in field.attrs.iter().filter(|attr| attr.path().is_ident("cfg")) {
+            own.error(attr.path(), "`#[cfg]` cannot stand on the data of a phase; put it on the phase");
+        }
+        if mentions_self(field.ty.to_token_stream()) {
+            own.error(&field.ty, "`Self` has two meanings here; write the type's name");
+        }
+    }
+    args.bad |= !own.is_empty();
+    diag.append(own);
+    let take = |name: &str| {
+        variant.attrs.iter().filter(|attr| attr.path().is_ident(name)).cloned().collect::<Vec<_>>()
+    };
+    PhaseItem { ident: variant.ident.clone(), cfg: take("cfg"), docs: take("doc"), fields, args }
+}
+
+fn mentions_self(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        proc_macro2::TokenTree::Ident(ident) => ident == "Self",
+        proc_macro2::TokenTree::Group(group) => mentions_self(group.stream()),
+        _ => false,
+    })
+}

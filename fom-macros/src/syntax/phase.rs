@@ -1,0 +1,79 @@
+//! The arguments of `#[phase(..)]`.
+
+use proc_macro2::TokenStream;
+use syn::Ident;
+
+use super::duration::{self, Retry};
+use super::{Entry, Form, entries, names, text};
+use crate::diag::Diagnostics;
+
+/// What one `#[phase(..)]` says. Keys are kept for their places.
+#[derive(Default)]
+pub(crate) struct PhaseArgs {
+    pub(crate) start: Option<Ident>,
+    pub(crate) end: Option<Ident>,
+    pub(crate) failure: Option<Ident>,
+    pub(crate) late: Option<Ident>,
+    pub(crate) sync: Option<Ident>,
+    pub(crate) blocking: Option<Ident>,
+    pub(crate) to: Option<(Ident, Vec<Ident>)>,
+    pub(crate) on: Option<(Ident, Vec<Ident>)>,
+    pub(crate) keep: Option<(Ident, Vec<Ident>)>,
+    /// `None` inside: it is there and was reported.
+    pub(crate) within: Option<(Ident, Option<u64>)>,
+    pub(crate) retry: Option<(Ident, Option<Retry>)>,
+    /// Something here was reported.
+    pub(crate) bad: bool,
+}
+
+const KEYS: &[(&str, Form)] = &[
+    ("start", Form::Flag),
+    ("end", Form::Flag),
+    ("failure", Form::Flag),
+    ("to", Form::List("to(Phase, Other)")),
+    ("within", Form::Text("within = \"2s\"")),
+    ("late", Form::Flag),
+    ("sync", Form::Flag),
+    ("blocking", Form::Flag),
+    ("on", Form::List("on(Event, Other)")),
+    ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
+    ("keep", Form::List("keep(Phase, Other)")),
+];
+
+impl PhaseArgs {
+    pub(crate) fn parse(tokens: TokenStream, diag: &mut Diagnostics) -> Self {
+        let mut own = Diagnostics::default();
+        let mut args = PhaseArgs::default();
+        for Entry { key, value } in entries(tokens, KEYS, "`#[phase(..)]`", &mut own) {
+            match key.to_string().as_str() {
+                "start" => args.start = Some(key),
+                "end" => args.end = Some(key),
+                "failure" => args.failure = Some(key),
+                "late" => args.late = Some(key),
+                "sync" => args.sync = Some(key),
+                "blocking" => args.blocking = Some(key),
+                "to" => args.to = Some((key.clone(), names(&key, &value, &mut own))),
+                "on" => args.on = Some((key.clone(), names(&key, &value, &mut own))),
+                "keep" => args.keep = Some((key.clone(), names(&key, &value, &mut own))),
+                "within" => {
+                    let text = text(&key, &value, &mut own);
+                    let nanos = text.and_then(|text| {
+                        duration::nanos(&text.value()).map_err(|message| own.error(&text, message)).ok()
+                    });
+                    args.within = Some((key, nanos));
+                }
+                "retry" => {
+                    let text = text(&key, &value, &mut own);
+                    let retry = text.and_then(|text| {
+                        duration::retry(&text.value()).map_err(|message| own.error(&text, message)).ok()
+                    });
+                    args.retry = Some((key, retry));
+                }
+                _ => unreachable!("`entries` returns known keys only"),
+            }
+        }
+        args.bad = !own.is_empty();
+        diag.append(own);
+        args
+    }
+}

@@ -1,0 +1,58 @@
+//! The expansion, formatted and compared.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// The expansion, without the enum itself.
+fn expansion(args: TokenStream, item: TokenStream) -> String {
+    let tokens = crate::fallback::attribute(args, item);
+    let mut file: syn::File = syn::parse2(tokens).expect("the expansion is Rust");
+    file.items.remove(0);
+    prettyplease::unparse(&file)
+}
+
+fn ten_phases() -> String {
+    expansion(
+        quote!(operation(Upload), error(UploadError), event(UploadEvent)),
+        quote! {
+            /// An upload.
+            pub enum Phases {
+                /// Who is it?
+                #[phase(start, to(Authorize))]
+                Authenticate,
+                /// May they?
+                #[phase(to(Reserve, Refused))]
+                Authorize,
+                /// Find room.
+                #[phase(to(Open), within = "2s")]
+                Reserve,
+                /// Open the file.
+                #[phase(to(Receive), blocking)]
+                Open,
+                /// Take a part.
+                #[phase(to(Write, Refused), within = "30s", late, on(Part, Abort))]
+                Receive,
+                /// Write a part.
+                #[phase(to(Receive, Check), blocking)]
+                Write { part: Vec<u8> },
+                /// Compare the sums.
+                #[phase(to(Reply), sync)]
+                Check,
+                /// Say so.
+                #[phase(to(Done), retry = "3, 50ms..2s")]
+                Reply,
+                /// It is there.
+                #[phase(end)]
+                Done,
+                /// It is not.
+                #[phase(end, failure)]
+                Refused { status: u16 },
+            }
+        },
+    )
+}
+
+#[test]
+fn ten_phases_expand_to_what_can_be_read() {
+    insta::assert_snapshot!(ten_phases());
+}
