@@ -36,18 +36,25 @@ impl Diagnostics {
 
     /// One `compile_error!` for each mistake.
     pub(crate) fn into_tokens(self) -> TokenStream {
-        self.errors.iter().map(syn::Error::to_compile_error).collect()
+        self.errors
+            .iter()
+            .map(syn::Error::to_compile_error)
+            .collect()
     }
 }
 
 /// The known name that was probably meant, if one is near.
-pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    wrong: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let limit = (wrong.chars().count() / 3).max(1);
     known
         .into_iter()
         .map(|name| (distance(&wrong.to_lowercase(), &name.to_lowercase()), name))
         .filter(|(distance, name)| {
-            *distance <= limit || (wrong.len() > 2 && name.to_lowercase().starts_with(&wrong.to_lowercase()))
+            *distance <= limit
+                || (wrong.len() > 2 && name.to_lowercase().starts_with(&wrong.to_lowercase()))
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
@@ -64,7 +71,11 @@ pub(crate) fn did_you_mean(wrong: &str, known: &[&str]) -> String {
 
 /// `` `A`, `B` `` for a message.
 pub(crate) fn list(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Levenshtein's distance, with two neighbours swapped counted as one.
@@ -79,8 +90,9 @@ fn distance(a: &str, b: &str) -> usize {
     for i in 1..=a.len() {
         for j in 1..=b.len() {
             let change = usize::from(a[i - 1] != b[j - 1]);
-            let mut least =
-                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + change);
+            let mut least = (rows[i - 1][j] + 1)
+                .min(rows[i][j - 1] + 1)
+                .min(rows[i - 1][j - 1] + change);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
                 least = least.min(rows[i - 2][j - 2] + 1);
             }

@@ -10,14 +10,25 @@ use crate::paths;
 use crate::syntax::args::Args;
 use crate::syntax::item::PhaseItem;
 
-pub(crate) fn lower(args: Args, item: ItemEnum, phases: Vec<PhaseItem>, diag: &mut Diagnostics) -> Machine {
+pub(crate) fn lower(
+    args: Args,
+    item: ItemEnum,
+    phases: Vec<PhaseItem>,
+    diag: &mut Diagnostics,
+) -> Machine {
     let base = item.ident.unraw();
-    let known: Vec<String> = phases.iter().map(|phase| phase.ident.unraw().to_string()).collect();
+    let known: Vec<String> = phases
+        .iter()
+        .map(|phase| phase.ident.unraw().to_string())
+        .collect();
     let names = Names {
         kind: format_ident!("{base}Kind", span = item.ident.span()),
         transitions: format_ident!("{base}Transitions", span = item.ident.span()),
     };
-    let phases = phases.into_iter().map(|phase| lower_phase(&base, phase, &known, diag)).collect();
+    let phases = phases
+        .into_iter()
+        .map(|phase| lower_phase(&base, phase, &known, diag))
+        .collect();
     Machine {
         generics: joined(&item.generics, args.generics),
         krate: args.krate,
@@ -33,10 +44,19 @@ pub(crate) fn lower(args: Args, item: ItemEnum, phases: Vec<PhaseItem>, diag: &m
 }
 
 fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagnostics) -> Phase {
-    let PhaseItem { ident, cfg, docs, fields, args } = item;
+    let PhaseItem {
+        ident,
+        cfg,
+        docs,
+        fields,
+        args,
+    } = item;
     let targets = |list: &Option<(Ident, Vec<Ident>)>, diag: &mut Diagnostics| {
         let names = list.as_ref().map_or(&[][..], |(_, names)| names);
-        names.iter().map(|token| target(token, known, diag)).collect::<Vec<_>>()
+        names
+            .iter()
+            .map(|token| target(token, known, diag))
+            .collect::<Vec<_>>()
     };
     let exits = targets(&args.to, diag);
     let keep = targets(&args.keep, diag);
@@ -48,13 +68,21 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     let function = paths::function(&ident, "");
     if function.is_none() && args.end.is_none() {
         let name = paths::snake(&ident.to_string());
-        diag.error(&ident, format!("no function can be called `{name}`; give the phase another name"));
+        diag.error(
+            &ident,
+            format!("no function can be called `{name}`; give the phase another name"),
+        );
     }
-    let lost = exits.iter().any(|exit| exit.phase.is_none() && exit.near.is_none());
+    let lost = exits
+        .iter()
+        .any(|exit| exit.phase.is_none() && exit.near.is_none());
     let name = ident.unraw().to_string();
     Phase {
         after: format_ident!("{base}After{name}", span = ident.span()),
-        late_function: args.late.as_ref().and_then(|_| paths::function(&ident, "_late")),
+        late_function: args
+            .late
+            .as_ref()
+            .and_then(|_| paths::function(&ident, "_late")),
         function,
         mode,
         broken: args.bad || lost,
@@ -75,11 +103,21 @@ fn target(token: &Ident, known: &[String], diag: &mut Diagnostics) -> Target {
     let mut near = None;
     if phase.is_none() {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        diag.error(token, format!("there is no phase `{name}`; {}", did_you_mean(&name, &known)));
+        diag.error(
+            token,
+            format!(
+                "there is no phase `{name}`; {}",
+                did_you_mean(&name, &known)
+            ),
+        );
         near = nearest(&name, known.iter().copied())
             .and_then(|name| known.iter().position(|phase| *phase == name));
     }
-    Target { token: token.clone(), phase, near }
+    Target {
+        token: token.clone(),
+        phase,
+        near,
+    }
 }
 
 /// The enum's parameters, then those that only the operation has.

@@ -79,7 +79,9 @@ impl Machine {
     /// Where the operation is named, for errors about it.
     pub(crate) fn operation_span(&self) -> Span {
         use syn::spanned::Spanned;
-        self.operation.as_ref().map_or_else(Span::call_site, |operation| operation.span())
+        self.operation
+            .as_ref()
+            .map_or_else(Span::call_site, |operation| operation.span())
     }
 
     pub(crate) fn has_cfg(&self) -> bool {
@@ -103,8 +105,12 @@ impl Phase {
 
     /// One exit, no data: the function returns `()`.
     pub(crate) fn returns_unit(&self, machine: &Machine) -> bool {
-        let [exit] = self.exits.as_slice() else { return false };
-        let Some(target) = exit.phase.or(exit.near) else { return false };
+        let [exit] = self.exits.as_slice() else {
+            return false;
+        };
+        let Some(target) = exit.phase.or(exit.near) else {
+            return false;
+        };
         let target = &machine.phases[target];
         !self.waits() && target.fields.is_empty() && target.cfg.is_empty()
     }

@@ -23,12 +23,18 @@ impl CratePath {
         let path = match text.parse::<syn::Path>() {
             Ok(path) => path,
             Err(_) => {
-                diag.error(text, "this is no path of a crate; write `crate = \"::name\"`");
+                diag.error(
+                    text,
+                    "this is no path of a crate; write `crate = \"::name\"`",
+                );
                 return None;
             }
         };
         let absolute = path.leading_colon.is_some()
-            || path.segments.first().is_some_and(|first| first.ident == "crate");
+            || path
+                .segments
+                .first()
+                .is_some_and(|first| first.ident == "crate");
         if !absolute {
             diag.error(
                 text,
@@ -52,7 +58,8 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
         .into_iter()
         .map(|token| match token {
             proc_macro2::TokenTree::Group(group) => {
-                let mut new = proc_macro2::Group::new(group.delimiter(), respan(group.stream(), span));
+                let mut new =
+                    proc_macro2::Group::new(group.delimiter(), respan(group.stream(), span));
                 new.set_span(span);
                 new.into()
             }
@@ -71,7 +78,9 @@ pub(crate) fn function(phase: &Ident, suffix: &str) -> Option<Ident> {
         return Some(Ident::new(&name, phase.span()));
     }
     let raw = format!("r#{name}");
-    syn::parse_str::<Ident>(&raw).is_ok().then(|| Ident::new_raw(&name, phase.span()))
+    syn::parse_str::<Ident>(&raw)
+        .is_ok()
+        .then(|| Ident::new_raw(&name, phase.span()))
 }
 
 pub(crate) fn snake(name: &str) -> String {
@@ -96,12 +105,18 @@ mod tests {
 
     #[test]
     fn function_names() {
-        for (phase, function) in
-            [("Ring", "ring"), ("HttpGet2", "http_get2"), ("HTTPGet", "http_get"), ("A1B", "a1_b"), ("Foo_Bar", "foo_bar")]
-        {
+        for (phase, function) in [
+            ("Ring", "ring"),
+            ("HttpGet2", "http_get2"),
+            ("HTTPGet", "http_get"),
+            ("A1B", "a1_b"),
+            ("Foo_Bar", "foo_bar"),
+        ] {
             assert_eq!(snake(phase), function);
         }
-        let of = |name: &str| function(&Ident::new(name, Span::call_site()), "").map(|name| name.to_string());
+        let of = |name: &str| {
+            function(&Ident::new(name, Span::call_site()), "").map(|name| name.to_string())
+        };
         assert_eq!(of("Match").as_deref(), Some("r#match"));
         assert_eq!(of("Crate"), None);
     }

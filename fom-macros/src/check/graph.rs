@@ -9,7 +9,8 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
     let start = start(machine, diag);
     // A phase in which something was reported may lead anywhere.
-    let unsure = |phase: &Phase| phase.broken || phase.exits.iter().any(|exit| exit.phase.is_none());
+    let unsure =
+        |phase: &Phase| phase.broken || phase.exits.iter().any(|exit| exit.phase.is_none());
     if let Some(start) = start
         && !machine.phases.iter().any(unsure)
     {
@@ -27,13 +28,19 @@ fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
     let Some((first, _)) = starts.next() else {
         // A mistyped key may have been the one.
         if !machine.phases.iter().any(|phase| phase.args.bad) {
-            diag.error(&machine.item.ident, "no phase is the start; write `start` in the `#[phase(..)]` of one");
+            diag.error(
+                &machine.item.ident,
+                "no phase is the start; write `start` in the `#[phase(..)]` of one",
+            );
         }
         return None;
     };
     for (_, key) in starts {
         let name = &machine.phases[first].name;
-        diag.error(key, format!("`{name}` is the start already; keep one `start`"));
+        diag.error(
+            key,
+            format!("`{name}` is the start already; keep one `start`"),
+        );
     }
     Some(first)
 }
@@ -58,13 +65,22 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
 fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnostics) {
     if !machine.phases.iter().any(|phase| phase.is_end()) {
         if !machine.phases.iter().any(unsure) {
-            diag.error(&machine.item.ident, "no phase is an end; write `#[phase(end)]` on one");
+            diag.error(
+                &machine.item.ident,
+                "no phase is an end; write `#[phase(end)]` on one",
+            );
         }
         return;
     }
-    let reach: Vec<Vec<bool>> = (0..machine.phases.len()).map(|number| reach(machine, number)).collect();
+    let reach: Vec<Vec<bool>> = (0..machine.phases.len())
+        .map(|number| reach(machine, number))
+        .collect();
     let good = |number: usize| {
-        machine.phases.iter().enumerate().any(|(end, phase)| reach[number][end] && (phase.is_end() || unsure(phase)))
+        machine
+            .phases
+            .iter()
+            .enumerate()
+            .any(|(end, phase)| reach[number][end] && (phase.is_end() || unsure(phase)))
     };
     for (number, phase) in machine.phases.iter().enumerate() {
         if good(number) {
@@ -76,7 +92,13 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
         let is_first = others().all(|other| other >= number);
         if is_last && is_first {
             let key = phase.args.to.as_ref().map_or(&phase.ident, |(key, _)| key);
-            diag.error(key, format!("no end can be reached from phase `{}`; name a phase in it that leads to one", phase.name));
+            diag.error(
+                key,
+                format!(
+                    "no end can be reached from phase `{}`; name a phase in it that leads to one",
+                    phase.name
+                ),
+            );
         }
     }
 }
@@ -87,7 +109,12 @@ fn reach(machine: &Machine, from: usize) -> Vec<bool> {
     let mut todo = vec![from];
     while let Some(number) = todo.pop() {
         if !std::mem::replace(&mut reached[number], true) {
-            todo.extend(machine.phases[number].exits.iter().filter_map(|exit| exit.phase));
+            todo.extend(
+                machine.phases[number]
+                    .exits
+                    .iter()
+                    .filter_map(|exit| exit.phase),
+            );
         }
     }
     reached

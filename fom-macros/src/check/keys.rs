@@ -7,8 +7,12 @@ use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
 
 pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
-    let kept: Vec<usize> =
-        machine.phases.iter().flat_map(|phase| &phase.keep).filter_map(|target| target.phase).collect();
+    let kept: Vec<usize> = machine
+        .phases
+        .iter()
+        .flat_map(|phase| &phase.keep)
+        .filter_map(|target| target.phase)
+        .collect();
     for (number, phase) in machine.phases.iter().enumerate() {
         let timed = phase.args.within.is_some() || kept.contains(&number);
         let mut own = Diagnostics::default();
@@ -23,7 +27,10 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
             {
                 own.error(
                     &target.token,
-                    format!("`{}` is an end and has no deadline; take it out of `keep`", kept.name),
+                    format!(
+                        "`{}` is an end and has no deadline; take it out of `keep`",
+                        kept.name
+                    ),
                 );
             }
         }
@@ -40,15 +47,36 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
     let pairs: [(Option<&Ident>, &str); 9] = [
-        (args.start.as_ref(), "is no start; move `start` to the phase that runs first"),
-        (args.to.as_ref().map(|(key, _)| key), "goes nowhere; take `to(..)` or `end` out"),
-        (args.within.as_ref().map(|(key, _)| key), "takes no time; take `within` out"),
+        (
+            args.start.as_ref(),
+            "is no start; move `start` to the phase that runs first",
+        ),
+        (
+            args.to.as_ref().map(|(key, _)| key),
+            "goes nowhere; take `to(..)` or `end` out",
+        ),
+        (
+            args.within.as_ref().map(|(key, _)| key),
+            "takes no time; take `within` out",
+        ),
         (args.late.as_ref(), "cannot be late; take `late` out"),
-        (args.retry.as_ref().map(|(key, _)| key), "runs nothing that could be tried again; take `retry` out"),
-        (args.on.as_ref().map(|(key, _)| key), "takes no events; take `on(..)` out"),
-        (args.keep.as_ref().map(|(key, _)| key), "has no deadline to keep; take `keep(..)` out"),
+        (
+            args.retry.as_ref().map(|(key, _)| key),
+            "runs nothing that could be tried again; take `retry` out",
+        ),
+        (
+            args.on.as_ref().map(|(key, _)| key),
+            "takes no events; take `on(..)` out",
+        ),
+        (
+            args.keep.as_ref().map(|(key, _)| key),
+            "has no deadline to keep; take `keep(..)` out",
+        ),
         (args.sync.as_ref(), "has no function; take `sync` out"),
-        (args.blocking.as_ref(), "has no function; take `blocking` out"),
+        (
+            args.blocking.as_ref(),
+            "has no function; take `blocking` out",
+        ),
     ];
     for (key, message) in pairs {
         if let Some(key) = key {
@@ -62,7 +90,10 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
     if args.to.is_none() && !args.bad {
         diag.error(
             &phase.ident,
-            format!("phase `{}` goes nowhere; write `to(..)`, or `end` if it is one", phase.name),
+            format!(
+                "phase `{}` goes nowhere; write `to(..)`, or `end` if it is one",
+                phase.name
+            ),
         );
     }
     if let Some(failure) = &args.failure {
@@ -70,28 +101,47 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
     }
     if let (Some(sync), Some(blocking)) = (&args.sync, &args.blocking) {
         let _ = sync;
-        diag.error(blocking, "a phase is `sync` or `blocking`; `blocking` if it may wait for a disk or a lock");
+        diag.error(
+            blocking,
+            "a phase is `sync` or `blocking`; `blocking` if it may wait for a disk or a lock",
+        );
     }
     if let (Some(_), Some((on, _))) = (&args.blocking, &args.on) {
-        diag.error(on, "a blocking phase takes no events; wait for them in a phase of its own, before it");
+        diag.error(
+            on,
+            "a blocking phase takes no events; wait for them in a phase of its own, before it",
+        );
     }
     if let Some(late) = &args.late
         && !timed
     {
-        diag.error(late, "nothing sets a deadline to be late for; write `within = \"..\"` beside it");
+        diag.error(
+            late,
+            "nothing sets a deadline to be late for; write `within = \"..\"` beside it",
+        );
     }
     if let Some((keep, _)) = &args.keep
         && args.within.is_none()
     {
-        diag.error(keep, "there is no deadline to keep; write `within = \"..\"` beside it");
+        diag.error(
+            keep,
+            "there is no deadline to keep; write `within = \"..\"` beside it",
+        );
     }
     if let Some((on, _)) = &args.on
         && !has_event
     {
-        diag.error(on, "the machine has no events; write `event(Type)` in `#[fom(..)]`");
+        diag.error(
+            on,
+            "the machine has no events; write `event(Type)` in `#[fom(..)]`",
+        );
     }
     if args.start.is_some() && !phase.fields.is_empty() {
-        let span = phase.fields.iter().map(Spanned::span).reduce(|a, b| a.join(b).unwrap_or(a));
+        let span = phase
+            .fields
+            .iter()
+            .map(Spanned::span)
+            .reduce(|a, b| a.join(b).unwrap_or(a));
         diag.error_at(
             span.unwrap_or_else(|| phase.ident.span()),
             "the start has no data, as nothing comes before it; put it into the operation",
@@ -104,6 +154,9 @@ fn events(machine: &Machine, diag: &mut Diagnostics) {
         && diag.is_empty()
         && machine.phases.iter().all(|phase| phase.args.on.is_none())
     {
-        diag.error(event, "no phase takes an event; write `on(..)` in one, or take `event(..)` out");
+        diag.error(
+            event,
+            "no phase takes an event; write `on(..)` in one, or take `event(..)` out",
+        );
     }
 }

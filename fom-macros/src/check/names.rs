@@ -21,14 +21,24 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         }
     }
     if machine.phases.is_empty() {
-        diag.error(&machine.item.ident, "there is no phase; write a variant for each");
+        diag.error(
+            &machine.item.ident,
+            "there is no phase; write a variant for each",
+        );
     }
     if let Some(phase) = machine.phases.get(MOST_PHASES) {
-        diag.error(&phase.ident, "this is phase number 256, and 255 is the most; split the operation");
+        diag.error(
+            &phase.ident,
+            "this is phase number 256, and 255 is the most; split the operation",
+        );
     }
     functions(machine, diag);
     for phase in machine.working().filter(|phase| phase.waits()) {
-        for exit in phase.exits.iter().filter(|exit| exit.token.unraw() == "Stay") {
+        for exit in phase
+            .exits
+            .iter()
+            .filter(|exit| exit.token.unraw() == "Stay")
+        {
             diag.error(
                 &exit.token,
                 "`Stay` is how a waiting phase goes on waiting; give the phase another name",
@@ -42,7 +52,10 @@ fn functions(machine: &Machine, diag: &mut Diagnostics) {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for phase in machine.working() {
         let own = phase.function.iter().map(|function| (function, ""));
-        let late = phase.late_function.iter().map(|function| (function, " when it is late"));
+        let late = phase
+            .late_function
+            .iter()
+            .map(|function| (function, " when it is late"));
         for (function, when) in own.chain(late) {
             let function = function.unraw().to_string();
             let what = format!("`{}`{when}", phase.name);

@@ -12,7 +12,11 @@ pub(super) fn documented(machine: &Machine) -> TokenStream {
     let (attrs, vis, ident, generics) = (&item.attrs, &item.vis, &item.ident, &item.generics);
     let (enum_token, bounds, variants) = (&item.enum_token, &generics.where_clause, &item.variants);
     let doc = format!("\n\n{}\n{}", table(machine), drawing(machine));
-    let doc = if machine.has_cfg() { None } else { Some(quote!(#[doc = #doc])) };
+    let doc = if machine.has_cfg() {
+        None
+    } else {
+        Some(quote!(#[doc = #doc]))
+    };
     quote! {
         #(#attrs)*
         #doc
@@ -22,12 +26,26 @@ pub(super) fn documented(machine: &Machine) -> TokenStream {
 }
 
 fn table(machine: &Machine) -> String {
-    let mut table = String::from("| phase | may go to | within | notes |\n| --- | --- | --- | --- |\n");
+    let mut table =
+        String::from("| phase | may go to | within | notes |\n| --- | --- | --- | --- |\n");
     for phase in &machine.phases {
-        let to: Vec<String> = phase.exits.iter().map(|exit| format!("`{}`", exit.token)).collect();
-        let within = phase.args.within.as_ref().and_then(|(_, nanos)| *nanos).map_or_else(String::new, duration);
+        let to: Vec<String> = phase
+            .exits
+            .iter()
+            .map(|exit| format!("`{}`", exit.token))
+            .collect();
+        let within = phase
+            .args
+            .within
+            .as_ref()
+            .and_then(|(_, nanos)| *nanos)
+            .map_or_else(String::new, duration);
         let notes = notes(phase).join(", ");
-        table.push_str(&format!("| `{}` | {} | {within} | {notes} |\n", phase.name, to.join(", ")));
+        table.push_str(&format!(
+            "| `{}` | {} | {within} | {notes} |\n",
+            phase.name,
+            to.join(", ")
+        ));
     }
     table
 }
@@ -43,9 +61,18 @@ fn notes(phase: &Phase) -> Vec<String> {
         (!phase.is_end() && phase.mode == Mode::Sync, "sync"),
         (!phase.is_end() && phase.mode == Mode::Blocking, "blocking"),
     ];
-    notes.extend(flags.into_iter().filter(|(set, _)| *set).map(|(_, note)| note.to_owned()));
+    notes.extend(
+        flags
+            .into_iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, note)| note.to_owned()),
+    );
     if !phase.on().is_empty() {
-        let events: Vec<String> = phase.on().iter().map(|event| format!("`{event}`")).collect();
+        let events: Vec<String> = phase
+            .on()
+            .iter()
+            .map(|event| format!("`{event}`"))
+            .collect();
         notes.push(format!("takes {}", events.join(", ")));
     }
     if let Some((_, Some(retry))) = &args.retry {
@@ -81,7 +108,12 @@ fn duration(nanos: u64) -> String {
 }
 
 fn drawing(machine: &Machine) -> String {
-    let width = machine.phases.iter().map(|phase| phase.name.chars().count()).max().unwrap_or(0);
+    let width = machine
+        .phases
+        .iter()
+        .map(|phase| phase.name.chars().count())
+        .max()
+        .unwrap_or(0);
     let mut drawing = String::from("```text\n");
     for phase in &machine.phases {
         let mark = match (&phase.args.start, phase.is_end(), &phase.args.failure) {
@@ -99,7 +131,11 @@ fn drawing(machine: &Machine) -> String {
                 (0, _) => drawing.push_str(&format!(" {}┬─▶ {}", "─".repeat(fill), exit.token)),
                 (number, last) => {
                     let corner = if number == last { '└' } else { '├' };
-                    drawing.push_str(&format!("\n{}{corner}─▶ {}", " ".repeat(width + 3), exit.token));
+                    drawing.push_str(&format!(
+                        "\n{}{corner}─▶ {}",
+                        " ".repeat(width + 3),
+                        exit.token
+                    ));
                 }
             }
         }
@@ -111,16 +147,21 @@ fn drawing(machine: &Machine) -> String {
 
 /// Doc comments as one text.
 pub(super) fn text(attrs: &[Attribute]) -> String {
-    let lines = attrs.iter().filter(|attr| attr.path().is_ident("doc")).filter_map(|attr| match &attr.meta {
-        Meta::NameValue(doc) => match &doc.value {
-            Expr::Lit(value) => match &value.lit {
-                Lit::Str(text) => Some(text.value()),
+    let lines = attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("doc"))
+        .filter_map(|attr| match &attr.meta {
+            Meta::NameValue(doc) => match &doc.value {
+                Expr::Lit(value) => match &value.lit {
+                    Lit::Str(text) => Some(text.value()),
+                    _ => None,
+                },
                 _ => None,
             },
             _ => None,
-        },
-        _ => None,
-    });
-    let lines: Vec<String> = lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect();
+        });
+    let lines: Vec<String> = lines
+        .map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned())
+        .collect();
     lines.join("\n").trim().to_owned()
 }

@@ -8,7 +8,11 @@ use super::{allowed, visibility};
 use crate::model::{Machine, Phase, Target};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
-    machine.working().filter(|phase| !phase.returns_unit(machine)).map(|phase| after(machine, phase)).collect()
+    machine
+        .working()
+        .filter(|phase| !phase.returns_unit(machine))
+        .map(|phase| after(machine, phase))
+        .collect()
 }
 
 fn after(machine: &Machine, phase: &Phase) -> TokenStream {
@@ -61,22 +65,35 @@ pub(super) fn generics(machine: &Machine, phase: &Phase) -> Generics {
     let foreign = |tokens: TokenStream| {
         names(all).any(|name| !used.contains(&name) && mentions(&tokens, name))
     };
-    let mut own = Generics { params: Default::default(), ..all.clone() };
+    let mut own = Generics {
+        params: Default::default(),
+        ..all.clone()
+    };
     for param in &all.params {
         let kept = match param {
             GenericParam::Type(param) if used.contains(&&param.ident) => {
                 let mut param = param.clone();
-                param.bounds = param.bounds.into_iter().filter(|bound| !foreign(bound.to_token_stream())).collect();
+                param.bounds = param
+                    .bounds
+                    .into_iter()
+                    .filter(|bound| !foreign(bound.to_token_stream()))
+                    .collect();
                 GenericParam::Type(param)
             }
-            GenericParam::Const(param) if used.contains(&&param.ident) => GenericParam::Const(param.clone()),
+            GenericParam::Const(param) if used.contains(&&param.ident) => {
+                GenericParam::Const(param.clone())
+            }
             _ => continue,
         };
         own.params.push(kept);
     }
     if let Some(bounds) = &mut own.where_clause {
-        bounds.predicates =
-            bounds.predicates.iter().filter(|bound| !foreign(bound.to_token_stream())).cloned().collect();
+        bounds.predicates = bounds
+            .predicates
+            .iter()
+            .filter(|bound| !foreign(bound.to_token_stream()))
+            .cloned()
+            .collect();
         if bounds.predicates.is_empty() || own.params.is_empty() {
             own.where_clause = None;
         }

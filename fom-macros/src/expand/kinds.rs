@@ -9,7 +9,10 @@ use crate::model::Machine;
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let vis = visibility(machine);
     let kind = &machine.names.kind;
-    let doc = format!(" The phases of [`{}`], without their data.", machine.item.ident);
+    let doc = format!(
+        " The phases of [`{}`], without their data.",
+        machine.item.ident
+    );
     let allowed = allowed();
     let variants = machine.phases.iter().map(|phase| {
         let (cfg, ident) = (&phase.cfg, &phase.ident);

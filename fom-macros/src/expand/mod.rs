@@ -70,12 +70,18 @@ fn visibility(machine: &Machine) -> TokenStream {
 
 fn error_type(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
-    machine.error.as_ref().map_or_else(|| quote!(#krate::BoxError), Type::to_token_stream)
+    machine
+        .error
+        .as_ref()
+        .map_or_else(|| quote!(#krate::BoxError), Type::to_token_stream)
 }
 
 fn event_type(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
-    machine.event.as_ref().map_or_else(|| quote!(#krate::NoEvent), Type::to_token_stream)
+    machine
+        .event
+        .as_ref()
+        .map_or_else(|| quote!(#krate::NoEvent), Type::to_token_stream)
 }
 
 /// `Cx<'_>`, with the event type where there is one.
@@ -102,7 +108,11 @@ fn operation_generics(machine: &Machine) -> &Generics {
 
 /// `{ .. }` of a pattern that takes the phase whatever its data are.
 fn any_data(phase: &Phase) -> TokenStream {
-    if phase.fields.is_empty() { TokenStream::new() } else { quote!({ .. }) }
+    if phase.fields.is_empty() {
+        TokenStream::new()
+    } else {
+        quote!({ .. })
+    }
 }
 
 /// `{ endpoint, uri }`, as a pattern and as an expression.

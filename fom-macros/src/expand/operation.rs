@@ -5,13 +5,16 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Path, PathArguments, Type};
 
 use super::{
-    any_data, context, data, docs, error_type, event_type, operation_generics, phase_type, transitions_type,
+    any_data, context, data, docs, error_type, event_type, operation_generics, phase_type,
+    transitions_type,
 };
 use crate::model::{Machine, Mode, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
-    let Some(operation) = &machine.operation else { return TokenStream::new() };
+    let Some(operation) = &machine.operation else {
+        return TokenStream::new();
+    };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let types = types(machine);
     let phase_type = phase_type(machine);
@@ -23,7 +26,10 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             const CODEC: ::core::option::Option<#krate::Codec<Self>> = ::core::option::Option::Some(#krate::#codec);
         }
     });
-    let start = machine.phases.iter().find(|phase| phase.args.start.is_some());
+    let start = machine
+        .phases
+        .iter()
+        .find(|phase| phase.args.start.is_some());
     let start = start.map(|phase| &phase.ident);
     let ident = &machine.item.ident;
     let kinds = machine.phases.iter().map(|phase| {
@@ -31,7 +37,11 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         quote!(#(#cfg)* #ident::#name #any => #kind::#name)
     });
     let takes = takes(machine);
-    let launch = if machine.is_sync() { quote!(synchronous) } else { quote!(asynchronous) };
+    let launch = if machine.is_sync() {
+        quote!(synchronous)
+    } else {
+        quote!(asynchronous)
+    };
     quote! {
         #[automatically_derived]
         impl #generics #krate::Operation for #operation #bounds {
@@ -96,7 +106,11 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
             .iter()
             .map(|target| {
                 let token = &target.token;
-                let cfg = target.phase.map(|phase| &machine.phases[phase].cfg).into_iter().flatten();
+                let cfg = target
+                    .phase
+                    .map(|phase| &machine.phases[phase].cfg)
+                    .into_iter()
+                    .flatten();
                 quote!(#(#cfg)* (#kind::#token as u16))
             })
             .map(plain)
@@ -106,19 +120,33 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let to = (!to.is_empty()).then(|| quote!(.to(&[#(#to),*])));
     let start = args.start.as_ref().map(|_| quote!(.start()));
     let failure = args.failure.as_ref().map(|_| quote!(.failure()));
-    let within = args.within.as_ref().and_then(|(_, nanos)| *nanos).map(|nanos| {
-        let nanos = number(nanos);
-        quote!(.within_nanos(#nanos))
-    });
+    let within = args
+        .within
+        .as_ref()
+        .and_then(|(_, nanos)| *nanos)
+        .map(|nanos| {
+            let nanos = number(nanos);
+            quote!(.within_nanos(#nanos))
+        });
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let on = args.on.as_ref().map(|(_, events)| {
-        let events = events.iter().map(|event| syn::ext::IdentExt::unraw(event).to_string());
+        let events = events
+            .iter()
+            .map(|event| syn::ext::IdentExt::unraw(event).to_string());
         quote!(.on(&[#(#events),*]))
     });
-    let retry = args.retry.as_ref().and_then(|(_, retry)| *retry).map(|retry| {
-        let (times, least, most) = (number(retry.times.into()), number(retry.least), number(retry.most));
-        quote!(.retry(#times, #least, #most))
-    });
+    let retry = args
+        .retry
+        .as_ref()
+        .and_then(|(_, retry)| *retry)
+        .map(|retry| {
+            let (times, least, most) = (
+                number(retry.times.into()),
+                number(retry.least),
+                number(retry.most),
+            );
+            quote!(.retry(#times, #least, #most))
+        });
     let keep = numbers(&phase.keep);
     let keep = (!keep.is_empty()).then(|| quote!(.keep(&[#(#keep),*])));
     quote!(#(#cfg)* Phase::#mode(#name, #docs) #to #start #failure #within #late #on #retry #keep)
@@ -143,7 +171,8 @@ fn number(value: u64) -> proc_macro2::Literal {
         }
         text.push(digit);
     }
-    text.parse().unwrap_or_else(|_| proc_macro2::Literal::u64_unsuffixed(value))
+    text.parse()
+        .unwrap_or_else(|_| proc_macro2::Literal::u64_unsuffixed(value))
 }
 
 /// Which phase takes which event. The match is over the events, so rustc finds those that nobody takes.
@@ -159,7 +188,10 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
         }
     }
     let arms = events.into_iter().map(|event| {
-        let takers = machine.phases.iter().filter(|phase| phase.on().contains(event));
+        let takers = machine
+            .phases
+            .iter()
+            .filter(|phase| phase.on().contains(event));
         let takes = if machine.has_cfg() {
             let arms = takers.map(|phase| {
                 let (cfg, ident) = (&phase.cfg, &phase.ident);
@@ -198,7 +230,9 @@ fn expression_path(ty: &Type) -> Option<Path> {
 /// `step`: runs the function of the phase and turns its exit into the next phase.
 pub(super) fn step(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
-    let Some(operation) = &machine.operation else { return TokenStream::new() };
+    let Some(operation) = &machine.operation else {
+        return TokenStream::new();
+    };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let (phase_type, context, event) = (phase_type(machine), context(machine), event_type(machine));
     let (trait_name, is_async) = if machine.is_sync() {
@@ -207,10 +241,18 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
         (quote!(AsyncOperation), Some(quote!(async)))
     };
     let local = Locals::new();
-    let Locals { phase, cx, entry, .. } = &local;
+    let Locals {
+        phase, cx, entry, ..
+    } = &local;
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
-    let special = machine.working().any(|phase| phase.args.late.is_some() || phase.waits());
-    let (scrutinee, rest) = if special { (quote!((#phase, #entry)), quote!(_)) } else { (quote!(#phase), quote!(_)) };
+    let special = machine
+        .working()
+        .any(|phase| phase.args.late.is_some() || phase.waits());
+    let (scrutinee, rest) = if special {
+        (quote!((#phase, #entry)), quote!(_))
+    } else {
+        (quote!(#phase), quote!(_))
+    };
     let unused = (!special).then(|| quote!(let _ = #entry;));
     quote! {
         #[automatically_derived]
@@ -242,31 +284,56 @@ struct Locals {
 impl Locals {
     fn new() -> Self {
         let name = |name| Ident::new(name, Span::mixed_site());
-        Locals { phase: name("phase"), cx: name("cx"), entry: name("entry"), event: name("event") }
+        Locals {
+            phase: name("phase"),
+            cx: name("cx"),
+            entry: name("entry"),
+            event: name("event"),
+        }
     }
 }
 
 fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
     let krate = &machine.krate;
-    let special = machine.working().any(|phase| phase.args.late.is_some() || phase.waits());
-    let Some(function) = &phase.function else { return TokenStream::new() };
+    let special = machine
+        .working()
+        .any(|phase| phase.args.late.is_some() || phase.waits());
+    let Some(function) = &phase.function else {
+        return TokenStream::new();
+    };
     let (cfg, enum_name, name, data) = (&phase.cfg, &machine.item.ident, &phase.ident, data(phase));
     let event = &local.event;
     let pattern = |entry: TokenStream| {
-        if special { quote!((#enum_name::#name #data, #entry)) } else { quote!(#enum_name::#name #data) }
+        if special {
+            quote!((#enum_name::#name #data, #entry))
+        } else {
+            quote!(#enum_name::#name #data)
+        }
     };
     let late = phase.late_function.as_ref().map(|function| {
         let pattern = pattern(quote!(#krate::__private::Entry::Late));
-        let body = next(machine, phase, call(machine, phase, function, local, Call::Late));
+        let body = next(
+            machine,
+            phase,
+            call(machine, phase, function, local, Call::Late),
+        );
         quote!(#(#cfg)* #pattern => #body,)
     });
     let own = if phase.waits() {
         let pattern = pattern(quote!(#krate::__private::Entry::Event(#event)));
-        let body = next(machine, phase, call(machine, phase, function, local, Call::Event));
+        let body = next(
+            machine,
+            phase,
+            call(machine, phase, function, local, Call::Event),
+        );
         quote!(#(#cfg)* #pattern => #body,)
     } else {
         let pattern = pattern(quote!(_));
-        let body = next(machine, phase, call(machine, phase, function, local, Call::Enter));
+        let body = next(
+            machine,
+            phase,
+            call(machine, phase, function, local, Call::Enter),
+        );
         quote!(#(#cfg)* #pattern => #body,)
     };
     quote!(#late #own)
@@ -280,7 +347,13 @@ enum Call {
 }
 
 /// The call of a phase's function, up to its `Result`.
-fn call(machine: &Machine, phase: &Phase, function: &Ident, local: &Locals, how: Call) -> TokenStream {
+fn call(
+    machine: &Machine,
+    phase: &Phase,
+    function: &Ident,
+    local: &Locals,
+    how: Call,
+) -> TokenStream {
     // At the operation's name: a missing impl is reported there.
     let transitions = transitions_type(machine);
     let transitions = if machine.item.generics.params.is_empty() {
@@ -302,7 +375,11 @@ fn call(machine: &Machine, phase: &Phase, function: &Ident, local: &Locals, how:
 /// From the `Result` of a phase's function to the next phase.
 fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
     let (krate, enum_name, after) = (&machine.krate, &machine.item.ident, &phase.after);
-    let targets = phase.exits.iter().filter_map(|exit| exit.phase).map(|target| &machine.phases[target]);
+    let targets = phase
+        .exits
+        .iter()
+        .filter_map(|exit| exit.phase)
+        .map(|target| &machine.phases[target]);
     if phase.returns_unit(machine) {
         let target = targets.map(|target| &target.ident);
         return quote!(#call.map(|()| #(#enum_name::#target)*)?);
@@ -320,7 +397,9 @@ fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
 /// After a mistake: an operation that can be named, but never runs.
 pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
-    let Some(operation) = &machine.operation else { return TokenStream::new() };
+    let Some(operation) = &machine.operation else {
+        return TokenStream::new();
+    };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let (types, phase_type, kind) = (types(machine), phase_type(machine), &machine.names.kind);
     quote! {

@@ -12,14 +12,20 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         return TokenStream::new();
     }
     let krate = &machine.krate;
-    let Some(operation) = &machine.operation else { return TokenStream::new() };
+    let Some(operation) = &machine.operation else {
+        return TokenStream::new();
+    };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let phase_type = phase_type(machine);
     let local = |name| Ident::new(name, Span::mixed_site());
     let (phase, fields) = (local("phase"), local("fields"));
     let all = || machine.phases.iter();
-    let puts = all().filter(|phase| !phase.fields.is_empty()).map(|phase| put(machine, phase, &fields));
-    let rest = all().any(|phase| phase.fields.is_empty()).then(|| quote!(_ => {}));
+    let puts = all()
+        .filter(|phase| !phase.fields.is_empty())
+        .map(|phase| put(machine, phase, &fields));
+    let rest = all()
+        .any(|phase| phase.fields.is_empty())
+        .then(|| quote!(_ => {}));
     let takes = all().map(|phase| take(machine, phase, &fields));
     quote! {
         #[automatically_derived]
@@ -61,7 +67,8 @@ fn put(machine: &Machine, phase: &Phase, fields: &Ident) -> TokenStream {
 }
 
 fn take(machine: &Machine, phase: &Phase, fields: &Ident) -> TokenStream {
-    let (cfg, enum_name, ident, name) = (&phase.cfg, &machine.item.ident, &phase.ident, &phase.name);
+    let (cfg, enum_name, ident, name) =
+        (&phase.cfg, &machine.item.ident, &phase.ident, &phase.name);
     let takes = phase.fields.iter().map(|field| {
         let ident = field.ident.as_ref();
         let key = ident.map(|ident| syn::ext::IdentExt::unraw(ident).to_string());

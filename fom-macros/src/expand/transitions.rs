@@ -26,19 +26,36 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
 fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
     let docs: Vec<&Attribute> = written(&phase.docs).collect();
     let default = format!(" Runs in phase `{}`.", phase.name);
-    let docs = if docs.is_empty() { quote!(#[doc = #default]) } else { quote!(#(#docs)*) };
+    let docs = if docs.is_empty() {
+        quote!(#[doc = #default])
+    } else {
+        quote!(#(#docs)*)
+    };
     let late = format!(" Runs when `{}` was not left in time.", phase.name);
-    let own = phase.function.as_ref().map(|name| function(machine, phase, name, docs, false));
-    let late = phase.late_function.as_ref().map(|name| function(machine, phase, name, quote!(#[doc = #late]), true));
+    let own = phase
+        .function
+        .as_ref()
+        .map(|name| function(machine, phase, name, docs, false));
+    let late = phase
+        .late_function
+        .as_ref()
+        .map(|name| function(machine, phase, name, quote!(#[doc = #late]), true));
     quote!(#own #late)
 }
 
 /// Doc comments, not `#[doc(hidden)]` and the like.
 pub(super) fn written(docs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
-    docs.iter().filter(|attr| matches!(attr.meta, Meta::NameValue(_)))
+    docs.iter()
+        .filter(|attr| matches!(attr.meta, Meta::NameValue(_)))
 }
 
-fn function(machine: &Machine, phase: &Phase, name: &Ident, docs: TokenStream, late: bool) -> TokenStream {
+fn function(
+    machine: &Machine,
+    phase: &Phase,
+    name: &Ident,
+    docs: TokenStream,
+    late: bool,
+) -> TokenStream {
     let krate = &machine.krate;
     let cfg = &phase.cfg;
     let error = error_type(machine);
@@ -54,13 +71,18 @@ fn function(machine: &Machine, phase: &Phase, name: &Ident, docs: TokenStream, l
         let event = event_type(machine);
         quote!(, event: #event)
     });
-    let exit = if phase.returns_unit(machine) { quote!(()) } else { after_type(machine, phase) };
+    let exit = if phase.returns_unit(machine) {
+        quote!(())
+    } else {
+        after_type(machine, phase)
+    };
     let output = quote!(::core::result::Result<#exit, #error>);
     let is_async = phase.mode == Mode::Async;
     let (output, end) = match (is_async, phase.broken) {
-        (true, false) => {
-            (quote!(impl ::core::future::Future<Output = #output> + ::core::marker::Send), quote!(;))
-        }
+        (true, false) => (
+            quote!(impl ::core::future::Future<Output = #output> + ::core::marker::Send),
+            quote!(;),
+        ),
         (false, false) => (output, quote!(;)),
         // Anything fits, and nothing has to be there: what it should be is not known.
         (true, true) => (quote!(impl ::core::future::Future), quote!({ async {} })),

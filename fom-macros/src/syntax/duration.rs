@@ -12,12 +12,16 @@ pub(crate) fn nanos(text: &str) -> Result<u64, String> {
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let (number, after) = rest.split_at(digits);
         if number.is_empty() {
             return Err(format!("`{text}` is no duration; {CURE}"));
         }
-        let letters = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let letters = after
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         let unit = unit.trim();
         let scale: u64 = match unit {
@@ -28,22 +32,35 @@ pub(crate) fn nanos(text: &str) -> Result<u64, String> {
             "m" => 60_000_000_000,
             "h" => 3_600_000_000_000,
             "d" => 86_400_000_000_000,
-            "" => return Err(format!("`{text}` has no unit; write `{number}ms` or `{number}s`")),
-            "." => return Err(format!("`{text}` is not a whole number; write a smaller unit, such as `1500ms`")),
+            "" => {
+                return Err(format!(
+                    "`{text}` has no unit; write `{number}ms` or `{number}s`"
+                ));
+            }
+            "." => {
+                return Err(format!(
+                    "`{text}` is not a whole number; write a smaller unit, such as `1500ms`"
+                ));
+            }
             _ => {
                 return Err(format!(
                     "`{unit}` is no unit of time; use `ns`, `us`, `ms`, `s`, `m`, `h` or `d`"
                 ));
             }
         };
-        let part = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+        let part = number
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(scale));
         total = part
             .and_then(|part| total.checked_add(part))
             .ok_or_else(|| format!("`{text}` is too long; the most is about 584 years"))?;
         rest = after;
     }
     if total == 0 {
-        return Err(format!("`{text}` is no time at all; {CURE}, or leave the key out"));
+        return Err(format!(
+            "`{text}` is no time at all; {CURE}, or leave the key out"
+        ));
     }
     Ok(total)
 }
@@ -57,19 +74,29 @@ pub(crate) struct Retry {
 }
 
 pub(crate) fn retry(text: &str) -> Result<Retry, String> {
-    const CURE: &str = "write for example `3, 50ms..2s`: three more times, after 50 ms at first and 2 s at most";
-    let (times, waits) = text.split_once(',').ok_or_else(|| format!("`{text}` is no retry; {CURE}"))?;
+    const CURE: &str =
+        "write for example `3, 50ms..2s`: three more times, after 50 ms at first and 2 s at most";
+    let (times, waits) = text
+        .split_once(',')
+        .ok_or_else(|| format!("`{text}` is no retry; {CURE}"))?;
     let times: u32 = match times.trim().parse() {
         Ok(0) => return Err("no retry at all; leave `retry` out".to_owned()),
         Ok(times) => times,
-        Err(_) => return Err(format!("`{}` is no number of retries; {CURE}", times.trim())),
+        Err(_) => {
+            return Err(format!(
+                "`{}` is no number of retries; {CURE}",
+                times.trim()
+            ));
+        }
     };
     let (least, most) = waits
         .split_once("..")
         .ok_or_else(|| format!("`{}` is no range of waits; {CURE}", waits.trim()))?;
     let (least, most) = (nanos(least)?, nanos(most)?);
     if least > most {
-        return Err("the first wait of a retry is longer than the longest; swap the two".to_owned());
+        return Err(
+            "the first wait of a retry is longer than the longest; swap the two".to_owned(),
+        );
     }
     Ok(Retry { times, least, most })
 }
@@ -83,7 +110,17 @@ mod tests {
         assert_eq!(nanos("2s"), Ok(2_000_000_000));
         assert_eq!(nanos("1m30s"), Ok(90_000_000_000));
         assert_eq!(nanos("1us"), Ok(1_000));
-        for wrong in ["", "2", "s", "2 parsecs", "0s", "1.5s", "300000d300000d", "adaptive", "-1s"] {
+        for wrong in [
+            "",
+            "2",
+            "s",
+            "2 parsecs",
+            "0s",
+            "1.5s",
+            "300000d300000d",
+            "adaptive",
+            "-1s",
+        ] {
             assert!(nanos(wrong).is_err(), "{wrong}");
         }
     }
@@ -92,9 +129,21 @@ mod tests {
     fn retries() {
         assert_eq!(
             retry("3, 50ms..2s"),
-            Ok(Retry { times: 3, least: 50_000_000, most: 2_000_000_000 })
+            Ok(Retry {
+                times: 3,
+                least: 50_000_000,
+                most: 2_000_000_000
+            })
         );
-        for wrong in ["", "3", "0, 1s..2s", "x, 1s..2s", "3, 1s", "3, 2s..1s", "3, 1..2s"] {
+        for wrong in [
+            "",
+            "3",
+            "0, 1s..2s",
+            "x, 1s..2s",
+            "3, 1s",
+            "3, 2s..1s",
+            "3, 1..2s",
+        ] {
             assert!(retry(wrong).is_err(), "{wrong}");
         }
     }

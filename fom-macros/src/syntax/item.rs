@@ -22,7 +22,10 @@ pub(crate) fn parse(item: TokenStream, diag: &mut Diagnostics) -> Option<ItemEnu
         Ok(syn::Item::Enum(item)) => Some(item),
         Ok(other) => {
             let keyword = keyword(&other);
-            diag.error_at(keyword, "`#[fom]` stands on an enum; write the phases as an enum, one variant each");
+            diag.error_at(
+                keyword,
+                "`#[fom]` stands on an enum; write the phases as an enum, one variant each",
+            );
             None
         }
         Err(error) => {
@@ -41,19 +44,28 @@ fn keyword(item: &syn::Item) -> Span {
         syn::Item::Impl(item) => item.impl_token.span,
         syn::Item::Mod(item) => item.mod_token.span,
         syn::Item::Trait(item) => item.trait_token.span,
-        other => other.to_token_stream().into_iter().next().map_or_else(Span::call_site, |token| token.span()),
+        other => other
+            .to_token_stream()
+            .into_iter()
+            .next()
+            .map_or_else(Span::call_site, |token| token.span()),
     }
 }
 
 /// Reads the variants and takes our attributes off them.
 pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseItem> {
-    item.variants.iter_mut().map(|variant| phase(variant, diag)).collect()
+    item.variants
+        .iter_mut()
+        .map(|variant| phase(variant, diag))
+        .collect()
 }
 
 fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
     let mut own = Diagnostics::default();
-    let (ours, others): (Vec<_>, Vec<_>) =
-        variant.attrs.drain(..).partition(|attr| attr.path().is_ident("phase"));
+    let (ours, others): (Vec<_>, Vec<_>) = variant
+        .attrs
+        .drain(..)
+        .partition(|attr| attr.path().is_ident("phase"));
     variant.attrs = others;
     let name = &variant.ident;
     let mut args = PhaseArgs::default();
@@ -88,19 +100,40 @@ fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
     }
     variant.discriminant = None;
     for field in &fields {
-        for attr in field.attrs.iter().filter(|attr| attr.path().is_ident("cfg")) {
-            own.error(attr.path(), "`#[cfg]` cannot stand on the data of a phase; put it on the phase");
+        for attr in field
+            .attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident("cfg"))
+        {
+            own.error(
+                attr.path(),
+                "`#[cfg]` cannot stand on the data of a phase; put it on the phase",
+            );
         }
         if mentions_self(field.ty.to_token_stream()) {
-            own.error(&field.ty, "`Self` has two meanings here; write the type's name");
+            own.error(
+                &field.ty,
+                "`Self` has two meanings here; write the type's name",
+            );
         }
     }
     args.bad |= !own.is_empty();
     diag.append(own);
     let take = |name: &str| {
-        variant.attrs.iter().filter(|attr| attr.path().is_ident(name)).cloned().collect::<Vec<_>>()
+        variant
+            .attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident(name))
+            .cloned()
+            .collect::<Vec<_>>()
     };
-    PhaseItem { ident: variant.ident.clone(), cfg: take("cfg"), docs: take("doc"), fields, args }
+    PhaseItem {
+        ident: variant.ident.clone(),
+        cfg: take("cfg"),
+        docs: take("doc"),
+        fields,
+        args,
+    }
 }
 
 fn mentions_self(tokens: TokenStream) -> bool {

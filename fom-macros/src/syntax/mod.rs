@@ -47,7 +47,9 @@ pub(crate) fn entries(
 ) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
     for part in split_at_commas(tokens) {
-        let Some(entry) = entry(part, diag) else { continue };
+        let Some(entry) = entry(part, diag) else {
+            continue;
+        };
         let key = entry.key.unraw().to_string();
         if let Some(message) = not_yet(&key) {
             diag.error(&entry.key, message);
@@ -68,10 +70,16 @@ pub(crate) fn entries(
                 Form::Flag => format!("write only `{key}`"),
                 _ => format!("write `{example}`"),
             };
-            diag.error(&entry.key, format!("`{key}` is not written like this; {cure}"));
+            diag.error(
+                &entry.key,
+                format!("`{key}` is not written like this; {cure}"),
+            );
             // The key was there: what would be missing without it is not reported.
             if *form == Form::Flag {
-                found.push(Entry { key: entry.key, value: Value::None });
+                found.push(Entry {
+                    key: entry.key,
+                    value: Value::None,
+                });
             } else {
                 found.push(entry);
             }
@@ -114,7 +122,12 @@ fn entry(part: Vec<TokenTree>, diag: &mut Diagnostics) -> Option<Entry> {
     let key = match tokens.next()? {
         TokenTree::Ident(ident) => ident,
         other => {
-            diag.error(&other, format!("expected a key, found `{other}`; write `key`, `key(..)` or `key = \"..\"`"));
+            diag.error(
+                &other,
+                format!(
+                    "expected a key, found `{other}`; write `key`, `key(..)` or `key = \"..\"`"
+                ),
+            );
             return None;
         }
     };
@@ -126,27 +139,46 @@ fn entry(part: Vec<TokenTree>, diag: &mut Diagnostics) -> Option<Entry> {
         Some(TokenTree::Punct(punct)) if punct.as_char() == '=' => {
             let value: TokenStream = tokens.by_ref().collect();
             if value.is_empty() {
-                diag.error(&punct, format!("nothing stands after `{key} =`; write `{key} = \"..\"`"));
+                diag.error(
+                    &punct,
+                    format!("nothing stands after `{key} =`; write `{key} = \"..\"`"),
+                );
                 return None;
             }
             Value::Equals(value)
         }
         Some(other) => {
-            diag.error(&other, format!("expected `,` after `{key}`, found `{other}`; put a comma between two keys"));
-            return Some(Entry { key, value: Value::None });
+            diag.error(
+                &other,
+                format!(
+                    "expected `,` after `{key}`, found `{other}`; put a comma between two keys"
+                ),
+            );
+            return Some(Entry {
+                key,
+                value: Value::None,
+            });
         }
     };
     if let Some(other) = tokens.next() {
-        diag.error(&other, format!("expected `,` after `{key}`, found `{other}`; put a comma between two keys"));
+        diag.error(
+            &other,
+            format!("expected `,` after `{key}`, found `{other}`; put a comma between two keys"),
+        );
     }
     Some(Entry { key, value })
 }
 
 /// `A, B` inside `key(..)`: names, each once. An empty list is a mistake.
 pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<Ident> {
-    let Value::List(tokens) = value else { return Vec::new() };
+    let Value::List(tokens) = value else {
+        return Vec::new();
+    };
     if tokens.is_empty() {
-        diag.error(key, format!("`{key}` names nothing; write the names in it or leave it out"));
+        diag.error(
+            key,
+            format!("`{key}` names nothing; write the names in it or leave it out"),
+        );
         return Vec::new();
     }
     let mut found: Vec<Ident> = Vec::new();
@@ -161,7 +193,10 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
             }
             _ => {
                 let tokens: TokenStream = part.into_iter().collect();
-                diag.error(&tokens, format!("`{key}` takes plain names; write `{key}(Name, Other)`"));
+                diag.error(
+                    &tokens,
+                    format!("`{key}` takes plain names; write `{key}(Name, Other)`"),
+                );
             }
         }
     }
@@ -170,11 +205,16 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
 
 /// The string of `key = ".."`.
 pub(crate) fn text(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<LitStr> {
-    let Value::Equals(tokens) = value else { return None };
+    let Value::Equals(tokens) = value else {
+        return None;
+    };
     match syn::parse2::<LitStr>(tokens.clone()) {
         Ok(text) => Some(text),
         Err(_) => {
-            diag.error(tokens, format!("`{key}` takes a string; write `{key} = \"..\"`"));
+            diag.error(
+                tokens,
+                format!("`{key}` takes a string; write `{key} = \"..\"`"),
+            );
             None
         }
     }
@@ -182,7 +222,9 @@ pub(crate) fn text(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option
 
 /// A type in `key(Path)`, `key("Type")`.
 pub(crate) fn ty(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<syn::Type> {
-    let Value::List(tokens) = value else { return None };
+    let Value::List(tokens) = value else {
+        return None;
+    };
     if tokens.is_empty() {
         diag.error(key, format!("`{key}` names nothing; write `{key}(Type)`"));
         return None;
@@ -194,15 +236,24 @@ pub(crate) fn ty(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<s
     match parsed {
         Ok(ty) => Some(ty),
         Err(_) => {
-            diag.error(tokens, format!("`{key}` takes one type; write `{key}(Type)` or `{key}(\"Type<T>\")`"));
+            diag.error(
+                tokens,
+                format!("`{key}` takes one type; write `{key}(Type)` or `{key}(\"Type<T>\")`"),
+            );
             None
         }
     }
 }
 
 /// The generic parameters in `key("S: Store + 'static")`.
-pub(crate) fn generics(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<syn::Generics> {
-    let Value::List(tokens) = value else { return None };
+pub(crate) fn generics(
+    key: &Ident,
+    value: &Value,
+    diag: &mut Diagnostics,
+) -> Option<syn::Generics> {
+    let Value::List(tokens) = value else {
+        return None;
+    };
     let parse = |stream: syn::parse::ParseStream<'_>| {
         Punctuated::<syn::GenericParam, Token![,]>::parse_terminated(stream)
     };
@@ -211,10 +262,20 @@ pub(crate) fn generics(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Op
         Err(_) => parse.parse2(tokens.clone()),
     };
     match parsed {
-        Ok(params) => Some(syn::Generics { params, ..syn::Generics::default() }),
+        Ok(params) => Some(syn::Generics {
+            params,
+            ..syn::Generics::default()
+        }),
         Err(_) => {
-            let wrong = if tokens.is_empty() { key.to_token_stream() } else { tokens.clone() };
-            diag.error(wrong, format!("`{key}` takes generic parameters; write `{key}(\"T: Send + 'static\")`"));
+            let wrong = if tokens.is_empty() {
+                key.to_token_stream()
+            } else {
+                tokens.clone()
+            };
+            diag.error(
+                wrong,
+                format!("`{key}` takes generic parameters; write `{key}(\"T: Send + 'static\")`"),
+            );
             None
         }
     }

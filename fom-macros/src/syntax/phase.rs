@@ -58,14 +58,18 @@ impl PhaseArgs {
                 "within" => {
                     let text = text(&key, &value, &mut own);
                     let nanos = text.and_then(|text| {
-                        duration::nanos(&text.value()).map_err(|message| own.error(&text, message)).ok()
+                        duration::nanos(&text.value())
+                            .map_err(|message| own.error(&text, message))
+                            .ok()
                     });
                     args.within = Some((key, nanos));
                 }
                 "retry" => {
                     let text = text(&key, &value, &mut own);
                     let retry = text.and_then(|text| {
-                        duration::retry(&text.value()).map_err(|message| own.error(&text, message)).ok()
+                        duration::retry(&text.value())
+                            .map_err(|message| own.error(&text, message))
+                            .ok()
                     });
                     args.retry = Some((key, retry));
                 }
