@@ -1,0 +1,129 @@
+//! The processors that a thread may run on. The only unsafe code of the topology but for hwloc's.
+
+use std::io;
+
+/// The processors that this process may use, in the order of their numbers.
+///
+/// Asks for the main thread, not the current one: a runtime that is built inside a bound thread is not
+/// confined to that thread's processors.
+///
+/// # Errors
+///
+/// What the operating system says; on other systems than Linux always [`io::ErrorKind::Unsupported`].
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    sys::allowed(Whose::Process)
+}
+
+/// The processors that the current thread may use.
+pub(super) fn current_thread_cpus() -> io::Result<Vec<usize>> {
+    sys::allowed(Whose::CurrentThread)
+}
+
+/// Lets the current thread run on these processors only.
+///
+/// # Errors
+///
+/// What the operating system says, for example when none of them may be used; on other systems than Linux always
+/// [`io::ErrorKind::Unsupported`].
+pub fn bind_current_thread(cpus: &[usize]) -> io::Result<()> {
+    sys::bind(cpus)
+}
+
+#[derive(Clone, Copy)]
+enum Whose {
+    Process,
+    CurrentThread,
+}
+
+#[cfg(target_os = "linux")]
+mod sys {
+    use std::io;
+
+    use super::Whose;
+
+    type Word = libc::c_ulong;
+
+    const BITS: usize = Word::BITS as usize;
+
+    /// The kernel is built for some number of processors, and refuses a mask that is shorter.
+    const LONGEST: usize = 1 << 16;
+
+    pub(super) fn allowed(whose: Whose) -> io::Result<Vec<usize>> {
+        let thread = match whose {
+            // The main thread has the number of the process.
+            Whose::Process => libc::pid_t::try_from(std::process::id()).unwrap_or(0),
+            Whose::CurrentThread => 0,
+        };
+        let mut mask: Vec<Word> = vec![0; 1024 / BITS];
+        loop {
+            // SAFETY: the kernel writes at most the given number of bytes, which are the mask's own. A mask
+            // longer than `cpu_set_t` is what `CPU_ALLOC` makes in C; the cast only gives it the type's name.
+            let result = unsafe {
+                libc::sched_getaffinity(
+                    thread,
+                    size_of_val(mask.as_slice()),
+                    mask.as_mut_ptr().cast(),
+                )
+            };
+            if result == 0 {
+                return Ok(numbers(&mask));
+            }
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EINVAL) || mask.len() * BITS >= LONGEST {
+                return Err(error);
+            }
+            let longer = mask.len() * 2;
+            mask.resize(longer, 0);
+        }
+    }
+
+    pub(super) fn bind(cpus: &[usize]) -> io::Result<()> {
+        let mut mask: Vec<Word> = vec![0; 1024 / BITS];
+        for &cpu in cpus {
+            if cpu >= LONGEST {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+            let word = cpu / BITS;
+            if word >= mask.len() {
+                mask.resize(word + 1, 0);
+            }
+            if let Some(word) = mask.get_mut(word) {
+                *word |= 1 << (cpu % BITS);
+            }
+        }
+        // SAFETY: the kernel reads at most the given number of bytes, which are the mask's own; 0 is the
+        // current thread.
+        let result = unsafe {
+            libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast())
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    fn numbers(mask: &[Word]) -> Vec<usize> {
+        let bits = mask.iter().enumerate().flat_map(|(at, &word)| {
+            (0..BITS)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| at * BITS + bit)
+        });
+        bits.collect()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod sys {
+    use std::io;
+
+    use super::Whose;
+
+    pub(super) fn allowed(_: Whose) -> io::Result<Vec<usize>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn bind(_: &[usize]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}

@@ -1,0 +1,32 @@
+//! Which processors there are, how they are grouped, and which locality gets which of them.
+//!
+//! [`Machine::detect`] reads the machine, [`plan`] divides it into localities, [`bind_current_thread`] keeps a
+//! thread there. A machine is plain data, so one that is not at hand can be made up ([`Machine::synthetic`]) and
+//! planned for as well.
+//!
+//! Nothing binds memory: the kernel places a page on the node of the thread that touches it first. A
+//! locality's memory lands on its own node when its own thread, once bound, allocates and fills it.
+//!
+//! ```
+//! use fom_runtime::topology::{Machine, PlanOptions, plan};
+//!
+//! // Two packages, two last-level caches in each, four cores on each, two threads in each.
+//! let machine = Machine::synthetic(2, 2, 4, 2);
+//! assert_eq!(plan(&machine, &PlanOptions::default()).len(), 16);
+//!
+//! // One locality for each of the four caches.
+//! let four = plan(&machine, &PlanOptions::default().localities(4));
+//! assert!(four.iter().all(|locality| locality.cpus.len() == 8 && locality.cache.is_some()));
+//! ```
+
+mod bind;
+mod flat;
+#[cfg(feature = "hwloc")]
+mod hwloc;
+mod machine;
+mod plan;
+mod sysfs;
+
+pub use bind::{allowed_cpus, bind_current_thread};
+pub use machine::{Cpu, Machine, Source};
+pub use plan::{LocalityPlan, PlanOptions, plan};
