@@ -1,1 +1,9 @@
-//! Every code block of the book is a doctest here.
+//! The code of the book and of the README, so that `cargo test` compiles and runs it.
+//!
+//! `build.rs` writes a module for each chapter, with the chapter as its documentation; this file only takes them
+//! in. They are there for the documentation tests alone.
+
+#[cfg(doctest)]
+mod chapters {
+    include!(concat!(env!("OUT_DIR"), "/chapters.rs"));
+}
