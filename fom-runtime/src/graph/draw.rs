@@ -282,23 +282,29 @@ impl Graph {
 
     /// Mermaid's words can not be the name of a state, in any case; the label keeps the phase's own name.
     fn mermaid_id(&self, phase: &PhaseInfo) -> String {
-        const WORDS: [&str; 16] = [
-            "acc_title",
-            "accdescr",
+        // Found by giving each word of its grammar, and some of JavaScript's objects, to mermaid 11.
+        const WORDS: &[&str] = &[
             "acctitle",
+            "accdescr",
             "as",
             "class",
             "classdef",
             "click",
+            "constructor",
             "default",
             "direction",
             "end",
+            "hasownproperty",
             "hide",
             "href",
             "note",
+            "root",
             "scale",
             "state",
+            "statediagram",
             "style",
+            "tostring",
+            "valueof",
         ];
         let mut id = phase.name.to_owned();
         if WORDS.contains(&phase.name.to_ascii_lowercase().as_str()) {
