@@ -1,7 +1,63 @@
-//! Runs operation state machines.
-pub use fom_macros::fom;
+//! Runs operation state machines: an operation is an enum of *phases* and one function per phase, and `#[fom]` makes a
+//! machine of them that can only take declared transitions, can be saved, listed, drawn and resumed at every phase
+//! boundary, and never owns a thread while it waits.
+//!
+//! Start with [`fom`], [`Runtime`] and [`Cx`]; `use fom_runtime::prelude::*` brings what a program needs.
+// Under `fom_loom` only the lock-free pieces are built, for their models.
+#![cfg_attr(fom_loom, allow(dead_code, unused_imports))]
 
-mod graph;
-pub mod topology;
+// So that the paths in generated code are right in this crate's own tests, too.
+#[allow(unused_extern_crates, reason = "the macro names the crate")]
+extern crate self as fom_runtime;
 
-pub use graph::{Graph, Mode, PhaseInfo, Retry};
+mod protocol;
+mod sync;
+
+#[cfg(fom_loom)]
+#[doc(hidden)]
+pub use protocol as __protocol;
+
+macro_rules! without_loom {
+    ($($item:item)*) => { $(#[cfg(not(fom_loom))] $item)* };
+}
+
+without_loom! {
+    #[doc(hidden)]
+    pub mod __private;
+    pub mod prelude;
+    pub mod topology;
+
+    mod clock;
+    mod cx;
+    mod error;
+    mod fom;
+    mod graph;
+    mod id;
+    mod locality;
+    mod operation;
+    mod runtime;
+    mod snapshot;
+    mod watch;
+
+    pub use clock::{Clock, TestClock};
+    pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Sleep};
+    pub use error::{
+        BlockError, BoxError, BuildError, Cause, Failure, NoEvent, Refused, RefusedReason, RestoreError, SendError, SnapshotError,
+        TimedOut, Unanswered,
+    };
+    pub use fom_macros::fom;
+    pub use graph::{Graph, Mode, PhaseInfo, Retry};
+    pub use id::{FomId, Key};
+    pub use locality::Followers;
+    pub use operation::{Codec, Operation, Persistent, Savable};
+    pub use protocol::FomState;
+    pub use runtime::{
+        Budget, Builder, CallError, Ended, EventSender, FomRef, Handle, Local, Placement, Priority, Reached, Runtime, Shutdown,
+        ShutdownReport, Submission, Waiting,
+    };
+    pub use snapshot::Snapshot;
+    pub use watch::{
+        FomInfo, Interpose, Interposed, Listening, LocalityInfo, NotOnTop, Operations, Transition, TransitionCause, TransitionOf,
+        TypeInfo, Visited,
+    };
+}

@@ -1,0 +1,133 @@
+//! Where the time comes from: the machine's monotonic clock, or a test that moves it by hand.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// The clock of a runtime: all deadlines and ages are taken from it. Wall-clock steps do not touch it.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System(Instant),
+    Test(TestClock),
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl Clock {
+    /// The machine's monotonic clock.
+    pub fn system() -> Self {
+        Self(Source::System(Instant::now()))
+    }
+
+    /// The time since the clock was made.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.nanos())
+    }
+
+    pub(crate) fn nanos(&self) -> u64 {
+        match &self.0 {
+            Source::System(start) => nanos(start.elapsed()),
+            Source::Test(clock) => clock.0.now.load(Ordering::Acquire),
+        }
+    }
+
+    /// Whether sleeping in real time brings deadlines nearer.
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.0, Source::System(_))
+    }
+
+    pub(crate) fn watch(&self, watcher: Weak<dyn Moved>) {
+        if let Source::Test(clock) = &self.0 {
+            clock.0.watchers.lock().push(watcher);
+        }
+    }
+}
+
+impl From<TestClock> for Clock {
+    fn from(clock: TestClock) -> Self {
+        Self(Source::Test(clock))
+    }
+}
+
+impl From<&TestClock> for Clock {
+    fn from(clock: &TestClock) -> Self {
+        clock.clone().into()
+    }
+}
+
+/// Told when a test moved its clock.
+pub(crate) trait Moved: Send + Sync {
+    fn moved(&self);
+}
+
+/// Nanoseconds, at most what 64 bits hold (584 years).
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A clock that stands still until a test moves it.
+///
+/// ```
+/// use std::time::Duration;
+/// use fom_runtime::{Clock, TestClock};
+///
+/// let clock = TestClock::new();
+/// let seen = Clock::from(&clock);
+/// clock.advance(Duration::from_secs(32));
+/// assert_eq!(seen.now(), Duration::from_secs(32));
+/// ```
+#[derive(Clone)]
+pub struct TestClock(Arc<Shared>);
+
+struct Shared {
+    now: AtomicU64,
+    watchers: Mutex<Vec<Weak<dyn Moved>>>,
+}
+
+impl fmt::Debug for TestClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TestClock").field(&Duration::from_nanos(self.0.now.load(Ordering::Acquire))).finish()
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TestClock {
+    /// A clock that stands at zero.
+    pub fn new() -> Self {
+        Self(Arc::new(Shared { now: AtomicU64::new(0), watchers: Mutex::new(Vec::new()) }))
+    }
+
+    /// Moves the clock on. Deadlines that passed fire soon after, in the order of their times.
+    ///
+    /// What must be waiting before the clock moves is made sure of with [`Runtime::quiet`](crate::Runtime::quiet).
+    pub fn advance(&self, by: Duration) {
+        self.0.now.fetch_add(nanos(by), Ordering::AcqRel);
+        let watchers: Vec<_> = {
+            let mut watchers = self.0.watchers.lock();
+            watchers.retain(|watcher| watcher.strong_count() > 0);
+            watchers.iter().filter_map(Weak::upgrade).collect()
+        };
+        for watcher in watchers {
+            watcher.moved();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Blocking sections: the thread leaves the locality to another one while it blocks.
+
+use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
+
+use crate::{
+    Cx,
+    error::BlockError,
+    fom::AnyFom,
+    id::{FomId, Key},
+    locality::Away,
+    runtime::Runtime,
+};
+
+impl<E> Cx<'_, E> {
+    /// Enter-block: until the guard is dropped this thread may block, and another one runs the locality. Dropping the
+    /// guard is leave-block; it waits until this fom has its locality back, before the queue.
+    ///
+    /// The section runs beside the locality, so its data is out of reach there: the guard borrows this context. Holding
+    /// it over an `.await` does not compile.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError`] when no thread can take over; the fom still has its locality. At
+    /// [`Followers::most`](crate::Followers::most) this waits until another section ends.
+    pub fn enter_block(&mut self) -> Result<BlockGuard<'_>, BlockError> {
+        let away = crate::locality::enter_block()?;
+        Ok(BlockGuard { _away: away, cx: BlockingCx { fom: self.fom.as_any(), not_send: PhantomData } })
+    }
+
+    /// For generated code: a whole phase function between enter-block and leave-block.
+    #[doc(hidden)]
+    pub fn blocking<T>(&mut self, f: impl FnOnce(&mut BlockingCx<'_>) -> T) -> T {
+        match self.enter_block() {
+            Ok(mut guard) => f(&mut guard.cx),
+            // The way out of a function that cannot return this error; the fence around each step knows it. No panic
+            // hook is run.
+            Err(error) => std::panic::resume_unwind(Box::new(error)),
+        }
+    }
+}
+
+/// What is left of the context in a blocking section: everything but the locality.
+pub struct BlockingCx<'a> {
+    fom: &'a dyn AnyFom,
+    /// A section belongs to its thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for BlockingCx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = self.fom.header();
+        write!(f, "BlockingCx({} {} in {})", header.type_name(), header.id, header.phase_name())
+    }
+}
+
+impl BlockingCx<'_> {
+    /// The fom's id.
+    pub fn id(&self) -> FomId {
+        self.fom.header().id
+    }
+
+    /// The key that it was submitted with.
+    pub fn key(&self) -> Option<&Key> {
+        self.fom.header().key.as_ref()
+    }
+
+    /// Failed attempts at this phase before this one.
+    pub fn attempt(&self) -> u32 {
+        self.fom.header().attempt()
+    }
+
+    /// Whether the fom was cancelled; it will be dropped at its next wait.
+    pub fn is_cancelled(&self) -> bool {
+        self.fom.header().interrupt().is_some()
+    }
+
+    /// The time on the runtime's clock.
+    pub fn now(&self) -> Duration {
+        self.fom.header().world().clock.now()
+    }
+
+    /// The runtime, to submit and find others.
+    pub fn runtime(&self) -> Runtime {
+        Runtime::of(self.fom.header().world()).expect("a fom runs only while its runtime has localities")
+    }
+
+    /// The resource of this type.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime was built without it; the fom then fails with that message.
+    pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
+        match self.fom.header().world().resources.get() {
+            Some((resource, _)) => resource,
+            None => panic!("there is no resource of type `{0}`; give one to `Builder::resource`", type_name::<T>()),
+        }
+    }
+}
+
+/// A blocking section; see [`Cx::enter_block`].
+#[must_use = "the section ends when this is dropped"]
+pub struct BlockGuard<'a> {
+    _away: Away,
+    cx: BlockingCx<'a>,
+}
+
+impl fmt::Debug for BlockGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.cx, f)
+    }
+}
+
+impl<'a> Deref for BlockGuard<'a> {
+    type Target = BlockingCx<'a>;
+
+    fn deref(&self) -> &BlockingCx<'a> {
+        &self.cx
+    }
+}

@@ -1,0 +1,257 @@
+//! Requests to other components, whose answers wake the fom.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::{Poll, Waker},
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    Cx,
+    cx::resource,
+    error::Unanswered,
+    fom::WaitingFor,
+    sync::Mutex,
+};
+
+/// Where a component puts the answer to a request. Dropping it is the answer [`Unanswered`], so a request is answered
+/// exactly once.
+pub struct Reply<T>(Option<To<T>>);
+
+enum To<T> {
+    One(oneshot::Sender<T>),
+    Many(Arc<Collector<T>>, usize),
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+impl<T> Reply<T> {
+    /// Answers, from any thread.
+    ///
+    /// # Errors
+    ///
+    /// The answer, when nobody waits for it any more: the fom was cancelled, was late, or had enough with others.
+    pub fn send(mut self, answer: T) -> Result<(), T> {
+        match self.0.take() {
+            Some(To::One(to)) => to.send(answer),
+            Some(To::Many(collector, place)) => collector.put(place, Ok(answer)).map_err(|answer| match answer {
+                Ok(answer) => answer,
+                Err(Unanswered) => unreachable!("an answer was put in"),
+            }),
+            None => Err(answer),
+        }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub fn is_unwanted(&self) -> bool {
+        match &self.0 {
+            Some(To::One(to)) => to.is_closed(),
+            Some(To::Many(collector, _)) => collector.0.lock().closed,
+            None => true,
+        }
+    }
+}
+
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        if let Some(To::Many(collector, place)) = self.0.take() {
+            // Nobody to tell when it is closed.
+            let _ = collector.put(place, Err(Unanswered));
+        }
+    }
+}
+
+type Answer<T> = Result<T, Unanswered>;
+
+/// Answers to many requests. It alone wakes the fom: once, with the answer that makes the wait complete.
+struct Collector<T>(Mutex<Collected<T>>);
+
+struct Collected<T> {
+    answers: Vec<Option<Answer<T>>>,
+    left: usize,
+    /// The first real answer is enough.
+    any: bool,
+    first: Option<usize>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+impl<T> Collected<T> {
+    fn complete(&self) -> bool {
+        self.left == 0 || (self.any && self.first.is_some())
+    }
+}
+
+impl<T> Collector<T> {
+    fn put(&self, place: usize, answer: Answer<T>) -> Result<(), Answer<T>> {
+        let waker = {
+            let mut all = self.0.lock();
+            if all.closed || all.complete() {
+                return Err(answer);
+            }
+            if answer.is_ok() && all.first.is_none() {
+                all.first = Some(place);
+            }
+            all.answers[place] = Some(answer);
+            all.left -= 1;
+            if all.complete() { all.waker.take() } else { None }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+}
+
+/// The fom's end of a collector; dropping it turns late answers away.
+struct Collecting<T>(Arc<Collector<T>>);
+
+impl<T> Collecting<T> {
+    fn new(requests: usize, any: bool) -> Self {
+        Self(Arc::new(Collector(Mutex::new(Collected {
+            answers: std::iter::repeat_with(|| None).take(requests).collect(),
+            left: requests,
+            any,
+            first: None,
+            closed: false,
+            waker: None,
+        }))))
+    }
+
+    fn poll(&self, waker: &Waker) -> Poll<(Vec<Option<Answer<T>>>, Option<usize>)> {
+        let mut all = self.0.0.lock();
+        if all.complete() {
+            return Poll::Ready((std::mem::take(&mut all.answers), all.first));
+        }
+        all.waker = Some(waker.clone());
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Collecting<T> {
+    fn drop(&mut self) {
+        let mut all = self.0.0.lock();
+        all.closed = true;
+        let answers = std::mem::take(&mut all.answers);
+        drop(all);
+        drop(answers);
+    }
+}
+
+impl<E> Cx<'_, E> {
+    /// Sends a request to the resource `R` and waits for its answer. `request` is called at once; the component keeps the
+    /// [`Reply`] and answers from any thread. Listings show that the fom waits for `R`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unanswered`] when the component drops the reply.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime was built without the resource; the fom then fails with that message.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the answer is turned away; the request itself is not taken back.
+    pub async fn call<R, T>(&self, request: impl FnOnce(&R, Reply<T>)) -> Result<T, Unanswered>
+    where
+        R: Send + Sync + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let place = {
+            let (resource, place) = resource::<R>(self.fom.as_any());
+            request(resource, Reply(Some(To::One(reply))));
+            place
+        };
+        let mut answer = pin!(answer);
+        poll_fn(|cx| {
+            let polled = answer.as_mut().poll(cx);
+            if polled.is_pending() {
+                self.fom.header().set_waiting_for(WaitingFor::Resource(place));
+            }
+            polled
+        })
+        .await
+        .map_err(|_| Unanswered)
+    }
+
+    /// Sends a request for each item and waits for all answers, which come in the order of the items. The fom is woken
+    /// once, by the last answer.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime was built without the resource `R`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, answers that come later are turned away.
+    pub async fn all<R, I, T>(&self, items: I, request: impl FnMut(&R, I::Item, Reply<T>)) -> Vec<Result<T, Unanswered>>
+    where
+        R: Send + Sync + 'static,
+        I: IntoIterator,
+    {
+        let (collecting, place) = self.send_all(items, request, false);
+        let (answers, _) = self.collected(&collecting, place).await;
+        answers.into_iter().map(|answer| answer.unwrap_or(Err(Unanswered))).collect()
+    }
+
+    /// Sends a request for each item and waits for the first answer; gives the item's place with it. The others are turned
+    /// away.
+    ///
+    /// # Errors
+    ///
+    /// [`Unanswered`] when every request is dropped, or there is none.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime was built without the resource `R`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, answers that come later are turned away.
+    pub async fn any<R, I, T>(&self, items: I, request: impl FnMut(&R, I::Item, Reply<T>)) -> Result<(usize, T), Unanswered>
+    where
+        R: Send + Sync + 'static,
+        I: IntoIterator,
+    {
+        let (collecting, place) = self.send_all(items, request, true);
+        let (mut answers, first) = self.collected(&collecting, place).await;
+        let first = first.ok_or(Unanswered)?;
+        let answer = answers.get_mut(first).and_then(Option::take).ok_or(Unanswered)??;
+        Ok((first, answer))
+    }
+
+    fn send_all<R, I, T>(&self, items: I, mut request: impl FnMut(&R, I::Item, Reply<T>), any: bool) -> (Collecting<T>, u32)
+    where
+        R: Send + Sync + 'static,
+        I: IntoIterator,
+    {
+        let (resource, at) = resource::<R>(self.fom.as_any());
+        // All places before the first request: it may be answered at once.
+        let items: Vec<_> = items.into_iter().collect();
+        let collecting = Collecting::new(items.len(), any);
+        for (place, item) in items.into_iter().enumerate() {
+            request(resource, item, Reply(Some(To::Many(Arc::clone(&collecting.0), place))));
+        }
+        (collecting, at)
+    }
+
+    async fn collected<T>(&self, collecting: &Collecting<T>, place: u32) -> (Vec<Option<Answer<T>>>, Option<usize>) {
+        poll_fn(|cx| {
+            let polled = collecting.poll(cx.waker());
+            if polled.is_pending() {
+                self.fom.header().set_waiting_for(WaitingFor::Resource(place));
+            }
+            polled
+        })
+        .await
+    }
+}

@@ -1,0 +1,172 @@
+//! What a phase function is given: its way to the runtime, its locality, events, answers and time.
+
+mod block;
+mod call;
+mod time;
+
+use std::{
+    any::type_name,
+    fmt,
+    future::poll_fn,
+    task::Poll,
+    time::Duration,
+};
+
+pub use block::{BlockGuard, BlockingCx};
+pub use call::Reply;
+pub use time::Sleep;
+
+use crate::{
+    error::NoEvent,
+    fom::{EventFom, WaitingFor},
+    id::{FomId, Key},
+    runtime::{EventSender, Runtime},
+};
+
+/// The context of a running fom; `E` is the type of its events.
+pub struct Cx<'a, E = NoEvent> {
+    fom: &'a dyn EventFom<E>,
+}
+
+impl<E> fmt::Debug for Cx<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = self.fom.header();
+        write!(f, "Cx({} {} in {})", header.type_name(), header.id, header.phase_name())
+    }
+}
+
+impl<'a, E> Cx<'a, E> {
+    pub(crate) fn new(fom: &'a dyn EventFom<E>) -> Self {
+        Self { fom }
+    }
+
+    /// The fom's id.
+    pub fn id(&self) -> FomId {
+        self.fom.header().id
+    }
+
+    /// The key that it was submitted with.
+    pub fn key(&self) -> Option<&Key> {
+        self.fom.header().key.as_ref()
+    }
+
+    /// Its home.
+    pub fn locality(&self) -> usize {
+        self.fom.header().home.index
+    }
+
+    /// Failed attempts at this phase before this one.
+    pub fn attempt(&self) -> u32 {
+        self.fom.header().attempt()
+    }
+
+    /// Whether it was cancelled; it will be dropped at its next wait.
+    pub fn is_cancelled(&self) -> bool {
+        self.fom.header().interrupt().is_some()
+    }
+
+    /// The time on the runtime's clock.
+    pub fn now(&self) -> Duration {
+        self.fom.header().world().clock.now()
+    }
+
+    /// When the deadline of this visit passes, on the runtime's clock.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.fom.header().deadline().map(Duration::from_nanos)
+    }
+
+    /// The runtime, to submit and find others. This handle does not keep the runtime alive.
+    pub fn runtime(&self) -> Runtime {
+        Runtime::of(self.fom.header().world()).expect("a fom runs only while its runtime has localities")
+    }
+
+    /// The resource of this type.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime was built without it; the fom then fails with that message.
+    pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
+        resource(self.fom.as_any()).0
+    }
+
+    /// A way to send events to this fom, for whoever answers later.
+    pub fn address(&self) -> EventSender<E> {
+        EventSender(self.fom.strong())
+    }
+
+    /// The oldest event that this phase takes, if there is one.
+    pub fn try_event(&self) -> Option<E> {
+        self.fom.take_event()
+    }
+
+    /// Waits for an event that this phase takes (`on(..)`). Events that it does not take stay in order.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: an event is taken only when it is returned.
+    pub async fn event(&self) -> E {
+        poll_fn(|_| match self.fom.take_event() {
+            Some(event) => Poll::Ready(event),
+            None => {
+                self.fom.header().set_waiting_for(WaitingFor::Event);
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// As [`event`](Self::event), for at most this time on the runtime's clock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn event_within(&self, time: Duration) -> Option<E> {
+        let mut sleep = std::pin::pin!(self.sleep(time));
+        poll_fn(|cx| {
+            if let Some(event) = self.fom.take_event() {
+                return Poll::Ready(Some(event));
+            }
+            let slept = sleep.as_mut().poll(cx).map(|()| None);
+            self.fom.header().set_waiting_for(WaitingFor::Event);
+            slept
+        })
+        .await
+    }
+
+    /// Sleeps on the runtime's clock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub fn sleep(&self, time: Duration) -> Sleep {
+        let header = self.fom.header();
+        header.set_waiting_for(WaitingFor::Timer);
+        Sleep::new(std::sync::Arc::clone(&header.home), time)
+    }
+
+    /// The locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing else of it can be
+    /// reached there.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type, or inside
+    /// another `local`.
+    pub fn local<T: Send + 'static, R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
+        let done = crate::locality::with_core(|core| core.data_mut::<T>().map(f));
+        match done {
+            Some(Some(done)) => done,
+            Some(None) => panic!(
+                "there is no locality data of type `{0}`; give `Builder::locality_data` one that makes `{0}`",
+                type_name::<T>()
+            ),
+            None => panic!("the locality's data is taken: `local` inside `local`, or outside of the fom's own locality"),
+        }
+    }
+}
+
+fn resource<T: Send + Sync + 'static>(fom: &dyn crate::fom::AnyFom) -> (&T, u32) {
+    match fom.header().world().resources.get() {
+        Some(found) => found,
+        None => panic!("there is no resource of type `{0}`; give one to `Builder::resource`", type_name::<T>()),
+    }
+}

@@ -1,0 +1,320 @@
+//! Every error of the crate. Each says what to do, and gives back what was passed in.
+
+use std::{fmt, io, time::Duration};
+
+use crate::{FomRef, operation::Operation};
+
+/// The error type of a machine that declares none: anything that `?` can turn into it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// The event type of a machine that takes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoEvent {}
+
+/// A runtime could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A handler thread could not be created.
+    #[error("cannot create a handler thread: {0}; raise the limit of threads, or ask for fewer localities")]
+    Thread(#[source] io::Error),
+    /// A reactor could not be created.
+    #[error("cannot create a reactor: {0}; raise the limit of open files")]
+    Reactor(#[source] io::Error),
+    /// A number that must not be zero was zero, or a least was above its most.
+    #[error("{what} is out of range: {hint}")]
+    Range {
+        /// The setting.
+        what: &'static str,
+        /// What it must be.
+        hint: &'static str,
+    },
+    /// A locality's data could not be made; the data made before it has been dropped again.
+    #[error("cannot make the data of locality {locality}: {source}")]
+    LocalityData {
+        /// Which locality.
+        locality: usize,
+        /// What the constructor returned.
+        #[source]
+        source: BoxError,
+    },
+}
+
+/// Why a submission was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefusedReason {
+    /// As many foms are in flight as the runtime takes.
+    #[error("the runtime is full; submit it again later, or shed load")]
+    Full,
+    /// The runtime is shutting down or has shut down.
+    #[error("the runtime is shutting down")]
+    ShuttingDown,
+    /// A live fom has this key; [`Refused::live`] is its address.
+    #[error("a live fom has this key already")]
+    KeyInUse,
+    /// The placement names a locality that does not exist.
+    #[error("there is no such locality")]
+    NoSuchLocality,
+}
+
+/// A submission that was refused. Nothing of it is left in the runtime, and the operation is given back.
+pub struct Refused<O: Operation>(pub(crate) Box<RefusedInner<O>>);
+
+pub(crate) struct RefusedInner<O: Operation> {
+    pub(crate) reason: RefusedReason,
+    pub(crate) operation: O,
+    pub(crate) live: Option<FomRef<O>>,
+}
+
+impl<O: Operation> Refused<O> {
+    /// Why.
+    pub fn reason(&self) -> RefusedReason {
+        self.0.reason
+    }
+
+    /// The fom that has the key, for [`RefusedReason::KeyInUse`].
+    pub fn live(&self) -> Option<&FomRef<O>> {
+        self.0.live.as_ref()
+    }
+
+    /// The operation, as it was submitted.
+    pub fn into_operation(self) -> O {
+        self.0.operation
+    }
+}
+
+impl<O: Operation> fmt::Debug for Refused<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("reason", &self.0.reason).finish_non_exhaustive()
+    }
+}
+
+impl<O: Operation> fmt::Display for Refused<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was refused: {}", O::GRAPH.operation(), self.0.reason)
+    }
+}
+
+impl<O: Operation> std::error::Error for Refused<O> {}
+
+/// Why a fom failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Cause<E> {
+    /// Its phase function returned this error (for the last time, when the phase has retries).
+    Error(E),
+    /// Its phase function panicked, with this message.
+    Panicked(String),
+    /// The deadline of a phase passed, and the phase has no `late` function.
+    Late {
+        /// The phase whose `within` it was.
+        armed_in: &'static str,
+    },
+    /// It was cancelled.
+    Cancelled,
+    /// The runtime was shut down before it ended.
+    Shutdown,
+    /// It was refused when it was submitted.
+    Refused(RefusedReason),
+    /// A blocking phase found no thread to leave the locality to.
+    NoThread(BlockError),
+    /// An interposer returned a phase that is no declared exit.
+    UndeclaredExit {
+        /// The phase that it returned.
+        to: &'static str,
+    },
+}
+
+impl<E: fmt::Display> fmt::Display for Cause<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Late { armed_in } => write!(f, "the deadline of `{armed_in}` passed"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Shutdown => f.write_str("the runtime was shut down"),
+            Self::Refused(reason) => write!(f, "refused: {reason}"),
+            Self::NoThread(error) => error.fmt(f),
+            Self::UndeclaredExit { to } => write!(f, "an interposer went to `{to}`, which is no declared exit"),
+        }
+    }
+}
+
+impl<E> Cause<E> {
+    /// The cause as one word, as it stands in listings and transitions.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Error(_) => "error",
+            Self::Panicked(_) => "panicked",
+            Self::Late { .. } => "late",
+            Self::Cancelled => "cancelled",
+            Self::Shutdown => "shutdown",
+            Self::Refused(_) => "refused",
+            Self::NoThread(_) => "no thread",
+            Self::UndeclaredExit { .. } => "undeclared exit",
+        }
+    }
+}
+
+/// A fom that ended in the standard failed outcome.
+pub struct Failure<O: Operation> {
+    /// Why.
+    pub cause: Cause<O::Error>,
+    /// The phase in which it happened.
+    pub phase: &'static str,
+    /// The operation, where it still exists.
+    pub operation: Option<O>,
+}
+
+impl<O: Operation> fmt::Debug for Failure<O>
+where
+    O::Error: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure").field("cause", &self.cause).field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl<O: Operation> fmt::Display for Failure<O>
+where
+    O::Error: fmt::Display,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed in phase `{}`: {}", O::GRAPH.operation(), self.phase, self.cause)
+    }
+}
+
+impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}
+
+/// An event could not be delivered; it is given back.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError<E> {
+    /// The fom has ended.
+    #[error("the fom has ended; the event was not delivered")]
+    Ended(E),
+    /// Its mailbox is full of events that it has not taken yet.
+    #[error("the fom's mailbox is full; send it again later, or drop it")]
+    Full(E),
+}
+
+impl<E> SendError<E> {
+    /// The event.
+    pub fn into_event(self) -> E {
+        match self {
+            Self::Ended(event) | Self::Full(event) => event,
+        }
+    }
+}
+
+impl<E> fmt::Debug for SendError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ended(_) => "Ended(..)",
+            Self::Full(_) => "Full(..)",
+        })
+    }
+}
+
+/// A request was dropped without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the request was dropped without an answer")]
+pub struct Unanswered;
+
+/// Enter-block failed; the fom still has its locality.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockError {
+    /// No thread could be created that would take over the locality.
+    #[error("no thread can take over the locality: {0}; raise the limit of threads, or lower `Followers::most`")]
+    NoThread(#[source] io::Error),
+    /// The calling thread does not hold a locality at this moment.
+    #[error("not inside a phase, or inside a blocking section already")]
+    NotInPhase,
+}
+
+/// A wait ran into its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not reached within {0:?}")]
+pub struct TimedOut(pub Duration);
+
+/// A fom could not be saved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The operation's own `Serialize` failed.
+    #[error("the operation cannot be saved: {0}")]
+    Operation(String),
+    /// A field of the phase failed.
+    #[error("field `{field}` of the phase cannot be saved: {reason}")]
+    Field {
+        /// The field.
+        field: String,
+        /// What its `Serialize` said.
+        reason: String,
+    },
+    /// The machine is declared `#[fom(transient)]`.
+    #[error("the machine is transient: it declares that it cannot be saved")]
+    Transient,
+}
+
+/// Bytes were refused as a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The bytes do not begin as a snapshot does.
+    #[error("not a snapshot of a fom")]
+    NotASnapshot,
+    /// The checksum or the structure is wrong.
+    #[error("the snapshot is damaged: its checksum or structure is wrong")]
+    Damaged,
+    /// It is of another machine.
+    #[error("the snapshot is of machine `{found}`, not of `{wanted}`")]
+    OtherMachine {
+        /// The machine in the snapshot.
+        found: String,
+        /// The machine asked for.
+        wanted: &'static str,
+    },
+    /// It is in a phase that this release does not have.
+    #[error("the snapshot is in phase `{phase}`, which `{machine}` does not have")]
+    UnknownPhase {
+        /// The phase in the snapshot.
+        phase: String,
+        /// The machine.
+        machine: &'static str,
+    },
+    /// It holds a field that the phase does not have.
+    #[error("the snapshot has a field `{field}` that phase `{phase}` does not have")]
+    UnknownField {
+        /// The phase.
+        phase: String,
+        /// The field in the snapshot.
+        field: String,
+    },
+    /// It lacks a field of the phase.
+    #[error("the snapshot lacks field `{field}`")]
+    MissingField {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field does not fit its type.
+    #[error("field `{field}` of the snapshot is no `{of}`: {reason}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its type in this release.
+        of: &'static str,
+        /// What its `Deserialize` said.
+        reason: String,
+    },
+    /// The operation does not fit its type.
+    #[error("the snapshot's operation is no `{operation}`: {reason}")]
+    Operation {
+        /// The operation.
+        operation: &'static str,
+        /// What its `Deserialize` said.
+        reason: String,
+    },
+}

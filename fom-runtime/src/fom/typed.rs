@@ -1,0 +1,197 @@
+//! What handles share with a fom of a known type: its mailbox, its outcome, and who waits for a phase of it.
+
+use std::{collections::VecDeque, sync::Arc, task::Waker};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    Ended,
+    error::{Failure, SendError},
+    fom::AnyFom,
+    operation::Operation,
+    sync::Mutex,
+};
+
+/// How a fom ended.
+pub(crate) type Outcome<O> = Result<Ended<O>, Failure<O>>;
+
+/// A fom that takes events of a known type.
+pub(crate) trait EventFom<E>: AnyFom {
+    /// The oldest event that the current phase takes.
+    fn take_event(&self) -> Option<E>;
+    /// Keeps the event for the fom and wakes it.
+    fn send(self: Arc<Self>, event: E) -> Result<(), SendError<E>>;
+    /// Itself, to be kept.
+    fn strong(&self) -> Arc<dyn EventFom<E>>;
+    fn as_any(&self) -> &dyn AnyFom;
+}
+
+/// A fom of a known operation type.
+pub(crate) trait TypedFom<O: Operation>: EventFom<O::Event> {
+    fn typed(&self) -> &Typed<O>;
+}
+
+/// Somebody who waits for one of a set of phases.
+pub(crate) struct Watcher {
+    pub(crate) phases: Vec<usize>,
+    /// Told the index of the phase, or `None` when the fom ended elsewhere. Shared with the wait's own deadline.
+    pub(crate) tell: Arc<Mutex<Option<oneshot::Sender<Told>>>>,
+}
+
+/// What a [`Watcher`] is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Phase(usize),
+    Ended,
+    TimedOut,
+}
+
+impl Watcher {
+    /// `true` when it was told, or nobody listens any more.
+    fn tell(&self, told: Told) -> bool {
+        if let Told::Phase(index) = told
+            && !self.phases.contains(&index)
+        {
+            return false;
+        }
+        if let Some(tell) = self.tell.lock().take() {
+            // The receiver may have given up; then there is nobody to tell.
+            let _ = tell.send(told);
+        }
+        true
+    }
+}
+
+pub(crate) struct Typed<O: Operation>(Mutex<Inner<O>>);
+
+struct Inner<O: Operation> {
+    events: VecDeque<O::Event>,
+    /// The phase that events are taken for; only kept while it takes any.
+    takes: Option<O::Kind>,
+    answer: Answer<O>,
+    waker: Option<Waker>,
+    watchers: Vec<Watcher>,
+    /// Set at the end: the phase in which it ended, `None` in it for the standard failed outcome.
+    ended: Option<Option<usize>>,
+}
+
+enum Answer<O: Operation> {
+    Pending,
+    /// Nobody will ask: the handle is gone.
+    Unwanted,
+    Given(Box<Outcome<O>>),
+    Taken,
+}
+
+impl<O: Operation> Typed<O> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Inner {
+            events: VecDeque::new(),
+            takes: None,
+            answer: Answer::Pending,
+            waker: None,
+            watchers: Vec::new(),
+            ended: None,
+        }))
+    }
+
+    pub(crate) fn push_event(&self, event: O::Event, most: usize) -> Result<(), SendError<O::Event>> {
+        let mut inner = self.0.lock();
+        if inner.ended.is_some() {
+            return Err(SendError::Ended(event));
+        }
+        if inner.events.len() >= most {
+            return Err(SendError::Full(event));
+        }
+        inner.events.push_back(event);
+        Ok(())
+    }
+
+    /// The oldest event that the phase takes; those before it stay where they are.
+    pub(crate) fn take_event(&self) -> Option<O::Event> {
+        let mut inner = self.0.lock();
+        let kind = inner.takes?;
+        let at = inner.events.iter().position(|event| O::takes(kind, event))?;
+        inner.events.remove(at)
+    }
+
+    pub(crate) fn takes(&self, kind: Option<O::Kind>) {
+        self.0.lock().takes = kind;
+    }
+
+    pub(crate) fn events_kept(&self) -> usize {
+        self.0.lock().events.len()
+    }
+
+    /// Gives the outcome, once; a second one is dropped.
+    pub(crate) fn answer(&self, outcome: Outcome<O>) {
+        let ended = outcome.as_ref().ok().map(|ended| O::index(O::kind(&ended.phase)));
+        let (waker, watchers, events, unwanted) = {
+            let mut inner = self.0.lock();
+            let mut unwanted = None;
+            inner.ended.get_or_insert(ended);
+            if matches!(inner.answer, Answer::Pending) {
+                inner.answer = Answer::Given(Box::new(outcome));
+            } else {
+                unwanted = Some(outcome);
+            }
+            (inner.waker.take(), std::mem::take(&mut inner.watchers), std::mem::take(&mut inner.events), unwanted)
+        };
+        for watcher in watchers {
+            if !ended.is_some_and(|index| watcher.tell(Told::Phase(index))) {
+                watcher.tell(Told::Ended);
+            }
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        // What is the user's is dropped without the lock.
+        drop((events, unwanted));
+    }
+
+    /// The outcome if it is there; else `waker` is told when it is.
+    pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Outcome<O>> {
+        let mut inner = self.0.lock();
+        match std::mem::replace(&mut inner.answer, Answer::Taken) {
+            Answer::Given(outcome) => Some(*outcome),
+            Answer::Taken => panic!("a handle was polled after it gave its outcome"),
+            other => {
+                inner.answer = other;
+                inner.waker = Some(waker.clone());
+                None
+            }
+        }
+    }
+
+    /// The handle goes: nobody will ask for the outcome.
+    pub(crate) fn detach(&self) {
+        let given = {
+            let mut inner = self.0.lock();
+            inner.waker = None;
+            std::mem::replace(&mut inner.answer, Answer::Unwanted)
+        };
+        drop(given);
+    }
+
+    pub(crate) fn ended(&self) -> Option<Option<usize>> {
+        self.0.lock().ended
+    }
+
+    /// Tells those who wait for this phase.
+    pub(crate) fn arrived(&self, index: usize) {
+        self.0.lock().watchers.retain(|watcher| !watcher.tell(Told::Phase(index)));
+    }
+
+    /// Registers a wait, or answers it at once. Only on the thread that runs the fom's locality.
+    pub(crate) fn watch(&self, watcher: Watcher, now_in: usize) {
+        let mut inner = self.0.lock();
+        match inner.ended {
+            Some(Some(index)) if watcher.tell(Told::Phase(index)) => {}
+            Some(_) => {
+                watcher.tell(Told::Ended);
+            }
+            None if watcher.tell(Told::Phase(now_in)) => {}
+            None => inner.watchers.push(watcher),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Names of foms: an id that the runtime gives, and a key that the user gives.
+
+use std::{fmt, sync::Arc};
+
+/// The id of a fom, unique in its runtime.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FomId(pub(crate) u64);
+
+impl FomId {
+    /// The id as a number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FomId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for FomId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FomId({})", self.0)
+    }
+}
+
+/// The key of a fom: at most one live fom of an operation type has it in one runtime.
+///
+/// Keys are compared by value and whole: two keys never meet because their hashes agree.
+///
+/// ```
+/// use fom_runtime::Key;
+/// assert_eq!(Key::from("a84b4c76e66710"), Key::from(String::from("a84b4c76e66710")));
+/// assert_ne!(Key::from(("7", 7)), Key::from((7, "7")));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A number.
+    Int(u64),
+    /// Text.
+    Text(Arc<str>),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
+    /// Two keys as one.
+    Pair(Arc<(Key, Key)>),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(key) => write!(f, "{key}"),
+            Self::Text(key) => f.write_str(key),
+            Self::Bytes(key) => key.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::Pair(pair) => write!(f, "{}/{}", pair.0, pair.1),
+        }
+    }
+}
+
+impl From<u64> for Key {
+    fn from(key: u64) -> Self {
+        Self::Int(key)
+    }
+}
+
+impl From<u32> for Key {
+    fn from(key: u32) -> Self {
+        Self::Int(key.into())
+    }
+}
+
+impl From<i32> for Key {
+    fn from(key: i32) -> Self {
+        // Sign-extended, so that different numbers stay different keys.
+        Self::Int(i64::from(key).cast_unsigned())
+    }
+}
+
+impl From<&str> for Key {
+    fn from(key: &str) -> Self {
+        Self::Text(key.into())
+    }
+}
+
+impl From<String> for Key {
+    fn from(key: String) -> Self {
+        Self::Text(key.into())
+    }
+}
+
+impl From<&String> for Key {
+    fn from(key: &String) -> Self {
+        Self::Text(key.as_str().into())
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(key: &[u8]) -> Self {
+        Self::Bytes(key.into())
+    }
+}
+
+impl<A: Into<Key>, B: Into<Key>> From<(A, B)> for Key {
+    fn from((a, b): (A, B)) -> Self {
+        Self::Pair(Arc::new((a.into(), b.into())))
+    }
+}

@@ -1,0 +1,87 @@
+//! Enter-block and leave-block: the core goes to another thread while a fom blocks this one.
+
+use std::sync::Arc;
+
+use crate::{
+    error::BlockError,
+    fom::{AnyFom, WaitingFor},
+    locality::{Core, Locality, crew::NoReserve, here},
+    sync::atomic::Ordering,
+};
+
+/// A thread between enter-block and leave-block. Dropping it is leave-block: it waits until the locality is back.
+pub(crate) struct Away {
+    home: Arc<Locality>,
+    fom: Option<Arc<dyn AnyFom>>,
+}
+
+/// Gives the core of this thread away.
+///
+/// It is left in the slot, from where leave-block takes it back if nobody needed it meanwhile. With work ready, or with
+/// foms whose reactor and timers must be minded, a follower is called at once; whoever is first at the slot has it.
+pub(crate) fn enter_block() -> Result<Away, BlockError> {
+    let Some(mut core) = here::take() else { return Err(BlockError::NotInPhase) };
+    let Some(fom) = core.running.take() else {
+        here::lay(core);
+        return Err(BlockError::NotInPhase);
+    };
+    let home = Arc::clone(&core.home);
+    match home.crew.reserve(&home) {
+        Ok(()) => leave_in_slot(core),
+        Err(NoReserve::AtMost) => wait_for_turn(core),
+        Err(NoReserve::Failed(error)) => {
+            core.running = Some(fom);
+            here::lay(core);
+            return Err(BlockError::NoThread(error));
+        }
+    }
+    fom.header().set_waiting_for(WaitingFor::Blocking);
+    fom.header().set_blocked(true);
+    Ok(Away { home, fom: Some(fom) })
+}
+
+fn leave_in_slot(core: Box<Core>) {
+    let home = Arc::clone(&core.home);
+    let needed = core.has_work()
+        || !core.timers.is_empty()
+        // Others here may wait for their sockets; the blocked fom itself is one of the live ones.
+        || home.live.load(Ordering::Relaxed) > 1;
+    core.publish();
+    home.slot.put(core);
+    // After the core is in the slot: from now on a push may call somebody to take it.
+    if !home.inbox.vacate() || needed {
+        home.crew.wake_one();
+    }
+}
+
+/// As many threads are blocked as may be: waits until one of them is back, and gives it the core.
+fn wait_for_turn(mut core: Box<Core>) {
+    let home = Arc::clone(&core.home);
+    loop {
+        match home.crew.give(core) {
+            None => break,
+            Some(mine) => core = mine,
+        }
+        core.drain();
+        if !home.crew.somebody_returns() {
+            core.reactor.park(&home, None);
+        }
+    }
+    home.crew.block_in_turn();
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        let mut core = self.home.slot.take().unwrap_or_else(|| self.home.crew.regain(&self.home));
+        self.home.crew.unblock();
+        // Before anything of this fom: what it posted while it was away came before what it does from now on. The
+        // marks of the inbox go as well.
+        core.drain();
+        if let Some(fom) = &self.fom {
+            fom.header().set_blocked(false);
+            fom.header().set_waiting_for(WaitingFor::Nothing);
+        }
+        core.running = self.fom.take();
+        here::lay(core);
+    }
+}

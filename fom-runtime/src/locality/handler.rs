@@ -1,0 +1,156 @@
+//! The handler's round.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    fom::{AnyFom, Progress, panic_message},
+    locality::{Core, Job, Locality, crew::Idle, here},
+    protocol::Stopped,
+    sync::atomic::Ordering,
+    topology::bind_current_thread,
+};
+
+/// Foms run between two looks at jobs and timers.
+const BATCH: u32 = 32;
+/// Jobs run in one round, so that a flood of them cannot starve the foms.
+const JOBS: u32 = 32;
+/// Foms run at most between two turns of the reactor.
+const TURN_EVERY: u32 = 61;
+
+/// The whole life of a thread of a locality.
+pub(super) fn main(home: &Arc<Locality>) {
+    if home.bound
+        && let Err(error) = bind_current_thread(&home.plan.cpus)
+    {
+        // It runs anywhere then; slower, not wrong.
+        home.world.incident(format!("cannot bind a thread of locality {} to its processors: {error}", home.index));
+    }
+    let _entered = home.reactor.enter();
+    while let Idle::Look = home.crew.idle() {
+        if let Some(core) = home.slot.take() {
+            handle(core);
+        }
+    }
+}
+
+/// Runs the locality until the core goes to another thread or the locality ends.
+fn handle(mut core: Box<Core>) {
+    let home = Arc::clone(&core.home);
+    loop {
+        // Who comes back from leave-block goes before everything else.
+        if home.crew.somebody_returns() {
+            match home.crew.give(core) {
+                None => return,
+                Some(mine) => core = mine,
+            }
+        }
+        core.drain();
+        core = run_jobs(core);
+        core.fire_timers();
+        core = run_foms(core);
+        if core.has_work() || home.crew.somebody_returns() {
+            if core.since_turn >= TURN_EVERY {
+                core.since_turn = 0;
+                core.reactor.turn();
+            }
+            continue;
+        }
+        core.publish();
+        if home.stopping.load(Ordering::Acquire) && home.live.load(Ordering::Acquire) == 0 {
+            return end(core);
+        }
+        core.tell_quiet();
+        core.since_turn = 0;
+        let sleep = core.timers.next_at().filter(|_| home.world.clock.is_real()).map(|at| {
+            Duration::from_nanos(at.saturating_sub(home.world.clock.nanos()))
+        });
+        if sleep != Some(Duration::ZERO) {
+            core.reactor.park(&home, sleep);
+        }
+    }
+}
+
+fn run_jobs(mut core: Box<Core>) -> Box<Core> {
+    for _ in 0..JOBS {
+        let Some(job) = core.jobs.pop_front() else { break };
+        core.runs += 1;
+        run_job(&mut core, job);
+    }
+    core
+}
+
+fn run_job(core: &mut Core, job: Job) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(core))) {
+        core.home.world.incident(format!(
+            "a job posted to locality {} panicked: {}",
+            core.home.index,
+            panic_message(&*panic)
+        ));
+    }
+}
+
+fn run_foms(mut core: Box<Core>) -> Box<Core> {
+    for _ in 0..BATCH {
+        let Some(fom) = core.queue.pop() else { break };
+        core = run_fom(core, fom);
+        core.since_turn += 1;
+        if core.home.crew.somebody_returns() {
+            break;
+        }
+        if core.home.inbox.has_mail() {
+            core.drain();
+        }
+    }
+    core
+}
+
+fn run_fom(mut core: Box<Core>, fom: Arc<dyn AnyFom>) -> Box<Core> {
+    let home = Arc::clone(&core.home);
+    let budget = home.world.budget;
+    fom.header().token.start();
+    core.runs += 1;
+    core.running = Some(Arc::clone(&fom));
+    here::begin(budget.phases, home.world.clock.nanos().saturating_add(crate::clock::nanos(budget.time)));
+    here::lay(core);
+    let progress = Arc::clone(&fom).run();
+    // The core is back unless user code leaked its guard of a blocking section; then it must be waited for.
+    let mut core = here::take().unwrap_or_else(|| {
+        let core = home.slot.take().unwrap_or_else(|| home.crew.regain(&home));
+        home.crew.unblock();
+        fom.header().set_blocked(false);
+        core
+    });
+    core.running = None;
+    match progress {
+        Progress::Waiting => {
+            if fom.header().token.stop() == Stopped::Ready {
+                core.enqueue(fom);
+            }
+        }
+        Progress::Again => {
+            fom.header().token.again();
+            core.enqueue(fom);
+        }
+        Progress::Finished => {}
+    }
+    core
+}
+
+/// The locality has ended: nothing lives here any more, and nothing can come.
+fn end(core: Box<Core>) {
+    let mut core = *core;
+    let home = Arc::clone(&core.home);
+    home.closed.store(true, Ordering::SeqCst);
+    for parcel in home.inbox.drain() {
+        parcel.reject();
+    }
+    core.jobs.clear();
+    core.data.clear();
+    home.crew.dismiss();
+    home.world.locality_ended();
+    core.reactor.close();
+}

@@ -1,0 +1,72 @@
+//! What a thread knows of where it is: the core that it holds while it runs a fom, and that fom's budget.
+
+use std::cell::Cell;
+
+use crate::{
+    locality::Core,
+    sync::thread_local,
+};
+
+thread_local! {
+    static HERE: Here = Here { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0) };
+}
+
+struct Here {
+    core: Cell<Option<Box<Core>>>,
+    /// What is left of the running fom's budget.
+    phases: Cell<u32>,
+    until: Cell<u64>,
+}
+
+/// Lays the core down for the code that a fom runs, and takes it up again.
+pub(super) fn lay(core: Box<Core>) {
+    HERE.with(|here| here.core.set(Some(core)));
+}
+
+pub(super) fn take() -> Option<Box<Core>> {
+    // `try_with`: wakers may be dropped while a thread's locals are taken down.
+    HERE.try_with(|here| here.core.take()).ok().flatten()
+}
+
+/// Whether this thread runs a fom or a job of a locality, and holds its core.
+pub(crate) fn in_locality() -> bool {
+    with_core(|_| ()).is_some()
+}
+
+/// Runs `f` with the core that this thread holds, if it holds one. Inside `f` there is none.
+pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
+    struct Back(Option<Box<Core>>);
+
+    impl Drop for Back {
+        fn drop(&mut self) {
+            if let Some(core) = self.0.take() {
+                lay(core);
+            }
+        }
+    }
+
+    // Back in place also when `f` panics.
+    let mut back = Back(Some(take()?));
+    back.0.as_deref_mut().map(f)
+}
+
+/// A new run begins, with this budget.
+pub(super) fn begin(phases: u32, until: u64) {
+    HERE.with(|here| {
+        here.phases.set(phases);
+        here.until.set(until);
+    });
+}
+
+/// One phase of the running fom's budget is used.
+pub(crate) fn spend(now: u64) {
+    HERE.with(|here| {
+        let left = if now >= here.until.get() { 0 } else { here.phases.get().saturating_sub(1) };
+        here.phases.set(left);
+    });
+}
+
+/// Whether the running fom must go to the tail.
+pub(crate) fn spent() -> bool {
+    HERE.with(|here| here.phases.get() == 0)
+}

@@ -1,0 +1,142 @@
+//! Where a handler sleeps: a tokio current-thread runtime that it turns itself, so that sockets and timers are
+//! served by the thread that will run whoever waits for them (Leader/Followers: the handler is the leader).
+
+#[cfg(not(fom_shuttle))]
+mod real {
+    use std::{future::poll_fn, io, task::Poll, time::Duration};
+
+    use futures::task::AtomicWaker;
+    use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
+
+    use crate::locality::Locality;
+
+    pub(crate) struct Reactor(Runtime);
+
+    /// Lets a thread make tokio's sockets, timers and tasks in the locality's reactor.
+    pub(crate) struct Entrance(Handle);
+
+    /// Ends the sleep of the handler.
+    #[derive(Default)]
+    pub(crate) struct Alarm(AtomicWaker);
+
+    impl Alarm {
+        pub(crate) fn ring(&self) {
+            self.0.wake();
+        }
+    }
+
+    impl Entrance {
+        pub(crate) fn enter(&self) -> EnterGuard<'_> {
+            self.0.enter()
+        }
+    }
+
+    impl Reactor {
+        pub(crate) fn new() -> io::Result<Self> {
+            Builder::new_current_thread().enable_all().build().map(Self)
+        }
+
+        pub(crate) fn entrance(&self) -> Entrance {
+            Entrance(self.0.handle().clone())
+        }
+
+        /// Serves what is ready, without waiting.
+        pub(crate) fn turn(&self) {
+            self.0.block_on(tokio::task::yield_now());
+        }
+
+        /// Sleeps until something is put into the locality's inbox, or for this time; serves sockets meanwhile.
+        pub(crate) fn park(&self, home: &Locality, time: Option<Duration>) {
+            self.0.block_on(async {
+                let timer = time.map(tokio::time::sleep);
+                let mut timer = std::pin::pin!(timer);
+                let mut slept = false;
+                poll_fn(|cx| {
+                    if !slept {
+                        // First the waker, then the mark: whoever sees the mark finds the waker.
+                        home.alarm.0.register(cx.waker());
+                        slept = home.inbox.sleep();
+                        if !slept {
+                            return Poll::Ready(());
+                        }
+                    } else if !home.inbox.is_asleep() {
+                        return Poll::Ready(());
+                    }
+                    match timer.as_mut().as_pin_mut() {
+                        Some(timer) => timer.poll(cx),
+                        None => Poll::Pending,
+                    }
+                })
+                .await;
+            });
+        }
+
+        /// Ends without waiting for what was spawned on it.
+        pub(crate) fn close(self) {
+            self.0.shutdown_background();
+        }
+    }
+}
+
+#[cfg(not(fom_shuttle))]
+pub(crate) use real::*;
+
+/// For shuttle, which knows no sockets: a flag and a condition variable.
+#[cfg(fom_shuttle)]
+mod model {
+    use std::{io, time::Duration};
+
+    use crate::{
+        locality::Locality,
+        sync::{Condvar, Mutex},
+    };
+
+    pub(crate) struct Reactor;
+
+    pub(crate) struct Entrance;
+
+    #[derive(Default)]
+    pub(crate) struct Alarm {
+        rung: Mutex<bool>,
+        bell: Condvar,
+    }
+
+    impl Alarm {
+        pub(crate) fn ring(&self) {
+            *self.rung.lock() = true;
+            self.bell.notify_one();
+        }
+    }
+
+    impl Entrance {
+        pub(crate) fn enter(&self) {}
+    }
+
+    impl Reactor {
+        pub(crate) fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        pub(crate) fn entrance(&self) -> Entrance {
+            Entrance
+        }
+
+        pub(crate) fn turn(&self) {}
+
+        pub(crate) fn park(&self, home: &Locality, _: Option<Duration>) {
+            *home.alarm.rung.lock() = false;
+            if !home.inbox.sleep() {
+                return;
+            }
+            let mut rung = home.alarm.rung.lock();
+            while home.inbox.is_asleep() && !*rung {
+                rung = home.alarm.bell.wait(rung);
+            }
+        }
+
+        pub(crate) fn close(self) {}
+    }
+}
+
+#[cfg(fom_shuttle)]
+pub(crate) use model::*;

@@ -1,0 +1,163 @@
+//! What `#[fom]` generates from a declaration, as traits.
+
+use std::{fmt, future::Future};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    Cx, Graph,
+    error::{RestoreError, SnapshotError},
+    snapshot::{Fields, Meta, Snapshot},
+};
+
+/// An operation with its machine: implemented by `#[fom]`, never by hand.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operation: no machine is declared for it",
+    label = "no `#[fom(operation({Self}))]` enum",
+    note = "declare its phases: `#[fom(operation({Self}))] enum ... {{ ... }}`"
+)]
+pub trait Operation: Sized + Send + 'static {
+    /// The enum of phases, with their data.
+    type Phase: Send + 'static;
+    /// The names of the phases, without data.
+    type Kind: Copy + Eq + fmt::Debug + Send + Sync + 'static;
+    /// What a phase function may fail with.
+    type Error: Send + 'static;
+    /// What may be sent to it.
+    type Event: Send + 'static;
+
+    /// Phases, edges, flags and docs.
+    const GRAPH: &'static Graph;
+    /// How it is saved; `None` for a transient operation.
+    const CODEC: Option<Codec<Self>> = None;
+
+    /// The phase that a new fom is in.
+    fn start() -> Self::Phase;
+    /// The name of a phase.
+    fn kind(phase: &Self::Phase) -> Self::Kind;
+    /// The place of a phase in [`Graph::phases`](crate::Graph).
+    fn index(kind: Self::Kind) -> usize;
+    /// Whether a phase takes this event; what it does not take is kept for a later phase.
+    fn takes(kind: Self::Kind, event: &Self::Event) -> bool {
+        let _ = (kind, event);
+        false
+    }
+
+    #[doc(hidden)]
+    fn launch(seed: crate::fom::Seed<Self>) -> crate::fom::Launched<Self>;
+}
+
+/// The kind of a phase that stands at this index of the graph, for the runtime's own use.
+pub(crate) fn phase_name<O: Operation>(phase: &O::Phase) -> &'static str {
+    O::GRAPH.phases()[O::index(O::kind(phase))].name()
+}
+
+/// Why a phase function is run.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Entry<E> {
+    /// The phase was entered (or is tried again, or restored).
+    Enter,
+    /// An event came that the phase waits for.
+    Event(E),
+    /// The deadline of the phase passed.
+    Late,
+}
+
+/// Where it goes from here.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Next<P> {
+    /// To this phase.
+    Go(P),
+    /// It stays in this visit and waits for the next event.
+    Stay,
+}
+
+/// What a step resolves to.
+#[doc(hidden)]
+pub type Stepped<O> = Result<Next<<O as Operation>::Phase>, <O as Operation>::Error>;
+
+/// A machine with an async phase: one future for the whole run.
+#[doc(hidden)]
+pub trait AsyncOperation: Operation {
+    fn step(
+        &mut self,
+        phase: &mut Self::Phase,
+        cx: &mut Cx<'_, Self::Event>,
+        entry: Entry<Self::Event>,
+    ) -> impl Future<Output = Stepped<Self>> + Send;
+}
+
+/// A machine of plain functions only: no future at all.
+#[doc(hidden)]
+pub trait SyncOperation: Operation {
+    fn step(&mut self, phase: &mut Self::Phase, cx: &mut Cx<'_, Self::Event>, entry: Entry<Self::Event>) -> Stepped<Self>;
+}
+
+/// What can stand in a snapshot: everything that serde can write and read back.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be saved with its fom",
+    label = "has no `Serialize` and `Deserialize`",
+    note = "derive `Serialize` and `Deserialize` for it, or declare the machine `#[fom(transient)]`"
+)]
+pub trait Savable: Serialize + DeserializeOwned {}
+
+impl<T: Serialize + DeserializeOwned> Savable for T {}
+
+/// An operation that can be saved in every phase and restored: all but `#[fom(transient)]` ones.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be saved: its machine is transient",
+    note = "take `transient` off its `#[fom(..)]`, and derive `Serialize` and `Deserialize` for what it holds"
+)]
+pub trait Persistent: Operation + Savable {
+    #[doc(hidden)]
+    fn save(phase: &Self::Phase, fields: &mut Fields);
+    #[doc(hidden)]
+    fn load(phase: &str, fields: &mut Fields) -> Result<Self::Phase, RestoreError>;
+
+    /// Saves the operation as it stands in `phase`.
+    ///
+    /// # Errors
+    ///
+    /// When the operation's or a field's own `Serialize` fails.
+    fn snapshot(&self, phase: &Self::Phase) -> Result<Snapshot, SnapshotError> {
+        Snapshot::take(self, phase, Meta::default())
+    }
+
+    /// The operation and its phase out of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// When the snapshot is damaged, is of another operation, names a phase that this release does not have, or holds
+    /// data that does not fit. Nothing is guessed.
+    fn restore(snapshot: &Snapshot) -> Result<(Self, Self::Phase), RestoreError> {
+        snapshot.open::<Self>()
+    }
+}
+
+type Save<O> = fn(&O, &<O as Operation>::Phase, Meta) -> Result<Snapshot, SnapshotError>;
+
+/// How an operation is saved, as a value: lets code that knows only [`Operation`] save what can be saved.
+pub struct Codec<O: Operation> {
+    pub(crate) save: Save<O>,
+}
+
+impl<O: Operation> fmt::Debug for Codec<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Codec")
+    }
+}
+
+impl<O: Persistent> Default for Codec<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Persistent> Codec<O> {
+    /// The codec of a persistent operation.
+    pub const fn new() -> Self {
+        Self { save: Snapshot::take::<O> }
+    }
+}

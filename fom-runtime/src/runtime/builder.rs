@@ -1,0 +1,272 @@
+//! How a runtime is made.
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    Clock,
+    error::{BoxError, BuildError},
+    locality::{Core, Followers, Locality, Reactor, Spawner},
+    runtime::{Runtime, World, resources::Resources, shutdown::Guard, world::{Mode, Settings}},
+    topology::{LocalityPlan, Machine, PlanOptions, plan},
+};
+
+/// How long a fom may run on before it goes to the tail of its run queue: whichever is used up first, looked at between
+/// two phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Phases in one run.
+    pub phases: u32,
+    /// Time in one run.
+    pub time: Duration,
+}
+
+impl Default for Budget {
+    /// 64 phases, 100 microseconds.
+    fn default() -> Self {
+        Self { phases: 64, time: Duration::from_micros(100) }
+    }
+}
+
+type MakeData = Box<dyn Fn(&mut Core) -> Result<(), BoxError> + Send + Sync>;
+
+/// Builds a [`Runtime`].
+pub struct Builder {
+    localities: Option<usize>,
+    machine: Option<Machine>,
+    pin: bool,
+    clock: Clock,
+    resources: Resources,
+    data: Vec<Arc<MakeData>>,
+    followers: Followers,
+    spawner: Spawner,
+    budget: Budget,
+    capacity: usize,
+    mailbox: usize,
+    history: usize,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("localities", &self.localities)
+            .field("pin", &self.pin)
+            .field("followers", &self.followers)
+            .field("budget", &self.budget)
+            .field("capacity", &self.capacity)
+            .field("mailbox", &self.mailbox)
+            .field("history", &self.history)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            localities: None,
+            machine: None,
+            pin: true,
+            clock: Clock::system(),
+            resources: Resources::default(),
+            data: Vec::new(),
+            followers: Followers::default(),
+            spawner: Spawner::default(),
+            budget: Budget::default(),
+            capacity: usize::MAX,
+            mailbox: 1024,
+            history: 0,
+        }
+    }
+}
+
+impl Builder {
+    /// How many localities; by default one for each core that the process may use.
+    pub fn localities(mut self, localities: usize) -> Self {
+        self.localities = Some(localities);
+        self
+    }
+
+    /// The machine to divide into localities; by default this one. A machine that is made up is planned for as if it
+    /// were this one, and nothing is bound to its processors.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    /// Whether the threads of a locality are bound to its processors. By default they are.
+    pub fn pin(mut self, pin: bool) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// The clock for deadlines and ages: a [`TestClock`](crate::TestClock) in tests.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
+        self
+    }
+
+    /// A value that every fom reaches by its type ([`Cx::resource`](crate::Cx::resource)). A second one of a type takes
+    /// the place of the first.
+    pub fn resource<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.resources.insert(value);
+        self
+    }
+
+    /// Data of each locality, made inside it, reached without a lock ([`Cx::local`](crate::Cx::local)). When one cannot
+    /// be made, those made before are dropped and [`build`](Self::build) fails.
+    pub fn locality_data<T, E>(mut self, make: impl Fn(usize) -> Result<T, E> + Send + Sync + 'static) -> Self
+    where
+        T: Send + 'static,
+        E: Into<BoxError>,
+    {
+        self.data.push(Arc::new(Box::new(move |core: &mut Core| {
+            let value = make(core.home.index).map_err(Into::into)?;
+            core.data.push(Box::new(value));
+            Ok(())
+        })));
+        self
+    }
+
+    /// The threads that stand by in each locality.
+    pub fn followers(mut self, followers: Followers) -> Self {
+        self.followers = followers;
+        self
+    }
+
+    /// How the threads of the localities are created: a name, and what they run. By default
+    /// [`std::thread::Builder::spawn`]. For priorities and stack sizes, and for tests of what happens without threads.
+    pub fn spawn_with(
+        mut self,
+        spawn: impl Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.spawner = Spawner(Arc::new(spawn));
+        self
+    }
+
+    /// How long a fom may run on before others have their turn.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// The most foms in flight; a further submission is refused. By default there is no limit.
+    pub fn capacity(mut self, foms: usize) -> Self {
+        self.capacity = foms;
+        self
+    }
+
+    /// The most events kept for one fom; a further one is given back. 1,024 by default.
+    pub fn mailbox(mut self, events: usize) -> Self {
+        self.mailbox = events;
+        self
+    }
+
+    /// How many of its last phases each fom remembers for [`Runtime::operations`]. By default none, since a million foms
+    /// would remember a lot.
+    pub fn history(mut self, phases: usize) -> Self {
+        self.history = phases;
+        self
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let range = |what, hint| Err(BuildError::Range { what, hint });
+        if self.localities == Some(0) {
+            return range("localities", "at least one");
+        }
+        if self.followers.least == 0 {
+            return range("followers.least", "at least one: somebody must take over when the handler blocks");
+        }
+        if self.followers.most < self.followers.least {
+            return range("followers.most", "no less than `followers.least`");
+        }
+        if self.budget.phases == 0 {
+            return range("budget.phases", "at least one");
+        }
+        if self.mailbox == 0 {
+            return range("mailbox", "at least one event");
+        }
+        Ok(())
+    }
+
+    /// The plan, and whether threads are to be bound to it.
+    fn plan(&self) -> (Vec<LocalityPlan>, bool) {
+        let options = self.localities.map_or_else(PlanOptions::default, |n| PlanOptions::default().localities(n));
+        #[cfg(not(fom_shuttle))]
+        let machine = || Machine::detect();
+        // Under the model checker the host's cores are of no interest.
+        #[cfg(fom_shuttle)]
+        let machine = || Machine::synthetic(1, 1, 1, 1);
+        let machine = self.machine.clone().unwrap_or_else(machine);
+        (plan(&machine, &options), self.pin && machine.is_bindable())
+    }
+
+    /// Makes the runtime and starts its threads.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]; then nothing is left running.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        self.check()?;
+        let (plans, bound) = self.plan();
+        let world = World::new(Settings {
+            clock: self.clock,
+            resources: self.resources,
+            spawner: self.spawner,
+            budget: self.budget,
+            mailbox: self.mailbox,
+            history: self.history,
+            capacity: self.capacity,
+        });
+        let mut localities = Vec::new();
+        let mut reactors = Vec::new();
+        for (index, plan) in plans.into_iter().enumerate() {
+            let reactor = Reactor::new().map_err(BuildError::Reactor)?;
+            localities.push(Locality::new(index, plan, bound, Arc::clone(&world), self.followers, &reactor));
+            reactors.push(reactor);
+        }
+        world.settle(&localities);
+        let localities: Arc<[Arc<Locality>]> = localities.into();
+        // From here on dropping the guard ends what was started.
+        let guard = Arc::new(Guard { world: Arc::clone(&world), localities: Arc::clone(&localities) });
+        let mut started = 0;
+        for (home, reactor) in localities.iter().zip(reactors) {
+            if let Err(error) = home.start(reactor) {
+                abort(&world, &localities[..started]);
+                return Err(BuildError::Thread(error));
+            }
+            started += 1;
+            let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(home) as _;
+            world.clock.watch(Arc::downgrade(&watcher));
+        }
+        for make in &self.data {
+            for home in localities.iter() {
+                if let Err(source) = make_data(home, make) {
+                    abort(&world, &localities);
+                    return Err(BuildError::LocalityData { locality: home.index, source });
+                }
+            }
+        }
+        Ok(Runtime { world, localities, _guard: Some(guard) })
+    }
+}
+
+/// Makes one value inside its locality and waits for that.
+fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
+    let (tell, told) = oneshot::channel();
+    let make = Arc::clone(make);
+    home.post_job(Box::new(move |core| {
+        // The builder waits.
+        let _ = tell.send(make(core));
+    }));
+    futures::executor::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
+}
+
+/// Ends what was started, and waits for it: its data is dropped when `build` returns.
+fn abort(world: &World, localities: &[Arc<Locality>]) {
+    world.close(Mode::Closed);
+    for home in localities {
+        home.stop();
+    }
+    world.wait_ended(localities.len(), std::time::Instant::now() + Duration::from_secs(10));
+}

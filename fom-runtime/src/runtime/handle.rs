@@ -1,0 +1,322 @@
+//! What the outside holds of a fom: a handle that gets the outcome, and addresses.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    ops::Deref,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    error::{Failure, SendError, TimedOut},
+    fom::{AnyFom, EventFom, Told, TypedFom, Watcher},
+    id::FomId,
+    locality::Locality,
+    operation::Operation,
+    protocol::FomState,
+    sync::{Mutex, atomic::Ordering},
+};
+
+/// A fom that ended in one of its end phases.
+pub struct Ended<O: Operation> {
+    /// The end phase, with its data.
+    pub phase: O::Phase,
+    /// The operation.
+    pub operation: O,
+}
+
+impl<O: Operation> fmt::Debug for Ended<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ended").field("phase", &O::kind(&self.phase)).finish_non_exhaustive()
+    }
+}
+
+/// The one who gets the outcome of a fom. Await it, or [`wait`](Self::wait) in a plain thread; it derefs to the fom's
+/// [`FomRef`]. Dropping it lets the fom run on and its outcome go.
+///
+/// # Cancel safety
+///
+/// As a future it is cancel safe: the outcome stays until it is taken.
+#[must_use = "the outcome of the fom is dropped with its handle"]
+pub struct Handle<O: Operation> {
+    fom: FomRef<O>,
+}
+
+impl<O: Operation> fmt::Debug for Handle<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.fom).finish()
+    }
+}
+
+impl<O: Operation> Handle<O> {
+    pub(super) fn new(fom: FomRef<O>) -> Self {
+        Self { fom }
+    }
+
+    /// The fom's address, to be kept and passed on.
+    pub fn fom(&self) -> &FomRef<O> {
+        &self.fom
+    }
+
+    /// Blocks the thread until the fom ends. Inside a phase function this is a blocking section by itself
+    /// (enter-block), so that the fom waited for may live in the same locality.
+    ///
+    /// # Errors
+    ///
+    /// The fom's [`Failure`].
+    ///
+    /// # Panics
+    ///
+    /// Inside `Cx::local` or another closure that holds the locality's data, where waiting would be for ever.
+    pub fn wait(self) -> Result<Ended<O>, Failure<O>> {
+        block_on(self)
+    }
+}
+
+/// Blocks this thread on a future; gives the locality away while it waits, if it holds one.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let _away = crate::locality::enter_block().ok();
+    futures::executor::block_on(future)
+}
+
+impl<O: Operation> Deref for Handle<O> {
+    type Target = FomRef<O>;
+
+    fn deref(&self) -> &FomRef<O> {
+        &self.fom
+    }
+}
+
+impl<O: Operation> Future for Handle<O> {
+    type Output = Result<Ended<O>, Failure<O>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.fom.0.typed().poll_outcome(cx.waker()) {
+            Some(outcome) => Poll::Ready(outcome),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<O: Operation> Drop for Handle<O> {
+    fn drop(&mut self) {
+        self.fom.0.typed().detach();
+    }
+}
+
+/// The address of a fom. Cheap to clone; keeps the fom's memory, not the fom.
+pub struct FomRef<O: Operation>(Arc<dyn TypedFom<O>>);
+
+impl<O: Operation> Clone for FomRef<O> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<O: Operation> fmt::Debug for FomRef<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} in {}", O::GRAPH.operation(), self.id(), self.0.header().phase_name())
+    }
+}
+
+impl<O: Operation> FomRef<O> {
+    pub(crate) fn new(fom: Arc<dyn TypedFom<O>>) -> Self {
+        Self(fom)
+    }
+
+    pub(super) fn any(&self) -> Arc<dyn AnyFom> {
+        Arc::clone(&self.0) as Arc<dyn AnyFom>
+    }
+
+    /// Its id.
+    pub fn id(&self) -> FomId {
+        self.0.header().id
+    }
+
+    /// Its home.
+    pub fn locality(&self) -> usize {
+        self.0.header().home.index
+    }
+
+    /// What the runtime does with it at this moment.
+    pub fn state(&self) -> FomState {
+        self.0.header().token.state()
+    }
+
+    /// The name of its phase at this moment.
+    pub fn phase(&self) -> &'static str {
+        self.0.header().phase_name()
+    }
+
+    /// Gives it an event. Events are kept in order until a phase takes them.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
+    pub fn send(&self, event: O::Event) -> Result<(), SendError<O::Event>> {
+        EventFom::send(Arc::clone(&self.0), event)
+    }
+
+    /// Somebody else's way to send it events, without knowing its operation type.
+    pub fn sender(&self) -> EventSender<O::Event> {
+        EventSender(Arc::clone(&self.0) as Arc<dyn EventFom<O::Event>>)
+    }
+
+    /// Wakes it: it looks again at what it waits for. Wakes coalesce; one after the end is nothing.
+    pub fn wake(&self) {
+        if self.0.header().token.wake() {
+            crate::locality::enqueue(self.any());
+        }
+    }
+
+    /// Cancels it. In the queue before its first phase: it never runs. Waiting: it ends at once. Running: it is told
+    /// ([`Cx::is_cancelled`](crate::Cx::is_cancelled)) and dropped at its next wait, or when its budget sends it to the
+    /// tail. Its outcome is [`Cause::Cancelled`](crate::Cause::Cancelled), unless it ended first.
+    pub fn cancel(&self) {
+        crate::fom::cancel(self.any());
+    }
+
+    /// Waits until it is in one of these phases; one that it only passes through counts. A fom that has ended elsewhere
+    /// is an answer at once.
+    pub fn reached(&self, phases: impl IntoIterator<Item = O::Kind>) -> Waiting<O> {
+        let kinds: Vec<_> = phases.into_iter().collect();
+        let (tell, told) = oneshot::channel();
+        let tell = Arc::new(Mutex::new(Some(tell)));
+        let watcher = Watcher { phases: kinds.iter().map(|kind| O::index(*kind)).collect(), tell: Arc::clone(&tell) };
+        let fom = Arc::clone(&self.0);
+        fom.header().watched.store(true, Ordering::Release);
+        if fom.typed().ended().is_some() {
+            fom.typed().watch(watcher, usize::MAX);
+        } else {
+            // Inside its locality, between two of its steps: no transition happens meanwhile.
+            let home = Arc::clone(&fom.header().home);
+            let register = move || fom.typed().watch(watcher, visited(&*fom));
+            let mut register = Some(register);
+            crate::locality::with_core(|core| {
+                if Arc::ptr_eq(&core.home, &home)
+                    && let Some(register) = register.take()
+                {
+                    register();
+                }
+            });
+            if let Some(register) = register {
+                home.post_job(Box::new(move |_| register()));
+            }
+        }
+        Waiting { kinds, told, tell, home: Arc::clone(&self.0.header().home) }
+    }
+}
+
+/// The phase that a fom has begun; none while it is still in the queue before its first.
+fn visited<O: Operation>(fom: &dyn TypedFom<O>) -> usize {
+    if fom.header().has_begun() { fom.header().phase_index() } else { usize::MAX }
+}
+
+/// What became of a wait for a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached<K> {
+    /// The fom is, or was, in this phase.
+    Phase(K),
+    /// It ended without being in one of them.
+    Ended,
+}
+
+/// A wait for one of a set of phases; see [`FomRef::reached`].
+///
+/// # Cancel safety
+///
+/// Cancel safe: dropping it ends the wait.
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct Waiting<O: Operation> {
+    kinds: Vec<O::Kind>,
+    told: oneshot::Receiver<Told>,
+    tell: Arc<Mutex<Option<oneshot::Sender<Told>>>>,
+    home: Arc<Locality>,
+}
+
+impl<O: Operation> fmt::Debug for Waiting<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Waiting").field(&self.kinds).finish()
+    }
+}
+
+impl<O: Operation> Waiting<O> {
+    fn answer(&self, told: Told) -> Option<Reached<O::Kind>> {
+        match told {
+            Told::Phase(index) => {
+                Some(self.kinds.iter().find(|kind| O::index(**kind) == index).map_or(Reached::Ended, |kind| Reached::Phase(*kind)))
+            }
+            Told::Ended => Some(Reached::Ended),
+            Told::TimedOut => None,
+        }
+    }
+
+    /// The same with a limit, on the runtime's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`TimedOut`] when neither a phase nor the end was reached by then.
+    pub async fn within(mut self, time: Duration) -> Result<Reached<O::Kind>, TimedOut> {
+        let tell = Arc::clone(&self.tell);
+        let at = self.home.world.clock.nanos().saturating_add(crate::clock::nanos(time));
+        self.home.post_job(Box::new(move |core| {
+            let call = Box::new(move || {
+                if let Some(tell) = tell.lock().take() {
+                    // Who waited may have given up.
+                    let _ = tell.send(Told::TimedOut);
+                }
+            });
+            core.timers.arm(at, crate::locality::Due::Call(call));
+        }));
+        let told = (&mut self.told).await.unwrap_or(Told::Ended);
+        self.answer(told).ok_or(TimedOut(time))
+    }
+
+    /// Blocks the thread; inside a phase function this is a blocking section by itself.
+    pub fn wait(self) -> Reached<O::Kind> {
+        block_on(self.into_future())
+    }
+}
+
+impl<O: Operation> IntoFuture for Waiting<O> {
+    type Output = Reached<O::Kind>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Reached<O::Kind>> + Send>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let told = (&mut self.told).await.unwrap_or(Told::Ended);
+            self.answer(told).unwrap_or(Reached::Ended)
+        })
+    }
+}
+
+/// A way to send events to a fom whose operation type does not matter.
+pub struct EventSender<E>(pub(crate) Arc<dyn EventFom<E>>);
+
+impl<E> Clone for EventSender<E> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<E> fmt::Debug for EventSender<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventSender({})", self.0.header().id)
+    }
+}
+
+impl<E> EventSender<E> {
+    /// Gives the fom an event.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
+    pub fn send(&self, event: E) -> Result<(), SendError<E>> {
+        Arc::clone(&self.0).send(event)
+    }
+}

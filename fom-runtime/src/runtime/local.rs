@@ -1,0 +1,184 @@
+//! Work for a locality that is no fom: posted, called, and done in each of them.
+
+use std::{any::type_name, fmt, sync::Arc};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    locality::{Core, Locality},
+    runtime::Runtime,
+};
+
+/// Inside a locality, where its data is reached without a lock.
+pub struct Local<'a> {
+    core: &'a mut Core,
+}
+
+impl fmt::Debug for Local<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Local({})", self.index())
+    }
+}
+
+impl Local<'_> {
+    /// Which locality.
+    pub fn index(&self) -> usize {
+        self.core.home.index
+    }
+
+    /// The locality's data of this type.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type.
+    pub fn data<T: Send + 'static>(&mut self) -> &mut T {
+        match self.core.data_mut() {
+            Some(data) => data,
+            None => panic!("there is no locality data of type `{0}`; give `Builder::locality_data` one that makes `{0}`", type_name::<T>()),
+        }
+    }
+}
+
+/// A call into a locality was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// There is no such locality.
+    #[error("there is no locality {0}")]
+    NoSuchLocality(usize),
+    /// The runtime has shut down, or the call panicked.
+    #[error("the locality did not answer: the runtime has shut down, or the call panicked")]
+    Dropped,
+}
+
+impl Runtime {
+    fn home(&self, locality: usize) -> Result<&Arc<Locality>, CallError> {
+        self.localities.get(locality).ok_or(CallError::NoSuchLocality(locality))
+    }
+
+    /// Runs `f` in a locality, soon, and does not wait for it. Posts of one thread run in their order. After the runtime
+    /// has shut down the post is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::NoSuchLocality`].
+    pub fn post(&self, locality: usize, f: impl FnOnce(&mut Local<'_>) + Send + 'static) -> Result<(), CallError> {
+        self.home(locality)?.post_job(Box::new(move |core| f(&mut Local { core })));
+        Ok(())
+    }
+
+    /// Runs `f` in a locality and gives back what it returns. From inside that locality it runs at once, in place.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before `f` began, `f` never runs.
+    pub async fn call<R: Send + 'static>(
+        &self,
+        locality: usize,
+        f: impl FnOnce(&mut Local<'_>) -> R + Send + 'static,
+    ) -> Result<R, CallError> {
+        let home = self.home(locality)?;
+        let mut f = Some(f);
+        let inline = crate::locality::with_core(|core| {
+            if !Arc::ptr_eq(&core.home, home) {
+                return None;
+            }
+            f.take().map(|f| f(&mut Local { core }))
+        });
+        if let Some(Some(done)) = inline {
+            return Ok(done);
+        }
+        let Some(f) = f else { return Err(CallError::Dropped) };
+        self.ask(home, f).await.map_err(|_| CallError::Dropped)
+    }
+
+    fn ask<R: Send + 'static>(
+        &self,
+        home: &Locality,
+        f: impl FnOnce(&mut Local<'_>) -> R + Send + 'static,
+    ) -> oneshot::Receiver<R> {
+        let (answer, answered) = oneshot::channel();
+        home.post_job(Box::new(move |core| {
+            if !answer.is_closed() {
+                // The caller may give up while `f` runs; then nobody wants the answer.
+                let _ = answer.send(f(&mut Local { core }));
+            }
+        }));
+        answered
+    }
+
+    /// Runs `f` in every locality and gives back what it returns, by locality: the way to add up what localities count
+    /// without a lock.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Dropped`] when a locality did not answer.
+    pub async fn each<R: Send + 'static>(
+        &self,
+        f: impl Fn(&mut Local<'_>) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, CallError> {
+        let mut asked = Vec::new();
+        for (index, home) in self.localities.iter().enumerate() {
+            let here = crate::locality::with_core(|core| {
+                Arc::ptr_eq(&core.home, home).then(|| f(&mut Local { core }))
+            });
+            asked.push(match here.flatten() {
+                Some(done) => Ok(done),
+                None => Err((index, self.ask(home, f.clone()))),
+            });
+        }
+        let mut all = Vec::new();
+        for one in asked {
+            all.push(match one {
+                Ok(done) => done,
+                Err((_, answered)) => answered.await.map_err(|_| CallError::Dropped)?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Resolves when no fom is in flight.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn idle(&self) {
+        self.world.idle().await;
+    }
+
+    /// Resolves when there is nothing to run: every fom in flight waits, and none is in a blocking section. For tests, before
+    /// they move their clock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn quiet(&self) {
+        let mut before = None;
+        loop {
+            let mut asked = Vec::new();
+            for home in &*self.localities {
+                let (tell, told) = oneshot::channel();
+                home.post_job(Box::new(move |core| {
+                    // Not a run of anything: else two rounds would never agree.
+                    core.runs -= 1;
+                    core.quiet.push(tell);
+                }));
+                asked.push(told);
+            }
+            let mut runs = Vec::new();
+            for told in asked {
+                // A locality that has ended is quiet.
+                runs.push(told.await.unwrap_or(0));
+            }
+            // A locality may have been set to work by another after it answered; so all must have answered twice alike.
+            if before.as_ref() == Some(&runs) {
+                return;
+            }
+            before = Some(runs);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The runtime: a set of localities, and the way into them.
+
+mod builder;
+mod directory;
+mod handle;
+mod local;
+mod resources;
+mod shutdown;
+mod submit;
+mod types;
+mod world;
+
+use std::{any::TypeId, fmt, sync::Arc};
+
+pub use builder::{Budget, Builder};
+pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
+pub use local::{CallError, Local};
+pub use shutdown::{Shutdown, ShutdownReport};
+pub use submit::{Placement, Priority, Submission};
+
+pub(crate) use types::TypeEntry;
+pub(crate) use world::World;
+
+use crate::{
+    error::{BuildError, RestoreError},
+    fom::AnyFom,
+    id::{FomId, Key},
+    locality::Locality,
+    operation::{Operation, Persistent},
+    snapshot::Snapshot,
+    watch::{FomInfo, Interpose, Interposed, Listening, Operations, Transition, TransitionOf, inspect},
+};
+
+/// Runs foms. A clone is another handle to the same runtime; when the last one is dropped the runtime shuts down at once,
+/// and whoever waits for a fom gets an answer.
+#[derive(Clone)]
+pub struct Runtime {
+    world: Arc<World>,
+    localities: Arc<[Arc<Locality>]>,
+    /// Not in handles that foms hold: those must not keep the runtime alive.
+    _guard: Option<Arc<shutdown::Guard>>,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("localities", &self.localities.len()).field("in_flight", &self.in_flight()).finish()
+    }
+}
+
+impl Runtime {
+    /// A runtime with one locality for each core that the process may use.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] when threads or reactors cannot be made.
+    pub fn new() -> Result<Self, BuildError> {
+        Self::builder().build()
+    }
+
+    /// A runtime of one's own making.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The runtime whose fom runs on this thread.
+    pub fn current() -> Option<Self> {
+        let world = crate::locality::with_core(|core| Arc::clone(&core.home.world))?;
+        Self::of(&world)
+    }
+
+    pub(crate) fn of(world: &Arc<World>) -> Option<Self> {
+        let localities = world.localities()?;
+        Some(Self { world: Arc::clone(world), localities, _guard: None })
+    }
+
+    /// Submits an operation. Nothing happens before the submission is started or awaited.
+    pub fn submit<O: Operation>(&self, operation: O) -> Submission<O> {
+        Submission::new(self.clone(), operation)
+    }
+
+    /// Submits a saved fom again: it enters the function of the phase that it was saved in, and nothing else is re-run.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`] when the snapshot does not fit.
+    pub fn resume<O: Persistent>(&self, snapshot: &Snapshot) -> Result<Submission<O>, RestoreError> {
+        let (operation, phase) = O::restore(snapshot)?;
+        Ok(Submission::resumed(self.clone(), operation, phase, snapshot.meta()?))
+    }
+
+    /// The live fom that has this key.
+    pub fn find<O: Operation>(&self, key: impl Into<Key>) -> Option<FomRef<O>> {
+        self.world.directory.find(&key.into())
+    }
+
+    /// Hears of every transition of every fom, in order for one fom, in the fom's locality.
+    ///
+    /// A listener cannot change the outcome; it must not block. One that panics is taken off and reported in
+    /// [`Operations::incidents`].
+    pub fn listen(&self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Listening {
+        let id = self.world.hooks.listen(Box::new(listener));
+        Listening { world: Arc::downgrade(&self.world), id }
+    }
+
+    /// As [`listen`](Self::listen), for one operation type, with the operation and the phase.
+    pub fn listen_to<O: Operation>(
+        &self,
+        listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
+    ) -> Listening {
+        let id = self.world.hooks.listen_to::<O>(Box::new(listener));
+        Listening { world: Arc::downgrade(&self.world), id }
+    }
+
+    /// Puts an interposer on top of those of this operation type.
+    pub fn interpose<O: Operation>(&self, interposer: impl Interpose<O>) -> Interposed {
+        let id = self.world.hooks.interpose::<O>(Box::new(interposer));
+        Interposed { world: Arc::downgrade(&self.world), id, of: TypeId::of::<O>() }
+    }
+
+    /// What is in flight, and totals. Asks no locality, so a fom that does not come back is listed like any other.
+    pub fn operations(&self) -> Operations {
+        inspect(&self.world, &self.localities)
+    }
+
+    /// One fom in flight.
+    pub fn operation(&self, id: FomId) -> Option<FomInfo> {
+        self.operations().foms.into_iter().find(|fom| fom.id == id)
+    }
+
+    /// Wakes a fom: it looks again at what it waits for. `false` when it is not in flight.
+    pub fn wake(&self, id: FomId) -> bool {
+        let found = self.any_fom(id);
+        if let Some(fom) = &found
+            && fom.header().token.wake()
+        {
+            crate::locality::enqueue(Arc::clone(fom));
+        }
+        found.is_some()
+    }
+
+    /// Cancels a fom, as [`FomRef::cancel`] does. `false` when it is not in flight.
+    pub fn cancel(&self, id: FomId) -> bool {
+        self.any_fom(id).map(crate::fom::cancel).is_some()
+    }
+
+    fn any_fom(&self, id: FomId) -> Option<Arc<dyn AnyFom>> {
+        self.localities.iter().flat_map(|home| home.registry.all()).find(|fom| fom.header().id == id)
+    }
+
+    /// Foms that were submitted and have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.world.live()
+    }
+
+    /// How many localities there are; they are numbered from zero.
+    pub fn localities(&self) -> usize {
+        self.localities.len()
+    }
+
+    /// The time on the runtime's clock.
+    pub fn now(&self) -> std::time::Duration {
+        self.world.clock.now()
+    }
+}

@@ -1,0 +1,113 @@
+//! The end of a runtime: drained or at once, both bounded. Whoever waits for a fom gets an answer.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    locality::Locality,
+    runtime::{Runtime, World, world::Mode},
+    watch::{FomInfo, inspect},
+};
+
+/// How a runtime shuts down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Nothing new is taken from outside; what is in flight runs to its end, with what it submits itself.
+    Drain,
+    /// What is queued never runs, what waits ends at once, what runs is dropped at its next wait.
+    Now,
+}
+
+/// What a shutdown left.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Foms that had not ended in time. A drain that ran out of time has told them to end; whoever waited for one has
+    /// been answered with [`Cause::Shutdown`](crate::Cause::Shutdown).
+    pub remained: Vec<FomInfo>,
+}
+
+/// How long a fom gets to reach its next wait after a drain ran out of time.
+const GRACE: Duration = Duration::from_millis(200);
+
+impl Runtime {
+    /// Shuts the runtime down, within this (real) time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not stop the shutdown.
+    pub async fn shutdown(&self, how: Shutdown, within: Duration) -> ShutdownReport {
+        let (tell, told) = oneshot::channel();
+        let runtime = self.clone();
+        let spawned = std::thread::Builder::new().name("fom-shutdown".into()).spawn(move || {
+            // Who asked may have gone; the shutdown goes on.
+            let _ = tell.send(runtime.shutdown_blocking(how, within));
+        });
+        match spawned {
+            Ok(_) => told.await.unwrap_or_default(),
+            // Without a thread to wait in, end it at once: that needs no waiting.
+            Err(_) => self.shutdown_blocking(Shutdown::Now, Duration::ZERO),
+        }
+    }
+
+    /// As [`shutdown`](Self::shutdown), blocking the thread.
+    pub fn shutdown_blocking(&self, how: Shutdown, within: Duration) -> ShutdownReport {
+        let by = Instant::now() + within;
+        let (world, localities) = (&self.world, &self.localities);
+        world.close(match how {
+            Shutdown::Drain => Mode::Draining,
+            Shutdown::Now => Mode::Closed,
+        });
+        let mut remained = Vec::new();
+        let mut all_ended = how == Shutdown::Drain && world.wait_idle(by);
+        world.close(Mode::Closed);
+        if !all_ended {
+            if how == Shutdown::Drain {
+                remained = inspect(world, localities).foms;
+            }
+            tell_all(localities);
+            all_ended = world.wait_idle(by.max(Instant::now() + GRACE));
+        }
+        if !all_ended {
+            if remained.is_empty() {
+                remained = inspect(world, localities).foms;
+            }
+            for fom in localities.iter().flat_map(|home| home.registry.all()) {
+                fom.abandon();
+            }
+        }
+        for home in localities.iter() {
+            home.stop();
+        }
+        if all_ended {
+            world.wait_ended(localities.len(), by.max(Instant::now() + GRACE));
+        }
+        ShutdownReport { remained }
+    }
+}
+
+fn tell_all(localities: &[Arc<Locality>]) {
+    for fom in localities.iter().flat_map(|home| home.registry.all()) {
+        crate::fom::shut_down(fom);
+    }
+}
+
+/// Dropped with the last handle that a user has.
+pub(super) struct Guard {
+    pub(super) world: Arc<World>,
+    pub(super) localities: Arc<[Arc<Locality>]>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.world.close(Mode::Closed);
+        tell_all(&self.localities);
+        for home in self.localities.iter() {
+            home.stop();
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What is in flight: a listing that asks no locality and stops nobody.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    fom::{AnyFom, WaitingFor},
+    id::{FomId, Key},
+    locality::Locality,
+    protocol::FomState,
+    runtime::World,
+    sync::atomic::Ordering,
+};
+
+/// A phase that a fom was in, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visited {
+    /// The phase.
+    pub phase: &'static str,
+    /// When it was entered, on the runtime's clock.
+    pub at: Duration,
+}
+
+/// One fom in flight.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FomInfo {
+    /// Its id.
+    pub id: FomId,
+    /// The operation type.
+    pub operation: &'static str,
+    /// The key that it was submitted with.
+    pub key: Option<Key>,
+    /// Its phase.
+    pub phase: &'static str,
+    /// What the runtime does with it.
+    pub state: FomState,
+    /// It runs between enter-block and leave-block.
+    pub blocked: bool,
+    /// How long it has been in this phase (in the queue, before the first).
+    pub in_phase: Duration,
+    /// How long ago it was submitted.
+    pub age: Duration,
+    /// What it waits for: a resource by its type, an event, a timer.
+    pub waiting_for: Option<String>,
+    /// How long until the deadline of its phase.
+    pub deadline_in: Option<Duration>,
+    /// Events that it has not taken yet.
+    pub events: usize,
+    /// Failed attempts in this phase.
+    pub attempt: u32,
+    /// Its home.
+    pub locality: usize,
+    /// The size of its allocation in bytes, without what the operation itself allocates.
+    pub bytes: usize,
+    /// Its last phases, oldest first, when the runtime keeps a history.
+    pub history: Vec<Visited>,
+}
+
+/// Totals of one operation type.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TypeInfo {
+    /// The operation type.
+    pub operation: &'static str,
+    /// In flight now.
+    pub in_flight: u64,
+    /// Started so far.
+    pub started: u64,
+    /// Ended so far, in whatever way.
+    pub ended: u64,
+    /// Of these: in a failure phase or in the failed outcome.
+    pub failed: u64,
+    /// Mean time from submission to the end.
+    pub mean: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
+/// One locality.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LocalityInfo {
+    /// Its index.
+    pub index: usize,
+    /// Its processors.
+    pub cpus: Vec<usize>,
+    /// Foms at home here.
+    pub foms: usize,
+    /// Of these ready to run, as the handler last saw it.
+    pub ready: usize,
+    /// Its threads.
+    pub threads: usize,
+    /// Of these blocked or unblocking.
+    pub blocked_threads: usize,
+}
+
+/// What is in flight. `Display` is a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Operations {
+    /// Every fom that was submitted and has not ended, by id.
+    pub foms: Vec<FomInfo>,
+    /// Totals, by operation type.
+    pub types: Vec<TypeInfo>,
+    /// The localities.
+    pub localities: Vec<LocalityInfo>,
+    /// What went wrong without ending an operation, such as a listener that panicked; the newest at the end.
+    pub incidents: Vec<String>,
+}
+
+pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
+    let header = fom.header();
+    let world = header.world();
+    let now = world.clock.nanos();
+    let state = header.token.state();
+    let waiting_for = match header.waiting_for() {
+        _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
+        WaitingFor::Nothing => None,
+        WaitingFor::Future => Some("a future".to_owned()),
+        WaitingFor::Event => Some(format!("an event: {}", header.phase_info().takes().join(", "))),
+        WaitingFor::Timer => Some("a timer".to_owned()),
+        WaitingFor::Retry => Some("its next attempt".to_owned()),
+        WaitingFor::Blocking => Some("a blocking call".to_owned()),
+        WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
+    };
+    FomInfo {
+        id: header.id,
+        operation: header.type_name(),
+        key: header.key.clone(),
+        phase: header.phase_name(),
+        state,
+        blocked: header.is_blocked(),
+        in_phase: header.age(now),
+        age: Duration::from_nanos(now.saturating_sub(header.submitted)),
+        waiting_for,
+        deadline_in: header.deadline().map(|at| Duration::from_nanos(at.saturating_sub(now))),
+        events: fom.parked_events(),
+        attempt: header.attempt(),
+        locality: header.home.index,
+        bytes: fom.bytes(),
+        history: header
+            .history()
+            .iter()
+            .map(|seen| Visited {
+                phase: header.graph().phases()[usize::from(seen.phase)].name(),
+                at: Duration::from_nanos(seen.at),
+            })
+            .collect(),
+    }
+}
+
+pub(crate) fn inspect(world: &World, localities: &[Arc<Locality>]) -> Operations {
+    let mut foms: Vec<_> = localities.iter().flat_map(|home| home.registry.all()).map(|fom| fom_info(&fom)).collect();
+    foms.sort_by_key(|fom| fom.id);
+    Operations {
+        foms,
+        types: world.types.list(),
+        localities: localities
+            .iter()
+            .map(|home| {
+                let (threads, blocked_threads) = home.threads();
+                LocalityInfo {
+                    index: home.index,
+                    cpus: home.plan.cpus.clone(),
+                    foms: home.live.load(Ordering::Relaxed),
+                    ready: home.ready.load(Ordering::Relaxed),
+                    threads,
+                    blocked_threads,
+                }
+            })
+            .collect(),
+        incidents: world.incidents(),
+    }
+}
+
+impl fmt::Display for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}", "operation", "in flight", "started", "ended", "failed", "mean", "longest")?;
+        for t in &self.types {
+            writeln!(
+                f,
+                "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}",
+                t.operation, t.in_flight, t.started, t.ended, t.failed, round(t.mean), round(t.longest)
+            )?;
+        }
+        if !self.foms.is_empty() {
+            writeln!(f, "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for", "id", "operation", "phase", "state", "in phase", "loc")?;
+            for fom in &self.foms {
+                let state = if fom.blocked { "blocked".to_owned() } else { fom.state.to_string() };
+                writeln!(
+                    f,
+                    "{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} {}",
+                    fom.id, fom.operation, fom.phase, state, round(fom.in_phase), fom.locality,
+                    fom.waiting_for.as_deref().unwrap_or("")
+                )?;
+            }
+        }
+        for incident in &self.incidents {
+            writeln!(f, "! {incident}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Three digits are enough for a table.
+fn round(time: Duration) -> String {
+    let nanos = time.as_nanos() as f64;
+    let (value, unit) = match nanos {
+        n if n < 1e3 => (n, "ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    if value < 10.0 { format!("{value:.2}{unit}") } else if value < 100.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
+}

@@ -1,0 +1,12 @@
+//! Who looks on: listeners that hear of every transition, interposers, and the listing of what is in flight.
+
+mod hooks;
+mod inspect;
+mod transition;
+
+pub use hooks::{Interpose, Interposed, Listening, NotOnTop};
+pub use inspect::{FomInfo, LocalityInfo, Operations, TypeInfo, Visited};
+pub use transition::{Transition, TransitionCause, TransitionOf};
+
+pub(crate) use hooks::Hooks;
+pub(crate) use inspect::inspect;
