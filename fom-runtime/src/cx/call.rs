@@ -71,6 +71,9 @@ impl<T> Drop for Reply<T> {
 
 type Answer<T> = Result<T, Unanswered>;
 
+/// The answers by place, and the place of the first.
+type Answers<T> = (Vec<Option<Answer<T>>>, Option<usize>);
+
 /// Answers to many requests. It alone wakes the fom: once, with the answer that makes the wait complete.
 struct Collector<T>(Mutex<Collected<T>>);
 
@@ -126,7 +129,7 @@ impl<T> Collecting<T> {
         }))))
     }
 
-    fn poll(&self, waker: &Waker) -> Poll<(Vec<Option<Answer<T>>>, Option<usize>)> {
+    fn poll(&self, waker: &Waker) -> Poll<Answers<T>> {
         let mut all = self.0.0.lock();
         if all.complete() {
             return Poll::Ready((std::mem::take(&mut all.answers), all.first));
@@ -244,7 +247,7 @@ impl<E> Cx<'_, E> {
         (collecting, at)
     }
 
-    async fn collected<T>(&self, collecting: &Collecting<T>, place: u32) -> (Vec<Option<Answer<T>>>, Option<usize>) {
+    async fn collected<T>(&self, collecting: &Collecting<T>, place: u32) -> Answers<T> {
         poll_fn(|cx| {
             let polled = collecting.poll(cx.waker());
             if polled.is_pending() {

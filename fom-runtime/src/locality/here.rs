@@ -7,8 +7,15 @@ use crate::{
     sync::thread_local,
 };
 
+#[cfg(not(fom_shuttle))]
 thread_local! {
-    static HERE: Here = Here { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0) };
+    static HERE: Here = const { Here::NOWHERE };
+}
+
+// Shuttle's macro knows no `const` form.
+#[cfg(fom_shuttle)]
+thread_local! {
+    static HERE: Here = Here::NOWHERE;
 }
 
 struct Here {
@@ -16,6 +23,11 @@ struct Here {
     /// What is left of the running fom's budget.
     phases: Cell<u32>,
     until: Cell<u64>,
+}
+
+impl Here {
+    #[allow(clippy::declare_interior_mutable_const, reason = "each thread starts from a copy")]
+    const NOWHERE: Self = Self { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0) };
 }
 
 /// Lays the core down for the code that a fom runs, and takes it up again.

@@ -229,13 +229,11 @@ impl Builder {
         let localities: Arc<[Arc<Locality>]> = localities.into();
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard { world: Arc::clone(&world), localities: Arc::clone(&localities) });
-        let mut started = 0;
-        for (home, reactor) in localities.iter().zip(reactors) {
+        for (started, (home, reactor)) in localities.iter().zip(reactors).enumerate() {
             if let Err(error) = home.start(reactor) {
                 abort(&world, &localities[..started]);
                 return Err(BuildError::Thread(error));
             }
-            started += 1;
             let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(home) as _;
             world.clock.watch(Arc::downgrade(&watcher));
         }
