@@ -154,3 +154,10 @@ mod locks {
 
 #[cfg(not(fom_loom))]
 pub(crate) use locks::*;
+
+/// Blocks the thread on a future.
+#[cfg(not(any(fom_loom, fom_shuttle)))]
+pub(crate) use futures::executor::block_on;
+
+#[cfg(fom_shuttle)]
+pub(crate) use shuttle::future::block_on;

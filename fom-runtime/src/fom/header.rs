@@ -326,6 +326,10 @@ impl Header {
         self.kept.store(NO_DEADLINE, Ordering::Relaxed);
     }
 
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.shutdown.load(Ordering::Acquire)
+    }
+
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
         if self.shutdown.load(Ordering::Acquire) {
             Some(Interrupt::Shutdown)

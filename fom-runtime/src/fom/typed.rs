@@ -33,9 +33,8 @@ pub(crate) trait TypedFom<O: Operation>: EventFom<O::Event> {
 
 /// Somebody who waits for one of a set of phases.
 pub(crate) struct Watcher {
-    pub(crate) phases: Vec<usize>,
-    /// Told the index of the phase, or `None` when the fom ended elsewhere. Shared with the wait's own deadline.
-    pub(crate) tell: Arc<Mutex<Option<oneshot::Sender<Told>>>>,
+    phases: Vec<usize>,
+    tell: Option<oneshot::Sender<Told>>,
 }
 
 /// What a [`Watcher`] is told.
@@ -43,19 +42,20 @@ pub(crate) struct Watcher {
 pub(crate) enum Told {
     Phase(usize),
     Ended,
-    TimedOut,
 }
 
 impl Watcher {
-    /// `true` when it was told, or nobody listens any more.
-    fn tell(&self, told: Told) -> bool {
-        if let Told::Phase(index) = told
-            && !self.phases.contains(&index)
-        {
-            return false;
+    pub(crate) fn new(phases: Vec<usize>, tell: oneshot::Sender<Told>) -> Self {
+        Self { phases, tell: Some(tell) }
+    }
+
+    /// `true` when there is nothing left to tell it.
+    fn tell(&mut self, told: Told) -> bool {
+        if matches!(told, Told::Phase(index) if !self.phases.contains(&index)) {
+            return self.tell.as_ref().is_none_or(oneshot::Sender::is_closed);
         }
-        if let Some(tell) = self.tell.lock().take() {
-            // The receiver may have given up; then there is nobody to tell.
+        if let Some(tell) = self.tell.take() {
+            // Who waited may have given up; then there is nobody to tell.
             let _ = tell.send(told);
         }
         true
@@ -137,7 +137,7 @@ impl<O: Operation> Typed<O> {
             }
             (inner.waker.take(), std::mem::take(&mut inner.watchers), std::mem::take(&mut inner.events), unwanted)
         };
-        for watcher in watchers {
+        for mut watcher in watchers {
             if !ended.is_some_and(|index| watcher.tell(Told::Phase(index))) {
                 watcher.tell(Told::Ended);
             }
@@ -179,11 +179,12 @@ impl<O: Operation> Typed<O> {
 
     /// Tells those who wait for this phase.
     pub(crate) fn arrived(&self, index: usize) {
-        self.0.lock().watchers.retain(|watcher| !watcher.tell(Told::Phase(index)));
+        self.0.lock().watchers
+            .retain_mut(|watcher| !watcher.tell(Told::Phase(index)));
     }
 
     /// Registers a wait, or answers it at once. Only on the thread that runs the fom's locality.
-    pub(crate) fn watch(&self, watcher: Watcher, now_in: usize) {
+    pub(crate) fn watch(&self, mut watcher: Watcher, now_in: usize) {
         let mut inner = self.0.lock();
         match inner.ended {
             Some(Some(index)) if watcher.tell(Told::Phase(index)) => {}

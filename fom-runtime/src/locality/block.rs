@@ -45,7 +45,8 @@ fn leave_in_slot(core: Box<Core>) {
     let needed = core.has_work()
         || !core.timers.is_empty()
         // Others here may wait for their sockets; the blocked fom itself is one of the live ones.
-        || home.live.load(Ordering::Relaxed) > 1;
+        || home.live.load(Ordering::Relaxed) > 1
+        || core.reactor.has_tasks();
     core.publish();
     home.slot.put(core);
     // After the core is in the slot: from now on a push may call somebody to take it.

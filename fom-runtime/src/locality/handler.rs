@@ -63,6 +63,9 @@ fn handle(mut core: Box<Core>) {
         if home.stopping.load(Ordering::Acquire) && home.live.load(Ordering::Acquire) == 0 {
             return end(core);
         }
+        if home.stopping.load(Ordering::Acquire) && home.sweep() {
+            continue;
+        }
         core.tell_quiet();
         core.since_turn = 0;
         let sleep = core.timers.next_at().filter(|_| home.world.clock.is_real()).map(|at| {

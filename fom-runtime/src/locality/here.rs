@@ -23,11 +23,13 @@ struct Here {
     /// What is left of the running fom's budget.
     phases: Cell<u32>,
     until: Cell<u64>,
+    /// Inside how many `with_core` this thread is.
+    taken: Cell<u32>,
 }
 
 impl Here {
     #[allow(clippy::declare_interior_mutable_const, reason = "each thread starts from a copy")]
-    const NOWHERE: Self = Self { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0) };
+    const NOWHERE: Self = Self { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0), taken: Cell::new(0) };
 }
 
 /// Lays the core down for the code that a fom runs, and takes it up again.
@@ -53,13 +55,20 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
         fn drop(&mut self) {
             if let Some(core) = self.0.take() {
                 lay(core);
+                HERE.with(|here| here.taken.set(here.taken.get() - 1));
             }
         }
     }
 
     // Back in place also when `f` panics.
     let mut back = Back(Some(take()?));
+    HERE.with(|here| here.taken.set(here.taken.get() + 1));
     back.0.as_deref_mut().map(f)
+}
+
+/// Whether this thread is inside [`with_core`].
+pub(crate) fn is_taken() -> bool {
+    HERE.with(|here| here.taken.get() > 0)
 }
 
 /// A new run begins, with this budget.

@@ -21,8 +21,8 @@ pub(crate) use self::{
     block::{Away, enter_block},
     core::Core,
     crew::Spawner,
-    timers::{Due, TimerKey},
-    here::{in_locality, spend, spent, with_core},
+    timers::TimerKey,
+    here::{in_locality, is_taken, spend, spent, with_core},
     reactor::Reactor,
 };
 use crate::{
@@ -171,6 +171,15 @@ impl Locality {
                 parcel.reject();
             }
         }
+    }
+
+    /// Tells every fom to end that has not been told. `true` when there was one: also one whose submission was taken just
+    /// before the runtime closed, and that nobody else saw.
+    pub(crate) fn sweep(&self) -> bool {
+        let untold: Vec<_> = self.registry.all().into_iter().filter(|fom| !fom.header().is_shut_down()).collect();
+        let found = !untold.is_empty();
+        untold.into_iter().for_each(crate::fom::shut_down);
+        found
     }
 
     /// Lets the locality end once its last fom has.

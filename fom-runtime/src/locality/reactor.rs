@@ -40,6 +40,11 @@ mod real {
             Entrance(self.0.handle().clone())
         }
 
+        /// Whether something was spawned on it that has not ended.
+        pub(crate) fn has_tasks(&self) -> bool {
+            self.0.metrics().num_alive_tasks() > 0
+        }
+
         /// Serves what is ready, without waiting.
         pub(crate) fn turn(&self) {
             self.0.block_on(tokio::task::yield_now());
@@ -119,6 +124,10 @@ mod model {
 
         pub(crate) fn entrance(&self) -> Entrance {
             Entrance
+        }
+
+        pub(crate) fn has_tasks(&self) -> bool {
+            false
         }
 
         pub(crate) fn turn(&self) {}

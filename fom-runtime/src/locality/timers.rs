@@ -9,21 +9,33 @@ const OTHER: u64 = 1 << 63;
 
 #[derive(Default)]
 pub(crate) struct Timers {
-    /// By time, then by the fom's id or a sequence number.
+    /// By time, then by the fom's id or a number of its own.
     entries: BTreeMap<(u64, u64), Due>,
-    next: u64,
 }
 
 /// What happens when a timer fires.
-pub(crate) enum Due {
+pub(super) enum Due {
     Fom(Arc<dyn AnyFom>),
     Waker(Waker),
-    Call(Box<dyn FnOnce() + Send>),
 }
 
-/// Names a timer that is not a fom's own.
+/// Names a timer that is not a fom's own. Made by whoever arms it, so that it can be disarmed from another thread too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimerKey(u64, u64);
+pub(crate) struct TimerKey {
+    at: u64,
+    number: u64,
+}
+
+impl TimerKey {
+    /// For this time of the clock; `number` is unique in the runtime.
+    pub(crate) fn new(at: u64, number: u64) -> Self {
+        Self { at, number: number | OTHER }
+    }
+
+    pub(crate) fn at(self) -> u64 {
+        self.at
+    }
+}
 
 impl Timers {
     pub(crate) fn arm_fom(&mut self, at: u64, id: u64, fom: Arc<dyn AnyFom>) {
@@ -34,15 +46,13 @@ impl Timers {
         self.entries.remove(&(at, id));
     }
 
-    pub(crate) fn arm(&mut self, at: u64, due: Due) -> TimerKey {
-        self.next += 1;
-        let key = (at, self.next | OTHER);
-        self.entries.insert(key, due);
-        TimerKey(key.0, key.1)
+    /// Arms a timer, or gives an armed one another waker.
+    pub(crate) fn arm(&mut self, key: TimerKey, waker: Waker) {
+        self.entries.insert((key.at, key.number), Due::Waker(waker));
     }
 
     pub(crate) fn disarm(&mut self, key: TimerKey) {
-        self.entries.remove(&(key.0, key.1));
+        self.entries.remove(&(key.at, key.number));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -69,7 +79,6 @@ impl Due {
                 }
             }
             Self::Waker(waker) => waker.wake(),
-            Self::Call(call) => call(),
         }
     }
 }

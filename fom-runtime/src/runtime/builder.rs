@@ -257,7 +257,7 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
         // The builder waits.
         let _ = tell.send(make(core));
     }));
-    futures::executor::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
+    crate::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.

@@ -2,9 +2,9 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
+    future::{Future, IntoFuture, poll_fn},
     ops::Deref,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -13,13 +13,14 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    error::{Failure, SendError, TimedOut},
+    Sleep,
+    error::{BlockError, Failure, SendError, TimedOut},
     fom::{AnyFom, EventFom, Told, TypedFom, Watcher},
     id::FomId,
     locality::Locality,
     operation::Operation,
     protocol::FomState,
-    sync::{Mutex, atomic::Ordering},
+    sync::atomic::Ordering,
 };
 
 /// A fom that ended in one of its end phases.
@@ -72,7 +73,8 @@ impl<O: Operation> Handle<O> {
     ///
     /// # Panics
     ///
-    /// Inside `Cx::local` or another closure that holds the locality's data, where waiting would be for ever.
+    /// Inside `Cx::local`, where waiting would be for ever; and when a thread is needed that can take over the locality, and
+    /// none can be had.
     pub fn wait(self) -> Result<Ended<O>, Failure<O>> {
         block_on(self)
     }
@@ -80,8 +82,16 @@ impl<O: Operation> Handle<O> {
 
 /// Blocks this thread on a future; gives the locality away while it waits, if it holds one.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let _away = crate::locality::enter_block().ok();
-    futures::executor::block_on(future)
+    assert!(
+        !crate::locality::is_taken(),
+        "waiting inside a closure that holds the locality would be for ever; wait after it"
+    );
+    let _away = match crate::locality::enter_block() {
+        Ok(away) => Some(away),
+        Err(BlockError::NotInPhase) => None,
+        Err(error) => panic!("cannot wait here: {error}"),
+    };
+    crate::sync::block_on(future)
 }
 
 impl<O: Operation> Deref for Handle<O> {
@@ -186,8 +196,7 @@ impl<O: Operation> FomRef<O> {
     pub fn reached(&self, phases: impl IntoIterator<Item = O::Kind>) -> Waiting<O> {
         let kinds: Vec<_> = phases.into_iter().collect();
         let (tell, told) = oneshot::channel();
-        let tell = Arc::new(Mutex::new(Some(tell)));
-        let watcher = Watcher { phases: kinds.iter().map(|kind| O::index(*kind)).collect(), tell: Arc::clone(&tell) };
+        let watcher = Watcher::new(kinds.iter().map(|kind| O::index(*kind)).collect(), tell);
         let fom = Arc::clone(&self.0);
         fom.header().watched.store(true, Ordering::Release);
         if fom.typed().ended().is_some() {
@@ -208,7 +217,11 @@ impl<O: Operation> FomRef<O> {
                 home.post_job(Box::new(move |_| register()));
             }
         }
-        Waiting { kinds, told, tell, home: Arc::clone(&self.0.header().home) }
+        Waiting {
+            kinds,
+            told,
+            home: Arc::clone(&self.0.header().home),
+        }
     }
 }
 
@@ -235,7 +248,6 @@ pub enum Reached<K> {
 pub struct Waiting<O: Operation> {
     kinds: Vec<O::Kind>,
     told: oneshot::Receiver<Told>,
-    tell: Arc<Mutex<Option<oneshot::Sender<Told>>>>,
     home: Arc<Locality>,
 }
 
@@ -246,13 +258,13 @@ impl<O: Operation> fmt::Debug for Waiting<O> {
 }
 
 impl<O: Operation> Waiting<O> {
-    fn answer(&self, told: Told) -> Option<Reached<O::Kind>> {
+    fn answer(&self, told: Told) -> Reached<O::Kind> {
         match told {
             Told::Phase(index) => {
-                Some(self.kinds.iter().find(|kind| O::index(**kind) == index).map_or(Reached::Ended, |kind| Reached::Phase(*kind)))
+                let kind = self.kinds.iter().find(|kind| O::index(**kind) == index);
+                kind.map_or(Reached::Ended, |kind| Reached::Phase(*kind))
             }
-            Told::Ended => Some(Reached::Ended),
-            Told::TimedOut => None,
+            Told::Ended => Reached::Ended,
         }
     }
 
@@ -262,19 +274,15 @@ impl<O: Operation> Waiting<O> {
     ///
     /// [`TimedOut`] when neither a phase nor the end was reached by then.
     pub async fn within(mut self, time: Duration) -> Result<Reached<O::Kind>, TimedOut> {
-        let tell = Arc::clone(&self.tell);
-        let at = self.home.world.clock.nanos().saturating_add(crate::clock::nanos(time));
-        self.home.post_job(Box::new(move |core| {
-            let call = Box::new(move || {
-                if let Some(tell) = tell.lock().take() {
-                    // Who waited may have given up.
-                    let _ = tell.send(Told::TimedOut);
-                }
-            });
-            core.timers.arm(at, crate::locality::Due::Call(call));
-        }));
-        let told = (&mut self.told).await.unwrap_or(Told::Ended);
-        self.answer(told).ok_or(TimedOut(time))
+        let mut sleep = pin!(Sleep::new(Arc::clone(&self.home), time));
+        let told = poll_fn(|cx| {
+            if let Poll::Ready(told) = Pin::new(&mut self.told).poll(cx) {
+                return Poll::Ready(Ok(told.unwrap_or(Told::Ended)));
+            }
+            sleep.as_mut().poll(cx).map(|()| Err(TimedOut(time)))
+        })
+        .await?;
+        Ok(self.answer(told))
     }
 
     /// Blocks the thread; inside a phase function this is a blocking section by itself.
@@ -290,7 +298,7 @@ impl<O: Operation> IntoFuture for Waiting<O> {
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
             let told = (&mut self.told).await.unwrap_or(Told::Ended);
-            self.answer(told).unwrap_or(Reached::Ended)
+            self.answer(told)
         })
     }
 }

@@ -91,8 +91,8 @@ impl Runtime {
 }
 
 fn tell_all(localities: &[Arc<Locality>]) {
-    for fom in localities.iter().flat_map(|home| home.registry.all()) {
-        crate::fom::shut_down(fom);
+    for home in localities {
+        home.sweep();
     }
 }
 

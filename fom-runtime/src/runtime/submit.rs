@@ -187,7 +187,7 @@ fn make<O: Operation>(
 ) -> FomRef<O> {
     let world = &home.world;
     let header =
-        Header::new(FomId(world.next_id()), Arc::clone(home), priority, key, world.types.of::<O>(), O::index(O::kind(&phase)));
+        Header::new(FomId(world.next_number()), Arc::clone(home), priority, key, world.types.of::<O>(), O::index(O::kind(&phase)));
     FomRef::new(O::launch(Seed { header, operation, phase, tries: meta.attempt, left: meta.left }).0)
 }
 

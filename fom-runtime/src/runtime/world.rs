@@ -46,7 +46,7 @@ pub(crate) struct World {
     localities: OnceLock<Box<[Weak<Locality>]>>,
     live: AtomicUsize,
     mode: AtomicU8,
-    next_id: AtomicU64,
+    next_number: AtomicU64,
     pub(super) turn: AtomicUsize,
     ends: Mutex<Ends>,
     changed: Condvar,
@@ -85,7 +85,7 @@ impl World {
             localities: OnceLock::new(),
             live: AtomicUsize::new(0),
             mode: AtomicU8::new(Mode::Open as u8),
-            next_id: AtomicU64::new(1),
+            next_number: AtomicU64::new(1),
             turn: AtomicUsize::new(0),
             ends: Mutex::new(Ends::default()),
             changed: Condvar::default(),
@@ -103,8 +103,9 @@ impl World {
         self.localities.get()?.iter().map(Weak::upgrade).collect()
     }
 
-    pub(super) fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+    /// A number that no other fom or timer of this runtime has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn live(&self) -> usize {
