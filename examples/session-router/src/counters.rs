@@ -1,0 +1,79 @@
+//! What is counted, and how it is printed.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident: $label:literal,)*) => {
+        /// Everything that the router counts.
+        #[derive(Debug, Default)]
+        pub struct Counters { $($(#[doc = $doc])+ pub $name: Counter,)* }
+
+        impl Counters {
+            /// All of them, in order, with the words that a table shows.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($label, self.$name.get()),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Datagrams that arrived.
+    received: "datagrams in",
+    /// Datagrams that went out.
+    sent: "datagrams out",
+    /// Datagrams that the network did not take.
+    unsent: "not sent",
+    /// Malformed requests that were answered.
+    refused: "malformed, answered",
+    /// Packets that were dropped because nobody can be told what is wrong with them.
+    dropped: "malformed, dropped",
+    /// Packets in good form that belong to nothing we know.
+    stray: "strays",
+    /// Retransmissions that arrived and were absorbed.
+    absorbed: "retransmissions absorbed",
+    /// Retransmissions that we sent.
+    repeated: "retransmissions sent",
+    /// Calls that began.
+    calls: "calls",
+    /// Calls that were answered and hung up.
+    completed: "completed",
+    /// Calls that the caller gave up.
+    cancelled: "cancelled by the caller",
+    /// Calls that ended with a final answer of 300 and above.
+    rejected: "rejected",
+    /// Calls that were sent to more than one endpoint.
+    forked: "forked",
+    /// Requests that were turned away because the router was full.
+    overloaded: "503, overloaded",
+    /// REGISTER requests that were served.
+    registered: "registrations",
+    /// Call detail records that could not be written.
+    unrecorded: "records not written",
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (label, count) in self.all().filter(|(_, count)| *count > 0) {
+            writeln!(f, "  {label:<26} {count:>10}")?;
+        }
+        Ok(())
+    }
+}

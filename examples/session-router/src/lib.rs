@@ -1,0 +1,3 @@
+//! wip
+pub mod counters;
+pub mod wire;

@@ -1,0 +1,5 @@
+//! What goes over the wire: messages, and the socket that carries them.
+
+pub mod message;
+pub mod parse;
+pub mod udp;
