@@ -1,3 +1,61 @@
-//! A SIP session router.
+//! `session-router`: see `--help`.
 
-fn main() {}
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use session_router::cli::{self, Command};
+use session_router::router::{Router, Settings};
+use session_router::selfrun;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let command = match cli::read(std::env::args_os().skip(1)) {
+        Ok(command) => command,
+        Err(error) => {
+            eprintln!("session-router: {error}\nTry session-router --help.");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match command {
+        Command::Print(text) => io::stdout().write_all(text.as_bytes()).map(|()| true).map_err(Into::into),
+        Command::Serve { settings, drain } => serve(*settings, drain).await,
+        Command::SelfRun { settings, calls, in_flight } => selfrun::run(*settings, calls, in_flight).await,
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprint!("session-router: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprint!(": {error}");
+                cause = error.source();
+            }
+            eprintln!();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Routes calls until a signal comes.
+async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std::error::Error>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let router = Router::start(settings)?;
+    println!("router on {}, {} localities; Ctrl-C ends it", router.local(), router.runtime().localities());
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
+    println!("\ndraining: calls that talk have {} s to end, or until Ctrl-C", drain.as_secs());
+    let remained = tokio::select! {
+        remained = router.drain(drain) => remained,
+        interrupted = tokio::signal::ctrl_c() => { interrupted?; return Ok(false) }
+    };
+    print!("{}\n{}", router.times(), router.counters());
+    if remained > 0 {
+        println!("{remained} calls had not ended");
+    }
+    Ok(true)
+}

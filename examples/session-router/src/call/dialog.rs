@@ -1,0 +1,114 @@
+//! The two sides of a call (RFC 3261, 12): where each of them is.
+//!
+//! A proxy need not know, if both sides send along the route set. Many do not: SIPp's built-in caller sends
+//! ACK and BYE to where it sent the INVITE, without a Route. So the router remembers both sides, and sends
+//! what belongs to a dialog to the other side of it. A packet cannot name any other target: this proxy is
+//! open to nobody.
+
+use std::net::SocketAddr;
+
+use rsipstack::sip::{self, Header, HeadersExt};
+
+use crate::wire::message::{Request, Response};
+
+/// The most dialogs of one call: whoever answers chooses the tags.
+const MOST: usize = 16;
+
+/// The dialogs of one call. There may be several: every place that rings begins one, and two may answer.
+#[derive(Debug)]
+pub struct Dialogs {
+    caller: Side,
+    called: Vec<Side>,
+}
+
+/// One side of a call.
+#[derive(Debug)]
+pub struct Side {
+    /// Its tag.
+    pub tag: String,
+    /// Where its packets come from.
+    pub address: SocketAddr,
+    /// Its Contact.
+    pub contact: Option<sip::Uri>,
+    confirmed: bool,
+    ended: bool,
+}
+
+impl Dialogs {
+    /// The call of `invite`, before anybody answered.
+    pub fn new(invite: &Request) -> Dialogs {
+        let caller = Side {
+            tag: invite.from_tag.clone(),
+            address: invite.source,
+            contact: contact(&invite.sip.headers),
+            confirmed: true,
+            ended: false,
+        };
+        Dialogs { caller, called: Vec::new() }
+    }
+
+    /// A provisional or final answer to the INVITE begins or confirms a dialog.
+    pub fn answered(&mut self, response: &Response) {
+        let Some(tag) = &response.to_tag else { return };
+        let ok = response.status >= 200;
+        match self.called.iter_mut().find(|side| side.tag == *tag) {
+            Some(side) => {
+                side.confirmed |= ok;
+                side.address = response.source;
+                if let Some(contact) = contact(&response.sip.headers) {
+                    side.contact = Some(contact);
+                }
+            }
+            None if self.called.len() >= MOST => {}
+            None => self.called.push(Side {
+                tag: tag.clone(),
+                address: response.source,
+                contact: contact(&response.sip.headers),
+                confirmed: ok,
+                ended: false,
+            }),
+        }
+    }
+
+    /// The other side of the dialog that `request` belongs to, and the dialog's name: the tag of the side
+    /// that was called. None if there is no such dialog (481).
+    pub fn other_side(&self, request: &Request) -> Option<(&str, &Side)> {
+        let to = request.to_tag.as_deref()?;
+        if request.from_tag == self.caller.tag {
+            let side = self.called.iter().find(|side| side.tag == to)?;
+            Some((&side.tag, side))
+        } else {
+            let side = self.called.iter().find(|side| side.tag == request.from_tag && to == self.caller.tag)?;
+            Some((&side.tag, &self.caller))
+        }
+    }
+
+    /// The dialog was hung up.
+    pub fn ended(&mut self, tag: &str) {
+        for side in self.called.iter_mut().filter(|side| side.tag == tag) {
+            side.ended = true;
+        }
+    }
+
+    /// True while somebody talks.
+    pub fn open(&self) -> bool {
+        self.called.iter().any(|side| side.confirmed && !side.ended)
+    }
+}
+
+impl Side {
+    /// The Request-URI to use for `request`: its own, unless it names the router itself; then the side's
+    /// Contact.
+    pub fn target(&self, request: &Request, us: SocketAddr) -> Option<&sip::Uri> {
+        let names_us = crate::wire::message::address(&request.sip.uri) == Some(us);
+        if names_us { self.contact.as_ref() } else { None }
+    }
+}
+
+/// The URI in Contact.
+fn contact(headers: &sip::Headers) -> Option<sip::Uri> {
+    headers.iter().find_map(|header| match header {
+        Header::Contact(contact) => contact.uri().ok(),
+        _ => None,
+    })
+}

@@ -1,0 +1,150 @@
+//! Requests inside a dialog: each is a server transaction on one side and a client transaction on the
+//! other (RFC 3261, 16 and 17).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rsipstack::sip::{self, Method};
+
+use super::timers::Timers;
+use super::transaction::Sent;
+use crate::wire::message::{Request, Response, TransactionKey, ack};
+use crate::wire::udp::Net;
+
+/// One request on its way through the router, and its answer on the way back.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Its method.
+    pub method: Method,
+    /// The dialog that it is about: the tag of the side that was called.
+    pub tag: String,
+    key: TransactionKey,
+    reply_to: SocketAddr,
+    branch: String,
+    sent: Sent,
+    /// Of an INVITE, what its ACK repeats.
+    invite: Option<sip::Request>,
+    /// The last answer: whoever asks again gets it again.
+    answer: Option<Vec<u8>>,
+    /// What an answer of our own would echo.
+    request: sip::Headers,
+    done: Option<Duration>,
+}
+
+impl Exchange {
+    /// Sends `request` on to `to`.
+    pub fn start(
+        net: &Net,
+        request: &Request,
+        tag: &str,
+        target: Option<&sip::Uri>,
+        to: SocketAddr,
+        now: Duration,
+        timers: &Timers,
+    ) -> Exchange {
+        let branch = net.branch();
+        let forward = request.forward(target, &branch, net.local(), false);
+        let bytes = forward.to_bytes();
+        let is_invite = request.method() == Method::Invite;
+        let sent = if is_invite {
+            net.send(&request.answer(100, "", ""), request.reply_to);
+            Sent::invite(net, bytes, to, now, timers)
+        } else {
+            Sent::other(net, bytes, to, now, timers)
+        };
+        Exchange {
+            method: request.method(),
+            tag: tag.to_owned(),
+            key: request.key.clone(),
+            reply_to: request.reply_to,
+            branch,
+            sent,
+            invite: is_invite.then_some(forward),
+            answer: None,
+            request: request.sip.headers.clone(),
+            done: None,
+        }
+    }
+
+    /// Is this the same request once more, or the ACK or the CANCEL of it?
+    pub fn is_of(&self, request: &Request) -> bool {
+        self.key == request.key
+    }
+
+    /// The request came again: so does the answer, if there is one.
+    pub fn again(&self, net: &Net) {
+        net.counters().absorbed.add();
+        if let Some(answer) = &self.answer {
+            net.send(answer, self.reply_to);
+        }
+    }
+
+    /// Is this response to this request?
+    pub fn is_answered_by(&self, response: &Response) -> bool {
+        self.branch == response.branch && self.method == response.method
+    }
+
+    /// A response came. True if it is the final one, the first time it comes.
+    pub fn response(&mut self, net: &Net, response: &Response, now: Duration, timers: &Timers) -> bool {
+        let invite_ok = self.method == Method::Invite && (200..300).contains(&response.status);
+        if response.status < 200 {
+            if self.sent.open() && self.method == Method::Invite {
+                self.sent.proceeding(now + timers.c);
+            }
+            if response.status == 100 {
+                return false;
+            }
+        } else {
+            if let Some(invite) = &self.invite
+                && !invite_ok
+            {
+                net.send(&ack(invite, &response.sip), self.sent.to);
+            }
+            if !self.sent.open() && !invite_ok {
+                net.counters().absorbed.add();
+                return false;
+            }
+        }
+        if let Some(bytes) = response.forward() {
+            net.send(&bytes, self.reply_to);
+            // The 2xx of an INVITE is repeated by the one who sent it, and not by us (RFC 6026).
+            self.answer = (!invite_ok).then_some(bytes);
+        }
+        if response.status < 200 {
+            return false;
+        }
+        self.sent.done();
+        self.done(now)
+    }
+
+    /// When something is to be done next.
+    pub fn due(&self) -> Option<Duration> {
+        self.sent.due()
+    }
+
+    /// Repeats what must be repeated. True if nobody answered: then we did, with 408.
+    pub fn tick(&mut self, net: &Net, now: Duration) -> bool {
+        if !self.sent.tick(net, now) {
+            return false;
+        }
+        let answer = crate::wire::message::answer(&self.request, 408, "none", "");
+        net.send(&answer, self.reply_to);
+        self.answer = Some(answer);
+        self.done(now)
+    }
+
+    /// True once nobody will ask again: timer J.
+    pub fn over(&self, now: Duration, timers: &Timers) -> bool {
+        self.done.is_some_and(|done| now >= done + timers.give_up())
+    }
+
+    /// The final answer is there. True the first time.
+    fn done(&mut self, now: Duration) -> bool {
+        self.request = sip::Headers::default();
+        if self.done.is_some() {
+            return false;
+        }
+        self.done = Some(now);
+        true
+    }
+}

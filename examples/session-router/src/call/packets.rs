@@ -1,0 +1,246 @@
+//! What a call does with a packet, in whatever phase it is, and what its timers do.
+
+use std::time::Duration;
+
+use rsipstack::sip::Method;
+
+use super::exchange::Exchange;
+use super::fork::{News, Refusal};
+use super::timers::Repeat;
+use super::{Call, CallEvent, Outcome};
+use crate::wire::message::{Request, Response};
+
+/// The most requests of one call that are on their way at the same time, or may come again.
+const MOST_EXCHANGES: usize = 32;
+
+/// What a packet meant for the call.
+#[derive(Debug)]
+pub(super) enum Happened {
+    /// Nothing that changes its phase.
+    Nothing,
+    /// Somebody answered.
+    Answered,
+    /// The last one hung up.
+    HungUp,
+    /// The caller gave up.
+    Cancelled,
+    /// The refusal has arrived.
+    Acked,
+    /// The caller asks again, with the same Call-ID and more in the INVITE (RFC 3261, 8.1.3.5).
+    Again(Box<Request>),
+}
+
+impl Call {
+    /// Takes one packet.
+    pub(super) fn take(&mut self, event: CallEvent, now: Duration) -> Happened {
+        match event {
+            CallEvent::Response(response) => self.response(&response, now),
+            CallEvent::Request(request) => self.request(request, now),
+            CallEvent::Ack(ack) => self.ack(&ack),
+            CallEvent::Cancel(cancel) => self.cancel(&cancel),
+        }
+    }
+
+    fn response(&mut self, response: &Response, now: Duration) -> Happened {
+        match self.forks.response(&self.net, response, now, &self.timers) {
+            Some(News::Nothing) => Happened::Nothing,
+            Some(News::Progress) => {
+                // After a final answer there is no progress any more.
+                if self.answered.is_none() && self.repeat.is_none() {
+                    self.dialogs.answered(response);
+                    self.pass_on(response);
+                }
+                Happened::Nothing
+            }
+            Some(News::Answered) => {
+                self.dialogs.answered(response);
+                self.pass_on(response);
+                Happened::Answered
+            }
+            Some(News::RefusedByAll) => {
+                self.forks.cancel(&self.net, now, &self.timers);
+                Happened::Nothing
+            }
+            None => self.exchange_response(response, now),
+        }
+    }
+
+    fn exchange_response(&mut self, response: &Response, now: Duration) -> Happened {
+        let Some(exchange) = self.exchanges.iter_mut().find(|exchange| exchange.is_answered_by(response)) else {
+            self.net.counters().stray.add();
+            return Happened::Nothing;
+        };
+        let finished = exchange.response(&self.net, response, now, &self.timers);
+        // A BYE that was understood, or that the other side knows nothing about, ends the dialog (RFC 3261,
+        // 15.1.1); one that it wants in another form does not.
+        if finished && exchange.method == Method::Bye && matches!(response.status, 200..300 | 408 | 481) {
+            let tag = exchange.tag.clone();
+            return self.hung_up(&tag);
+        }
+        Happened::Nothing
+    }
+
+    fn hung_up(&mut self, tag: &str) -> Happened {
+        self.dialogs.ended(tag);
+        if self.dialogs.open() { Happened::Nothing } else { Happened::HungUp }
+    }
+
+    fn request(&mut self, request: Box<Request>, now: Duration) -> Happened {
+        if request.key == self.invite.key && request.method() == Method::Invite {
+            self.net.counters().absorbed.add();
+            // Once there is a 2xx, it is repeated by the one who sent it, and not by us (RFC 6026, 7.1).
+            if self.answered.is_none()
+                && let Some(answer) = &self.answer
+            {
+                self.net.send(answer, self.invite.reply_to);
+            }
+            return Happened::Nothing;
+        }
+        if let Some(exchange) =
+            self.exchanges.iter().find(|exchange| exchange.is_of(&request) && exchange.method == request.method())
+        {
+            exchange.again(&self.net);
+            return Happened::Nothing;
+        }
+        if request.to_tag.is_none() && request.method() == Method::Invite {
+            let more = request.cseq > self.invite.cseq && request.from_tag == self.invite.from_tag;
+            if more {
+                return Happened::Again(request);
+            }
+            // The same call on another way: it went in a circle (RFC 3261, 8.2.2.2).
+            self.refuse_other(&request, 482, "");
+            return Happened::Nothing;
+        }
+        self.in_dialog(&request, now);
+        Happened::Nothing
+    }
+
+    /// Sends a request on to the other side of its dialog.
+    fn in_dialog(&mut self, request: &Request, now: Duration) {
+        if request.max_forwards == 0 {
+            return self.refuse_other(request, 483, "");
+        }
+        let Some((tag, side)) = self.dialogs.other_side(request) else {
+            return self.refuse_other(request, 481, "");
+        };
+        self.exchanges.retain(|exchange| !exchange.over(now, &self.timers));
+        if self.exchanges.len() >= MOST_EXCHANGES {
+            return self.refuse_other(request, 503, "Retry-After: 1\r\n");
+        }
+        let target = side.target(request, self.net.local());
+        let exchange = Exchange::start(&self.net, request, tag, target, side.address, now, &self.timers);
+        self.exchanges.push(exchange);
+    }
+
+    fn ack(&mut self, ack: &Request) -> Happened {
+        if ack.key == self.invite.key && self.answered.is_none() {
+            // For a refusal it has the branch of the INVITE, and goes no further (RFC 3261, 17.2.1).
+            self.net.counters().absorbed.add();
+            self.repeat = None;
+            return Happened::Acked;
+        }
+        if self.exchanges.iter().any(|exchange| exchange.is_of(ack)) {
+            return Happened::Nothing; // the same, for an INVITE inside the dialog
+        }
+        // For a 2xx it is a request of its own, that nobody answers: it is sent on and forgotten (16.11).
+        match self.dialogs.other_side(ack) {
+            Some((_, side)) if ack.max_forwards > 0 => {
+                let target = side.target(ack, self.net.local());
+                let forward = ack.forward(target, &self.net.branch(), self.net.local(), false);
+                self.net.send(&forward.to_bytes(), side.address);
+            }
+            _ => self.net.counters().stray.add(),
+        }
+        Happened::Nothing
+    }
+
+    fn cancel(&mut self, cancel: &Request) -> Happened {
+        if cancel.key != self.invite.key {
+            // Nothing to cancel (9.2). A CANCEL of an INVITE inside the dialog is not taken up: that INVITE
+            // is answered soon, whatever it wants.
+            let known = self.exchanges.iter().any(|exchange| exchange.is_of(cancel));
+            self.refuse_other(cancel, if known { 200 } else { 481 }, "");
+            return Happened::Nothing;
+        }
+        self.refuse_other(cancel, 200, "");
+        if self.answered.is_some() || self.repeat.is_some() || self.cancelled {
+            return Happened::Nothing; // too late, or once more
+        }
+        self.cancelled = true;
+        Happened::Cancelled
+    }
+
+    /// Does what is due. True if that ended the last dialog: nobody answered the BYE.
+    pub(super) fn tick(&mut self, now: Duration) -> bool {
+        self.forks.tick(&self.net, now, &self.timers);
+        if let (Some(repeat), Some(answer)) = (&mut self.repeat, &self.answer)
+            && repeat.due(now)
+        {
+            self.net.counters().repeated.add();
+            self.net.send(answer, self.invite.reply_to);
+        }
+        let mut unanswered = None;
+        for exchange in &mut self.exchanges {
+            if exchange.tick(&self.net, now) && exchange.method == Method::Bye {
+                unanswered = Some(exchange.tag.clone());
+            }
+        }
+        unanswered.is_some_and(|tag| matches!(self.hung_up(&tag), Happened::HungUp))
+    }
+
+    /// How long nothing is due.
+    pub(super) fn quiet(&self, now: Duration) -> Duration {
+        let exchanges = self.exchanges.iter().filter_map(Exchange::due);
+        let repeat = self.repeat.iter().map(|repeat| repeat.at);
+        let due = exchanges.chain(repeat).chain(self.forks.due()).min();
+        due.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now))
+    }
+
+    /// Tells the caller that we work on it (RFC 3261, 17.2.1): that ends the repeating of the INVITE.
+    pub(super) fn trying(&mut self) {
+        let trying = self.invite.answer(100, "", "");
+        self.net.send(&trying, self.invite.reply_to);
+        self.answer = Some(trying);
+    }
+
+    /// Refuses the call with an answer of our own; `more` is whole header lines.
+    pub(super) fn refuse(&mut self, status: u16, more: &str, now: Duration) -> Outcome {
+        let bytes = self.invite.answer(status, &self.tag, more);
+        self.refuse_with(status, bytes, now)
+    }
+
+    /// Refuses the call with the best answer of those who rang.
+    pub(super) fn refused(&mut self, refusal: &Refusal, now: Duration) -> Outcome {
+        match refusal {
+            // The caller gave up and nobody said anything to it.
+            Refusal::Silence if self.cancelled => self.refuse(487, "", now),
+            Refusal::Silence => self.refuse(408, "", now),
+            // 16.7 step 6: that one endpoint has no room does not mean that we have none.
+            Refusal::Theirs(response) if response.status == 503 => self.refuse(500, "", now),
+            Refusal::Theirs(response) => match response.forward() {
+                Some(bytes) => self.refuse_with(response.status, bytes, now),
+                None => self.refuse(500, "", now),
+            },
+        }
+    }
+
+    fn refuse_with(&mut self, status: u16, bytes: Vec<u8>, now: Duration) -> Outcome {
+        self.net.send(&bytes, self.invite.reply_to);
+        self.answer = Some(bytes);
+        self.repeat = Some(Repeat::other(now, &self.timers));
+        if self.cancelled && status == 487 { Outcome::Cancelled } else { Outcome::Rejected(status) }
+    }
+
+    /// Answers a request that goes no further.
+    pub(super) fn refuse_other(&self, request: &Request, status: u16, more: &str) {
+        self.net.send(&request.answer(status, &self.tag, more), request.reply_to);
+    }
+
+    /// Sends an answer of theirs on to the caller.
+    fn pass_on(&mut self, response: &Response) {
+        if let Some(bytes) = response.forward() {
+            self.net.send(&bytes, self.invite.reply_to);
+            self.answer = Some(bytes);
+        }
+    }
+}

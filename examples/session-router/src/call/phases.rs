@@ -1,0 +1,137 @@
+//! What a call does in each of its phases.
+
+use fom_runtime::prelude::*;
+
+use super::packets::Happened;
+use super::*;
+use crate::cdr::Records;
+use crate::locator::{Found, Locator};
+
+impl CallPhaseTransitions for Call {
+    async fn locate(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterLocate, BoxError> {
+        self.began = cx.now();
+        self.trying();
+        let now = self.began;
+        let user = self.invite.user().unwrap_or_default().to_owned();
+        let found = cx.call(|locator: &Locator, reply| locator.find(user, now, reply)).await;
+        let now = cx.now();
+        let outcome = match found {
+            Ok(Found::At(bindings)) => return Ok(CallPhaseAfterLocate::Ring { bindings }),
+            Ok(Found::Unknown) => self.refuse(404, "", now),
+            Ok(Found::Away) => self.refuse(480, "", now),
+            Ok(Found::Busy) => self.refuse(503, "Retry-After: 5\r\n", now),
+            Err(_) => self.refuse(500, "", now),
+        };
+        Ok(CallPhaseAfterLocate::Record { outcome })
+    }
+
+    async fn locate_late(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterLocate, BoxError> {
+        let outcome = self.refuse(504, "", cx.now());
+        Ok(CallPhaseAfterLocate::Record { outcome })
+    }
+
+    async fn ring(
+        &mut self,
+        cx: &mut Cx<'_, CallEvent>,
+        bindings: &mut Vec<Binding>,
+    ) -> Result<CallPhaseAfterRing, BoxError> {
+        // What came while we asked was kept. If it is a CANCEL, nobody needs to be woken.
+        while let Some(event) = cx.try_event() {
+            if let Happened::Cancelled = self.take(event, cx.now()) {
+                return Ok(CallPhaseAfterRing::Record { outcome: self.refuse(487, "", cx.now()) });
+            }
+        }
+        self.record.forks = bindings.len();
+        if bindings.len() > 1 {
+            self.net.counters().forked.add();
+        }
+        self.forks = Forks::ring(&self.net, &self.invite, bindings, cx.now(), &self.timers);
+        loop {
+            if let Some(refusal) = self.forks.verdict() {
+                return Ok(CallPhaseAfterRing::Record { outcome: self.refused(&refusal, cx.now()) });
+            }
+            if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
+                match self.take(event, cx.now()) {
+                    Happened::Answered => {
+                        // The first one wins, and the others are told so (RFC 3261, 16.7 step 10).
+                        self.forks.cancel(&self.net, cx.now(), &self.timers);
+                        return Ok(CallPhaseAfterRing::Talk);
+                    }
+                    Happened::Cancelled => self.forks.cancel(&self.net, cx.now(), &self.timers),
+                    Happened::Again(invite) => self.refuse_other(&invite, 500, "Retry-After: 5\r\n"),
+                    _ => {}
+                }
+            }
+            self.tick(cx.now());
+        }
+    }
+
+    async fn talk(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterTalk, BoxError> {
+        self.answered = Some(cx.now());
+        self.record.setup = Some(cx.now() - self.began);
+        let mut hung_up = false;
+        while !hung_up {
+            if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
+                match self.take(event, cx.now()) {
+                    Happened::HungUp => hung_up = true,
+                    Happened::Again(invite) => self.refuse_other(&invite, 500, "Retry-After: 5\r\n"),
+                    _ => {}
+                }
+            }
+            hung_up |= self.tick(cx.now());
+        }
+        self.record.talk = self.answered.map(|answered| cx.now() - answered);
+        Ok(CallPhaseAfterTalk::Record { outcome: Outcome::Completed })
+    }
+
+    async fn talk_late(&mut self, _: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterTalk, BoxError> {
+        Ok(CallPhaseAfterTalk::Record { outcome: Outcome::Forgotten })
+    }
+
+    fn record(&mut self, cx: &mut BlockingCx<'_>, outcome: &mut Outcome) -> Result<CallPhaseAfterRecord, BoxError> {
+        let counters = self.net.counters();
+        match outcome {
+            Outcome::Completed | Outcome::Forgotten => counters.completed.add(),
+            Outcome::Cancelled => counters.cancelled.add(),
+            Outcome::Rejected(_) => counters.rejected.add(),
+        }
+        if cx.resource::<Records>().write(&self.record, *outcome).is_err() {
+            counters.unrecorded.add(); // the call is more than its record
+        }
+        Ok(CallPhaseAfterRecord::Linger { outcome: *outcome })
+    }
+
+    async fn linger(
+        &mut self,
+        cx: &mut Cx<'_, CallEvent>,
+        outcome: &mut Outcome,
+    ) -> Result<CallPhaseAfterLinger, BoxError> {
+        self.invite.sip.body = Vec::new(); // this may take half a minute, and there may be many
+        let mut draining = self.net.draining();
+        let mut until = cx.now() + self.timers.give_up();
+        while cx.now() < until {
+            let wait = self.quiet(cx.now()).min(until - cx.now());
+            let event = tokio::select! {
+                event = cx.event_within(wait) => event,
+                // Nobody waits for us but stragglers: if the router is to end, this is over.
+                _ = draining.wait_for(|draining| *draining) => break,
+            };
+            match event.map(|event| self.take(event, cx.now())) {
+                // Timer I: what may come now is the ACK once more, and not for long.
+                Some(Happened::Acked) => until = until.min(cx.now() + self.timers.t4),
+                Some(Happened::Again(invite)) => {
+                    *self = Call::new(self.net.clone(), self.timers, invite);
+                    self.net.counters().calls.add();
+                    return Ok(CallPhaseAfterLinger::Locate);
+                }
+                _ => {}
+            }
+            self.tick(cx.now());
+        }
+        Ok(match *outcome {
+            Outcome::Completed | Outcome::Forgotten => CallPhaseAfterLinger::Completed,
+            Outcome::Cancelled => CallPhaseAfterLinger::Cancelled,
+            Outcome::Rejected(status) => CallPhaseAfterLinger::Rejected { status },
+        })
+    }
+}

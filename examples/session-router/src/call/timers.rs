@@ -1,0 +1,95 @@
+//! The timers of RFC 3261, 17 and table 4, for UDP.
+
+use std::time::Duration;
+
+/// The times that all others are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Timers {
+    /// How long a round trip takes at most, usually. Everything that is sent again is first sent again
+    /// after this.
+    pub t1: Duration,
+    /// The longest wait between two retransmissions of what is no INVITE.
+    pub t2: Duration,
+    /// How long a datagram may stay in the network.
+    pub t4: Duration,
+    /// How long an INVITE may ring: timer C, more than three minutes (16.6 step 11).
+    pub c: Duration,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Timers::scaled(Duration::from_millis(500))
+    }
+}
+
+impl Timers {
+    /// The timers for another T1: where round trips are short, all of them may be (17.1.1.1).
+    pub fn scaled(t1: Duration) -> Timers {
+        Timers { t1, t2: 8 * t1, t4: 10 * t1, c: Duration::from_secs(181) }
+    }
+
+    /// Timers B, D, F, H, J: after this long without an answer there is none, and what comes later is not
+    /// taken for a retransmission any more.
+    pub fn give_up(&self) -> Duration {
+        64 * self.t1
+    }
+}
+
+/// When to send again: timers A, E and G.
+#[derive(Debug, Clone)]
+pub struct Repeat {
+    /// The next time.
+    pub at: Duration,
+    wait: Duration,
+    most: Duration,
+}
+
+impl Repeat {
+    /// Timer A: an INVITE is repeated after T1, 2 T1, 4 T1, and so on (17.1.1.2).
+    pub fn invite(now: Duration, timers: &Timers) -> Repeat {
+        Repeat { at: now + timers.t1, wait: timers.t1, most: timers.give_up() }
+    }
+
+    /// Timers E and G: doubling up to T2 (17.1.2.2, 17.2.1).
+    pub fn other(now: Duration, timers: &Timers) -> Repeat {
+        Repeat { at: now + timers.t1, wait: timers.t1, most: timers.t2 }
+    }
+
+    /// True if it is time; then the next time is set.
+    pub fn due(&mut self, now: Duration) -> bool {
+        if now < self.at {
+            return false;
+        }
+        self.wait = (self.wait * 2).min(self.most);
+        self.at = now + self.wait;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(mut repeat: Repeat, until: Duration) -> Vec<u128> {
+        let mut times = Vec::new();
+        while repeat.at < until {
+            times.push(repeat.at.as_millis());
+            assert!(repeat.due(repeat.at));
+        }
+        times
+    }
+
+    #[test]
+    fn an_invite_is_sent_seven_times_in_all() {
+        let timers = Timers::default();
+        let again = times(Repeat::invite(Duration::ZERO, &timers), timers.give_up());
+        assert_eq!(again, [500, 1_500, 3_500, 7_500, 15_500, 31_500]);
+    }
+
+    #[test]
+    fn anything_else_eleven_times() {
+        let timers = Timers::default();
+        let again = times(Repeat::other(Duration::ZERO, &timers), timers.give_up());
+        assert_eq!(again, [500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500]);
+    }
+}

@@ -1,0 +1,75 @@
+//! Client transactions: requests that we sent and that want an answer (RFC 3261, 17.1).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::timers::{Repeat, Timers};
+use crate::wire::udp::Net;
+
+/// A request that we sent: it is sent again until somebody says something, and given up after a while.
+#[derive(Debug)]
+pub struct Sent {
+    /// Where it goes.
+    pub to: SocketAddr,
+    bytes: Vec<u8>,
+    repeat: Option<Repeat>,
+    until: Option<Duration>,
+}
+
+impl Sent {
+    /// Sends an INVITE (timers A and B).
+    pub fn invite(net: &Net, bytes: Vec<u8>, to: SocketAddr, now: Duration, timers: &Timers) -> Sent {
+        Sent::new(net, bytes, to, Repeat::invite(now, timers), now + timers.give_up())
+    }
+
+    /// Sends any other request (timers E and F).
+    pub fn other(net: &Net, bytes: Vec<u8>, to: SocketAddr, now: Duration, timers: &Timers) -> Sent {
+        Sent::new(net, bytes, to, Repeat::other(now, timers), now + timers.give_up())
+    }
+
+    fn new(net: &Net, bytes: Vec<u8>, to: SocketAddr, repeat: Repeat, until: Duration) -> Sent {
+        net.send(&bytes, to);
+        Sent { to, bytes, repeat: Some(repeat), until: Some(until) }
+    }
+
+    /// Somebody answered, for now: an INVITE is not repeated any more, and has until then.
+    pub fn proceeding(&mut self, until: Duration) {
+        self.repeat = None;
+        self.until = Some(until);
+    }
+
+    /// The final answer is here: nothing more is sent, and the text is not needed any more.
+    pub fn done(&mut self) {
+        self.repeat = None;
+        self.until = None;
+        self.bytes = Vec::new();
+    }
+
+    /// True until the final answer, or until it was given up.
+    pub fn open(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// When something is to be done next.
+    pub fn due(&self) -> Option<Duration> {
+        self.until.map(|until| self.repeat.as_ref().map_or(until, |repeat| repeat.at.min(until)))
+    }
+
+    /// Does what is due. True if the answer did not come in time; that is said once.
+    pub fn tick(&mut self, net: &Net, now: Duration) -> bool {
+        match self.until {
+            Some(until) if until <= now => {
+                self.done();
+                true
+            }
+            Some(_) => {
+                if self.repeat.as_mut().is_some_and(|repeat| repeat.due(now)) {
+                    net.counters().repeated.add();
+                    net.send(&self.bytes, self.to);
+                }
+                false
+            }
+            None => false,
+        }
+    }
+}

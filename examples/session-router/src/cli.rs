@@ -1,0 +1,187 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+
+use crate::call::Timers;
+use crate::router::Settings;
+
+/// What `--help` says.
+pub const HELP: &str = "\
+A SIP session router over UDP whose calls and registrations are foms.
+
+Usage:
+  session-router [OPTIONS]         run the router, two endpoints and a caller in one process over
+                                   loopback UDP, and print what was measured
+  session-router serve [OPTIONS]   route calls until Ctrl-C or SIGTERM, then drain and print the table
+
+Options of both:
+  --localities N          partitions of the machine to run in [default: what the machine suggests]
+  --t1 MS                 timer T1 of RFC 3261; all others are made of it [default: 500, alone: 100]
+  --records FILE          append call detail records to FILE, one line of JSON a call
+                          [default: none, alone: a file in the temporary directory]
+  -h, --help              print this
+  -V, --version           print the version
+
+Options of the run by itself:
+  --calls N               how many calls [default: 20000]
+  --in-flight N           how many at a time [default: 100]
+
+Options of serve:
+  --listen ADDRESS        where to listen [default: 127.0.0.1:5060]
+  --endpoint USER=ADDRESS an endpoint that does not register; may be repeated, and the addresses of
+                          one user are taken in turn
+  --fork                  ring all addresses of a user at once instead (registered ones always do)
+  --capacity N            the most calls at a time, ended ones that may still see retransmissions
+                          included; further ones get 503 with Retry-After [default: 65536]
+  --timer-c SECONDS       how long a call may ring, more than 180 [default: 181]
+  --min-expires SECONDS   the shortest time to register for [default: 60]
+  --drain SECONDS         how long calls may go on after Ctrl-C [default: 10]
+
+Examples:
+  session-router
+  session-router serve --endpoint service=127.0.0.1:5070 --endpoint service=127.0.0.1:5071
+";
+
+/// What to do.
+#[derive(Debug)]
+pub enum Command {
+    /// Print this text and end.
+    Print(String),
+    /// Serve.
+    Serve {
+        /// How.
+        settings: Box<Settings>,
+        /// How long calls may go on when it ends.
+        drain: Duration,
+    },
+    /// Run by itself.
+    SelfRun {
+        /// How the router runs.
+        settings: Box<Settings>,
+        /// How many calls.
+        calls: usize,
+        /// How many at a time.
+        in_flight: usize,
+    },
+}
+
+/// Reads the command line, without the name of the program.
+///
+/// # Errors
+///
+/// Says what is wrong with it.
+pub fn read<I>(arguments: I) -> Result<Command, lexopt::Error>
+where
+    I: IntoIterator,
+    I::Item: Into<std::ffi::OsString>,
+{
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let mut settings = Settings::default();
+    let (mut calls, mut in_flight, mut drain) = (20_000, 100, Duration::from_secs(10));
+    let (mut serve, mut t1, mut timer_c) = (false, None, None);
+    let mut first = true;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(command) if first && command == "serve" => serve = true,
+            Value(command) if first => {
+                return Err(format!("there is no command {command:?}: the only one is serve").into());
+            }
+            Short('h') | Long("help") => return Ok(Command::Print(HELP.to_owned())),
+            Short('V') | Long("version") => {
+                return Ok(Command::Print(format!("session-router {}\n", env!("CARGO_PKG_VERSION"))));
+            }
+            Long("localities") => settings.localities = Some(at_least_one(parser.value()?.parse()?, "--localities")?),
+            Long("t1") => t1 = Some(Duration::from_millis(at_least_one(parser.value()?.parse()?, "--t1")? as u64)),
+            Long("records") => settings.records = Some(PathBuf::from(parser.value()?)),
+            Long("calls") if !serve => calls = at_least_one(parser.value()?.parse()?, "--calls")?,
+            Long("in-flight") if !serve => in_flight = at_least_one(parser.value()?.parse()?, "--in-flight")?,
+            Long("listen") if serve => settings.listen = address(&parser.value()?.string()?, "--listen")?,
+            Long("endpoint") if serve => settings.endpoints.push(endpoint(&parser.value()?.string()?)?),
+            Long("fork") if serve => settings.fork = true,
+            Long("capacity") if serve => settings.capacity = at_least_one(parser.value()?.parse()?, "--capacity")?,
+            Long("timer-c") if serve => timer_c = Some(longer_than_three_minutes(parser.value()?.parse()?)?),
+            Long("min-expires") if serve => settings.shortest = Duration::from_secs(parser.value()?.parse()?),
+            Long("drain") if serve => drain = Duration::from_secs(parser.value()?.parse()?),
+            other => return Err(other.unexpected()),
+        }
+        first = false;
+    }
+    settings.timers = Timers::scaled(t1.unwrap_or(Duration::from_millis(if serve { 500 } else { 100 })));
+    if let Some(timer_c) = timer_c {
+        settings.timers.c = timer_c;
+    }
+    let settings = Box::new(settings);
+    Ok(if serve { Command::Serve { settings, drain } } else { Command::SelfRun { settings, calls, in_flight } })
+}
+
+fn at_least_one(number: usize, option: &str) -> Result<usize, String> {
+    if number == 0 { Err(format!("{option} must be at least 1")) } else { Ok(number) }
+}
+
+/// RFC 3261, 16.6 step 11: timer C must be larger than three minutes.
+fn longer_than_three_minutes(seconds: u64) -> Result<Duration, String> {
+    if seconds > 180 {
+        Ok(Duration::from_secs(seconds))
+    } else {
+        Err("--timer-c must be more than 180 (RFC 3261, 16.6)".to_owned())
+    }
+}
+
+fn address(text: &str, option: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{option} wants ADDRESS:PORT, for example 127.0.0.1:5060, and not {text:?}"))
+}
+
+fn endpoint(text: &str) -> Result<(String, SocketAddr), String> {
+    let wrong = || format!("--endpoint wants USER=ADDRESS, for example service=127.0.0.1:5070, and not {text:?}");
+    let (user, place) = text.split_once('=').ok_or_else(wrong)?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.!~*'()&+$".contains(c);
+    if user.is_empty() || !user.chars().all(fits) {
+        return Err(wrong());
+    }
+    Ok((user.to_owned(), place.parse().map_err(|_| wrong())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(line: &str) -> String {
+        read(line.split(' ')).expect_err(line).to_string()
+    }
+
+    #[test]
+    fn serve_is_read() {
+        let line = "serve --listen 127.0.0.1:9 --endpoint a=127.0.0.1:1 --endpoint a=127.0.0.1:2 --localities 2";
+        let Ok(Command::Serve { settings, .. }) = read(line.split(' ')) else { panic!("not read") };
+        assert_eq!(settings.listen.port(), 9);
+        assert_eq!(settings.endpoints.len(), 2);
+        assert_eq!(settings.localities, Some(2));
+        assert_eq!(settings.timers.t1, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(error("server").contains("the only one is serve"));
+        assert!(error("serve --endpoint here").contains("USER=ADDRESS"));
+        assert!(error("serve --listen here").contains("127.0.0.1:5060"));
+        assert!(error("serve --timer-c 180").contains("more than 180"));
+        assert!(error("--localities 0").contains("at least 1"));
+        assert!(error("--what").contains("--what"));
+        assert!(error("serve --calls 1").contains("--calls"));
+        assert!(error("--listen 127.0.0.1:1").contains("--listen"));
+    }
+
+    #[test]
+    fn help_names_every_option() {
+        for option in [
+            "--localities", "--t1", "--records", "--help", "--version", "--calls", "--in-flight", "--listen",
+            "--endpoint", "--fork", "--capacity", "--timer-c", "--min-expires", "--drain",
+        ] {
+            assert!(HELP.contains(option), "{option}");
+        }
+    }
+}

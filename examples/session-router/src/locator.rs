@@ -1,0 +1,297 @@
+//! Where users are: fixed endpoints, and the bindings that were registered (RFC 3261, 10).
+//!
+//! The locator is a stranger to the runtime, as a database or a directory server would be: a thread of its
+//! own with a bounded inbox, that answers when it has the answer. A fom asks it with `cx.call` and owns no
+//! thread while it waits.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use fom_runtime::prelude::*;
+use rsipstack::sip;
+
+/// The most questions that may wait for the locator.
+const INBOX: usize = 4096;
+
+/// The most users that are remembered.
+const MOST_USERS: usize = 100_000;
+
+/// The most bindings of one user.
+const MOST_BINDINGS: usize = 8;
+
+/// One place where a user can be reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Binding {
+    /// What the Request-URI becomes.
+    pub uri: sip::Uri,
+    /// Where it is sent.
+    pub address: SocketAddr,
+}
+
+/// What the locator says about a user.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// All the places to ring.
+    At(Vec<Binding>),
+    /// The user is known, and is nowhere now.
+    Away,
+    /// Nobody ever heard of this user.
+    Unknown,
+    /// The locator has too much to do.
+    Busy,
+}
+
+/// One wish in a REGISTER: this binding for so long, and no longer if that is zero.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// The binding.
+    pub binding: Binding,
+    /// How long.
+    pub expires: Duration,
+}
+
+/// A REGISTER, as the locator takes it.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The user whose bindings these are.
+    pub user: String,
+    /// Who says so: with `cseq` it orders the updates of one client (RFC 3261, 10.3 step 7).
+    pub call_id: String,
+    /// The number of this update.
+    pub cseq: u32,
+    /// Take away every binding first (`Contact: *`).
+    pub clear: bool,
+    /// The bindings to set. None: the request only asks.
+    pub wishes: Vec<Wish>,
+}
+
+/// What became of an [`Update`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Updated {
+    /// Done: these are the user's bindings now, and how long each has left.
+    Bindings(Vec<(Binding, Duration)>),
+    /// An older request that came late.
+    OutOfOrder,
+    /// Too many users, or too many bindings, or too much to do.
+    Full,
+}
+
+enum Ask {
+    Find { user: String, now: Duration, reply: Reply<Found> },
+    Update { update: Update, now: Duration, reply: Reply<Updated> },
+    Stop,
+}
+
+/// The locator: knows where users are, and answers when it has the answer. Cheap to clone.
+#[derive(Clone)]
+pub struct Locator {
+    inbox: SyncSender<Ask>,
+}
+
+impl Locator {
+    /// Starts the locator with its fixed endpoints. Several addresses of one user are taken in turn; with
+    /// `fork` they all ring at once, as registered bindings do.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be started.
+    pub fn start(fixed: &[(String, SocketAddr)], fork: bool) -> io::Result<Locator> {
+        let mut table = Table { users: HashMap::new(), fork };
+        for (user, address) in fixed {
+            let uri = format!("sip:{user}@{address}");
+            let uri = sip::Uri::try_from(uri.as_str()).map_err(io::Error::other)?;
+            let place = table.users.entry(user.clone()).or_default();
+            place.fixed.push(Binding { uri, address: *address });
+        }
+        let (inbox, asked) = sync_channel(INBOX);
+        thread::Builder::new().name("locator".to_owned()).spawn(move || table.serve(&asked))?;
+        Ok(Locator { inbox })
+    }
+
+    /// Where is `user` at the time `now`?
+    pub fn find(&self, user: String, now: Duration, reply: Reply<Found>) {
+        if let Err(TrySendError::Full(Ask::Find { reply, .. })) = self.inbox.try_send(Ask::Find { user, now, reply }) {
+            let _ = reply.send(Found::Busy);
+        }
+        // A locator that is gone drops the reply unsent, and the one who asked is told so.
+    }
+
+    /// Registers, or takes away, or only lists.
+    pub fn update(&self, update: Update, now: Duration, reply: Reply<Updated>) {
+        let ask = Ask::Update { update, now, reply };
+        if let Err(TrySendError::Full(Ask::Update { reply, .. })) = self.inbox.try_send(ask) {
+            let _ = reply.send(Updated::Full);
+        }
+    }
+
+    /// Stops the thread, as if the directory had crashed. Who asks from now on gets no answer.
+    pub fn stop(&self) {
+        let _ = self.inbox.send(Ask::Stop);
+    }
+}
+
+impl fmt::Debug for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locator").finish_non_exhaustive()
+    }
+}
+
+struct Table {
+    users: HashMap<String, Place>,
+    fork: bool,
+}
+
+#[derive(Default)]
+struct Place {
+    fixed: Vec<Binding>,
+    turn: usize,
+    registered: Vec<Registered>,
+}
+
+struct Registered {
+    binding: Binding,
+    until: Duration,
+    call_id: String,
+    cseq: u32,
+}
+
+impl Table {
+    fn serve(mut self, asked: &Receiver<Ask>) {
+        while let Ok(ask) = asked.recv() {
+            match ask {
+                Ask::Find { user, now, reply } => {
+                    let _ = reply.send(self.find(&user, now));
+                }
+                Ask::Update { update, now, reply } => {
+                    let _ = reply.send(self.update(update, now));
+                }
+                Ask::Stop => return,
+            }
+        }
+    }
+
+    fn find(&mut self, user: &str, now: Duration) -> Found {
+        let fork = self.fork;
+        let Some(place) = self.users.get_mut(user) else { return Found::Unknown };
+        place.registered.retain(|registered| registered.until > now);
+        let mut bindings: Vec<Binding> =
+            place.registered.iter().map(|registered| registered.binding.clone()).collect();
+        if fork {
+            bindings.extend(place.fixed.iter().cloned());
+        } else if let Some(next) = place.fixed.get(place.turn % place.fixed.len().max(1)) {
+            bindings.push(next.clone());
+            place.turn = place.turn.wrapping_add(1);
+        }
+        if bindings.is_empty() { Found::Away } else { Found::At(bindings) }
+    }
+
+    fn update(&mut self, update: Update, now: Duration) -> Updated {
+        if !self.users.contains_key(&update.user) {
+            if update.wishes.iter().all(|wish| wish.expires.is_zero()) {
+                return Updated::Bindings(Vec::new()); // nothing to remember
+            }
+            if self.users.len() >= MOST_USERS {
+                return Updated::Full;
+            }
+        }
+        let place = self.users.entry(update.user.clone()).or_default();
+        place.registered.retain(|registered| registered.until > now);
+        if !place.change(&update, now) {
+            return Updated::OutOfOrder;
+        }
+        if place.registered.len() > MOST_BINDINGS {
+            place.registered.truncate(MOST_BINDINGS);
+            return Updated::Full;
+        }
+        let left = |registered: &Registered| (registered.binding.clone(), registered.until.saturating_sub(now));
+        Updated::Bindings(place.registered.iter().map(left).collect())
+    }
+}
+
+impl Place {
+    /// All of the update or nothing of it.
+    fn change(&mut self, update: &Update, now: Duration) -> bool {
+        let older = |registered: &Registered| registered.call_id == update.call_id && registered.cseq > update.cseq;
+        let touched = |registered: &Registered| {
+            update.clear || update.wishes.iter().any(|wish| wish.binding.uri == registered.binding.uri)
+        };
+        if self.registered.iter().any(|registered| touched(registered) && older(registered)) {
+            return false;
+        }
+        self.registered.retain(|registered| !touched(registered));
+        for wish in update.wishes.iter().filter(|wish| !wish.expires.is_zero()) {
+            self.registered.push(Registered {
+                binding: wish.binding.clone(),
+                until: now + wish.expires,
+                call_id: update.call_id.clone(),
+                cseq: update.cseq,
+            });
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding(port: u16) -> Binding {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Binding { uri: sip::Uri::try_from(format!("sip:a@{address}").as_str()).expect("a URI"), address }
+    }
+
+    fn table(fixed: &[u16], fork: bool) -> Table {
+        let fixed = fixed.iter().map(|port| binding(*port)).collect();
+        let place = Place { fixed, ..Place::default() };
+        Table { users: HashMap::from([("fixed".to_owned(), place)]), fork }
+    }
+
+    fn update(cseq: u32, port: u16, seconds: u64) -> Update {
+        let wishes = vec![Wish { binding: binding(port), expires: Duration::from_secs(seconds) }];
+        Update { user: "a".to_owned(), call_id: "c".to_owned(), cseq, clear: false, wishes }
+    }
+
+    const AT: fn(u64) -> Duration = Duration::from_secs;
+
+    #[test]
+    fn fixed_endpoints_are_taken_in_turn_or_all() {
+        let mut turns = table(&[1, 2], false);
+        assert_eq!(turns.find("fixed", AT(0)), Found::At(vec![binding(1)]));
+        assert_eq!(turns.find("fixed", AT(0)), Found::At(vec![binding(2)]));
+        assert_eq!(turns.find("fixed", AT(0)), Found::At(vec![binding(1)]));
+        assert_eq!(table(&[1, 2], true).find("fixed", AT(0)), Found::At(vec![binding(1), binding(2)]));
+    }
+
+    #[test]
+    fn a_binding_ends_when_it_expires() {
+        let mut table = table(&[], false);
+        assert_eq!(table.find("a", AT(0)), Found::Unknown);
+        assert_eq!(table.update(update(1, 9, 60), AT(0)), Updated::Bindings(vec![(binding(9), AT(60))]));
+        assert_eq!(table.find("a", AT(59)), Found::At(vec![binding(9)]));
+        assert_eq!(table.find("a", AT(60)), Found::Away);
+    }
+
+    #[test]
+    fn an_update_that_comes_late_changes_nothing() {
+        let mut table = table(&[], false);
+        table.update(update(2, 9, 60), AT(0));
+        assert_eq!(table.update(update(1, 9, 0), AT(1)), Updated::OutOfOrder);
+        assert_eq!(table.update(update(2, 9, 60), AT(1)), Updated::Bindings(vec![(binding(9), AT(60))]), "sent again");
+        assert_eq!(table.update(update(3, 9, 0), AT(2)), Updated::Bindings(vec![]));
+        assert_eq!(table.find("a", AT(3)), Found::Away);
+    }
+
+    #[test]
+    fn one_user_cannot_have_any_number_of_bindings() {
+        let mut table = table(&[], false);
+        for port in 1..=MOST_BINDINGS as u16 {
+            assert!(matches!(table.update(update(1, port, 60), AT(0)), Updated::Bindings(_)));
+        }
+        assert_eq!(table.update(update(1, 99, 60), AT(0)), Updated::Full);
+    }
+}

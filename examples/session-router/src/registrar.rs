@@ -1,0 +1,156 @@
+//! REGISTER: one fom for each request (RFC 3261, 10.3).
+//!
+//! Nothing is remembered of a REGISTER after its answer: the locator orders the updates of one client by
+//! their CSeq, so the same request once more changes nothing and is answered the same.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use fom_runtime::prelude::*;
+use rsipstack::sip::{self, Header, HeadersExt, UntypedHeader};
+
+use crate::locator::{Binding, Locator, Update, Updated, Wish};
+use crate::wire::message::{Request, address};
+use crate::wire::udp::Net;
+
+/// How long a binding lasts if the client does not say.
+const USUAL: Duration = Duration::from_secs(3600);
+
+/// The longest that a binding may last.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// The phases of a registration.
+#[fom(operation(Registration), transient)]
+pub enum RegistrationPhase {
+    /// Read what the client wishes.
+    #[phase(start, sync, to(Bind, Refused))]
+    Read,
+    /// Have the locator do it.
+    #[phase(to(Bound, Refused), within = "2s", late)]
+    Bind {
+        /// What the client wishes.
+        update: Update,
+    },
+    /// Done, and the client was told all its bindings.
+    #[phase(end)]
+    Bound,
+    /// Not done, and the client was told why.
+    #[phase(end, failure)]
+    Refused {
+        /// What it was told.
+        status: u16,
+    },
+}
+
+/// One REGISTER.
+#[derive(Debug)]
+pub struct Registration {
+    net: Net,
+    request: Box<Request>,
+    shortest: Duration,
+}
+
+impl Registration {
+    /// Serves `request`. A client may not make us hear from it more often than every `shortest`.
+    pub fn new(net: Net, request: Box<Request>, shortest: Duration) -> Registration {
+        Registration { net, request, shortest }
+    }
+
+    /// The request, for whoever must answer it if it could not be begun.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    fn refuse(&self, status: u16, more: &str) -> u16 {
+        self.answer(status, more);
+        status
+    }
+
+    fn answer(&self, status: u16, more: &str) {
+        self.net.send(&self.request.answer(status, &self.net.tag(), more), self.request.reply_to);
+    }
+
+    /// What the client wishes, or the status that it gets for it.
+    fn wishes(&self) -> Result<Update, u16> {
+        let headers = &self.request.sip.headers;
+        let to = self.request.sip.to_header().and_then(|to| to.uri()).map_err(|_| 400_u16)?;
+        let user = to.user().filter(|user| !user.is_empty()).ok_or(400_u16)?.to_owned();
+        let usual = match self.request.sip.expires_header() {
+            Some(expires) => seconds(expires.value()).ok_or(400_u16)?,
+            None => USUAL,
+        };
+        let (call_id, cseq) = (self.request.call_id.clone(), self.request.cseq);
+        let mut update = Update { user, call_id, cseq, clear: false, wishes: Vec::new() };
+        for header in headers.iter() {
+            let Header::Contact(contact) = header else { continue };
+            if contact.value().trim() == "*" {
+                if !usual.is_zero() {
+                    return Err(400); // 10.3 step 6
+                }
+                update.clear = true;
+                continue;
+            }
+            let contacts = sip::typed::Contact::parse_header_list(contact.value()).map_err(|_| 400_u16)?;
+            for contact in contacts {
+                let expires = contact.expires().map_or(usual, |seconds| Duration::from_secs(seconds.into()));
+                if !expires.is_zero() && expires < self.shortest {
+                    return Err(423);
+                }
+                // No names are resolved here: a contact says an address, or it cannot be reached.
+                let address = address(&contact.uri).ok_or(400_u16)?;
+                let binding = Binding { uri: contact.uri, address };
+                update.wishes.push(Wish { binding, expires: expires.min(LONGEST) });
+            }
+        }
+        if update.clear && !update.wishes.is_empty() {
+            return Err(400);
+        }
+        Ok(update)
+    }
+}
+
+impl RegistrationPhaseTransitions for Registration {
+    fn read(&mut self, _: &mut Cx<'_>) -> Result<RegistrationPhaseAfterRead, BoxError> {
+        Ok(match self.wishes() {
+            Ok(update) => RegistrationPhaseAfterRead::Bind { update },
+            Err(status) => {
+                let least = format!("Min-Expires: {}\r\n", self.shortest.as_secs());
+                let status = self.refuse(status, if status == 423 { &least } else { "" });
+                RegistrationPhaseAfterRead::Refused { status }
+            }
+        })
+    }
+
+    async fn bind(&mut self, cx: &mut Cx<'_>, update: &mut Update) -> Result<RegistrationPhaseAfterBind, BoxError> {
+        let (now, update) = (cx.now(), update.clone());
+        let updated = cx.call(|locator: &Locator, reply| locator.update(update, now, reply)).await;
+        let status = match updated {
+            Ok(Updated::Bindings(bindings)) => {
+                self.net.counters().registered.add();
+                self.answer(200, &contacts(&bindings));
+                return Ok(RegistrationPhaseAfterBind::Bound);
+            }
+            Ok(Updated::OutOfOrder) => self.refuse(500, ""),
+            Ok(Updated::Full) => self.refuse(503, "Retry-After: 30\r\n"),
+            Err(_) => self.refuse(500, ""),
+        };
+        Ok(RegistrationPhaseAfterBind::Refused { status })
+    }
+
+    async fn bind_late(&mut self, _: &mut Cx<'_>, _: &mut Update) -> Result<RegistrationPhaseAfterBind, BoxError> {
+        Ok(RegistrationPhaseAfterBind::Refused { status: self.refuse(504, "") })
+    }
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    text.trim().parse::<u32>().ok().map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+/// All the user's bindings, and how long each has left (10.3 step 8).
+fn contacts(bindings: &[(Binding, Duration)]) -> String {
+    let mut text = String::new();
+    for (binding, left) in bindings {
+        let _ = write!(text, "Contact: <{}>;expires={}\r\n", binding.uri, left.as_secs());
+    }
+    text
+}

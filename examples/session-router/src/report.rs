@@ -1,0 +1,136 @@
+//! What is measured, and tables of it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fom_runtime::prelude::*;
+use hdrhistogram::Histogram;
+
+use crate::call::Call;
+
+/// How long calls have been in each phase, for each locality. Taken by a listener: the phases themselves
+/// know nothing of it.
+#[derive(Clone)]
+pub struct PhaseTimes(Arc<Measured>);
+
+struct Measured {
+    /// For each locality a histogram of microseconds for each phase. Listeners run inside the locality, so
+    /// each lock is only ever wanted by one thread, and by whoever prints.
+    localities: Vec<Mutex<Vec<Histogram<u64>>>>,
+    phases: Vec<&'static str>,
+    started: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl PhaseTimes {
+    /// Begins to measure.
+    pub(crate) fn watch(runtime: &Runtime) -> PhaseTimes {
+        // End phases are never left: nothing is measured there.
+        let stays = Call::GRAPH.phases().iter().filter(|phase| !phase.is_end());
+        let phases: Vec<_> = stays.map(|phase| phase.name()).collect();
+        let empty = || Mutex::new(phases.iter().map(|_| micros()).collect());
+        let measured = Arc::new(Measured {
+            localities: (0..runtime.localities()).map(|_| empty()).collect(),
+            phases,
+            started: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+        });
+        let times = PhaseTimes(Arc::clone(&measured));
+        runtime.listen_to::<Call>(move |transition| measured.note(transition)).forever();
+        times
+    }
+
+    /// How many calls there are, those included that only wait for stragglers.
+    pub fn live(&self) -> u64 {
+        self.0.started.load(Ordering::Relaxed).saturating_sub(self.0.ended.load(Ordering::Relaxed))
+    }
+}
+
+impl Measured {
+    fn note(&self, transition: &TransitionOf<'_, Call>) {
+        let Some(from) = transition.from() else {
+            self.started.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let end = transition.to().is_none_or(|to| !self.phases.contains(&to));
+        if end {
+            self.ended.fetch_add(1, Ordering::Relaxed);
+        }
+        let Some(phase) = self.phases.iter().position(|phase| *phase == from) else { return };
+        let Some(locality) = self.localities.get(transition.locality()) else { return };
+        let stayed = transition.stayed().as_micros() as u64;
+        locality.lock().unwrap_or_else(PoisonError::into_inner)[phase].saturating_record(stayed);
+    }
+}
+
+impl fmt::Debug for PhaseTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PhaseTimes").field("live", &self.live()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for PhaseTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {:<10} {:>8} {:>10} {:>9} {:>9} {:>9}", "phase", "locality", "visits", "p50", "p99", "max")?;
+        for (at, phase) in self.0.phases.iter().enumerate() {
+            for (index, locality) in self.0.localities.iter().enumerate() {
+                let times = &locality.lock().unwrap_or_else(PoisonError::into_inner)[at];
+                let name = if index == 0 { phase } else { "" };
+                writeln!(f, "  {name:<10} {index:>8} {}", figures(times))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many, and p50, p99 and the longest.
+pub(crate) fn figures(times: &Histogram<u64>) -> String {
+    if times.is_empty() {
+        return format!("{:>10} {:>9} {:>9} {:>9}", 0, "-", "-", "-");
+    }
+    let at = |quantile| time(times.value_at_quantile(quantile));
+    format!("{:>10} {:>9} {:>9} {:>9}", count(times.len()), at(0.5), at(0.99), time(times.max()))
+}
+
+/// A number with its thousands apart.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time in microseconds, in the unit that suits it.
+fn time(micros: u64) -> String {
+    match micros {
+        ..1_000 => format!("{micros} us"),
+        ..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        _ => format!("{:.1} s", micros as f64 / 1e6),
+    }
+}
+
+/// An empty histogram of microseconds, up to a day, to two digits.
+pub(crate) fn micros() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("constants: the bounds are in order, two digits are few")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(time(12), "12 us");
+        assert_eq!(time(1_234), "1.2 ms");
+        assert_eq!(time(31_900_000), "31.9 s");
+    }
+}
