@@ -45,7 +45,9 @@ impl Records {
     /// Writes one line. This blocks, for as long as the disk likes: it is called between enter-block and
     /// leave-block only.
     pub(crate) fn write(&self, record: &Record, outcome: Outcome) -> io::Result<()> {
-        let Some(mut file) = self.0.as_ref() else { return Ok(()) };
+        let Some(mut file) = self.0.as_ref() else {
+            return Ok(());
+        };
         file.write_all(record.line(outcome).as_bytes())
     }
 }
@@ -53,8 +55,14 @@ impl Records {
 impl Record {
     /// One line of JSON.
     fn line(&self, outcome: Outcome) -> String {
-        let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let micros = |time: Option<Duration>| time.map_or("null".to_owned(), |time| time.as_micros().to_string());
+        let began = self
+            .began
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_millis();
+        let micros = |time: Option<Duration>| {
+            time.map_or("null".to_owned(), |time| time.as_micros().to_string())
+        };
         format!(
             "{{\"began_ms\":{began},\"call_id\":{},\"from\":{},\"to\":{},\"outcome\":\"{outcome}\",\"status\":{},\
              \"setup_us\":{},\"talk_us\":{},\"forks\":{}}}\n",

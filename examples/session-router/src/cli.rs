@@ -88,38 +88,74 @@ where
         match argument {
             Value(command) if first && command == "serve" => serve = true,
             Value(command) if first => {
-                return Err(format!("there is no command {command:?}: the only one is serve").into());
+                return Err(
+                    format!("there is no command {command:?}: the only one is serve").into(),
+                );
             }
             Short('h') | Long("help") => return Ok(Command::Print(HELP.to_owned())),
             Short('V') | Long("version") => {
-                return Ok(Command::Print(format!("session-router {}\n", env!("CARGO_PKG_VERSION"))));
+                return Ok(Command::Print(format!(
+                    "session-router {}\n",
+                    env!("CARGO_PKG_VERSION")
+                )));
             }
-            Long("localities") => settings.localities = Some(at_least_one(parser.value()?.parse()?, "--localities")?),
-            Long("t1") => t1 = Some(Duration::from_millis(at_least_one(parser.value()?.parse()?, "--t1")? as u64)),
+            Long("localities") => {
+                settings.localities = Some(at_least_one(parser.value()?.parse()?, "--localities")?)
+            }
+            Long("t1") => {
+                t1 = Some(Duration::from_millis(
+                    at_least_one(parser.value()?.parse()?, "--t1")? as u64,
+                ))
+            }
             Long("records") => settings.records = Some(PathBuf::from(parser.value()?)),
             Long("calls") if !serve => calls = at_least_one(parser.value()?.parse()?, "--calls")?,
-            Long("in-flight") if !serve => in_flight = at_least_one(parser.value()?.parse()?, "--in-flight")?,
-            Long("listen") if serve => settings.listen = address(&parser.value()?.string()?, "--listen")?,
-            Long("endpoint") if serve => settings.endpoints.push(endpoint(&parser.value()?.string()?)?),
+            Long("in-flight") if !serve => {
+                in_flight = at_least_one(parser.value()?.parse()?, "--in-flight")?
+            }
+            Long("listen") if serve => {
+                settings.listen = address(&parser.value()?.string()?, "--listen")?
+            }
+            Long("endpoint") if serve => settings
+                .endpoints
+                .push(endpoint(&parser.value()?.string()?)?),
             Long("fork") if serve => settings.fork = true,
-            Long("capacity") if serve => settings.capacity = at_least_one(parser.value()?.parse()?, "--capacity")?,
-            Long("timer-c") if serve => timer_c = Some(longer_than_three_minutes(parser.value()?.parse()?)?),
-            Long("min-expires") if serve => settings.shortest = Duration::from_secs(parser.value()?.parse()?),
+            Long("capacity") if serve => {
+                settings.capacity = at_least_one(parser.value()?.parse()?, "--capacity")?
+            }
+            Long("timer-c") if serve => {
+                timer_c = Some(longer_than_three_minutes(parser.value()?.parse()?)?)
+            }
+            Long("min-expires") if serve => {
+                settings.shortest = Duration::from_secs(parser.value()?.parse()?)
+            }
             Long("drain") if serve => drain = Duration::from_secs(parser.value()?.parse()?),
             other => return Err(other.unexpected()),
         }
         first = false;
     }
-    settings.timers = Timers::scaled(t1.unwrap_or(Duration::from_millis(if serve { 500 } else { 100 })));
+    settings.timers =
+        Timers::scaled(t1.unwrap_or(Duration::from_millis(if serve { 500 } else { 100 })));
     if let Some(timer_c) = timer_c {
         settings.timers.c = timer_c;
     }
     let settings = Box::new(settings);
-    Ok(if serve { Command::Serve { settings, drain } } else { Command::SelfRun { settings, calls, in_flight } })
+    Ok(if serve {
+        Command::Serve { settings, drain }
+    } else {
+        Command::SelfRun {
+            settings,
+            calls,
+            in_flight,
+        }
+    })
 }
 
 fn at_least_one(number: usize, option: &str) -> Result<usize, String> {
-    if number == 0 { Err(format!("{option} must be at least 1")) } else { Ok(number) }
+    if number == 0 {
+        Err(format!("{option} must be at least 1"))
+    } else {
+        Ok(number)
+    }
 }
 
 /// RFC 3261, 16.6 step 11: timer C must be larger than three minutes.
@@ -132,11 +168,17 @@ fn longer_than_three_minutes(seconds: u64) -> Result<Duration, String> {
 }
 
 fn address(text: &str, option: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("{option} wants ADDRESS:PORT, for example 127.0.0.1:5060, and not {text:?}"))
+    text.parse().map_err(|_| {
+        format!("{option} wants ADDRESS:PORT, for example 127.0.0.1:5060, and not {text:?}")
+    })
 }
 
 fn endpoint(text: &str) -> Result<(String, SocketAddr), String> {
-    let wrong = || format!("--endpoint wants USER=ADDRESS, for example service=127.0.0.1:5070, and not {text:?}");
+    let wrong = || {
+        format!(
+            "--endpoint wants USER=ADDRESS, for example service=127.0.0.1:5070, and not {text:?}"
+        )
+    };
     let (user, place) = text.split_once('=').ok_or_else(wrong)?;
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.!~*'()&+$".contains(c);
     if user.is_empty() || !user.chars().all(fits) {
@@ -156,7 +198,9 @@ mod tests {
     #[test]
     fn serve_is_read() {
         let line = "serve --listen 127.0.0.1:9 --endpoint a=127.0.0.1:1 --endpoint a=127.0.0.1:2 --localities 2";
-        let Ok(Command::Serve { settings, .. }) = read(line.split(' ')) else { panic!("not read") };
+        let Ok(Command::Serve { settings, .. }) = read(line.split(' ')) else {
+            panic!("not read")
+        };
         assert_eq!(settings.listen.port(), 9);
         assert_eq!(settings.endpoints.len(), 2);
         assert_eq!(settings.localities, Some(2));
@@ -178,8 +222,20 @@ mod tests {
     #[test]
     fn help_names_every_option() {
         for option in [
-            "--localities", "--t1", "--records", "--help", "--version", "--calls", "--in-flight", "--listen",
-            "--endpoint", "--fork", "--capacity", "--timer-c", "--min-expires", "--drain",
+            "--localities",
+            "--t1",
+            "--records",
+            "--help",
+            "--version",
+            "--calls",
+            "--in-flight",
+            "--listen",
+            "--endpoint",
+            "--fork",
+            "--capacity",
+            "--timer-c",
+            "--min-expires",
+            "--drain",
         ] {
             assert!(HELP.contains(option), "{option}");
         }

@@ -82,8 +82,16 @@ pub enum Updated {
 }
 
 enum Ask {
-    Find { user: String, now: Duration, reply: Reply<Found> },
-    Update { update: Update, now: Duration, reply: Reply<Updated> },
+    Find {
+        user: String,
+        now: Duration,
+        reply: Reply<Found>,
+    },
+    Update {
+        update: Update,
+        now: Duration,
+        reply: Reply<Updated>,
+    },
     Stop,
 }
 
@@ -101,21 +109,31 @@ impl Locator {
     ///
     /// No thread can be started.
     pub fn start(fixed: &[(String, SocketAddr)], fork: bool) -> io::Result<Locator> {
-        let mut table = Table { users: HashMap::new(), fork };
+        let mut table = Table {
+            users: HashMap::new(),
+            fork,
+        };
         for (user, address) in fixed {
             let uri = format!("sip:{user}@{address}");
             let uri = sip::Uri::try_from(uri.as_str()).map_err(io::Error::other)?;
             let place = table.users.entry(user.clone()).or_default();
-            place.fixed.push(Binding { uri, address: *address });
+            place.fixed.push(Binding {
+                uri,
+                address: *address,
+            });
         }
         let (inbox, asked) = sync_channel(INBOX);
-        thread::Builder::new().name("locator".to_owned()).spawn(move || table.serve(&asked))?;
+        thread::Builder::new()
+            .name("locator".to_owned())
+            .spawn(move || table.serve(&asked))?;
         Ok(Locator { inbox })
     }
 
     /// Where is `user` at the time `now`?
     pub fn find(&self, user: String, now: Duration, reply: Reply<Found>) {
-        if let Err(TrySendError::Full(Ask::Find { reply, .. })) = self.inbox.try_send(Ask::Find { user, now, reply }) {
+        if let Err(TrySendError::Full(Ask::Find { reply, .. })) =
+            self.inbox.try_send(Ask::Find { user, now, reply })
+        {
             let _ = reply.send(Found::Busy);
         }
         // A locator that is gone drops the reply unsent, and the one who asked is told so.
@@ -177,17 +195,26 @@ impl Table {
 
     fn find(&mut self, user: &str, now: Duration) -> Found {
         let fork = self.fork;
-        let Some(place) = self.users.get_mut(user) else { return Found::Unknown };
+        let Some(place) = self.users.get_mut(user) else {
+            return Found::Unknown;
+        };
         place.registered.retain(|registered| registered.until > now);
-        let mut bindings: Vec<Binding> =
-            place.registered.iter().map(|registered| registered.binding.clone()).collect();
+        let mut bindings: Vec<Binding> = place
+            .registered
+            .iter()
+            .map(|registered| registered.binding.clone())
+            .collect();
         if fork {
             bindings.extend(place.fixed.iter().cloned());
         } else if let Some(next) = place.fixed.get(place.turn % place.fixed.len().max(1)) {
             bindings.push(next.clone());
             place.turn = place.turn.wrapping_add(1);
         }
-        if bindings.is_empty() { Found::Away } else { Found::At(bindings) }
+        if bindings.is_empty() {
+            Found::Away
+        } else {
+            Found::At(bindings)
+        }
     }
 
     fn update(&mut self, update: Update, now: Duration) -> Updated {
@@ -208,7 +235,12 @@ impl Table {
             place.registered.truncate(MOST_BINDINGS);
             return Updated::Full;
         }
-        let left = |registered: &Registered| (registered.binding.clone(), registered.until.saturating_sub(now));
+        let left = |registered: &Registered| {
+            (
+                registered.binding.clone(),
+                registered.until.saturating_sub(now),
+            )
+        };
         Updated::Bindings(place.registered.iter().map(left).collect())
     }
 }
@@ -216,11 +248,21 @@ impl Table {
 impl Place {
     /// All of the update or nothing of it.
     fn change(&mut self, update: &Update, now: Duration) -> bool {
-        let older = |registered: &Registered| registered.call_id == update.call_id && registered.cseq > update.cseq;
-        let touched = |registered: &Registered| {
-            update.clear || update.wishes.iter().any(|wish| wish.binding.uri == registered.binding.uri)
+        let older = |registered: &Registered| {
+            registered.call_id == update.call_id && registered.cseq > update.cseq
         };
-        if self.registered.iter().any(|registered| touched(registered) && older(registered)) {
+        let touched = |registered: &Registered| {
+            update.clear
+                || update
+                    .wishes
+                    .iter()
+                    .any(|wish| wish.binding.uri == registered.binding.uri)
+        };
+        if self
+            .registered
+            .iter()
+            .any(|registered| touched(registered) && older(registered))
+        {
             return false;
         }
         self.registered.retain(|registered| !touched(registered));
@@ -242,18 +284,36 @@ mod tests {
 
     fn binding(port: u16) -> Binding {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Binding { uri: sip::Uri::try_from(format!("sip:a@{address}").as_str()).expect("a URI"), address }
+        Binding {
+            uri: sip::Uri::try_from(format!("sip:a@{address}").as_str()).expect("a URI"),
+            address,
+        }
     }
 
     fn table(fixed: &[u16], fork: bool) -> Table {
         let fixed = fixed.iter().map(|port| binding(*port)).collect();
-        let place = Place { fixed, ..Place::default() };
-        Table { users: HashMap::from([("fixed".to_owned(), place)]), fork }
+        let place = Place {
+            fixed,
+            ..Place::default()
+        };
+        Table {
+            users: HashMap::from([("fixed".to_owned(), place)]),
+            fork,
+        }
     }
 
     fn update(cseq: u32, port: u16, seconds: u64) -> Update {
-        let wishes = vec![Wish { binding: binding(port), expires: Duration::from_secs(seconds) }];
-        Update { user: "a".to_owned(), call_id: "c".to_owned(), cseq, clear: false, wishes }
+        let wishes = vec![Wish {
+            binding: binding(port),
+            expires: Duration::from_secs(seconds),
+        }];
+        Update {
+            user: "a".to_owned(),
+            call_id: "c".to_owned(),
+            cseq,
+            clear: false,
+            wishes,
+        }
     }
 
     const AT: fn(u64) -> Duration = Duration::from_secs;
@@ -264,14 +324,20 @@ mod tests {
         assert_eq!(turns.find("fixed", AT(0)), Found::At(vec![binding(1)]));
         assert_eq!(turns.find("fixed", AT(0)), Found::At(vec![binding(2)]));
         assert_eq!(turns.find("fixed", AT(0)), Found::At(vec![binding(1)]));
-        assert_eq!(table(&[1, 2], true).find("fixed", AT(0)), Found::At(vec![binding(1), binding(2)]));
+        assert_eq!(
+            table(&[1, 2], true).find("fixed", AT(0)),
+            Found::At(vec![binding(1), binding(2)])
+        );
     }
 
     #[test]
     fn a_binding_ends_when_it_expires() {
         let mut table = table(&[], false);
         assert_eq!(table.find("a", AT(0)), Found::Unknown);
-        assert_eq!(table.update(update(1, 9, 60), AT(0)), Updated::Bindings(vec![(binding(9), AT(60))]));
+        assert_eq!(
+            table.update(update(1, 9, 60), AT(0)),
+            Updated::Bindings(vec![(binding(9), AT(60))])
+        );
         assert_eq!(table.find("a", AT(59)), Found::At(vec![binding(9)]));
         assert_eq!(table.find("a", AT(60)), Found::Away);
     }
@@ -281,8 +347,15 @@ mod tests {
         let mut table = table(&[], false);
         table.update(update(2, 9, 60), AT(0));
         assert_eq!(table.update(update(1, 9, 0), AT(1)), Updated::OutOfOrder);
-        assert_eq!(table.update(update(2, 9, 60), AT(1)), Updated::Bindings(vec![(binding(9), AT(60))]), "sent again");
-        assert_eq!(table.update(update(3, 9, 0), AT(2)), Updated::Bindings(vec![]));
+        assert_eq!(
+            table.update(update(2, 9, 60), AT(1)),
+            Updated::Bindings(vec![(binding(9), AT(60))]),
+            "sent again"
+        );
+        assert_eq!(
+            table.update(update(3, 9, 0), AT(2)),
+            Updated::Bindings(vec![])
+        );
         assert_eq!(table.find("a", AT(3)), Found::Away);
     }
 
@@ -290,7 +363,10 @@ mod tests {
     fn one_user_cannot_have_any_number_of_bindings() {
         let mut table = table(&[], false);
         for port in 1..=MOST_BINDINGS as u16 {
-            assert!(matches!(table.update(update(1, port, 60), AT(0)), Updated::Bindings(_)));
+            assert!(matches!(
+                table.update(update(1, port, 60), AT(0)),
+                Updated::Bindings(_)
+            ));
         }
         assert_eq!(table.update(update(1, 99, 60), AT(0)), Updated::Full);
     }

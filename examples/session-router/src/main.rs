@@ -18,9 +18,16 @@ async fn main() -> ExitCode {
         }
     };
     let done = match command {
-        Command::Print(text) => io::stdout().write_all(text.as_bytes()).map(|()| true).map_err(Into::into),
+        Command::Print(text) => io::stdout()
+            .write_all(text.as_bytes())
+            .map(|()| true)
+            .map_err(Into::into),
         Command::Serve { settings, drain } => serve(*settings, drain).await,
-        Command::SelfRun { settings, calls, in_flight } => selfrun::run(*settings, calls, in_flight).await,
+        Command::SelfRun {
+            settings,
+            calls,
+            in_flight,
+        } => selfrun::run(*settings, calls, in_flight).await,
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -43,12 +50,19 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let router = Router::start(settings)?;
-    println!("router on {}, {} localities; Ctrl-C ends it", router.local(), router.runtime().localities());
+    println!(
+        "router on {}, {} localities; Ctrl-C ends it",
+        router.local(),
+        router.runtime().localities()
+    );
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => interrupted?,
         _ = terminate.recv() => {}
     }
-    println!("\ndraining: calls that talk have {} s to end, or until Ctrl-C", drain.as_secs());
+    println!(
+        "\ndraining: calls that talk have {} s to end, or until Ctrl-C",
+        drain.as_secs()
+    );
     let remained = tokio::select! {
         remained = router.drain(drain) => remained,
         interrupted = tokio::signal::ctrl_c() => { interrupted?; return Ok(false) }

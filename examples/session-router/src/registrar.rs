@@ -53,7 +53,11 @@ pub struct Registration {
 impl Registration {
     /// Serves `request`. A client may not make us hear from it more often than every `shortest`.
     pub fn new(net: Net, request: Box<Request>, shortest: Duration) -> Registration {
-        Registration { net, request, shortest }
+        Registration {
+            net,
+            request,
+            shortest,
+        }
     }
 
     /// The request, for whoever must answer it if it could not be begun.
@@ -67,22 +71,42 @@ impl Registration {
     }
 
     fn answer(&self, status: u16, more: &str) {
-        self.net.send(&self.request.answer(status, &self.net.tag(), more), self.request.reply_to);
+        self.net.send(
+            &self.request.answer(status, &self.net.tag(), more),
+            self.request.reply_to,
+        );
     }
 
     /// What the client wishes, or the status that it gets for it.
     fn wishes(&self) -> Result<Update, u16> {
         let headers = &self.request.sip.headers;
-        let to = self.request.sip.to_header().and_then(|to| to.uri()).map_err(|_| 400_u16)?;
-        let user = to.user().filter(|user| !user.is_empty()).ok_or(400_u16)?.to_owned();
+        let to = self
+            .request
+            .sip
+            .to_header()
+            .and_then(|to| to.uri())
+            .map_err(|_| 400_u16)?;
+        let user = to
+            .user()
+            .filter(|user| !user.is_empty())
+            .ok_or(400_u16)?
+            .to_owned();
         let usual = match self.request.sip.expires_header() {
             Some(expires) => seconds(expires.value()).ok_or(400_u16)?,
             None => USUAL,
         };
         let (call_id, cseq) = (self.request.call_id.clone(), self.request.cseq);
-        let mut update = Update { user, call_id, cseq, clear: false, wishes: Vec::new() };
+        let mut update = Update {
+            user,
+            call_id,
+            cseq,
+            clear: false,
+            wishes: Vec::new(),
+        };
         for header in headers.iter() {
-            let Header::Contact(contact) = header else { continue };
+            let Header::Contact(contact) = header else {
+                continue;
+            };
             if contact.value().trim() == "*" {
                 if !usual.is_zero() {
                     return Err(400); // 10.3 step 6
@@ -90,16 +114,25 @@ impl Registration {
                 update.clear = true;
                 continue;
             }
-            let contacts = sip::typed::Contact::parse_header_list(contact.value()).map_err(|_| 400_u16)?;
+            let contacts =
+                sip::typed::Contact::parse_header_list(contact.value()).map_err(|_| 400_u16)?;
             for contact in contacts {
-                let expires = contact.expires().map_or(usual, |seconds| Duration::from_secs(seconds.into()));
+                let expires = contact
+                    .expires()
+                    .map_or(usual, |seconds| Duration::from_secs(seconds.into()));
                 if !expires.is_zero() && expires < self.shortest {
                     return Err(423);
                 }
                 // No names are resolved here: a contact says an address, or it cannot be reached.
                 let address = address(&contact.uri).ok_or(400_u16)?;
-                let binding = Binding { uri: contact.uri, address };
-                update.wishes.push(Wish { binding, expires: expires.min(LONGEST) });
+                let binding = Binding {
+                    uri: contact.uri,
+                    address,
+                };
+                update.wishes.push(Wish {
+                    binding,
+                    expires: expires.min(LONGEST),
+                });
             }
         }
         if update.clear && !update.wishes.is_empty() {
@@ -121,9 +154,15 @@ impl RegistrationPhaseTransitions for Registration {
         })
     }
 
-    async fn bind(&mut self, cx: &mut Cx<'_>, update: &mut Update) -> Result<RegistrationPhaseAfterBind, BoxError> {
+    async fn bind(
+        &mut self,
+        cx: &mut Cx<'_>,
+        update: &mut Update,
+    ) -> Result<RegistrationPhaseAfterBind, BoxError> {
         let (now, update) = (cx.now(), update.clone());
-        let updated = cx.call(|locator: &Locator, reply| locator.update(update, now, reply)).await;
+        let updated = cx
+            .call(|locator: &Locator, reply| locator.update(update, now, reply))
+            .await;
         let status = match updated {
             Ok(Updated::Bindings(bindings)) => {
                 self.net.counters().registered.add();
@@ -137,20 +176,34 @@ impl RegistrationPhaseTransitions for Registration {
         Ok(RegistrationPhaseAfterBind::Refused { status })
     }
 
-    async fn bind_late(&mut self, _: &mut Cx<'_>, _: &mut Update) -> Result<RegistrationPhaseAfterBind, BoxError> {
-        Ok(RegistrationPhaseAfterBind::Refused { status: self.refuse(504, "") })
+    async fn bind_late(
+        &mut self,
+        _: &mut Cx<'_>,
+        _: &mut Update,
+    ) -> Result<RegistrationPhaseAfterBind, BoxError> {
+        Ok(RegistrationPhaseAfterBind::Refused {
+            status: self.refuse(504, ""),
+        })
     }
 }
 
 fn seconds(text: &str) -> Option<Duration> {
-    text.trim().parse::<u32>().ok().map(|seconds| Duration::from_secs(seconds.into()))
+    text.trim()
+        .parse::<u32>()
+        .ok()
+        .map(|seconds| Duration::from_secs(seconds.into()))
 }
 
 /// All the user's bindings, and how long each has left (10.3 step 8).
 fn contacts(bindings: &[(Binding, Duration)]) -> String {
     let mut text = String::new();
     for (binding, left) in bindings {
-        let _ = write!(text, "Contact: <{}>;expires={}\r\n", binding.uri, left.as_secs());
+        let _ = write!(
+            text,
+            "Contact: <{}>;expires={}\r\n",
+            binding.uri,
+            left.as_secs()
+        );
     }
     text
 }

@@ -37,13 +37,18 @@ impl PhaseTimes {
             ended: AtomicU64::new(0),
         });
         let times = PhaseTimes(Arc::clone(&measured));
-        runtime.listen_to::<Call>(move |transition| measured.note(transition)).forever();
+        runtime
+            .listen_to::<Call>(move |transition| measured.note(transition))
+            .forever();
         times
     }
 
     /// How many calls there are, those included that only wait for stragglers.
     pub fn live(&self) -> u64 {
-        self.0.started.load(Ordering::Relaxed).saturating_sub(self.0.ended.load(Ordering::Relaxed))
+        self.0
+            .started
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.0.ended.load(Ordering::Relaxed))
     }
 }
 
@@ -57,8 +62,12 @@ impl Measured {
         if end {
             self.ended.fetch_add(1, Ordering::Relaxed);
         }
-        let Some(phase) = self.phases.iter().position(|phase| *phase == from) else { return };
-        let Some(locality) = self.localities.get(transition.locality()) else { return };
+        let Some(phase) = self.phases.iter().position(|phase| *phase == from) else {
+            return;
+        };
+        let Some(locality) = self.localities.get(transition.locality()) else {
+            return;
+        };
         let stayed = transition.stayed().as_micros() as u64;
         locality.lock().unwrap_or_else(PoisonError::into_inner)[phase].saturating_record(stayed);
     }
@@ -66,13 +75,19 @@ impl Measured {
 
 impl fmt::Debug for PhaseTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PhaseTimes").field("live", &self.live()).finish_non_exhaustive()
+        f.debug_struct("PhaseTimes")
+            .field("live", &self.live())
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Display for PhaseTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  {:<10} {:>8} {:>10} {:>9} {:>9} {:>9}", "phase", "locality", "visits", "p50", "p99", "max")?;
+        writeln!(
+            f,
+            "  {:<10} {:>8} {:>10} {:>9} {:>9} {:>9}",
+            "phase", "locality", "visits", "p50", "p99", "max"
+        )?;
         for (at, phase) in self.0.phases.iter().enumerate() {
             for (index, locality) in self.0.localities.iter().enumerate() {
                 let times = &locality.lock().unwrap_or_else(PoisonError::into_inner)[at];
@@ -90,7 +105,13 @@ pub(crate) fn figures(times: &Histogram<u64>) -> String {
         return format!("{:>10} {:>9} {:>9} {:>9}", 0, "-", "-", "-");
     }
     let at = |quantile| time(times.value_at_quantile(quantile));
-    format!("{:>10} {:>9} {:>9} {:>9}", count(times.len()), at(0.5), at(0.99), time(times.max()))
+    format!(
+        "{:>10} {:>9} {:>9} {:>9}",
+        count(times.len()),
+        at(0.5),
+        at(0.99),
+        time(times.max())
+    )
 }
 
 /// A number with its thousands apart.
@@ -117,7 +138,8 @@ fn time(micros: u64) -> String {
 
 /// An empty histogram of microseconds, up to a day, to two digits.
 pub(crate) fn micros() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("constants: the bounds are in order, two digits are few")
+    Histogram::new_with_bounds(1, 86_400_000_000, 2)
+        .expect("constants: the bounds are in order, two digits are few")
 }
 
 #[cfg(test)]

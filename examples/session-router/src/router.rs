@@ -96,9 +96,11 @@ impl Router {
     ///
     /// What it needs is not there.
     pub fn start(settings: Settings) -> Result<Router, StartError> {
-        let net = Net::bind(settings.listen).map_err(|error| StartError::Listen(settings.listen, error))?;
+        let net = Net::bind(settings.listen)
+            .map_err(|error| StartError::Listen(settings.listen, error))?;
         let records = Records::open(settings.records.as_deref()).map_err(StartError::Records)?;
-        let locator = Locator::start(&settings.endpoints, settings.fork).map_err(StartError::Thread)?;
+        let locator =
+            Locator::start(&settings.endpoints, settings.fork).map_err(StartError::Thread)?;
         let mut builder = Runtime::builder()
             .resource(locator.clone())
             .resource(records)
@@ -121,7 +123,11 @@ impl Router {
             })
             .forever();
         let stop = Arc::new(AtomicBool::new(false));
-        let front = Front { net: net.clone(), runtime: runtime.clone(), settings };
+        let front = Front {
+            net: net.clone(),
+            runtime: runtime.clone(),
+            settings,
+        };
         let receiver = thread::Builder::new()
             .name("receiver".to_owned())
             .spawn({
@@ -129,7 +135,14 @@ impl Router {
                 move || front.run(&stop)
             })
             .map_err(StartError::Thread)?;
-        Ok(Router { net, runtime, locator, times, stop, receiver: Mutex::new(Some(receiver)) })
+        Ok(Router {
+            net,
+            runtime,
+            locator,
+            times,
+            stop,
+            receiver: Mutex::new(Some(receiver)),
+        })
     }
 
     /// Where it listens.
@@ -162,7 +175,11 @@ impl Router {
         self.net.drain();
         let report = self.runtime.shutdown(Shutdown::Drain, limit).await;
         self.stop.store(true, Ordering::Relaxed);
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let receiver = self
+            .receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(receiver) = receiver {
             let _ = receiver.join(); // it looks up ten times a second
         }
@@ -205,7 +222,11 @@ impl Front {
             Ok(Message::Response(response)) => {
                 // Only what we asked for: our own Via on top, and a call that waits for it (RFC 6026, 7.3).
                 let ours = response.sent_by == self.net.local().to_string();
-                let call = if ours { self.runtime.find::<Call>(&response.call_id) } else { None };
+                let call = if ours {
+                    self.runtime.find::<Call>(&response.call_id)
+                } else {
+                    None
+                };
                 self.deliver(call, CallEvent::Response(response));
             }
             Err(Fault::Answer { to, bytes, .. }) => {
@@ -243,7 +264,8 @@ impl Front {
         if request.to_tag.is_some() {
             return self.answer(&request, 481, "");
         }
-        let for_us = request.user().is_none() && address(&request.sip.uri) == Some(self.net.local());
+        let for_us =
+            request.user().is_none() && address(&request.sip.uri) == Some(self.net.local());
         match request.method() {
             Method::Options if for_us => self.answer(&request, 200, ALLOW),
             _ if request.max_forwards == 0 => self.answer(&request, 483, ""),
@@ -267,7 +289,10 @@ impl Front {
                 let call = refused.into_operation();
                 match holder {
                     // The INVITE was here already: its call takes this one.
-                    Some(holder) => self.deliver(Some(holder), CallEvent::Request(Box::new(call.invite().clone()))),
+                    Some(holder) => self.deliver(
+                        Some(holder),
+                        CallEvent::Request(Box::new(call.invite().clone())),
+                    ),
                     None => self.overloaded(call.invite()),
                 }
             }
@@ -299,7 +324,8 @@ impl Front {
         let mut hasher = DefaultHasher::new();
         (&request.key.branch, &request.key.sent_by, &request.call_id).hash(&mut hasher);
         let tag = format!("s{:016x}", hasher.finish());
-        self.net.send(&request.answer(status, &tag, more), request.reply_to);
+        self.net
+            .send(&request.answer(status, &tag, more), request.reply_to);
     }
 }
 

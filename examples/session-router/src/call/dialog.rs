@@ -44,7 +44,10 @@ impl Dialogs {
             confirmed: true,
             ended: false,
         };
-        Dialogs { caller, called: Vec::new() }
+        Dialogs {
+            caller,
+            called: Vec::new(),
+        }
     }
 
     /// A provisional or final answer to the INVITE begins or confirms a dialog.
@@ -78,7 +81,10 @@ impl Dialogs {
             let side = self.called.iter().find(|side| side.tag == to)?;
             Some((&side.tag, side))
         } else {
-            let side = self.called.iter().find(|side| side.tag == request.from_tag && to == self.caller.tag)?;
+            let side = self
+                .called
+                .iter()
+                .find(|side| side.tag == request.from_tag && to == self.caller.tag)?;
             Some((&side.tag, &self.caller))
         }
     }
@@ -101,7 +107,11 @@ impl Side {
     /// Contact.
     pub fn target(&self, request: &Request, us: SocketAddr) -> Option<&sip::Uri> {
         let names_us = crate::wire::message::address(&request.sip.uri) == Some(us);
-        if names_us { self.contact.as_ref() } else { None }
+        if names_us {
+            self.contact.as_ref()
+        } else {
+            None
+        }
     }
 }
 

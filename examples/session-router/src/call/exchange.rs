@@ -85,7 +85,13 @@ impl Exchange {
     }
 
     /// A response came. True if it is the final one, the first time it comes.
-    pub fn response(&mut self, net: &Net, response: &Response, now: Duration, timers: &Timers) -> bool {
+    pub fn response(
+        &mut self,
+        net: &Net,
+        response: &Response,
+        now: Duration,
+        timers: &Timers,
+    ) -> bool {
         let invite_ok = self.method == Method::Invite && (200..300).contains(&response.status);
         if response.status < 200 {
             if self.sent.open() && self.method == Method::Invite {

@@ -73,7 +73,13 @@ pub enum News {
 
 impl Forks {
     /// Rings at all `bindings`.
-    pub fn ring(net: &Net, invite: &Request, bindings: &[Binding], now: Duration, timers: &Timers) -> Forks {
+    pub fn ring(
+        net: &Net,
+        invite: &Request,
+        bindings: &[Binding],
+        now: Duration,
+        timers: &Timers,
+    ) -> Forks {
         let legs = bindings.iter().map(|binding| {
             let branch = net.branch();
             let invite = invite.forward(Some(&binding.uri), &branch, net.local(), true);
@@ -89,12 +95,23 @@ impl Forks {
                 refusal: None,
             }
         });
-        Forks { legs: legs.collect() }
+        Forks {
+            legs: legs.collect(),
+        }
     }
 
     /// A response came. None if it is to none of the forks.
-    pub fn response(&mut self, net: &Net, response: &Response, now: Duration, timers: &Timers) -> Option<News> {
-        let leg = self.legs.iter_mut().find(|leg| leg.branch == response.branch)?;
+    pub fn response(
+        &mut self,
+        net: &Net,
+        response: &Response,
+        now: Duration,
+        timers: &Timers,
+    ) -> Option<News> {
+        let leg = self
+            .legs
+            .iter_mut()
+            .find(|leg| leg.branch == response.branch)?;
         if response.method == Method::Cancel {
             if response.status >= 200
                 && let Some(cancel) = &mut leg.cancel
@@ -125,7 +142,13 @@ impl Forks {
 
     /// When something is to be done next.
     pub fn due(&self) -> Option<Duration> {
-        let due = |leg: &Leg| leg.sent.due().into_iter().chain(leg.cancel.as_ref().and_then(Sent::due)).min();
+        let due = |leg: &Leg| {
+            leg.sent
+                .due()
+                .into_iter()
+                .chain(leg.cancel.as_ref().and_then(Sent::due))
+                .min()
+        };
         self.legs.iter().filter_map(due).min()
     }
 
@@ -134,7 +157,10 @@ impl Forks {
         if self.legs.iter().any(|leg| leg.sent.open()) {
             return None;
         }
-        self.legs.iter().filter_map(|leg| leg.refusal.clone()).min_by_key(Refusal::rank)
+        self.legs
+            .iter()
+            .filter_map(|leg| leg.refusal.clone())
+            .min_by_key(Refusal::rank)
     }
 }
 
@@ -173,10 +199,17 @@ impl Leg {
                 }
                 self.sent.done();
                 let silent = self.expired && status == 487;
-                let refusal =
-                    if silent { Refusal::Silence } else { Refusal::Theirs(Box::new(response.clone())) };
+                let refusal = if silent {
+                    Refusal::Silence
+                } else {
+                    Refusal::Theirs(Box::new(response.clone()))
+                };
                 self.refusal = Some(refusal);
-                if status >= 600 { News::RefusedByAll } else { News::Nothing }
+                if status >= 600 {
+                    News::RefusedByAll
+                } else {
+                    News::Nothing
+                }
             }
         }
     }
@@ -193,7 +226,13 @@ impl Leg {
 
     fn send_cancel(&mut self, net: &Net, now: Duration, timers: &Timers) {
         if self.cancel.is_none() {
-            self.cancel = Some(Sent::other(net, cancel(&self.invite), self.sent.to, now, timers));
+            self.cancel = Some(Sent::other(
+                net,
+                cancel(&self.invite),
+                self.sent.to,
+                now,
+                timers,
+            ));
             // 9.1: who does not answer the INVITE for this long after the CANCEL never will.
             self.sent.proceeding(now + timers.give_up());
         }

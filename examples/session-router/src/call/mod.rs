@@ -69,7 +69,10 @@ pub enum CallPhase {
         outcome: Outcome,
     },
     /// It is over, but packets may be on their way, or be lost and come again (timers D, H, I, J).
-    #[phase(to(Locate, Completed, Cancelled, Rejected), on(Request, Ack, Cancel, Response))]
+    #[phase(
+        to(Locate, Completed, Cancelled, Rejected),
+        on(Request, Ack, Cancel, Response)
+    )]
     Linger {
         /// How the call ended.
         outcome: Outcome,
@@ -179,7 +182,10 @@ impl Call {
     /// The call failed in a way that is nobody's answer: the caller is told, unless it was told before.
     pub(crate) fn failed(&self) {
         if self.answered.is_none() && self.repeat.is_none() {
-            self.net.send(&self.invite.answer(500, &self.tag, ""), self.invite.reply_to);
+            self.net.send(
+                &self.invite.answer(500, &self.tag, ""),
+                self.invite.reply_to,
+            );
         }
     }
 

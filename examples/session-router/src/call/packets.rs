@@ -66,14 +66,21 @@ impl Call {
     }
 
     fn exchange_response(&mut self, response: &Response, now: Duration) -> Happened {
-        let Some(exchange) = self.exchanges.iter_mut().find(|exchange| exchange.is_answered_by(response)) else {
+        let Some(exchange) = self
+            .exchanges
+            .iter_mut()
+            .find(|exchange| exchange.is_answered_by(response))
+        else {
             self.net.counters().stray.add();
             return Happened::Nothing;
         };
         let finished = exchange.response(&self.net, response, now, &self.timers);
         // A BYE that was understood, or that the other side knows nothing about, ends the dialog (RFC 3261,
         // 15.1.1); one that it wants in another form does not.
-        if finished && exchange.method == Method::Bye && matches!(response.status, 200..300 | 408 | 481) {
+        if finished
+            && exchange.method == Method::Bye
+            && matches!(response.status, 200..300 | 408 | 481)
+        {
             let tag = exchange.tag.clone();
             return self.hung_up(&tag);
         }
@@ -82,7 +89,11 @@ impl Call {
 
     fn hung_up(&mut self, tag: &str) -> Happened {
         self.dialogs.ended(tag);
-        if self.dialogs.open() { Happened::Nothing } else { Happened::HungUp }
+        if self.dialogs.open() {
+            Happened::Nothing
+        } else {
+            Happened::HungUp
+        }
     }
 
     fn request(&mut self, request: Box<Request>, now: Duration) -> Happened {
@@ -96,8 +107,10 @@ impl Call {
             }
             return Happened::Nothing;
         }
-        if let Some(exchange) =
-            self.exchanges.iter().find(|exchange| exchange.is_of(&request) && exchange.method == request.method())
+        if let Some(exchange) = self
+            .exchanges
+            .iter()
+            .find(|exchange| exchange.is_of(&request) && exchange.method == request.method())
         {
             exchange.again(&self.net);
             return Happened::Nothing;
@@ -123,12 +136,21 @@ impl Call {
         let Some((tag, side)) = self.dialogs.other_side(request) else {
             return self.refuse_other(request, 481, "");
         };
-        self.exchanges.retain(|exchange| !exchange.over(now, &self.timers));
+        self.exchanges
+            .retain(|exchange| !exchange.over(now, &self.timers));
         if self.exchanges.len() >= MOST_EXCHANGES {
             return self.refuse_other(request, 503, "Retry-After: 1\r\n");
         }
         let target = side.target(request, self.net.local());
-        let exchange = Exchange::start(&self.net, request, tag, target, side.address, now, &self.timers);
+        let exchange = Exchange::start(
+            &self.net,
+            request,
+            tag,
+            target,
+            side.address,
+            now,
+            &self.timers,
+        );
         self.exchanges.push(exchange);
     }
 
@@ -228,12 +250,17 @@ impl Call {
         self.net.send(&bytes, self.invite.reply_to);
         self.answer = Some(bytes);
         self.repeat = Some(Repeat::other(now, &self.timers));
-        if self.cancelled && status == 487 { Outcome::Cancelled } else { Outcome::Rejected(status) }
+        if self.cancelled && status == 487 {
+            Outcome::Cancelled
+        } else {
+            Outcome::Rejected(status)
+        }
     }
 
     /// Answers a request that goes no further.
     pub(super) fn refuse_other(&self, request: &Request, status: u16, more: &str) {
-        self.net.send(&request.answer(status, &self.tag, more), request.reply_to);
+        self.net
+            .send(&request.answer(status, &self.tag, more), request.reply_to);
     }
 
     /// Sends an answer of theirs on to the caller.

@@ -8,12 +8,17 @@ use crate::cdr::Records;
 use crate::locator::{Found, Locator};
 
 impl CallPhaseTransitions for Call {
-    async fn locate(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterLocate, BoxError> {
+    async fn locate(
+        &mut self,
+        cx: &mut Cx<'_, CallEvent>,
+    ) -> Result<CallPhaseAfterLocate, BoxError> {
         self.began = cx.now();
         self.trying();
         let now = self.began;
         let user = self.invite.user().unwrap_or_default().to_owned();
-        let found = cx.call(|locator: &Locator, reply| locator.find(user, now, reply)).await;
+        let found = cx
+            .call(|locator: &Locator, reply| locator.find(user, now, reply))
+            .await;
         let now = cx.now();
         let outcome = match found {
             Ok(Found::At(bindings)) => return Ok(CallPhaseAfterLocate::Ring { bindings }),
@@ -25,7 +30,10 @@ impl CallPhaseTransitions for Call {
         Ok(CallPhaseAfterLocate::Record { outcome })
     }
 
-    async fn locate_late(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterLocate, BoxError> {
+    async fn locate_late(
+        &mut self,
+        cx: &mut Cx<'_, CallEvent>,
+    ) -> Result<CallPhaseAfterLocate, BoxError> {
         let outcome = self.refuse(504, "", cx.now());
         Ok(CallPhaseAfterLocate::Record { outcome })
     }
@@ -38,7 +46,9 @@ impl CallPhaseTransitions for Call {
         // What came while we asked was kept. If it is a CANCEL, nobody needs to be woken.
         while let Some(event) = cx.try_event() {
             if let Happened::Cancelled = self.take(event, cx.now()) {
-                return Ok(CallPhaseAfterRing::Record { outcome: self.refuse(487, "", cx.now()) });
+                return Ok(CallPhaseAfterRing::Record {
+                    outcome: self.refuse(487, "", cx.now()),
+                });
             }
         }
         self.record.forks = bindings.len();
@@ -48,7 +58,9 @@ impl CallPhaseTransitions for Call {
         self.forks = Forks::ring(&self.net, &self.invite, bindings, cx.now(), &self.timers);
         loop {
             if let Some(refusal) = self.forks.verdict() {
-                return Ok(CallPhaseAfterRing::Record { outcome: self.refused(&refusal, cx.now()) });
+                return Ok(CallPhaseAfterRing::Record {
+                    outcome: self.refused(&refusal, cx.now()),
+                });
             }
             if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
                 match self.take(event, cx.now()) {
@@ -58,7 +70,9 @@ impl CallPhaseTransitions for Call {
                         return Ok(CallPhaseAfterRing::Talk);
                     }
                     Happened::Cancelled => self.forks.cancel(&self.net, cx.now(), &self.timers),
-                    Happened::Again(invite) => self.refuse_other(&invite, 500, "Retry-After: 5\r\n"),
+                    Happened::Again(invite) => {
+                        self.refuse_other(&invite, 500, "Retry-After: 5\r\n")
+                    }
                     _ => {}
                 }
             }
@@ -74,28 +88,45 @@ impl CallPhaseTransitions for Call {
             if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
                 match self.take(event, cx.now()) {
                     Happened::HungUp => hung_up = true,
-                    Happened::Again(invite) => self.refuse_other(&invite, 500, "Retry-After: 5\r\n"),
+                    Happened::Again(invite) => {
+                        self.refuse_other(&invite, 500, "Retry-After: 5\r\n")
+                    }
                     _ => {}
                 }
             }
             hung_up |= self.tick(cx.now());
         }
         self.record.talk = self.answered.map(|answered| cx.now() - answered);
-        Ok(CallPhaseAfterTalk::Record { outcome: Outcome::Completed })
+        Ok(CallPhaseAfterTalk::Record {
+            outcome: Outcome::Completed,
+        })
     }
 
-    async fn talk_late(&mut self, _: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterTalk, BoxError> {
-        Ok(CallPhaseAfterTalk::Record { outcome: Outcome::Forgotten })
+    async fn talk_late(
+        &mut self,
+        _: &mut Cx<'_, CallEvent>,
+    ) -> Result<CallPhaseAfterTalk, BoxError> {
+        Ok(CallPhaseAfterTalk::Record {
+            outcome: Outcome::Forgotten,
+        })
     }
 
-    fn record(&mut self, cx: &mut BlockingCx<'_>, outcome: &mut Outcome) -> Result<CallPhaseAfterRecord, BoxError> {
+    fn record(
+        &mut self,
+        cx: &mut BlockingCx<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<CallPhaseAfterRecord, BoxError> {
         let counters = self.net.counters();
         match outcome {
             Outcome::Completed | Outcome::Forgotten => counters.completed.add(),
             Outcome::Cancelled => counters.cancelled.add(),
             Outcome::Rejected(_) => counters.rejected.add(),
         }
-        if cx.resource::<Records>().write(&self.record, *outcome).is_err() {
+        if cx
+            .resource::<Records>()
+            .write(&self.record, *outcome)
+            .is_err()
+        {
             counters.unrecorded.add(); // the call is more than its record
         }
         Ok(CallPhaseAfterRecord::Linger { outcome: *outcome })

@@ -25,7 +25,12 @@ impl Default for Timers {
 impl Timers {
     /// The timers for another T1: where round trips are short, all of them may be (17.1.1.1).
     pub fn scaled(t1: Duration) -> Timers {
-        Timers { t1, t2: 8 * t1, t4: 10 * t1, c: Duration::from_secs(181) }
+        Timers {
+            t1,
+            t2: 8 * t1,
+            t4: 10 * t1,
+            c: Duration::from_secs(181),
+        }
     }
 
     /// Timers B, D, F, H, J: after this long without an answer there is none, and what comes later is not
@@ -47,12 +52,20 @@ pub struct Repeat {
 impl Repeat {
     /// Timer A: an INVITE is repeated after T1, 2 T1, 4 T1, and so on (17.1.1.2).
     pub fn invite(now: Duration, timers: &Timers) -> Repeat {
-        Repeat { at: now + timers.t1, wait: timers.t1, most: timers.give_up() }
+        Repeat {
+            at: now + timers.t1,
+            wait: timers.t1,
+            most: timers.give_up(),
+        }
     }
 
     /// Timers E and G: doubling up to T2 (17.1.2.2, 17.2.1).
     pub fn other(now: Duration, timers: &Timers) -> Repeat {
-        Repeat { at: now + timers.t1, wait: timers.t1, most: timers.t2 }
+        Repeat {
+            at: now + timers.t1,
+            wait: timers.t1,
+            most: timers.t2,
+        }
     }
 
     /// True if it is time; then the next time is set.
@@ -90,6 +103,11 @@ mod tests {
     fn anything_else_eleven_times() {
         let timers = Timers::default();
         let again = times(Repeat::other(Duration::ZERO, &timers), timers.give_up());
-        assert_eq!(again, [500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500]);
+        assert_eq!(
+            again,
+            [
+                500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500
+            ]
+        );
     }
 }

@@ -18,18 +18,47 @@ pub struct Sent {
 
 impl Sent {
     /// Sends an INVITE (timers A and B).
-    pub fn invite(net: &Net, bytes: Vec<u8>, to: SocketAddr, now: Duration, timers: &Timers) -> Sent {
-        Sent::new(net, bytes, to, Repeat::invite(now, timers), now + timers.give_up())
+    pub fn invite(
+        net: &Net,
+        bytes: Vec<u8>,
+        to: SocketAddr,
+        now: Duration,
+        timers: &Timers,
+    ) -> Sent {
+        Sent::new(
+            net,
+            bytes,
+            to,
+            Repeat::invite(now, timers),
+            now + timers.give_up(),
+        )
     }
 
     /// Sends any other request (timers E and F).
-    pub fn other(net: &Net, bytes: Vec<u8>, to: SocketAddr, now: Duration, timers: &Timers) -> Sent {
-        Sent::new(net, bytes, to, Repeat::other(now, timers), now + timers.give_up())
+    pub fn other(
+        net: &Net,
+        bytes: Vec<u8>,
+        to: SocketAddr,
+        now: Duration,
+        timers: &Timers,
+    ) -> Sent {
+        Sent::new(
+            net,
+            bytes,
+            to,
+            Repeat::other(now, timers),
+            now + timers.give_up(),
+        )
     }
 
     fn new(net: &Net, bytes: Vec<u8>, to: SocketAddr, repeat: Repeat, until: Duration) -> Sent {
         net.send(&bytes, to);
-        Sent { to, bytes, repeat: Some(repeat), until: Some(until) }
+        Sent {
+            to,
+            bytes,
+            repeat: Some(repeat),
+            until: Some(until),
+        }
     }
 
     /// Somebody answered, for now: an INVITE is not repeated any more, and has until then.
@@ -52,7 +81,11 @@ impl Sent {
 
     /// When something is to be done next.
     pub fn due(&self) -> Option<Duration> {
-        self.until.map(|until| self.repeat.as_ref().map_or(until, |repeat| repeat.at.min(until)))
+        self.until.map(|until| {
+            self.repeat
+                .as_ref()
+                .map_or(until, |repeat| repeat.at.min(until))
+        })
     }
 
     /// Does what is due. True if the answer did not come in time; that is said once.

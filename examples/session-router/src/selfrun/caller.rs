@@ -87,10 +87,19 @@ impl Caller {
             cancel: micros(),
             refusal: micros(),
         };
-        let calling =
-            Calling { socket, us, router, t1, plan, progress: Arc::clone(&progress), live: HashMap::new(), summary };
-        let thread =
-            thread::Builder::new().name("caller".to_owned()).spawn(move || calling.run(calls, in_flight))?;
+        let calling = Calling {
+            socket,
+            us,
+            router,
+            t1,
+            plan,
+            progress: Arc::clone(&progress),
+            live: HashMap::new(),
+            summary,
+        };
+        let thread = thread::Builder::new()
+            .name("caller".to_owned())
+            .spawn(move || calling.run(calls, in_flight))?;
         Ok(Caller { progress, thread })
     }
 
@@ -101,7 +110,10 @@ impl Caller {
 
     /// How many calls ended, and how many of them not as planned.
     pub(crate) fn progress(&self) -> (u64, u64) {
-        (self.progress.done.load(Ordering::Relaxed), self.progress.failed.load(Ordering::Relaxed))
+        (
+            self.progress.done.load(Ordering::Relaxed),
+            self.progress.failed.load(Ordering::Relaxed),
+        )
     }
 
     /// What the caller saw.
@@ -169,11 +181,24 @@ impl Calling {
         let request = self.request("INVITE", number, user, 1, None);
         self.send(&request);
         let again = Some((now + self.t1, self.t1));
-        self.live.insert(call_id, Live { number, plan, user, began: now, ending: None, request, again });
+        self.live.insert(
+            call_id,
+            Live {
+                number,
+                plan,
+                user,
+                began: now,
+                ending: None,
+                request,
+                again,
+            },
+        );
     }
 
     fn response(&mut self, response: &Response) {
-        let Some(mut live) = self.live.remove(&response.call_id) else { return };
+        let Some(mut live) = self.live.remove(&response.call_id) else {
+            return;
+        };
         let keep = match (response.method, response.status) {
             (Method::Invite, status) => self.answered(&mut live, response, status),
             (Method::Bye, 200) => {
@@ -206,7 +231,8 @@ impl Calling {
                 true
             }
             200 => {
-                let ack = self.request("ACK", live.number, live.user, 1, response.to_tag.as_deref());
+                let ack =
+                    self.request("ACK", live.number, live.user, 1, response.to_tag.as_deref());
                 self.send(&ack);
                 if live.plan != Plan::Talk {
                     return self.failed();
@@ -218,12 +244,15 @@ impl Calling {
                 true
             }
             _ => {
-                let ack = self.request("ACK", live.number, live.user, 1, response.to_tag.as_deref());
+                let ack =
+                    self.request("ACK", live.number, live.user, 1, response.to_tag.as_deref());
                 self.send(&ack);
                 match live.plan {
                     Plan::Cancel if status == 487 => {
                         self.summary.cancelled += 1;
-                        self.summary.cancel.saturating_record(since(live.ending.unwrap_or(live.began)));
+                        self.summary
+                            .cancel
+                            .saturating_record(since(live.ending.unwrap_or(live.began)));
                         false
                     }
                     Plan::Refused(expected) if status == expected => {
@@ -274,7 +303,14 @@ impl Calling {
         }
     }
 
-    fn request(&self, method: &str, number: usize, user: &str, cseq: u32, to_tag: Option<&str>) -> Vec<u8> {
+    fn request(
+        &self,
+        method: &str,
+        number: usize,
+        user: &str,
+        cseq: u32,
+        to_tag: Option<&str>,
+    ) -> Vec<u8> {
         let (us, router) = (self.us, self.router);
         // CANCEL, and the ACK of a refusal, are about the INVITE and have its branch; a BYE and the ACK of
         // a 200 are requests of their own. (That all ACKs have it here is what many clients do.)

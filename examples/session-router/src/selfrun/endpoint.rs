@@ -32,7 +32,11 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Starts it, and registers its users.
-    pub(crate) fn start(registrar: SocketAddr, t1: Duration, users: &[(&str, Manner)]) -> io::Result<Endpoint> {
+    pub(crate) fn start(
+        registrar: SocketAddr,
+        t1: Duration,
+        users: &[(&str, Manner)],
+    ) -> io::Result<Endpoint> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         let address = socket.local_addr()?;
         socket.set_read_timeout(Some(Duration::from_millis(200)))?;
@@ -41,13 +45,26 @@ impl Endpoint {
         }
         socket.set_read_timeout(Some(t1 / 4))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let users = users.iter().map(|(user, manner)| ((*user).to_owned(), *manner)).collect();
-        let mut endpoint = Answering { socket, address, t1, users, calls: HashMap::new() };
+        let users = users
+            .iter()
+            .map(|(user, manner)| ((*user).to_owned(), *manner))
+            .collect();
+        let mut endpoint = Answering {
+            socket,
+            address,
+            t1,
+            users,
+            calls: HashMap::new(),
+        };
         let thread = thread::Builder::new().name("endpoint".to_owned()).spawn({
             let stop = Arc::clone(&stop);
             move || endpoint.run(&stop)
         })?;
-        Ok(Endpoint { address, stop, thread: Some(thread) })
+        Ok(Endpoint {
+            address,
+            stop,
+            thread: Some(thread),
+        })
     }
 
     /// Where it is.
@@ -66,7 +83,12 @@ impl Drop for Endpoint {
 }
 
 /// Sends a REGISTER until it is answered.
-fn register(socket: &UdpSocket, registrar: SocketAddr, user: &str, number: usize) -> io::Result<()> {
+fn register(
+    socket: &UdpSocket,
+    registrar: SocketAddr,
+    user: &str,
+    number: usize,
+) -> io::Result<()> {
     let us = socket.local_addr()?;
     let text = format!(
         "REGISTER sip:{registrar} SIP/2.0\r\nVia: SIP/2.0/UDP {us};branch=z9hG4bKreg{number}\r\n\
@@ -83,7 +105,10 @@ fn register(socket: &UdpSocket, registrar: SocketAddr, user: &str, number: usize
             return Ok(());
         }
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, format!("{user} could not register")))
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!("{user} could not register"),
+    ))
 }
 
 struct Answering {
@@ -153,7 +178,11 @@ impl Answering {
         let manner = invite.user().and_then(|user| self.users.get(user)).copied();
         // Two endpoints may answer one INVITE: their tags tell them apart.
         let tag = format!("e{}", self.address.port());
-        let contact = format!("Contact: <sip:{}@{}>\r\n", invite.user().unwrap_or("nobody"), self.address);
+        let contact = format!(
+            "Contact: <sip:{}@{}>\r\n",
+            invite.user().unwrap_or("nobody"),
+            self.address
+        );
         // A dialog begins with the path that it took (RFC 3261, 12.1.1).
         let more: String = invite
             .sip
@@ -176,7 +205,14 @@ impl Answering {
             self.send(&answer, invite.reply_to);
         }
         let again = again.then(|| (Instant::now() + self.t1, self.t1));
-        self.calls.insert(invite.call_id.clone(), Ringing { invite, answer, again });
+        self.calls.insert(
+            invite.call_id.clone(),
+            Ringing {
+                invite,
+                answer,
+                again,
+            },
+        );
     }
 
     /// Sends again what nobody acknowledged.

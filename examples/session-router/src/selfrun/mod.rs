@@ -17,7 +17,11 @@ use crate::router::{Router, Settings};
 /// # Errors
 ///
 /// The router could not be started, or the endpoints.
-pub async fn run(mut settings: Settings, calls: usize, in_flight: usize) -> Result<bool, Box<dyn std::error::Error>> {
+pub async fn run(
+    mut settings: Settings,
+    calls: usize,
+    in_flight: usize,
+) -> Result<bool, Box<dyn std::error::Error>> {
     settings.listen = ([127, 0, 0, 1], 0).into();
     let records = settings.records.get_or_insert_with(|| {
         std::env::temp_dir().join(format!("session-router-{}.cdr", std::process::id()))
@@ -28,9 +32,20 @@ pub async fn run(mut settings: Settings, calls: usize, in_flight: usize) -> Resu
     let address = router.local();
 
     // alice and bob are in one place each, team rings in two of which one answers, carol never answers.
-    let first =
-        Endpoint::start(address, t1, &[("alice", Manner::Answers), ("team", Manner::Answers), ("carol", Manner::Rings)])?;
-    let second = Endpoint::start(address, t1, &[("bob", Manner::Answers), ("team", Manner::Rings)])?;
+    let first = Endpoint::start(
+        address,
+        t1,
+        &[
+            ("alice", Manner::Answers),
+            ("team", Manner::Answers),
+            ("carol", Manner::Rings),
+        ],
+    )?;
+    let second = Endpoint::start(
+        address,
+        t1,
+        &[("bob", Manner::Answers), ("team", Manner::Rings)],
+    )?;
     println!(
         "router on {address}, {} localities; endpoints on {} and {}; {} calls, {in_flight} at a time",
         router.runtime().localities(),
@@ -103,10 +118,25 @@ fn print_summary(summary: &Summary) {
         count((all as f64 / seconds) as u64),
         std::thread::available_parallelism().map_or(1, usize::from),
     );
-    println!("  {:<34} {:>10} {:>9} {:>9} {:>9}", "what the caller saw", "calls", "p50", "p99", "max");
-    println!("  {:<34} {}", "answered, from INVITE to 200", report::figures(&summary.setup));
-    println!("  {:<34} {}", "cancelled, from CANCEL to 487", report::figures(&summary.cancel));
-    println!("  {:<34} {}", "nobody there, from INVITE to 404", report::figures(&summary.refusal));
+    println!(
+        "  {:<34} {:>10} {:>9} {:>9} {:>9}",
+        "what the caller saw", "calls", "p50", "p99", "max"
+    );
+    println!(
+        "  {:<34} {}",
+        "answered, from INVITE to 200",
+        report::figures(&summary.setup)
+    );
+    println!(
+        "  {:<34} {}",
+        "cancelled, from CANCEL to 487",
+        report::figures(&summary.cancel)
+    );
+    println!(
+        "  {:<34} {}",
+        "nobody there, from INVITE to 404",
+        report::figures(&summary.refusal)
+    );
     println!("  {:<34} {:>10}", "not as planned", count(summary.failed));
     println!("  {:<34} {:>10}", "sent again", count(summary.repeated));
 }

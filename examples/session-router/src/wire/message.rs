@@ -118,13 +118,15 @@ impl Request {
             sip.uri = target.clone();
         }
         let left = self.max_forwards.saturating_sub(1);
-        sip.headers.retain(|header| !matches!(header, Header::MaxForwards(_)));
+        sip.headers
+            .retain(|header| !matches!(header, Header::MaxForwards(_)));
         pop_own_route(&mut sip.headers, us);
         if record {
             let own = sip::RecordRoute::new(format!("<sip:{us};lr>"));
             sip.headers.push_front(Header::RecordRoute(own));
         }
-        sip.headers.push_front(Header::MaxForwards(sip::MaxForwards::new(left.to_string())));
+        sip.headers
+            .push_front(Header::MaxForwards(sip::MaxForwards::new(left.to_string())));
         push_via(&mut sip.headers, us, branch);
         sip
     }
@@ -150,7 +152,11 @@ fn push_via(headers: &mut sip::Headers, us: SocketAddr, branch: &str) {
 /// Takes off the top Via **value**. One header may hold several, comma-joined: some clients (SIPp among
 /// them) echo ours and theirs that way, and whoever takes off the header loses the way back.
 pub fn pop_via(headers: &mut sip::Headers) {
-    let Some(at) = headers.0.iter().position(|header| matches!(header, Header::Via(_))) else {
+    let Some(at) = headers
+        .0
+        .iter()
+        .position(|header| matches!(header, Header::Via(_)))
+    else {
         return;
     };
     if let Header::Via(via) = &mut headers.0[at]
@@ -173,10 +179,16 @@ fn after_first(via: &sip::Via) -> Option<String> {
 /// Takes off the topmost Route if it names us (RFC 3261, 16.4).
 fn pop_own_route(headers: &mut sip::Headers, us: SocketAddr) {
     let us = us.to_string();
-    let Some(at) = headers.0.iter().position(|header| matches!(header, Header::Route(_))) else {
+    let Some(at) = headers
+        .0
+        .iter()
+        .position(|header| matches!(header, Header::Route(_)))
+    else {
         return;
     };
-    let Header::Route(route) = &mut headers.0[at] else { return };
+    let Header::Route(route) = &mut headers.0[at] else {
+        return;
+    };
     let value = route.value().trim().to_owned();
     let (first, rest) = value.split_once(',').unwrap_or((&value, ""));
     if !first.contains(&us) {
@@ -197,7 +209,11 @@ pub fn answer(headers: &sip::Headers, status: u16, to_tag: &str, more: &str) -> 
         match header {
             Header::To(to) => {
                 let tagged = status == 100 || matches!(to.tag(), Ok(Some(_)) | Err(_));
-                let _ = if tagged { write!(text, "{header}\r\n") } else { write!(text, "{header};tag={to_tag}\r\n") };
+                let _ = if tagged {
+                    write!(text, "{header}\r\n")
+                } else {
+                    write!(text, "{header};tag={to_tag}\r\n")
+                };
             }
             Header::Via(_) | Header::From(_) | Header::CallId(_) | Header::CSeq(_) => {
                 let _ = write!(text, "{header}\r\n");
@@ -216,7 +232,10 @@ pub fn answer(headers: &sip::Headers, status: u16, to_tag: &str, more: &str) -> 
 /// The ACK for a final answer that is no 2xx: it belongs to the INVITE's own transaction, so it has its
 /// branch (RFC 3261, 17.1.1.3).
 pub fn ack(invite: &sip::Request, refusal: &sip::Response) -> Vec<u8> {
-    let to = refusal.headers.iter().find(|header| matches!(header, Header::To(_)));
+    let to = refusal
+        .headers
+        .iter()
+        .find(|header| matches!(header, Header::To(_)));
     hop_by_hop("ACK", invite, to)
 }
 
@@ -247,7 +266,10 @@ fn hop_by_hop(method: &str, invite: &sip::Request, to: Option<&Header>) -> Vec<u
             _ => {}
         }
     }
-    let _ = write!(text, "Max-Forwards: {MAX_FORWARDS}\r\nContent-Length: 0\r\n\r\n");
+    let _ = write!(
+        text,
+        "Max-Forwards: {MAX_FORWARDS}\r\nContent-Length: 0\r\n\r\n"
+    );
     text.into_bytes()
 }
 
@@ -262,8 +284,13 @@ pub fn reason(status: u16) -> String {
 /// The address that a URI names, if it names one: a number and no name. The router resolves no names.
 pub fn address(uri: &sip::Uri) -> Option<SocketAddr> {
     let host = &uri.host_with_port;
-    let sip::Host::IpAddr(ip) = host.host else { return None };
-    Some(SocketAddr::new(ip, host.port.as_ref().map_or(5060, |port| port.value())))
+    let sip::Host::IpAddr(ip) = host.host else {
+        return None;
+    };
+    Some(SocketAddr::new(
+        ip,
+        host.port.as_ref().map_or(5060, |port| port.value()),
+    ))
 }
 
 #[cfg(test)]
@@ -272,16 +299,24 @@ mod tests {
 
     fn headers(lines: &str) -> sip::Headers {
         let text = format!("SIP/2.0 200 OK\r\n{lines}Content-Length: 0\r\n\r\n");
-        sip::Response::try_from(text.as_str()).expect("a response").headers
+        sip::Response::try_from(text.as_str())
+            .expect("a response")
+            .headers
     }
 
     fn vias(headers: &sip::Headers) -> Vec<String> {
-        headers.iter().filter(|header| matches!(header, Header::Via(_))).map(ToString::to_string).collect()
+        headers
+            .iter()
+            .filter(|header| matches!(header, Header::Via(_)))
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
     fn the_top_via_value_goes_and_not_its_header() {
-        let mut joined = headers("Via: SIP/2.0/UDP r:5060;branch=z9hG4bK1 , SIP/2.0/UDP c:5062;branch=z9hG4bK2\r\n");
+        let mut joined = headers(
+            "Via: SIP/2.0/UDP r:5060;branch=z9hG4bK1 , SIP/2.0/UDP c:5062;branch=z9hG4bK2\r\n",
+        );
         pop_via(&mut joined);
         assert_eq!(vias(&joined), ["Via: SIP/2.0/UDP c:5062;branch=z9hG4bK2"]);
         pop_via(&mut joined);
@@ -290,14 +325,17 @@ mod tests {
 
     #[test]
     fn the_topmost_of_two_via_headers_goes() {
-        let mut two = headers("Via: SIP/2.0/UDP r;branch=z9hG4bK1\r\nVia: SIP/2.0/UDP c;branch=z9hG4bK2\r\n");
+        let mut two =
+            headers("Via: SIP/2.0/UDP r;branch=z9hG4bK1\r\nVia: SIP/2.0/UDP c;branch=z9hG4bK2\r\n");
         pop_via(&mut two);
         assert_eq!(vias(&two), ["Via: SIP/2.0/UDP c;branch=z9hG4bK2"]);
     }
 
     #[test]
     fn a_comma_inside_quotes_parts_nothing() {
-        let mut quoted = headers("Via: SIP/2.0/UDP r;x=\"a,b\";branch=z9hG4bK1, SIP/2.0/UDP c;branch=z9hG4bK2\r\n");
+        let mut quoted = headers(
+            "Via: SIP/2.0/UDP r;x=\"a,b\";branch=z9hG4bK1, SIP/2.0/UDP c;branch=z9hG4bK2\r\n",
+        );
         pop_via(&mut quoted);
         assert_eq!(vias(&quoted), ["Via: SIP/2.0/UDP c;branch=z9hG4bK2"]);
     }

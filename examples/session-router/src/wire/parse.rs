@@ -45,16 +45,21 @@ pub enum Fault {
 pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
     let end = datagram.windows(4).position(|four| four == b"\r\n\r\n");
     // A keep-alive is a CRLF or two (RFC 5626, 3.5.1); without an end of the headers there is no message.
-    let end = end.filter(|end| *end > 0).ok_or(Fault::Drop(if datagram.iter().all(u8::is_ascii_whitespace) {
-        "keep-alive"
-    } else {
-        "no end of headers"
-    }))?;
+    let end = end.filter(|end| *end > 0).ok_or(Fault::Drop(
+        if datagram.iter().all(u8::is_ascii_whitespace) {
+            "keep-alive"
+        } else {
+            "no end of headers"
+        },
+    ))?;
     if end > LARGEST {
         return Err(Fault::Drop("too long"));
     }
     let head = std::str::from_utf8(&datagram[..end]).map_err(|_| Fault::Drop("not UTF-8"))?;
-    if head.chars().any(|c| c.is_control() && !matches!(c, '\r' | '\n' | '\t')) {
+    if head
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\r' | '\n' | '\t'))
+    {
         return Err(Fault::Drop("control characters"));
     }
     // A line that ends in half a CRLF could be read differently by the next hop.
@@ -66,7 +71,13 @@ pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
     }
 
     let is_response = head.starts_with("SIP/");
-    let refuse = |status, why| if is_response { Fault::Drop(why) } else { salvage(head, source, status, why) };
+    let refuse = |status, why| {
+        if is_response {
+            Fault::Drop(why)
+        } else {
+            salvage(head, source, status, why)
+        }
+    };
     if datagram.len() > LARGEST {
         return Err(refuse(513, "too long"));
     }
@@ -75,12 +86,17 @@ pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
     }
     match sip::parser::parse_message(datagram) {
         Ok(SipMessage::Request(sip)) => {
-            check_headers(&sip.headers, datagram.len() - end - 4).map_err(|why| refuse(400, why))?;
-            request(sip, source).map_err(|why| refuse(400, why)).map(|request| Message::Request(Box::new(request)))
+            check_headers(&sip.headers, datagram.len() - end - 4)
+                .map_err(|why| refuse(400, why))?;
+            request(sip, source)
+                .map_err(|why| refuse(400, why))
+                .map(|request| Message::Request(Box::new(request)))
         }
         Ok(SipMessage::Response(sip)) => {
             check_headers(&sip.headers, datagram.len() - end - 4).map_err(Fault::Drop)?;
-            response(sip, source).map_err(Fault::Drop).map(|response| Message::Response(Box::new(response)))
+            response(sip, source)
+                .map_err(Fault::Drop)
+                .map(|response| Message::Response(Box::new(response)))
         }
         Err(_) => Err(refuse(400, "unreadable")),
     }
@@ -90,7 +106,8 @@ pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
 fn check_request_line(head: &str) -> Result<(), (u16, &'static str)> {
     let line = head.split("\r\n").next().unwrap_or("");
     let mut parts = line.split(' ');
-    let (Some(method), Some(uri), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    let (Some(method), Some(uri), Some(version), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err((400, "request line"));
     };
@@ -105,7 +122,10 @@ fn check_request_line(head: &str) -> Result<(), (u16, &'static str)> {
         return Err((505, "version"));
     }
     // Methods are case-sensitive (RFC 3261, 7.1), the parser's are not.
-    if !Method::all().iter().any(|known| known.to_string() == method) {
+    if !Method::all()
+        .iter()
+        .any(|known| known.to_string() == method)
+    {
         return Err((501, "unknown method"));
     }
     if !uri.starts_with("sip:") {
@@ -151,16 +171,26 @@ fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'stati
         return Err("CSeq");
     }
     let via = top_via(&sip.headers)?;
-    let branch = via.branch().map(|branch| branch.value().to_owned()).unwrap_or_default();
+    let branch = via
+        .branch()
+        .map(|branch| branch.value().to_owned())
+        .unwrap_or_default();
     if branch.len() <= COOKIE.len() || !branch.starts_with(COOKIE) {
         return Err("branch");
     }
-    let key = TransactionKey { branch, sent_by: via.sent_by().to_string() };
+    let key = TransactionKey {
+        branch,
+        sent_by: via.sent_by().to_string(),
+    };
     // The port to answer to: where it came from if the client asks for that (RFC 3581), else the one in
     // the Via. The address is always the one it came from: nobody can point our answers at a third party.
     let port = match via.rport() {
         Some(_) => source.port(),
-        None => via.sent_by().port.as_ref().map_or(5060, |port| port.value()),
+        None => via
+            .sent_by()
+            .port
+            .as_ref()
+            .map_or(5060, |port| port.value()),
     };
     let reply_to = SocketAddr::new(source.ip(), port);
     note_source(&mut sip.headers, via, source)?;
@@ -171,7 +201,17 @@ fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'stati
         Err(_) => MAX_FORWARDS,
     };
     let call_id = call_id(&sip.headers)?;
-    Ok(Request { source, reply_to, key, call_id, cseq, from_tag, to_tag, max_forwards, sip })
+    Ok(Request {
+        source,
+        reply_to,
+        key,
+        call_id,
+        cseq,
+        from_tag,
+        to_tag,
+        max_forwards,
+        sip,
+    })
 }
 
 /// The facts of a response.
@@ -187,7 +227,16 @@ fn response(sip: sip::Response, source: SocketAddr) -> Result<Response, &'static
     tag(sip.from_header().ok().map(|from| from.tag()), "From")?;
     let to_tag = tag(sip.to_header().ok().map(|to| to.tag()), "To")?;
     let call_id = call_id(&sip.headers)?;
-    Ok(Response { source, status, branch, sent_by, method, call_id, to_tag, sip })
+    Ok(Response {
+        source,
+        status,
+        branch,
+        sent_by,
+        method,
+        call_id,
+        to_tag,
+        sip,
+    })
 }
 
 fn call_id(headers: &sip::Headers) -> Result<String, &'static str> {
@@ -206,7 +255,9 @@ fn cseq(headers: &sip::Headers) -> Result<(u32, Method), &'static str> {
         Header::CSeq(cseq) => Some(cseq.value()),
         _ => None,
     });
-    let (number, method) = value.and_then(|value| value.trim().split_once([' ', '\t'])).ok_or("CSeq")?;
+    let (number, method) = value
+        .and_then(|value| value.trim().split_once([' ', '\t']))
+        .ok_or("CSeq")?;
     let number: u32 = number.parse().map_err(|_| "CSeq")?;
     // RFC 3261, 8.1.1.5: less than 2^31.
     if number >= 1 << 31 {
@@ -220,7 +271,10 @@ fn top_via(headers: &sip::Headers) -> Result<sip::typed::Via, &'static str> {
         Header::Via(via) => Some(via),
         _ => None,
     });
-    first.and_then(|via| via.first_value().ok()).and_then(|via| via.typed().ok()).ok_or("Via")
+    first
+        .and_then(|via| via.first_value().ok())
+        .and_then(|via| via.typed().ok())
+        .ok_or("Via")
 }
 
 fn tag(
@@ -228,13 +282,19 @@ fn tag(
     header: &'static str,
 ) -> Result<Option<String>, &'static str> {
     match tag {
-        Some(Ok(tag)) => Ok(tag.map(|tag| tag.value().to_owned()).filter(|tag| !tag.is_empty())),
+        Some(Ok(tag)) => Ok(tag
+            .map(|tag| tag.value().to_owned())
+            .filter(|tag| !tag.is_empty())),
         _ => Err(header),
     }
 }
 
 /// Writes into the top Via where the request really came from (RFC 3261, 18.2.1; RFC 3581, 4).
-fn note_source(headers: &mut sip::Headers, via: sip::typed::Via, source: SocketAddr) -> Result<(), &'static str> {
+fn note_source(
+    headers: &mut sip::Headers,
+    via: sip::typed::Via,
+    source: SocketAddr,
+) -> Result<(), &'static str> {
     let asked = via.rport().is_some();
     if !asked && via.sent_by().host.to_string() == source.ip().to_string() {
         return Ok(());
@@ -245,7 +305,9 @@ fn note_source(headers: &mut sip::Headers, via: sip::typed::Via, source: SocketA
     }
     for header in headers.iter_mut() {
         if let Header::Via(top) = header {
-            return top.update_first_value(|_| Ok(sip::Via::new(noted.to_string()))).map_err(|_| "Via");
+            return top
+                .update_first_value(|_| Ok(sip::Via::new(noted.to_string())))
+                .map_err(|_| "Via");
         }
     }
     Err("Via")
@@ -257,26 +319,41 @@ fn salvage(head: &str, source: SocketAddr, status: u16, why: &'static str) -> Fa
     if head.starts_with("ACK ") {
         return Fault::Drop(why); // an ACK is never answered
     }
-    let Some((_, lines)) = head.split_once("\r\n") else { return Fault::Drop(why) };
+    let Some((_, lines)) = head.split_once("\r\n") else {
+        return Fault::Drop(why);
+    };
     // The parser is asked again, about the same headers under a first line that it can read.
     let readable = format!("SIP/2.0 400 Bad Request\r\n{lines}\r\n\r\n");
     let Ok(SipMessage::Response(echo)) = sip::parser::parse_message(readable.as_bytes()) else {
         return Fault::Drop(why);
     };
     let mut headers = echo.headers;
-    let Ok(via) = top_via(&headers) else { return Fault::Drop(why) };
+    let Ok(via) = top_via(&headers) else {
+        return Fault::Drop(why);
+    };
     let port = match via.rport() {
         Some(_) => source.port(),
-        None => via.sent_by().port.as_ref().map_or(5060, |port| port.value()),
+        None => via
+            .sent_by()
+            .port
+            .as_ref()
+            .map_or(5060, |port| port.value()),
     };
     let has = |name: fn(&Header) -> bool| headers.iter().any(name);
-    if !has(|header| matches!(header, Header::From(_))) || !has(|header| matches!(header, Header::CallId(_))) {
+    if !has(|header| matches!(header, Header::From(_)))
+        || !has(|header| matches!(header, Header::CallId(_)))
+    {
         return Fault::Drop(why);
     }
     let _ = note_source(&mut headers, via, source);
     let more = format!("Warning: 399 session-router \"{why}\"\r\n");
     let bytes = answer(&headers, status, "unread", &more);
-    Fault::Answer { status, why, to: SocketAddr::new(source.ip(), port), bytes }
+    Fault::Answer {
+        status,
+        why,
+        to: SocketAddr::new(source.ip(), port),
+        bytes,
+    }
 }
 
 #[cfg(test)]
@@ -311,9 +388,18 @@ mod tests {
 
     #[test]
     fn a_request_is_read() {
-        let Ok(Message::Request(request)) = read(&invite(str::to_owned)) else { panic!("not read") };
+        let Ok(Message::Request(request)) = read(&invite(str::to_owned)) else {
+            panic!("not read")
+        };
         assert_eq!(request.user(), Some("bob"));
-        assert_eq!((request.cseq, request.call_id.as_str(), request.from_tag.as_str()), (1, "one", "1"));
+        assert_eq!(
+            (
+                request.cseq,
+                request.call_id.as_str(),
+                request.from_tag.as_str()
+            ),
+            (1, "one", "1")
+        );
         assert_eq!(request.to_tag, None);
         assert_eq!(request.reply_to, FROM.parse().expect("an address"));
     }
@@ -321,17 +407,32 @@ mod tests {
     #[test]
     fn answers_go_where_the_packet_came_from() {
         let text = invite(|text| text.replace("127.0.0.1:5062;", "10.9.8.7:5999;rport;"));
-        let Ok(Message::Request(request)) = read(&text) else { panic!("not read") };
+        let Ok(Message::Request(request)) = read(&text) else {
+            panic!("not read")
+        };
         assert_eq!(request.reply_to, FROM.parse().expect("an address"));
         let via = request.sip.via_header().expect("a Via").value().to_owned();
-        assert!(via.contains("received=127.0.0.1") && via.contains("rport=5062"), "{via}");
+        assert!(
+            via.contains("received=127.0.0.1") && via.contains("rport=5062"),
+            "{via}"
+        );
     }
 
     #[test]
     fn what_is_wrong_with_a_request_is_said() {
-        assert_eq!(status(&invite(|text| text.replace("SIP/2.0\r\nVia", "SIP/3.0\r\nVia"))), 505);
+        assert_eq!(
+            status(&invite(
+                |text| text.replace("SIP/2.0\r\nVia", "SIP/3.0\r\nVia")
+            )),
+            505
+        );
         assert_eq!(status(&invite(|text| text.replace("INVITE", "JUMP"))), 501);
-        assert_eq!(status(&invite(|text| text.replace("sip:bob@127.0.0.1:5060", "http://x"))), 416);
+        assert_eq!(
+            status(&invite(
+                |text| text.replace("sip:bob@127.0.0.1:5060", "http://x")
+            )),
+            416
+        );
         for (from, to) in [
             ("CSeq: 1 INVITE", "CSeq: 1 BYE"),
             ("CSeq: 1 INVITE", "CSeq: 4294967295 INVITE"),
@@ -341,12 +442,22 @@ mod tests {
             ("Call-ID: one", "Call-ID: one\r\nCall-ID: two"),
             ("Content-Length: 0", "Content-Length: 9"),
             ("Content-Length: 0", "Content-Length: -1"),
-            ("Content-Length: 0", "Content-Length: 0\r\nContent-Length: 1"),
+            (
+                "Content-Length: 0",
+                "Content-Length: 0\r\nContent-Length: 1",
+            ),
             ("Max-Forwards: 70", "Max-Forwards: many"),
             ("z9hG4bK1", "1"),
-            ("INVITE sip:bob@127.0.0.1:5060 SIP/2.0", "INVITE  sip:bob@127.0.0.1:5060 SIP/2.0"),
+            (
+                "INVITE sip:bob@127.0.0.1:5060 SIP/2.0",
+                "INVITE  sip:bob@127.0.0.1:5060 SIP/2.0",
+            ),
         ] {
-            assert_eq!(status(&invite(|text| text.replacen(from, to, 1))), 400, "{from:?} -> {to:?}");
+            assert_eq!(
+                status(&invite(|text| text.replacen(from, to, 1))),
+                400,
+                "{from:?} -> {to:?}"
+            );
         }
     }
 
@@ -359,19 +470,30 @@ mod tests {
             "\0\0\0\0\r\n\r\n".to_owned(),
             invite(|text| text.replace("Via: SIP/2.0/UDP 127.0.0.1:5062;branch=z9hG4bK1\r\n", "")),
             invite(|text| text.replace("Call-ID: one\r\n", "")),
-            invite(|text| text.replace("INVITE", "ACK").replace("CSeq: 1 ACK", "CSeq: x ACK")),
-            invite(|text| text.replace("INVITE sip:bob@127.0.0.1:5060 SIP/2.0", "SIP/2.0 999 What")),
+            invite(|text| {
+                text.replace("INVITE", "ACK")
+                    .replace("CSeq: 1 ACK", "CSeq: x ACK")
+            }),
+            invite(|text| {
+                text.replace("INVITE sip:bob@127.0.0.1:5060 SIP/2.0", "SIP/2.0 999 What")
+            }),
             invite(|text| text.replace("Max", "X: y\nMax")),
             invite(|text| text.replace("Max", "X: y\0\r\nMax")),
             invite(|text| text.replace("Max", &format!("{}Max", "X: y\r\n".repeat(200)))),
         ] {
-            assert!(matches!(read(&text), Err(Fault::Drop(_))), "{text:?} gave {:?}", read(&text));
+            assert!(
+                matches!(read(&text), Err(Fault::Drop(_))),
+                "{text:?} gave {:?}",
+                read(&text)
+            );
         }
     }
 
     #[test]
     fn a_message_that_is_too_long_is_refused() {
-        let long = invite(|text| text.replace("Content-Length: 0\r\n\r\n", "Content-Length: 20000\r\n\r\n"));
+        let long = invite(|text| {
+            text.replace("Content-Length: 0\r\n\r\n", "Content-Length: 20000\r\n\r\n")
+        });
         assert_eq!(status(&(long + &"x".repeat(20_000))), 513);
     }
 }

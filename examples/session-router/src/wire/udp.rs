@@ -97,6 +97,8 @@ impl Net {
 
 impl fmt::Debug for Net {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Net").field("local", &self.0.local).finish_non_exhaustive()
+        f.debug_struct("Net")
+            .field("local", &self.0.local)
+            .finish_non_exhaustive()
     }
 }

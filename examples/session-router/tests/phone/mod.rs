@@ -1,0 +1,213 @@
+//! A phone for tests: says what the test wants, and waits for what the test expects.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a packet may take on a machine that is busy with other things.
+const LIMIT: Duration = Duration::from_secs(10);
+
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// A phone: one socket.
+pub struct Phone {
+    pub socket: UdpSocket,
+    pub address: SocketAddr,
+}
+
+/// A message, as text.
+#[derive(Debug, Clone)]
+pub struct Text {
+    pub text: String,
+    pub source: SocketAddr,
+}
+
+/// One call of a phone, for the side that calls.
+#[derive(Debug, Clone)]
+pub struct Calling {
+    pub user: String,
+    pub call_id: String,
+    pub branch: String,
+    pub cseq: u32,
+    pub max_forwards: u32,
+    pub to_tag: Option<String>,
+    pub from_tag: String,
+    pub more: String,
+}
+
+impl Calling {
+    pub fn to(user: &str) -> Calling {
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Calling {
+            user: user.to_owned(),
+            call_id: format!("call-{number}"),
+            branch: format!("z9hG4bKt{number}"),
+            cseq: 1,
+            max_forwards: 70,
+            to_tag: None,
+            from_tag: format!("from{number}"),
+            more: String::new(),
+        }
+    }
+
+    /// The next request of the same call: another transaction.
+    pub fn next(&self) -> Calling {
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Calling {
+            branch: format!("z9hG4bKt{number}"),
+            cseq: self.cseq + 1,
+            ..self.clone()
+        }
+    }
+}
+
+impl Phone {
+    pub fn new() -> Phone {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+        let address = socket.local_addr().expect("an address");
+        Phone { socket, address }
+    }
+
+    pub fn send(&self, text: impl AsRef<[u8]>, to: SocketAddr) {
+        self.socket.send_to(text.as_ref(), to).expect("sent");
+    }
+
+    /// The next message.
+    pub fn receive(&self) -> Text {
+        let mut buffer = vec![0; 65_536];
+        let (length, source) = self
+            .socket
+            .recv_from(&mut buffer)
+            .expect("a message in time");
+        Text {
+            text: String::from_utf8(buffer[..length].to_vec()).expect("text"),
+            source,
+        }
+    }
+
+    /// The next message, which is a response with this status.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Text {
+        let text = self.receive();
+        assert_eq!(text.status(), Some(status), "{}", text.text);
+        text
+    }
+
+    /// The next message, which is this kind of request.
+    #[track_caller]
+    pub fn expect_request(&self, method: &str) -> Text {
+        let text = self.receive();
+        assert!(
+            text.text.starts_with(&format!("{method} ")),
+            "expected {method}, got {}",
+            text.text
+        );
+        text
+    }
+
+    /// Sends a request of a call.
+    pub fn request(&self, method: &str, call: &Calling, router: SocketAddr) {
+        self.send(self.text(method, call, router), router);
+    }
+
+    /// A request of a call.
+    pub fn text(&self, method: &str, call: &Calling, router: SocketAddr) -> String {
+        let (us, tag) = (
+            self.address,
+            call.to_tag
+                .as_ref()
+                .map(|tag| format!(";tag={tag}"))
+                .unwrap_or_default(),
+        );
+        let Calling {
+            user,
+            call_id,
+            branch,
+            cseq,
+            max_forwards,
+            from_tag,
+            more,
+            ..
+        } = call;
+        format!(
+            "{method} sip:{user}@{router} SIP/2.0\r\nVia: SIP/2.0/UDP {us};branch={branch}\r\n\
+             From: <sip:caller@{us}>;tag={from_tag}\r\nTo: <sip:{user}@{router}>{tag}\r\nCall-ID: {call_id}\r\n\
+             CSeq: {cseq} {method}\r\nContact: <sip:caller@{us}>\r\nMax-Forwards: {max_forwards}\r\n{more}\
+             Content-Length: 0\r\n\r\n"
+        )
+    }
+
+    /// Answers a request that came; `tag` is put into To if there is none.
+    pub fn answer(&self, request: &Text, status: u16, tag: &str) {
+        let mut text = format!("SIP/2.0 {status} Whatever\r\n");
+        for line in request.text.split("\r\n") {
+            let name = line.split(':').next().unwrap_or("");
+            match name {
+                "To" if !line.contains(";tag=") && status > 100 => {
+                    text.push_str(&format!("{line};tag={tag}\r\n"))
+                }
+                "Via" | "From" | "To" | "Call-ID" | "CSeq" | "Record-Route" => {
+                    text.push_str(&format!("{line}\r\n"))
+                }
+                _ => {}
+            }
+        }
+        text.push_str(&format!(
+            "Contact: <sip:phone@{}>\r\nContent-Length: 0\r\n\r\n",
+            self.address
+        ));
+        self.send(text, request.source);
+    }
+
+    /// Registers `user` at this phone, and says what the registrar answered.
+    pub fn register(&self, user: &str, seconds: u32, router: SocketAddr) -> Text {
+        let us = self.address;
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        self.send(
+            format!(
+                "REGISTER sip:{router} SIP/2.0\r\nVia: SIP/2.0/UDP {us};branch=z9hG4bKr{number}\r\n\
+                 From: <sip:{user}@{router}>;tag=r\r\nTo: <sip:{user}@{router}>\r\nCall-ID: register-{us}\r\n\
+                 CSeq: {number} REGISTER\r\nContact: <sip:{user}@{us}>\r\nExpires: {seconds}\r\n\
+                 Content-Length: 0\r\n\r\n"
+            ),
+            router,
+        );
+        self.receive()
+    }
+}
+
+impl Text {
+    pub fn status(&self) -> Option<u16> {
+        self.text.strip_prefix("SIP/2.0 ")?.get(..3)?.parse().ok()
+    }
+
+    /// The values of a header.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        let lines = self
+            .text
+            .split("\r\n")
+            .filter_map(|line| line.split_once(": "));
+        lines
+            .filter(|(header, _)| *header == name)
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    /// The first value of a header.
+    #[track_caller]
+    pub fn header(&self, name: &str) -> &str {
+        self.all(name)
+            .first()
+            .copied()
+            .unwrap_or_else(|| panic!("no {name} in {}", self.text))
+    }
+
+    /// The tag in To.
+    #[track_caller]
+    pub fn to_tag(&self) -> Option<String> {
+        self.header("To")
+            .split_once(";tag=")
+            .map(|(_, tag)| tag.to_owned())
+    }
+}
