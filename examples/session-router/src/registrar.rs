@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use fom_runtime::prelude::*;
-use rsipstack::sip::{self, Header, HeadersExt, UntypedHeader};
+use rsipstack::sip::{self, Header, HeadersExt};
 
 use crate::locator::{Binding, Locator, Update, Updated, Wish};
 use crate::wire::message::{Request, address};

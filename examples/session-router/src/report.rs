@@ -131,7 +131,7 @@ pub(crate) fn count(number: u64) -> String {
 fn time(micros: u64) -> String {
     match micros {
         ..1_000 => format!("{micros} us"),
-        ..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
         _ => format!("{:.1} s", micros as f64 / 1e6),
     }
 }

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fom_runtime::prelude::*;
-use rsipstack::sip::Method;
+use rsipstack::sip::{Header, Method};
 
 use crate::call::{Call, CallEvent, Timers};
 use crate::cdr::Records;
@@ -285,7 +285,7 @@ impl Front {
         match self.runtime.submit(call).key(call_id.as_str()).start() {
             Ok(_) => self.net.counters().calls.add(),
             Err(refused) => {
-                let holder = refused.live();
+                let holder = refused.live().cloned();
                 let call = refused.into_operation();
                 match holder {
                     // The INVITE was here already: its call takes this one.
@@ -333,7 +333,6 @@ impl Front {
 const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER\r\n";
 
 fn proxy_require(request: &Request) -> Option<String> {
-    use rsipstack::sip::{Header, UntypedHeader};
     request.sip.headers.iter().find_map(|header| match header {
         Header::ProxyRequire(wanted) => Some(wanted.value().to_owned()),
         _ => None,

@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use rsipstack::sip::{self, Header, HeadersExt};
+use rsipstack::sip::{self, Header};
 
 use crate::wire::message::{Request, Response};
 
@@ -16,27 +16,27 @@ const MOST: usize = 16;
 
 /// The dialogs of one call. There may be several: every place that rings begins one, and two may answer.
 #[derive(Debug)]
-pub struct Dialogs {
+pub(crate) struct Dialogs {
     caller: Side,
     called: Vec<Side>,
 }
 
 /// One side of a call.
 #[derive(Debug)]
-pub struct Side {
+pub(crate) struct Side {
     /// Its tag.
-    pub tag: String,
+    pub(crate) tag: String,
     /// Where its packets come from.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Its Contact.
-    pub contact: Option<sip::Uri>,
+    pub(crate) contact: Option<sip::Uri>,
     confirmed: bool,
     ended: bool,
 }
 
 impl Dialogs {
     /// The call of `invite`, before anybody answered.
-    pub fn new(invite: &Request) -> Dialogs {
+    pub(crate) fn new(invite: &Request) -> Dialogs {
         let caller = Side {
             tag: invite.from_tag.clone(),
             address: invite.source,
@@ -51,9 +51,10 @@ impl Dialogs {
     }
 
     /// A provisional or final answer to the INVITE begins or confirms a dialog.
-    pub fn answered(&mut self, response: &Response) {
+    pub(crate) fn answered(&mut self, response: &Response) {
         let Some(tag) = &response.to_tag else { return };
         let ok = response.status >= 200;
+        let full = self.called.len() >= MOST;
         match self.called.iter_mut().find(|side| side.tag == *tag) {
             Some(side) => {
                 side.confirmed |= ok;
@@ -62,7 +63,7 @@ impl Dialogs {
                     side.contact = Some(contact);
                 }
             }
-            None if self.called.len() >= MOST => {}
+            None if full => {}
             None => self.called.push(Side {
                 tag: tag.clone(),
                 address: response.source,
@@ -75,7 +76,7 @@ impl Dialogs {
 
     /// The other side of the dialog that `request` belongs to, and the dialog's name: the tag of the side
     /// that was called. None if there is no such dialog (481).
-    pub fn other_side(&self, request: &Request) -> Option<(&str, &Side)> {
+    pub(crate) fn other_side(&self, request: &Request) -> Option<(&str, &Side)> {
         let to = request.to_tag.as_deref()?;
         if request.from_tag == self.caller.tag {
             let side = self.called.iter().find(|side| side.tag == to)?;
@@ -90,14 +91,14 @@ impl Dialogs {
     }
 
     /// The dialog was hung up.
-    pub fn ended(&mut self, tag: &str) {
+    pub(crate) fn ended(&mut self, tag: &str) {
         for side in self.called.iter_mut().filter(|side| side.tag == tag) {
             side.ended = true;
         }
     }
 
     /// True while somebody talks.
-    pub fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         self.called.iter().any(|side| side.confirmed && !side.ended)
     }
 }
@@ -105,7 +106,7 @@ impl Dialogs {
 impl Side {
     /// The Request-URI to use for `request`: its own, unless it names the router itself; then the side's
     /// Contact.
-    pub fn target(&self, request: &Request, us: SocketAddr) -> Option<&sip::Uri> {
+    pub(crate) fn target(&self, request: &Request, us: SocketAddr) -> Option<&sip::Uri> {
         let names_us = crate::wire::message::address(&request.sip.uri) == Some(us);
         if names_us {
             self.contact.as_ref()
@@ -118,7 +119,9 @@ impl Side {
 /// The URI in Contact.
 fn contact(headers: &sip::Headers) -> Option<sip::Uri> {
     headers.iter().find_map(|header| match header {
-        Header::Contact(contact) => contact.uri().ok(),
+        Header::Contact(contact) => sip::typed::Contact::parse(contact.value())
+            .ok()
+            .map(|contact| contact.uri),
         _ => None,
     })
 }

@@ -13,11 +13,11 @@ use crate::wire::udp::Net;
 
 /// One request on its way through the router, and its answer on the way back.
 #[derive(Debug)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// Its method.
-    pub method: Method,
+    pub(crate) method: Method,
     /// The dialog that it is about: the tag of the side that was called.
-    pub tag: String,
+    pub(crate) tag: String,
     key: TransactionKey,
     reply_to: SocketAddr,
     branch: String,
@@ -33,7 +33,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Sends `request` on to `to`.
-    pub fn start(
+    pub(crate) fn start(
         net: &Net,
         request: &Request,
         tag: &str,
@@ -67,12 +67,12 @@ impl Exchange {
     }
 
     /// Is this the same request once more, or the ACK or the CANCEL of it?
-    pub fn is_of(&self, request: &Request) -> bool {
+    pub(crate) fn is_of(&self, request: &Request) -> bool {
         self.key == request.key
     }
 
     /// The request came again: so does the answer, if there is one.
-    pub fn again(&self, net: &Net) {
+    pub(crate) fn again(&self, net: &Net) {
         net.counters().absorbed.add();
         if let Some(answer) = &self.answer {
             net.send(answer, self.reply_to);
@@ -80,12 +80,12 @@ impl Exchange {
     }
 
     /// Is this response to this request?
-    pub fn is_answered_by(&self, response: &Response) -> bool {
+    pub(crate) fn is_answered_by(&self, response: &Response) -> bool {
         self.branch == response.branch && self.method == response.method
     }
 
     /// A response came. True if it is the final one, the first time it comes.
-    pub fn response(
+    pub(crate) fn response(
         &mut self,
         net: &Net,
         response: &Response,
@@ -124,12 +124,12 @@ impl Exchange {
     }
 
     /// When something is to be done next.
-    pub fn due(&self) -> Option<Duration> {
+    pub(crate) fn due(&self) -> Option<Duration> {
         self.sent.due()
     }
 
     /// Repeats what must be repeated. True if nobody answered: then we did, with 408.
-    pub fn tick(&mut self, net: &Net, now: Duration) -> bool {
+    pub(crate) fn tick(&mut self, net: &Net, now: Duration) -> bool {
         if !self.sent.tick(net, now) {
             return false;
         }
@@ -140,7 +140,7 @@ impl Exchange {
     }
 
     /// True once nobody will ask again: timer J.
-    pub fn over(&self, now: Duration, timers: &Timers) -> bool {
+    pub(crate) fn over(&self, now: Duration, timers: &Timers) -> bool {
         self.done.is_some_and(|done| now >= done + timers.give_up())
     }
 

@@ -12,7 +12,7 @@ use crate::wire::udp::Net;
 
 /// All places that ring for one call.
 #[derive(Debug, Default)]
-pub struct Forks {
+pub(crate) struct Forks {
     legs: Vec<Leg>,
 }
 
@@ -33,7 +33,7 @@ struct Leg {
 
 /// A final answer that may become the answer to the caller.
 #[derive(Debug, Clone)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// Somebody's.
     Theirs(Box<Response>),
     /// Nobody said anything.
@@ -42,7 +42,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// The status; silence is a 408 (RFC 3261, 16.8).
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         match self {
             Refusal::Theirs(response) => response.status,
             Refusal::Silence => 408,
@@ -60,7 +60,7 @@ impl Refusal {
 
 /// What a response to one of the forks means for the call.
 #[derive(Debug)]
-pub enum News {
+pub(crate) enum News {
     /// Nothing that the caller should hear of.
     Nothing,
     /// It rings, or something like it: the caller is told.
@@ -73,7 +73,7 @@ pub enum News {
 
 impl Forks {
     /// Rings at all `bindings`.
-    pub fn ring(
+    pub(crate) fn ring(
         net: &Net,
         invite: &Request,
         bindings: &[Binding],
@@ -101,7 +101,7 @@ impl Forks {
     }
 
     /// A response came. None if it is to none of the forks.
-    pub fn response(
+    pub(crate) fn response(
         &mut self,
         net: &Net,
         response: &Response,
@@ -127,21 +127,21 @@ impl Forks {
     }
 
     /// Cancels everything that still rings.
-    pub fn cancel(&mut self, net: &Net, now: Duration, timers: &Timers) {
+    pub(crate) fn cancel(&mut self, net: &Net, now: Duration, timers: &Timers) {
         for leg in &mut self.legs {
             leg.cancel(net, now, timers);
         }
     }
 
     /// Repeats what must be repeated and gives up what must be given up.
-    pub fn tick(&mut self, net: &Net, now: Duration, timers: &Timers) {
+    pub(crate) fn tick(&mut self, net: &Net, now: Duration, timers: &Timers) {
         for leg in &mut self.legs {
             leg.tick(net, now, timers);
         }
     }
 
     /// When something is to be done next.
-    pub fn due(&self) -> Option<Duration> {
+    pub(crate) fn due(&self) -> Option<Duration> {
         let due = |leg: &Leg| {
             leg.sent
                 .due()
@@ -153,7 +153,7 @@ impl Forks {
     }
 
     /// The best of all answers, once all are there and none of them was a 2xx.
-    pub fn verdict(&self) -> Option<Refusal> {
+    pub(crate) fn verdict(&self) -> Option<Refusal> {
         if self.legs.iter().any(|leg| leg.sent.open()) {
             return None;
         }

@@ -42,16 +42,16 @@ impl Timers {
 
 /// When to send again: timers A, E and G.
 #[derive(Debug, Clone)]
-pub struct Repeat {
+pub(crate) struct Repeat {
     /// The next time.
-    pub at: Duration,
+    pub(crate) at: Duration,
     wait: Duration,
     most: Duration,
 }
 
 impl Repeat {
     /// Timer A: an INVITE is repeated after T1, 2 T1, 4 T1, and so on (17.1.1.2).
-    pub fn invite(now: Duration, timers: &Timers) -> Repeat {
+    pub(crate) fn invite(now: Duration, timers: &Timers) -> Repeat {
         Repeat {
             at: now + timers.t1,
             wait: timers.t1,
@@ -60,7 +60,7 @@ impl Repeat {
     }
 
     /// Timers E and G: doubling up to T2 (17.1.2.2, 17.2.1).
-    pub fn other(now: Duration, timers: &Timers) -> Repeat {
+    pub(crate) fn other(now: Duration, timers: &Timers) -> Repeat {
         Repeat {
             at: now + timers.t1,
             wait: timers.t1,
@@ -69,7 +69,7 @@ impl Repeat {
     }
 
     /// True if it is time; then the next time is set.
-    pub fn due(&mut self, now: Duration) -> bool {
+    pub(crate) fn due(&mut self, now: Duration) -> bool {
         if now < self.at {
             return false;
         }

@@ -8,9 +8,9 @@ use crate::wire::udp::Net;
 
 /// A request that we sent: it is sent again until somebody says something, and given up after a while.
 #[derive(Debug)]
-pub struct Sent {
+pub(crate) struct Sent {
     /// Where it goes.
-    pub to: SocketAddr,
+    pub(crate) to: SocketAddr,
     bytes: Vec<u8>,
     repeat: Option<Repeat>,
     until: Option<Duration>,
@@ -18,7 +18,7 @@ pub struct Sent {
 
 impl Sent {
     /// Sends an INVITE (timers A and B).
-    pub fn invite(
+    pub(crate) fn invite(
         net: &Net,
         bytes: Vec<u8>,
         to: SocketAddr,
@@ -35,7 +35,7 @@ impl Sent {
     }
 
     /// Sends any other request (timers E and F).
-    pub fn other(
+    pub(crate) fn other(
         net: &Net,
         bytes: Vec<u8>,
         to: SocketAddr,
@@ -62,25 +62,25 @@ impl Sent {
     }
 
     /// Somebody answered, for now: an INVITE is not repeated any more, and has until then.
-    pub fn proceeding(&mut self, until: Duration) {
+    pub(crate) fn proceeding(&mut self, until: Duration) {
         self.repeat = None;
         self.until = Some(until);
     }
 
     /// The final answer is here: nothing more is sent, and the text is not needed any more.
-    pub fn done(&mut self) {
+    pub(crate) fn done(&mut self) {
         self.repeat = None;
         self.until = None;
         self.bytes = Vec::new();
     }
 
     /// True until the final answer, or until it was given up.
-    pub fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         self.until.is_some()
     }
 
     /// When something is to be done next.
-    pub fn due(&self) -> Option<Duration> {
+    pub(crate) fn due(&self) -> Option<Duration> {
         self.until.map(|until| {
             self.repeat
                 .as_ref()
@@ -89,7 +89,7 @@ impl Sent {
     }
 
     /// Does what is due. True if the answer did not come in time; that is said once.
-    pub fn tick(&mut self, net: &Net, now: Duration) -> bool {
+    pub(crate) fn tick(&mut self, net: &Net, now: Duration) -> bool {
         match self.until {
             Some(until) if until <= now => {
                 self.done();

@@ -10,33 +10,33 @@ const LIMIT: Duration = Duration::from_secs(10);
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// A phone: one socket.
-pub struct Phone {
-    pub socket: UdpSocket,
-    pub address: SocketAddr,
+pub(crate) struct Phone {
+    pub(crate) socket: UdpSocket,
+    pub(crate) address: SocketAddr,
 }
 
 /// A message, as text.
 #[derive(Debug, Clone)]
-pub struct Text {
-    pub text: String,
-    pub source: SocketAddr,
+pub(crate) struct Text {
+    pub(crate) text: String,
+    pub(crate) source: SocketAddr,
 }
 
 /// One call of a phone, for the side that calls.
 #[derive(Debug, Clone)]
-pub struct Calling {
-    pub user: String,
-    pub call_id: String,
-    pub branch: String,
-    pub cseq: u32,
-    pub max_forwards: u32,
-    pub to_tag: Option<String>,
-    pub from_tag: String,
-    pub more: String,
+pub(crate) struct Calling {
+    pub(crate) user: String,
+    pub(crate) call_id: String,
+    pub(crate) branch: String,
+    pub(crate) cseq: u32,
+    pub(crate) max_forwards: u32,
+    pub(crate) to_tag: Option<String>,
+    pub(crate) from_tag: String,
+    pub(crate) more: String,
 }
 
 impl Calling {
-    pub fn to(user: &str) -> Calling {
+    pub(crate) fn to(user: &str) -> Calling {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         Calling {
             user: user.to_owned(),
@@ -51,7 +51,7 @@ impl Calling {
     }
 
     /// The next request of the same call: another transaction.
-    pub fn next(&self) -> Calling {
+    pub(crate) fn next(&self) -> Calling {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         Calling {
             branch: format!("z9hG4bKt{number}"),
@@ -62,19 +62,19 @@ impl Calling {
 }
 
 impl Phone {
-    pub fn new() -> Phone {
+    pub(crate) fn new() -> Phone {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.set_read_timeout(Some(LIMIT)).expect("a limit");
         let address = socket.local_addr().expect("an address");
         Phone { socket, address }
     }
 
-    pub fn send(&self, text: impl AsRef<[u8]>, to: SocketAddr) {
+    pub(crate) fn send(&self, text: impl AsRef<[u8]>, to: SocketAddr) {
         self.socket.send_to(text.as_ref(), to).expect("sent");
     }
 
     /// The next message.
-    pub fn receive(&self) -> Text {
+    pub(crate) fn receive(&self) -> Text {
         let mut buffer = vec![0; 65_536];
         let (length, source) = self
             .socket
@@ -88,7 +88,7 @@ impl Phone {
 
     /// The next message, which is a response with this status.
     #[track_caller]
-    pub fn expect(&self, status: u16) -> Text {
+    pub(crate) fn expect(&self, status: u16) -> Text {
         let text = self.receive();
         assert_eq!(text.status(), Some(status), "{}", text.text);
         text
@@ -96,7 +96,7 @@ impl Phone {
 
     /// The next message, which is this kind of request.
     #[track_caller]
-    pub fn expect_request(&self, method: &str) -> Text {
+    pub(crate) fn expect_request(&self, method: &str) -> Text {
         let text = self.receive();
         assert!(
             text.text.starts_with(&format!("{method} ")),
@@ -107,12 +107,12 @@ impl Phone {
     }
 
     /// Sends a request of a call.
-    pub fn request(&self, method: &str, call: &Calling, router: SocketAddr) {
+    pub(crate) fn request(&self, method: &str, call: &Calling, router: SocketAddr) {
         self.send(self.text(method, call, router), router);
     }
 
     /// A request of a call.
-    pub fn text(&self, method: &str, call: &Calling, router: SocketAddr) -> String {
+    pub(crate) fn text(&self, method: &str, call: &Calling, router: SocketAddr) -> String {
         let (us, tag) = (
             self.address,
             call.to_tag
@@ -139,7 +139,7 @@ impl Phone {
     }
 
     /// Answers a request that came; `tag` is put into To if there is none.
-    pub fn answer(&self, request: &Text, status: u16, tag: &str) {
+    pub(crate) fn answer(&self, request: &Text, status: u16, tag: &str) {
         let mut text = format!("SIP/2.0 {status} Whatever\r\n");
         for line in request.text.split("\r\n") {
             let name = line.split(':').next().unwrap_or("");
@@ -161,7 +161,7 @@ impl Phone {
     }
 
     /// Registers `user` at this phone, and says what the registrar answered.
-    pub fn register(&self, user: &str, seconds: u32, router: SocketAddr) -> Text {
+    pub(crate) fn register(&self, user: &str, seconds: u32, router: SocketAddr) -> Text {
         let us = self.address;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         self.send(
@@ -178,12 +178,12 @@ impl Phone {
 }
 
 impl Text {
-    pub fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         self.text.strip_prefix("SIP/2.0 ")?.get(..3)?.parse().ok()
     }
 
     /// The values of a header.
-    pub fn all(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         let lines = self
             .text
             .split("\r\n")
@@ -196,7 +196,7 @@ impl Text {
 
     /// The first value of a header.
     #[track_caller]
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.all(name)
             .first()
             .copied()
@@ -205,7 +205,7 @@ impl Text {
 
     /// The tag in To.
     #[track_caller]
-    pub fn to_tag(&self) -> Option<String> {
+    pub(crate) fn to_tag(&self) -> Option<String> {
         self.header("To")
             .split_once(";tag=")
             .map(|(_, tag)| tag.to_owned())
