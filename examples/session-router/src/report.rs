@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fom_runtime::prelude::*;
+use fom_runtime::{TransitionOf, prelude::*};
 use hdrhistogram::Histogram;
 
 use crate::call::Call;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fom_runtime::prelude::*;
+use fom_runtime::{BuildError, TestClock, prelude::*};
 use rsipstack::sip::{Header, Method};
 
 use crate::call::{Call, CallEvent, Timers};

@@ -16,6 +16,21 @@ struct Bed {
     at: SocketAddr,
 }
 
+impl Bed {
+    /// Moves the clock on, once every call waits for that.
+    fn advance(&self, by: Duration) {
+        block_on(self.router.runtime().quiet());
+        self.clock.advance(by);
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(future)
+}
+
 fn bed(change: impl FnOnce(&mut Settings)) -> Bed {
     let clock = TestClock::new();
     let mut settings = Settings {
@@ -183,11 +198,11 @@ fn an_invite_is_repeated_until_it_is_given_up() {
     let first = phones[0].expect_request("INVITE");
     let mut wait = T1;
     for _ in 0..6 {
-        bed.clock.advance(wait);
+        bed.advance(wait);
         assert_eq!(phones[0].expect_request("INVITE").text, first.text);
         wait *= 2;
     }
-    bed.clock.advance(T1); // 64 T1 in all: timer B
+    bed.advance(T1); // 64 T1 in all: timer B
     caller.expect(408);
     assert_eq!(bed.router.counters().repeated.get(), 6);
 }
@@ -201,8 +216,8 @@ fn a_provisional_answer_ends_the_repeating() {
     let invite = bob.expect_request("INVITE");
     bob.answer(&invite, 180, "b");
     caller.expect(180);
-    bed.clock.advance(64 * T1); // timer B does not count any more; timer C does
-    bed.clock.advance(Duration::from_secs(181));
+    bed.advance(64 * T1); // timer B does not count any more; timer C does
+    bed.advance(Duration::from_secs(181));
     let cancel = bob.expect_request("CANCEL");
     assert_eq!(cancel.header("Via"), invite.header("Via"));
     assert_eq!(cancel.all("Via").len(), 1);
@@ -219,7 +234,7 @@ fn nobody_of_that_name_is_404_until_it_is_acknowledged() {
     caller.request("INVITE", &call, bed.at);
     caller.expect(100);
     let refusal = caller.expect(404);
-    bed.clock.advance(T1); // timer G
+    bed.advance(T1); // timer G
     assert_eq!(caller.expect(404).text, refusal.text);
     let ack = Calling {
         to_tag: refusal.to_tag(),
@@ -236,7 +251,7 @@ fn nobody_of_that_name_is_404_until_it_is_acknowledged() {
         bed.at,
     );
     assert_eq!(caller.receive().status(), Some(481));
-    bed.clock.advance(8 * T1);
+    bed.advance(8 * T1);
     caller.request(
         "BYE",
         &Calling {
@@ -396,7 +411,7 @@ fn a_cancel_waits_until_something_was_heard() {
     let invite = bob.expect_request("INVITE");
     caller.request("CANCEL", &call, bed.at);
     caller.expect(200);
-    bed.clock.advance(T1);
+    bed.advance(T1);
     bob.expect_request("INVITE"); // it may have been lost; a CANCEL may not overtake it
     bob.answer(&invite, 100, "b");
     bob.expect_request("CANCEL");
@@ -516,10 +531,10 @@ fn a_bye_that_nobody_answers_is_408_in_the_end() {
     caller.request("BYE", &call.next(), bed.at);
     phones[0].expect_request("BYE");
     for wait in [1, 2, 4, 8, 8, 8, 8, 8, 8, 8] {
-        bed.clock.advance(wait * T1); // timer E
+        bed.advance(wait * T1); // timer E
         phones[0].expect_request("BYE");
     }
-    bed.clock.advance(T1); // timer F
+    bed.advance(T1); // timer F
     caller.expect(408);
 }
 
@@ -573,7 +588,7 @@ fn a_user_registers_and_is_called_until_that_expires() {
     carol.expect_request("ACK");
     caller.expect(486);
 
-    bed.clock.advance(Duration::from_secs(59));
+    bed.advance(Duration::from_secs(59));
     // Asking for the bindings by registering for longer: it is refreshed.
     assert!(
         carol
@@ -581,7 +596,7 @@ fn a_user_registers_and_is_called_until_that_expires() {
             .header("Contact")
             .ends_with(";expires=90")
     );
-    bed.clock.advance(Duration::from_secs(90));
+    bed.advance(Duration::from_secs(90));
     let other = Phone::new();
     other.request("INVITE", &Calling::to("carol"), bed.at);
     other.expect(100);
@@ -666,7 +681,7 @@ fn call_detail_records_are_written() {
     });
     let caller = Phone::new();
     let (call, _) = talking(&bed, &caller, &phone);
-    bed.clock.advance(Duration::from_secs(42));
+    bed.advance(Duration::from_secs(42));
     caller.request("BYE", &call.next(), bed.at);
     let bye = phone.expect_request("BYE");
     phone.answer(&bye, 200, "b");
@@ -684,14 +699,8 @@ fn call_detail_records_are_written() {
 
 /// Ends the router; nothing may remain.
 fn drain(bed: &Bed) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    assert_eq!(
-        runtime.block_on(bed.router.drain(Duration::from_secs(10))),
-        0
-    );
+    let remained = block_on(bed.router.drain(Duration::from_secs(10)));
+    assert_eq!(remained, 0);
 }
 
 #[test]
@@ -737,7 +746,7 @@ fn hostile_packets_are_answered_or_dropped_and_leave_it_serving() {
         ("branch=z9hG4bK", "branch=", 400),
         (";tag=from", ";tug=from", 400),
         ("Max-Forwards: 70", "Proxy-Require: magic", 420),
-        ("INVITE sip:bob@", "INVITE sip:bob@[::::", 400),
+        ("INVITE sip:bob@", "INVITE sip:bob@ ", 400),
         ("INVITE", "INVITE INVITE", 400),
     ];
     for (from, to, status) in answered {
