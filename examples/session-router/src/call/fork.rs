@@ -188,6 +188,7 @@ impl Leg {
             }
             200..300 => {
                 self.sent.done();
+                self.invite.headers = sip::Headers::default(); // no ACK and no CANCEL of ours will repeat them
                 News::Answered
             }
             status => {

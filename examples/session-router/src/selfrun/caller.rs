@@ -142,6 +142,8 @@ struct Live {
     plan: Plan,
     user: &'static str,
     began: Instant,
+    /// Something was said to the INVITE.
+    proceeding: bool,
     /// When the CANCEL or the BYE went out.
     ending: Option<Instant>,
     /// What is sent again until it is answered, when next, and how long after that.
