@@ -72,7 +72,7 @@ counters! {
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (label, count) in self.all().filter(|(_, count)| *count > 0) {
-            writeln!(f, "  {label:<26} {count:>10}")?;
+            writeln!(f, "  {label:<26} {:>10}", crate::report::count(count))?;
         }
         Ok(())
     }

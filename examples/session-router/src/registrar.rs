@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use fom_runtime::{BoxError, prelude::*};
+use fom_runtime::prelude::*;
 use rsipstack::sip::{self, Header, HeadersExt};
 
 use crate::locator::{Binding, Locator, Update, Updated, Wish};

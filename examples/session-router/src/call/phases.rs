@@ -1,6 +1,6 @@
 //! What a call does in each of its phases.
 
-use fom_runtime::{BoxError, prelude::*};
+use fom_runtime::prelude::*;
 
 use super::packets::Happened;
 use super::*;

@@ -190,6 +190,7 @@ impl Calling {
                 plan,
                 user,
                 began: now,
+                proceeding: false,
                 ending: None,
                 request,
                 again,
@@ -226,9 +227,13 @@ impl Calling {
         let since = |from: Instant| from.elapsed().as_micros() as u64;
         match status {
             ..200 => {
-                live.again = live.again.filter(|_| live.ending.is_some());
-                if status > 100 && live.plan == Plan::Cancel && live.ending.is_none() {
-                    self.then(live, "CANCEL", 1, None);
+                live.proceeding = true;
+                if live.ending.is_none() && live.plan == Plan::Cancel {
+                    if status > 100 {
+                        self.then(live, "CANCEL", 1, None);
+                    } // else after T1: the 180 may be lost, and nobody sends it again
+                } else if live.ending.is_none() {
+                    live.again = None;
                 }
                 true
             }
@@ -283,25 +288,35 @@ impl Calling {
         false
     }
 
+    /// Does what is due.
     fn again(&mut self, now: Instant) {
-        let limit = 64 * self.t1;
-        let mut lost = Vec::new();
-        for (call_id, live) in &mut self.live {
-            if now.duration_since(live.began) > 2 * limit {
-                lost.push(call_id.clone());
-            } else if let Some((at, wait)) = &mut live.again
-                && *at <= now
-            {
+        let limit = 128 * self.t1;
+        let due =
+            |live: &Live| now - live.began > limit || live.again.is_some_and(|(at, _)| at <= now);
+        let due: Vec<_> = self
+            .live
+            .iter()
+            .filter(|(_, live)| due(live))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for call_id in due {
+            let Some(mut live) = self.live.remove(&call_id) else {
+                continue;
+            };
+            if now - live.began > limit {
+                self.failed();
+                self.progress.done.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            if live.plan == Plan::Cancel && live.proceeding && live.ending.is_none() {
+                self.then(&mut live, "CANCEL", 1, None);
+            } else if let Some((at, wait)) = &mut live.again {
                 *wait *= 2;
                 *at = now + *wait;
                 self.summary.repeated += 1;
-                let _ = self.socket.send_to(&live.request, self.router);
+                self.send(&live.request);
             }
-        }
-        for call_id in lost {
-            self.live.remove(&call_id);
-            self.failed();
-            self.progress.done.fetch_add(1, Ordering::Relaxed);
+            self.live.insert(call_id, live);
         }
     }
 
