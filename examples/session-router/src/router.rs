@@ -206,10 +206,9 @@ impl Front {
     fn run(&self, stop: &AtomicBool) {
         let mut buffer = vec![0; 65_536];
         while !stop.load(Ordering::Relaxed) {
-            match self.net.receive(&mut buffer) {
-                Ok((length, source)) => self.datagram(&buffer[..length], source),
-                // Nothing came for a moment; or an earlier datagram found nobody, which is no news here.
-                Err(_) => {}
+            // An error is that nothing came for a moment, or that an earlier datagram found nobody.
+            if let Ok((length, source)) = self.net.receive(&mut buffer) {
+                self.datagram(&buffer[..length], source);
             }
         }
     }
