@@ -81,7 +81,7 @@ impl BlockingCx<'_> {
 
     /// The runtime, to submit and find others.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.header().world()).expect("a fom runs only while its runtime has localities")
+        Runtime::of(self.fom.header().world()).expect("the locality of a running fom has not ended")
     }
 
     /// The resource of this type.

@@ -77,7 +77,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// The runtime, to submit and find others. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.header().world()).expect("a fom runs only while its runtime has localities")
+        Runtime::of(self.fom.header().world()).expect("the locality of a running fom has not ended")
     }
 
     /// The resource of this type.

@@ -144,8 +144,7 @@ fn run_fom(mut core: Box<Core>, fom: Arc<dyn AnyFom>) -> Box<Core> {
 }
 
 /// The locality has ended: nothing lives here any more, and nothing can come.
-fn end(core: Box<Core>) {
-    let mut core = *core;
+fn end(mut core: Box<Core>) {
     let home = Arc::clone(&core.home);
     home.closed.store(true, Ordering::SeqCst);
     for parcel in home.inbox.drain() {
@@ -155,5 +154,4 @@ fn end(core: Box<Core>) {
     core.data.clear();
     home.crew.dismiss();
     home.world.locality_ended();
-    core.reactor.close();
 }

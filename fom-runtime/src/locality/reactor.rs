@@ -10,7 +10,8 @@ mod real {
 
     use crate::locality::Locality;
 
-    pub(crate) struct Reactor(Runtime);
+    /// `None` only while it is dropped.
+    pub(crate) struct Reactor(Option<Runtime>);
 
     /// Lets a thread make tokio's sockets, timers and tasks in the locality's reactor.
     pub(crate) struct Entrance(Handle);
@@ -33,26 +34,30 @@ mod real {
 
     impl Reactor {
         pub(crate) fn new() -> io::Result<Self> {
-            Builder::new_current_thread().enable_all().build().map(Self)
+            Builder::new_current_thread().enable_all().build().map(|runtime| Self(Some(runtime)))
+        }
+
+        fn runtime(&self) -> &Runtime {
+            self.0.as_ref().expect("taken only in `drop`")
         }
 
         pub(crate) fn entrance(&self) -> Entrance {
-            Entrance(self.0.handle().clone())
+            Entrance(self.runtime().handle().clone())
         }
 
         /// Whether something was spawned on it that has not ended.
         pub(crate) fn has_tasks(&self) -> bool {
-            self.0.metrics().num_alive_tasks() > 0
+            self.runtime().metrics().num_alive_tasks() > 0
         }
 
         /// Serves what is ready, without waiting.
         pub(crate) fn turn(&self) {
-            self.0.block_on(tokio::task::yield_now());
+            self.runtime().block_on(tokio::task::yield_now());
         }
 
         /// Sleeps until something is put into the locality's inbox, or for this time; serves sockets meanwhile.
         pub(crate) fn park(&self, home: &Locality, time: Option<Duration>) {
-            self.0.block_on(async {
+            self.runtime().block_on(async {
                 let timer = time.map(tokio::time::sleep);
                 let mut timer = std::pin::pin!(timer);
                 let mut slept = false;
@@ -75,10 +80,14 @@ mod real {
                 .await;
             });
         }
+    }
 
-        /// Ends without waiting for what was spawned on it.
-        pub(crate) fn close(self) {
-            self.0.shutdown_background();
+    impl Drop for Reactor {
+        /// Ends without waiting for what was spawned on it: this may be in async code, where waiting is not allowed.
+        fn drop(&mut self) {
+            if let Some(runtime) = self.0.take() {
+                runtime.shutdown_background();
+            }
         }
     }
 }
@@ -142,8 +151,6 @@ mod model {
                 rung = home.alarm.bell.wait(rung);
             }
         }
-
-        pub(crate) fn close(self) {}
     }
 }
 

@@ -225,8 +225,8 @@ impl Builder {
             localities.push(Locality::new(index, plan, bound, Arc::clone(&world), self.followers, &reactor));
             reactors.push(reactor);
         }
-        world.settle(&localities);
         let localities: Arc<[Arc<Locality>]> = localities.into();
+        world.settle(&localities);
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard { world: Arc::clone(&world), localities: Arc::clone(&localities) });
         for (started, (home, reactor)) in localities.iter().zip(reactors).enumerate() {
@@ -267,4 +267,5 @@ fn abort(world: &World, localities: &[Arc<Locality>]) {
         home.stop();
     }
     world.wait_ended(localities.len(), std::time::Instant::now() + Duration::from_secs(10));
+    world.unsettle();
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, OnceLock, Weak},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use crate::{
     locality::{Locality, Spawner},
     runtime::{Budget, directory::Directory, resources::Resources, types::Types},
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, RwLock,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     watch::Hooks,
@@ -43,7 +43,8 @@ pub(crate) struct World {
     /// Phases kept of each fom.
     pub(crate) history: usize,
     pub(super) capacity: usize,
-    localities: OnceLock<Box<[Weak<Locality>]>>,
+    /// For foms, who find their runtime here. A circle, cut when the last locality has ended.
+    localities: RwLock<Option<Arc<[Arc<Locality>]>>>,
     live: AtomicUsize,
     mode: AtomicU8,
     next_number: AtomicU64,
@@ -82,7 +83,7 @@ impl World {
             mailbox: settings.mailbox,
             history: settings.history,
             capacity: settings.capacity,
-            localities: OnceLock::new(),
+            localities: RwLock::new(None),
             live: AtomicUsize::new(0),
             mode: AtomicU8::new(Mode::Open as u8),
             next_number: AtomicU64::new(1),
@@ -94,13 +95,18 @@ impl World {
         })
     }
 
-    pub(super) fn settle(&self, localities: &[Arc<Locality>]) {
-        // Set once, by the builder.
-        let _ = self.localities.set(localities.iter().map(Arc::downgrade).collect());
+    pub(super) fn settle(&self, localities: &Arc<[Arc<Locality>]>) {
+        *self.localities.write() = Some(Arc::clone(localities));
     }
 
+    pub(super) fn unsettle(&self) {
+        let localities = self.localities.write().take();
+        drop(localities);
+    }
+
+    /// `None` when all have ended.
     pub(crate) fn localities(&self) -> Option<Arc<[Arc<Locality>]>> {
-        self.localities.get()?.iter().map(Weak::upgrade).collect()
+        self.localities.read().clone()
     }
 
     /// A number that no other fom or timer of this runtime has.
@@ -143,6 +149,10 @@ impl World {
     pub(crate) fn locality_ended(&self) {
         let mut ends = self.ends.lock();
         ends.localities += 1;
+        let all = self.localities.read().as_ref().map_or(0, |all| all.len());
+        if ends.localities == all {
+            self.unsettle();
+        }
         self.changed.notify_all();
     }
 
