@@ -4,7 +4,6 @@ use proc_macro2::Span;
 use syn::{Attribute, Generics, Ident, ItemEnum, Type};
 
 use crate::paths::CratePath;
-use crate::syntax::duration::Retry;
 use crate::syntax::phase::PhaseArgs;
 
 pub(crate) struct Machine {

@@ -20,10 +20,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     });
     quote! {
         #[doc = #doc]
-        #[derive(
-            ::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug,
-            ::core::cmp::PartialEq, ::core::cmp::Eq, ::core::hash::Hash
-        )]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #allowed
         #vis enum #kind { #(#variants),* }
     }

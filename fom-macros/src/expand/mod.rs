@@ -15,50 +15,62 @@ use crate::model::{Machine, Phase};
 use crate::paths::respan;
 
 pub(crate) fn expand(machine: &Machine) -> TokenStream {
-    let item = docs::documented(machine);
-    [
-        item,
+    let exposed = [
+        docs::documented(machine),
         kinds::expand(machine),
         transitions::expand(machine),
         exits::expand(machine),
+    ];
+    let scoped = [
         operation::expand(machine),
         operation::step(machine),
         persist::expand(machine),
-    ]
-    .into_iter()
-    .collect()
+    ];
+    let scoped = in_scope(machine, scoped.into_iter().collect());
+    exposed.into_iter().chain([scoped]).collect()
+}
+
+/// Impls go into a scope of their own, where short names keep them readable. No name in it can meet a name of the
+/// user's: they end in an underscore.
+fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
+    let krate = &machine.krate;
+    let (phases, kinds, transitions) = (
+        &machine.item.ident,
+        &machine.names.kind,
+        &machine.names.transitions,
+    );
+    quote! {
+        const _: () = {
+            use ::core::{option::Option as Option_, result::Result as Result_};
+            use #krate::{__private as fom_, PhaseInfo as Info_};
+            use {#phases as P_, #kinds as K_, #transitions as T_};
+            #impls
+        };
+    }
 }
 
 /// The same names without any behaviour: what keeps one mistake from becoming many, and an editor going.
 pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
-    let item = &machine.item;
-    [
-        item.to_token_stream(),
+    let exposed = [
+        machine.item.to_token_stream(),
         kinds::expand(machine),
         transitions::expand(machine),
         exits::expand(machine),
-        operation::skeleton(machine),
-        persist::skeleton(machine),
-    ]
-    .into_iter()
-    .collect()
+    ];
+    exposed
+        .into_iter()
+        .chain([operation::skeleton(machine)])
+        .collect()
 }
 
 /// The one list of lints that generated items are freed from.
 fn allowed() -> TokenStream {
-    quote!(#[allow(dead_code, missing_docs, missing_debug_implementations, clippy::all, clippy::pedantic)])
+    quote!(#[allow(dead_code, missing_docs, clippy::all)])
 }
 
 /// `Route`, with the parameters of the enum.
 fn phase_type(machine: &Machine) -> TokenStream {
     let ident = &machine.item.ident;
-    let (_, params, _) = machine.item.generics.split_for_impl();
-    quote!(#ident #params)
-}
-
-/// `RouteTransitions`, with the parameters of the enum.
-fn transitions_type(machine: &Machine) -> TokenStream {
-    let ident = &machine.names.transitions;
     let (_, params, _) = machine.item.generics.split_for_impl();
     quote!(#ident #params)
 }

@@ -6,9 +6,8 @@ use syn::{Path, PathArguments, Type};
 
 use super::{
     any_data, context, data, docs, error_type, event_type, operation_generics, phase_type,
-    transitions_type,
 };
-use crate::model::{Machine, Mode, Phase};
+use crate::model::{Machine, Mode, Phase, Target};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
@@ -21,20 +20,18 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let kind = &machine.names.kind;
     let graph = graph(machine, operation);
     let codec = (!machine.transient).then(|| {
-        let codec = quote_spanned!(machine.operation_span()=> Codec::new());
-        quote! {
-            const CODEC: ::core::option::Option<#krate::Codec<Self>> = ::core::option::Option::Some(#krate::#codec);
-        }
+        // At the operation's name: what cannot be saved is reported there.
+        let new = quote_spanned!(machine.operation_span()=> new);
+        quote!(const CODEC: Option_<#krate::Codec<Self>> = Option_::Some(#krate::Codec::#new());)
     });
     let start = machine
         .phases
         .iter()
         .find(|phase| phase.args.start.is_some());
     let start = start.map(|phase| &phase.ident);
-    let ident = &machine.item.ident;
     let kinds = machine.phases.iter().map(|phase| {
         let (cfg, name, any) = (&phase.cfg, &phase.ident, any_data(phase));
-        quote!(#(#cfg)* #ident::#name #any => #kind::#name)
+        quote!(#(#cfg)* P_::#name #any => K_::#name)
     });
     let takes = takes(machine);
     let launch = if machine.is_sync() {
@@ -49,7 +46,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             #graph
             #codec
             fn start() -> #phase_type {
-                #ident::#start
+                P_::#start
             }
             fn kind(phase: &#phase_type) -> #kind {
                 match phase { #(#kinds,)* }
@@ -58,7 +55,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
                 kind as usize
             }
             #takes
-            fn launch(seed: #krate::__private::Seed<Self>) -> #krate::__private::Launched<Self> {
+            fn launch(seed: fom_::Seed<Self>) -> fom_::Launched<Self> {
                 seed.#launch()
             }
         }
@@ -83,37 +80,25 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let docs = docs::text(&machine.item.attrs);
     let phases = machine.phases.iter().map(|phase| info(machine, phase));
     quote! {
-        const GRAPH: &'static #krate::Graph = {
-            use #krate::PhaseInfo as Phase;
-            &#krate::Graph::new(#name, #operation, #docs, &[#(#phases),*])
-        };
+        const GRAPH: &'static #krate::Graph =
+            &#krate::Graph::new(#name, #operation, #docs, &[#(#phases),*]);
     }
 }
 
-/// What the graph says of one phase. The names in `to(..)` stand here as they were written, so that an editor finds them.
+/// What the graph says of one phase.
 fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let (cfg, name, args) = (&phase.cfg, &phase.name, &phase.args);
     let docs = docs::text(&phase.docs);
-    let kind = &machine.names.kind;
     let mode = match phase.mode {
         _ if phase.is_end() => quote!(end),
         Mode::Async => quote!(asynchronous),
         Mode::Sync => quote!(synchronous),
         Mode::Blocking => quote!(blocking),
     };
-    let numbers = |targets: &[crate::model::Target]| {
+    let numbers = |targets: &[Target]| {
         targets
             .iter()
-            .map(|target| {
-                let token = &target.token;
-                let cfg = target
-                    .phase
-                    .map(|phase| &machine.phases[phase].cfg)
-                    .into_iter()
-                    .flatten();
-                quote!(#(#cfg)* (#kind::#token as u16))
-            })
-            .map(plain)
+            .map(|target| place(machine, target))
             .collect::<Vec<_>>()
     };
     let to = numbers(&phase.exits);
@@ -149,15 +134,23 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         });
     let keep = numbers(&phase.keep);
     let keep = (!keep.is_empty()).then(|| quote!(.keep(&[#(#keep),*])));
-    quote!(#(#cfg)* Phase::#mode(#name, #docs) #to #start #failure #within #late #on #retry #keep)
+    quote!(#(#cfg)* Info_::#mode(#name, #docs) #to #start #failure #within #late #on #retry #keep)
 }
 
-/// Takes the parentheses off again where no `#[cfg]` asks for them.
-fn plain(tokens: TokenStream) -> TokenStream {
-    let mut trees: Vec<_> = tokens.clone().into_iter().collect();
-    match (trees.pop(), trees.is_empty()) {
-        (Some(proc_macro2::TokenTree::Group(group)), true) => group.stream(),
-        _ => tokens,
+/// The place of a phase in the graph: known here, unless phases can be configured away.
+fn place(machine: &Machine, target: &Target) -> TokenStream {
+    let Some(number) = target.phase else {
+        return TokenStream::new();
+    };
+    if !machine.has_cfg() {
+        return proc_macro2::Literal::usize_unsuffixed(number).to_token_stream();
+    }
+    let phase = &machine.phases[number];
+    let (cfg, ident) = (&phase.cfg, &phase.ident);
+    if cfg.is_empty() {
+        quote!(K_::#ident as u16)
+    } else {
+        quote!(#(#cfg)* { K_::#ident as u16 })
     }
 }
 
@@ -195,13 +188,13 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
         let takes = if machine.has_cfg() {
             let arms = takers.map(|phase| {
                 let (cfg, ident) = (&phase.cfg, &phase.ident);
-                quote!(#(#cfg)* #kind::#ident => true)
+                quote!(#(#cfg)* K_::#ident => true)
             });
             quote!(match kind { #(#arms,)* _ => false })
         } else {
             let takers = takers.map(|phase| {
                 let ident = &phase.ident;
-                quote!(#kind::#ident)
+                quote!(K_::#ident)
             });
             quote!(::core::matches!(kind, #(#takers)|*))
         };
@@ -229,7 +222,6 @@ fn expression_path(ty: &Type) -> Option<Path> {
 
 /// `step`: runs the function of the phase and turns its exit into the next phase.
 pub(super) fn step(machine: &Machine) -> TokenStream {
-    let krate = &machine.krate;
     let Some(operation) = &machine.operation else {
         return TokenStream::new();
     };
@@ -245,32 +237,40 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
         phase, cx, entry, ..
     } = &local;
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
-    let special = machine
-        .working()
-        .any(|phase| phase.args.late.is_some() || phase.waits());
-    let (scrutinee, rest) = if special {
-        (quote!((#phase, #entry)), quote!(_))
+    let matched = if has_entries(machine) {
+        quote!((#phase, #entry))
     } else {
-        (quote!(#phase), quote!(_))
+        quote!((#phase, _))
     };
-    let unused = (!special).then(|| quote!(let _ = #entry;));
+    let (entry, scrutinee) = if has_entries(machine) {
+        (quote!(#entry), matched)
+    } else {
+        (quote!(_), quote!(#phase))
+    };
     quote! {
         #[automatically_derived]
-        impl #generics #krate::__private::#trait_name for #operation #bounds {
+        impl #generics fom_::#trait_name for #operation #bounds {
             #is_async fn step(
                 &mut self,
                 #phase: &mut #phase_type,
                 #cx: &mut #context,
-                #entry: #krate::__private::Entry<#event>,
-            ) -> #krate::__private::Stepped<Self> {
-                #unused
-                ::core::result::Result::Ok(#krate::__private::Next::Go(match #scrutinee {
+                #entry: fom_::Entry<#event>,
+            ) -> fom_::Stepped<Self> {
+                let next = match #scrutinee {
                     #(#arms)*
-                    #rest => return ::core::result::Result::Ok(#krate::__private::Next::Stay),
-                }))
+                    _ => return Result_::Ok(fom_::Next::Stay),
+                };
+                Result_::Ok(fom_::Next::Go(next))
             }
         }
     }
+}
+
+/// Whether it matters why a phase is run.
+fn has_entries(machine: &Machine) -> bool {
+    machine
+        .working()
+        .any(|phase| phase.late_function.is_some() || phase.waits())
 }
 
 /// Names inside `step`, which no name of the user's can meet.
@@ -294,48 +294,36 @@ impl Locals {
 }
 
 fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
-    let krate = &machine.krate;
-    let special = machine
-        .working()
-        .any(|phase| phase.args.late.is_some() || phase.waits());
     let Some(function) = &phase.function else {
         return TokenStream::new();
     };
-    let (cfg, enum_name, name, data) = (&phase.cfg, &machine.item.ident, &phase.ident, data(phase));
+    let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
     let event = &local.event;
-    let pattern = |entry: TokenStream| {
-        if special {
-            quote!((#enum_name::#name #data, #entry))
+    let arm = |function: &Ident, how: Call| {
+        let entry = match how {
+            Call::Enter => quote!(_),
+            Call::Event => quote!(fom_::Entry::Event(#event)),
+            Call::Late => quote!(fom_::Entry::Late),
+        };
+        let body = next(machine, phase, call(machine, phase, function, local, how));
+        if has_entries(machine) {
+            quote!(#(#cfg)* (P_::#name #data, #entry) => #body,)
         } else {
-            quote!(#enum_name::#name #data)
+            quote!(#(#cfg)* P_::#name #data => #body,)
         }
     };
-    let late = phase.late_function.as_ref().map(|function| {
-        let pattern = pattern(quote!(#krate::__private::Entry::Late));
-        let body = next(
-            machine,
-            phase,
-            call(machine, phase, function, local, Call::Late),
-        );
-        quote!(#(#cfg)* #pattern => #body,)
-    });
-    let own = if phase.waits() {
-        let pattern = pattern(quote!(#krate::__private::Entry::Event(#event)));
-        let body = next(
-            machine,
-            phase,
-            call(machine, phase, function, local, Call::Event),
-        );
-        quote!(#(#cfg)* #pattern => #body,)
-    } else {
-        let pattern = pattern(quote!(_));
-        let body = next(
-            machine,
-            phase,
-            call(machine, phase, function, local, Call::Enter),
-        );
-        quote!(#(#cfg)* #pattern => #body,)
-    };
+    let late = phase
+        .late_function
+        .as_ref()
+        .map(|function| arm(function, Call::Late));
+    let own = arm(
+        function,
+        if phase.waits() {
+            Call::Event
+        } else {
+            Call::Enter
+        },
+    );
     quote!(#late #own)
 }
 
@@ -355,11 +343,12 @@ fn call(
     how: Call,
 ) -> TokenStream {
     // At the operation's name: a missing impl is reported there.
-    let transitions = transitions_type(machine);
+    let span = machine.operation_span();
     let transitions = if machine.item.generics.params.is_empty() {
-        crate::paths::respan(transitions, machine.operation_span())
+        quote_spanned!(span=> T_)
     } else {
-        quote!(<Self as #transitions>)
+        let (_, params, _) = machine.item.generics.split_for_impl();
+        quote_spanned!(span=> <Self as T_ #params>)
     };
     let Locals { cx, event, .. } = local;
     let data = phase.fields.iter().map(|field| &field.ident);
@@ -372,25 +361,25 @@ fn call(
     }
 }
 
-/// From the `Result` of a phase's function to the next phase.
+/// From the `Result` of a phase's function to the next phase. The names in `to(..)` stand here as they were written,
+/// so that an editor finds them.
 fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
-    let (krate, enum_name, after) = (&machine.krate, &machine.item.ident, &phase.after);
+    let after = &phase.after;
     let targets = phase
         .exits
         .iter()
-        .filter_map(|exit| exit.phase)
-        .map(|target| &machine.phases[target]);
+        .filter_map(|exit| Some((&exit.token, &machine.phases[exit.phase?])));
     if phase.returns_unit(machine) {
-        let target = targets.map(|target| &target.ident);
-        return quote!(#call.map(|()| #(#enum_name::#target)*)?);
+        let token = targets.map(|(token, _)| token);
+        return quote!(#call.map(|()| #(P_::#token)*)?);
     }
-    let arms = targets.map(|target| {
+    let arms = targets.map(|(token, target)| {
         let (cfg, ident, data) = (&target.cfg, &target.ident, data(target));
-        quote!(#(#cfg)* #after::#ident #data => #enum_name::#ident #data,)
+        quote!(#(#cfg)* #after::#ident #data => P_::#token #data,)
     });
-    let stay = phase.waits().then(|| {
-        quote!(#after::Stay => return ::core::result::Result::Ok(#krate::__private::Next::Stay),)
-    });
+    let stay = phase
+        .waits()
+        .then(|| quote!(#after::Stay => return Result_::Ok(fom_::Next::Stay),));
     quote!(match #call? { #(#arms)* #stay })
 }
 

@@ -22,32 +22,33 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let all = || machine.phases.iter();
     let puts = all()
         .filter(|phase| !phase.fields.is_empty())
-        .map(|phase| put(machine, phase, &fields));
+        .map(|phase| put(phase, &fields));
     let rest = all()
         .any(|phase| phase.fields.is_empty())
         .then(|| quote!(_ => {}));
-    let takes = all().map(|phase| take(machine, phase, &fields));
+    let takes = all().map(|phase| take(phase, &fields));
     quote! {
         #[automatically_derived]
         impl #generics #krate::Persistent for #operation #bounds {
-            fn save(#phase: &#phase_type, #fields: &mut #krate::__private::Fields) {
+            fn save(#phase: &#phase_type, #fields: &mut fom_::Fields) {
                 match #phase { #(#puts)* #rest }
             }
             fn load(
                 #phase: &str,
-                #fields: &mut #krate::__private::Fields,
-            ) -> ::core::result::Result<#phase_type, #krate::RestoreError> {
-                ::core::result::Result::Ok(match #phase {
+                #fields: &mut fom_::Fields,
+            ) -> Result_<#phase_type, #krate::RestoreError> {
+                let loaded = match #phase {
                     #(#takes,)*
-                    _ => return ::core::result::Result::Err(#fields.unknown_phase(#phase)),
-                })
+                    _ => return Result_::Err(#fields.unknown_phase(#phase)),
+                };
+                Result_::Ok(loaded)
             }
         }
     }
 }
 
-fn put(machine: &Machine, phase: &Phase, fields: &Ident) -> TokenStream {
-    let (cfg, enum_name, name, data) = (&phase.cfg, &machine.item.ident, &phase.ident, data(phase));
+fn put(phase: &Phase, fields: &Ident) -> TokenStream {
+    let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
     let puts = phase.fields.iter().map(|field| {
         let ident = field.ident.as_ref();
         let key = ident.map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
@@ -61,26 +62,31 @@ fn put(machine: &Machine, phase: &Phase, fields: &Ident) -> TokenStream {
         quote!(#fields.put(#key, #value))
     });
     match phase.fields.len() {
-        1 => quote!(#(#cfg)* #enum_name::#name #data => #(#puts)*,),
-        _ => quote!(#(#cfg)* #enum_name::#name #data => { #(#puts;)* }),
+        1 => quote!(#(#cfg)* P_::#name #data => #(#puts)*,),
+        _ => quote!(#(#cfg)* P_::#name #data => { #(#puts;)* }),
     }
 }
 
-fn take(machine: &Machine, phase: &Phase, fields: &Ident) -> TokenStream {
-    let (cfg, enum_name, ident, name) =
-        (&phase.cfg, &machine.item.ident, &phase.ident, &phase.name);
-    let takes = phase.fields.iter().map(|field| {
-        let ident = field.ident.as_ref();
-        let key = ident.map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
-        let take = quote_spanned!(Span::call_site().located_at(field.ty.span())=> take);
-        quote!(#ident: #fields.#take(#key)?)
-    });
-    let data = (!phase.fields.is_empty()).then(|| quote!({ #(#takes),* }));
-    quote!(#(#cfg)* #name => #enum_name::#ident #data)
-}
-
-/// After a mistake: it can be saved, as far as anybody sees.
-pub(super) fn skeleton(machine: &Machine) -> TokenStream {
-    let _ = machine;
-    TokenStream::new()
+fn take(phase: &Phase, fields: &Ident) -> TokenStream {
+    let (cfg, ident, name) = (&phase.cfg, &phase.ident, &phase.name);
+    let takes: Vec<(&Option<Ident>, TokenStream)> = phase
+        .fields
+        .iter()
+        .map(|field| {
+            let key = field
+                .ident
+                .as_ref()
+                .map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
+            let take = quote_spanned!(Span::call_site().located_at(field.ty.span())=> take);
+            (&field.ident, quote!(#fields.#take(#key)))
+        })
+        .collect();
+    match takes.as_slice() {
+        [] => quote!(#(#cfg)* #name => P_::#ident),
+        [(field, take)] => quote!(#(#cfg)* #name => #take.map(|#field| P_::#ident { #field })?),
+        _ => {
+            let takes = takes.iter().map(|(field, take)| quote!(#field: #take?));
+            quote!(#(#cfg)* #name => P_::#ident { #(#takes),* })
+        }
+    }
 }

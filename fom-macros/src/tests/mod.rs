@@ -56,3 +56,53 @@ fn ten_phases() -> String {
 fn ten_phases_expand_to_what_can_be_read() {
     insta::assert_snapshot!(ten_phases());
 }
+
+/// Most operations are like this: one way on from most phases, what is kept is in the operation.
+fn ordinary() -> String {
+    expansion(
+        quote!(operation(Write), error(Error)),
+        quote! {
+            /// A write.
+            pub enum Route {
+                /// Take it in.
+                #[phase(start, to(Auth))]
+                Init,
+                /// May they?
+                #[phase(to(Lookup, Failed))]
+                Auth,
+                /// Where is it?
+                #[phase(to(Reserve), within = "2s")]
+                Lookup,
+                /// Find room.
+                #[phase(to(Fetch))]
+                Reserve,
+                /// Fetch the data.
+                #[phase(to(Store))]
+                Fetch,
+                /// Write it.
+                #[phase(to(Check), blocking)]
+                Store,
+                /// Compare the sums.
+                #[phase(to(Reply, Failed), sync)]
+                Check,
+                /// Say so.
+                #[phase(to(Done))]
+                Reply,
+                /// It is there.
+                #[phase(end)]
+                Done,
+                /// It is not.
+                #[phase(end, failure)]
+                Failed { status: u16 },
+            }
+        },
+    )
+}
+
+#[test]
+fn an_ordinary_machine_is_short() {
+    let ordinary = ordinary();
+    let lines = ordinary.lines().count();
+    let docs = ordinary.lines().filter(|line| line.trim().starts_with("///")).count();
+    assert!(lines <= 1, "{lines} lines, {docs} of them docs\n{ordinary}");
+}

@@ -1,0 +1,21 @@
+//! Error type unknown.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[derive(Debug)]
+struct RouteError;
+
+#[fom(operation(Call), error(RouteErorr), transient)]
+enum Route {
+    #[phase(start, to(Ring, Rejected))]
+    Locate,
+    #[phase(to(Answered, Rejected))]
+    Ring { endpoint: u32 },
+    #[phase(end)]
+    Answered,
+    #[phase(end, failure)]
+    Rejected { status: u16 },
+}
+
+fn main() {}

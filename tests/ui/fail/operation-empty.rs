@@ -1,0 +1,18 @@
+//! Operation empty.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(), transient)]
+enum Route {
+    #[phase(start, to(Ring, Rejected))]
+    Locate,
+    #[phase(to(Answered, Rejected))]
+    Ring { endpoint: u32 },
+    #[phase(end)]
+    Answered,
+    #[phase(end, failure)]
+    Rejected { status: u16 },
+}
+
+fn main() {}

@@ -1,0 +1,18 @@
+//! Operation not a type.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(1 + 2), transient)]
+enum Route {
+    #[phase(start, to(Ring, Rejected))]
+    Locate,
+    #[phase(to(Answered, Rejected))]
+    Ring { endpoint: u32 },
+    #[phase(end)]
+    Answered,
+    #[phase(end, failure)]
+    Rejected { status: u16 },
+}
+
+fn main() {}
