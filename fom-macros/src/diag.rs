@@ -30,6 +30,11 @@ impl Diagnostics {
         self.errors.extend(other.errors);
     }
 
+    /// The first mistake as a type: rustc asks nothing more of what mentions it, and says it once.
+    pub(crate) fn first(&self) -> Option<TokenStream> {
+        self.errors.first().map(syn::Error::to_compile_error)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }

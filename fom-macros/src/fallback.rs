@@ -27,7 +27,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
         let errors = diag.into_tokens();
         return quote!(#item #errors);
     };
-    let args = Args::parse(args, &mut diag);
+    let args = Args::parse(args, &parsed.ident, &mut diag);
     let phases = item::phases(&mut parsed, &mut diag);
     let mut machine = lower::lower(args, parsed, phases, &mut diag);
     check::check(&mut machine, &mut diag);

@@ -1,5 +1,6 @@
 //! From what was written to the model: names are resolved, defaults filled in.
 
+use proc_macro2::Span;
 use quote::format_ident;
 use syn::ext::IdentExt;
 use syn::{Generics, Ident, ItemEnum};
@@ -22,8 +23,8 @@ pub(crate) fn lower(
         .map(|phase| phase.ident.unraw().to_string())
         .collect();
     let names = Names {
-        kind: format_ident!("{base}Kind", span = item.ident.span()),
-        transitions: format_ident!("{base}Transitions", span = item.ident.span()),
+        kind: format_ident!("{base}Kind", span = at(&item.ident)),
+        transitions: format_ident!("{base}Transitions", span = at(&item.ident)),
     };
     let phases = phases
         .into_iter()
@@ -49,6 +50,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         cfg,
         docs,
         fields,
+        tuple,
         args,
     } = item;
     let targets = |list: &Option<(Ident, Vec<Ident>)>, diag: &mut Diagnostics| {
@@ -58,7 +60,20 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
             .map(|token| target(token, known, diag))
             .collect::<Vec<_>>()
     };
-    let exits = targets(&args.to, diag);
+    let mut own = Diagnostics::default();
+    let exits = targets(&args.to, &mut own);
+    // One exit, and no idea which: it may have data or not.
+    let lost = match exits.as_slice() {
+        [
+            Target {
+                phase: None,
+                near: None,
+                ..
+            },
+        ] => own.first(),
+        _ => None,
+    };
+    diag.append(own);
     let keep = targets(&args.keep, diag);
     let mode = match (&args.blocking, &args.sync) {
         (Some(_), _) => Mode::Blocking,
@@ -73,19 +88,17 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
             format!("no function can be called `{name}`; give the phase another name"),
         );
     }
-    let lost = exits
-        .iter()
-        .any(|exit| exit.phase.is_none() && exit.near.is_none());
     let name = ident.unraw().to_string();
     Phase {
-        after: format_ident!("{base}After{name}", span = ident.span()),
+        after: format_ident!("{base}After{name}", span = at(&ident)),
         late_function: args
             .late
             .as_ref()
             .and_then(|_| paths::function(&ident, "_late")),
         function,
         mode,
-        broken: args.bad || lost,
+        unsure: args.unsure.clone().or(lost),
+        tuple,
         exits,
         keep,
         name,
@@ -131,4 +144,9 @@ fn joined(of_enum: &Generics, more: Generics) -> Generics {
         }
     }
     all
+}
+
+/// The place of a user's name, for a name that is ours.
+fn at(name: &Ident) -> Span {
+    Span::call_site().located_at(name.span())
 }

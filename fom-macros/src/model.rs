@@ -1,6 +1,6 @@
 //! The machine as it was declared: plain data, in the order of the declaration.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Generics, Ident, ItemEnum, Type};
 
 use crate::paths::CratePath;
@@ -44,8 +44,10 @@ pub(crate) struct Phase {
     pub(crate) exits: Vec<Target>,
     pub(crate) keep: Vec<Target>,
     pub(crate) args: PhaseArgs,
-    /// Its signature cannot be known, because of a reported mistake.
-    pub(crate) broken: bool,
+    /// Where it goes cannot be known, because of this mistake.
+    pub(crate) unsure: Option<TokenStream>,
+    /// Its data have no names, which was reported.
+    pub(crate) tuple: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,8 +9,11 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
     let start = start(machine, diag);
     // A phase in which something was reported may lead anywhere.
-    let unsure =
-        |phase: &Phase| phase.broken || phase.exits.iter().any(|exit| exit.phase.is_none());
+    let unsure = |phase: &Phase| {
+        phase.unsure.is_some()
+            || phase.args.bad
+            || phase.exits.iter().any(|exit| exit.phase.is_none())
+    };
     if let Some(start) = start
         && !machine.phases.iter().any(unsure)
     {
@@ -42,7 +45,7 @@ fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
             format!("`{name}` is the start already; keep one `start`"),
         );
     }
-    Some(first)
+    (!machine.phases[first].is_end()).then_some(first)
 }
 
 fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {

@@ -1,7 +1,6 @@
 //! Which keys go together.
 
 use syn::Ident;
-use syn::spanned::Spanned;
 
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
@@ -13,6 +12,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         .flat_map(|phase| &phase.keep)
         .filter_map(|target| target.phase)
         .collect();
+    let mut unsure = Vec::new();
     for (number, phase) in machine.phases.iter().enumerate() {
         let timed = phase.args.within.is_some() || kept.contains(&number);
         let mut own = Diagnostics::default();
@@ -34,13 +34,15 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
                 );
             }
         }
+        if phase.args.end.is_none() && phase.args.to.is_none() {
+            unsure.push((number, own.first()));
+        }
         diag.append(own);
     }
     events(machine, diag);
-    for phase in &mut machine.phases {
-        let missing = phase.args.end.is_none() && phase.args.to.is_none();
-        let both = phase.args.sync.is_some() && phase.args.blocking.is_some();
-        phase.broken |= missing || both;
+    for (number, mistake) in unsure {
+        let unsure = &mut machine.phases[number].unsure;
+        *unsure = unsure.take().or(mistake);
     }
 }
 
@@ -137,13 +139,9 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
         );
     }
     if args.start.is_some() && !phase.fields.is_empty() {
-        let span = phase
-            .fields
-            .iter()
-            .map(Spanned::span)
-            .reduce(|a, b| a.join(b).unwrap_or(a));
-        diag.error_at(
-            span.unwrap_or_else(|| phase.ident.span()),
+        let fields = &phase.fields;
+        diag.error(
+            quote::quote!(#(#fields),*),
             "the start has no data, as nothing comes before it; put it into the operation",
         );
     }

@@ -11,7 +11,7 @@ use crate::model::Machine;
 /// A phase's number has to fit into a byte with one value to spare.
 const MOST_PHASES: usize = 255;
 
-pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
+pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
     for param in &machine.item.generics.params {
         if let GenericParam::Lifetime(param) = param {
             diag.error(
@@ -47,25 +47,30 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
 }
 
-/// Two phases whose functions would have one name.
-fn functions(machine: &Machine, diag: &mut Diagnostics) {
+/// Two phases whose functions would have one name. The second has none then.
+fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for phase in machine.working() {
-        let own = phase.function.iter().map(|function| (function, ""));
-        let late = phase
-            .late_function
-            .iter()
-            .map(|function| (function, " when it is late"));
-        for (function, when) in own.chain(late) {
-            let function = function.unraw().to_string();
-            let what = format!("`{}`{when}", phase.name);
-            if let Some(earlier) = seen.get(&function) {
+    for phase in machine.phases.iter_mut().filter(|phase| !phase.is_end()) {
+        let name = &phase.name;
+        for (function, when) in [
+            (&mut phase.function, ""),
+            (&mut phase.late_function, " when it is late"),
+        ] {
+            let Some(taken) = function
+                .as_ref()
+                .map(|function| function.unraw().to_string())
+            else {
+                continue;
+            };
+            let what = format!("`{name}`{when}");
+            if let Some(earlier) = seen.get(&taken) {
                 diag.error(
                     &phase.ident,
-                    format!("the function of {what} would be `{function}`, as is that of {earlier}; rename the phase"),
+                    format!("the function of {what} would be `{taken}`, as is that of {earlier}; rename the phase"),
                 );
+                *function = None;
             } else {
-                seen.insert(function, what);
+                seen.insert(taken, what);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `RouteAfterRing`: where a phase may go, so that it can go nowhere else.
 
 use proc_macro2::{TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Generics, Ident};
 
 use super::{allowed, visibility};
@@ -16,19 +16,29 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
 }
 
 fn after(machine: &Machine, phase: &Phase) -> TokenStream {
-    let vis = visibility(machine);
+    let span = phase.ident.span();
+    let vis = visibility(machine, span);
     let (cfg, name) = (&phase.cfg, &phase.after);
     let doc = format!(" Where phase `{}` may go.", phase.name);
     let allowed = allowed();
     let generics = generics(machine, phase);
     let bounds = &generics.where_clause;
-    let variants = phase.exits.iter().flat_map(|exit| variants(machine, exit));
-    let stay = phase.waits().then(|| quote!(Stay,));
+    let mut variants: Vec<TokenStream> = phase
+        .exits
+        .iter()
+        .flat_map(|exit| variants(machine, exit))
+        .collect();
+    if phase.unsure.is_some() {
+        variants.extend(machine.phases.iter().map(variant));
+    }
+    let named_stay = phase.exits.iter().any(|exit| exit.token == "Stay");
+    let stay = (phase.waits() && !named_stay).then(|| quote!(Stay,));
+    let head = quote_spanned!(span=> #vis enum);
     quote! {
         #(#cfg)*
         #[doc = #doc]
         #allowed
-        #vis enum #name #generics #bounds { #(#variants,)* #stay }
+        #head #name #generics #bounds { #(#variants,)* #stay }
     }
 }
 
@@ -38,29 +48,37 @@ fn variants(machine: &Machine, exit: &Target) -> Vec<TokenStream> {
     if exit.phase.is_none() {
         variants.push(exit.token.to_token_stream());
     }
-    if let Some(target) = exit.phase.or(exit.near) {
-        let target = &machine.phases[target];
-        let (cfg, ident) = (&target.cfg, &target.ident);
-        let fields = target.fields.iter().map(|field| {
-            let (name, ty) = (&field.ident, &field.ty);
-            quote!(#name: #ty)
-        });
-        let data = (!target.fields.is_empty()).then(|| quote!({ #(#fields),* }));
-        variants.push(quote!(#(#cfg)* #ident #data));
-    }
+    variants.extend(
+        exit.phase
+            .or(exit.near)
+            .map(|target| variant(&machine.phases[target])),
+    );
     variants
+}
+
+fn variant(target: &Phase) -> TokenStream {
+    let (cfg, ident) = (&target.cfg, &target.ident);
+    let types = target.fields.iter().map(|field| &field.ty);
+    let names = target.fields.iter().map(|field| &field.ident);
+    let data = match (target.fields.is_empty(), target.tuple) {
+        (true, _) => None,
+        (false, true) => Some(quote!((#(#types),*))),
+        (false, false) => Some(quote!({ #(#names: #types),* })),
+    };
+    quote!(#(#cfg)* #ident #data)
 }
 
 /// The enum's parameters that the data of this phase's exits mention.
 pub(super) fn generics(machine: &Machine, phase: &Phase) -> Generics {
     let all = &machine.item.generics;
-    let data: TokenStream = phase
+    let exits = phase
         .exits
         .iter()
-        .filter_map(|exit| exit.phase.or(exit.near))
-        .flat_map(|target| &machine.phases[target].fields)
-        .map(|field| field.ty.to_token_stream())
-        .collect();
+        .filter_map(|exit| exit.phase.or(exit.near));
+    let exits = exits.map(|target| &machine.phases[target]);
+    let any = machine.phases.iter().filter(|_| phase.unsure.is_some());
+    let fields = exits.chain(any).flat_map(|target| &target.fields);
+    let data: TokenStream = fields.map(|field| field.ty.to_token_stream()).collect();
     let used: Vec<&Ident> = names(all).filter(|name| mentions(&data, name)).collect();
     let foreign = |tokens: TokenStream| {
         names(all).any(|name| !used.contains(&name) && mentions(&tokens, name))
@@ -83,6 +101,9 @@ pub(super) fn generics(machine: &Machine, phase: &Phase) -> Generics {
             GenericParam::Const(param) if used.contains(&&param.ident) => {
                 GenericParam::Const(param.clone())
             }
+            GenericParam::Lifetime(param) if used.contains(&&param.lifetime.ident) => {
+                GenericParam::Lifetime(param.clone())
+            }
             _ => continue,
         };
         own.params.push(kept);
@@ -102,10 +123,10 @@ pub(super) fn generics(machine: &Machine, phase: &Phase) -> Generics {
 }
 
 fn names(generics: &Generics) -> impl Iterator<Item = &Ident> {
-    generics.params.iter().filter_map(|param| match param {
-        GenericParam::Type(param) => Some(&param.ident),
-        GenericParam::Const(param) => Some(&param.ident),
-        _ => None,
+    generics.params.iter().map(|param| match param {
+        GenericParam::Type(param) => &param.ident,
+        GenericParam::Const(param) => &param.ident,
+        GenericParam::Lifetime(param) => &param.lifetime.ident,
     })
 }
 

@@ -1,13 +1,15 @@
 //! `RouteKind`: the phases without their data.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 
 use super::{allowed, visibility};
 use crate::model::Machine;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
-    let vis = visibility(machine);
+    let span = machine.item.ident.span();
+    let vis = visibility(machine, span);
+    let head = quote_spanned!(span=> #vis enum);
     let kind = &machine.names.kind;
     let doc = format!(
         " The phases of [`{}`], without their data.",
@@ -22,6 +24,6 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         #[doc = #doc]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #allowed
-        #vis enum #kind { #(#variants),* }
+        #head #kind { #(#variants),* }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
 
 /// The one list of lints that generated items are freed from.
 fn allowed() -> TokenStream {
-    quote!(#[allow(dead_code, missing_docs, clippy::all)])
+    quote!(#[allow(dead_code, missing_docs, clippy::all, clippy::restriction)])
 }
 
 /// `Route`, with the parameters of the enum.
@@ -76,8 +76,11 @@ fn phase_type(machine: &Machine) -> TokenStream {
 }
 
 /// The enum's visibility; not at the user's `pub`, so that lints about it are said once.
-fn visibility(machine: &Machine) -> TokenStream {
-    respan(machine.item.vis.to_token_stream(), Span::call_site())
+fn visibility(machine: &Machine, span: Span) -> TokenStream {
+    respan(
+        machine.item.vis.to_token_stream(),
+        Span::call_site().located_at(span),
+    )
 }
 
 fn error_type(machine: &Machine) -> TokenStream {

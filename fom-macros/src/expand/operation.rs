@@ -342,7 +342,7 @@ fn call(
     local: &Locals,
     how: Call,
 ) -> TokenStream {
-    // At the operation's name: a missing impl is reported there.
+    // At the operation's name: a missing impl is reported there, and once.
     let span = machine.operation_span();
     let transitions = if machine.item.generics.params.is_empty() {
         quote_spanned!(span=> T_)
@@ -350,6 +350,8 @@ fn call(
         let (_, params, _) = machine.item.generics.split_for_impl();
         quote_spanned!(span=> <Self as T_ #params>)
     };
+    let mut function = function.clone();
+    function.set_span(span);
     let Locals { cx, event, .. } = local;
     let data = phase.fields.iter().map(|field| &field.ident);
     let event = (how == Call::Event).then(|| quote!(, #event));

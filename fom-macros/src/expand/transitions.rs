@@ -1,14 +1,16 @@
 //! `RouteTransitions`: one function for each phase that is no end.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::{Attribute, Ident, Meta};
 
 use super::{after_type, allowed, context, error_type, event_type, visibility};
 use crate::model::{Machine, Mode, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
-    let vis = visibility(machine);
+    let span = machine.item.ident.span();
+    let vis = visibility(machine, span);
+    let head = quote_spanned!(span=> #vis trait);
     let name = &machine.names.transitions;
     let (generics, _, bounds) = machine.item.generics.split_for_impl();
     let doc = format!(" What is done in each phase of [`{}`].", machine.item.ident);
@@ -17,7 +19,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     quote! {
         #[doc = #doc]
         #allowed
-        #vis trait #name #generics: ::core::marker::Sized + ::core::marker::Send + 'static #bounds {
+        #head #name #generics #bounds {
             #(#functions)*
         }
     }
@@ -63,37 +65,50 @@ fn function(
         (Mode::Blocking, false) => quote!(#krate::BlockingCx<'_>),
         _ => context(machine),
     };
-    let data = phase.fields.iter().map(|field| {
-        let (name, ty) = (&field.ident, &field.ty);
-        quote!(, #name: &mut #ty)
-    });
-    let event = (phase.waits() && !late).then(|| {
-        let event = event_type(machine);
-        quote!(, event: #event)
-    });
+    let names: Vec<_> = phase.fields.iter().map(|field| &field.ident).collect();
+    let types: Vec<_> = phase.fields.iter().map(|field| &field.ty).collect();
     let exit = if phase.returns_unit(machine) {
         quote!(())
     } else {
         after_type(machine, phase)
     };
-    let output = quote!(::core::result::Result<#exit, #error>);
-    let is_async = phase.mode == Mode::Async;
-    let (output, end) = match (is_async, phase.broken) {
-        (true, false) => (
-            quote!(impl ::core::future::Future<Output = #output> + ::core::marker::Send),
+    let span = phase.ident.span();
+    let output = quote_spanned!(span=> ::core::result::Result<#exit, #error>);
+    let send = quote_spanned!(span=> ::core::marker::Send);
+    let head = quote_spanned!(span=> fn #name);
+    let (data, output, end) = match (&phase.unsure, phase.mode) {
+        (None, Mode::Async) => (
+            quote!(#(, #names: &mut #types)*),
+            quote!(impl ::core::future::Future<Output = #output> + #send),
             quote!(;),
         ),
-        (false, false) => (output, quote!(;)),
+        (None, Mode::Sync | Mode::Blocking) => {
+            (quote!(#(, #names: &mut #types)*), output, quote!(;))
+        }
         // Anything fits, and nothing has to be there: what it should be is not known.
-        (true, true) => (quote!(impl ::core::future::Future), quote!({ async {} })),
-        (false, true) => (quote!(impl ::core::marker::Sized), quote!({})),
+        (Some(mistake), _) => (
+            quote!(#(, _: &mut #types)*),
+            mistake.clone(),
+            quote!({ loop {} }),
+        ),
     };
-    let span = phase.ident.span();
-    let signature = quote_spanned!(span=> fn #name);
-    let signature = signature.into_token_stream();
+    let cx_name = if phase.unsure.is_some() {
+        quote!(_)
+    } else {
+        quote!(cx)
+    };
+    let event = (phase.waits() && !late).then(|| {
+        let name = if phase.unsure.is_some() {
+            quote!(_)
+        } else {
+            quote!(event)
+        };
+        let event = event_type(machine);
+        quote!(, #name: #event)
+    });
     quote! {
         #docs
         #(#cfg)*
-        #signature (&mut self, cx: &mut #cx #(#data)* #event) -> #output #end
+        #head (&mut self, #cx_name: &mut #cx #data #event) -> #output #end
     }
 }

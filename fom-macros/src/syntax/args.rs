@@ -1,6 +1,6 @@
 //! The arguments of `#[fom(..)]`.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use syn::{Generics, Ident, Type};
 
 use super::{Form, entries, generics, text, ty};
@@ -28,7 +28,7 @@ const KEYS: &[(&str, Form)] = &[
 ];
 
 impl Args {
-    pub(crate) fn parse(tokens: TokenStream, diag: &mut Diagnostics) -> Self {
+    pub(crate) fn parse(tokens: TokenStream, item: &Ident, diag: &mut Diagnostics) -> Self {
         let mut args = Args {
             operation: None,
             generics: Generics::default(),
@@ -77,9 +77,9 @@ impl Args {
             }
         }
         if !operation_written && own.is_empty() && !reported {
-            own.error_at(
-                Span::call_site(),
-                "the operation is missing; write `#[fom(operation(Type))]` with the type that holds its data",
+            own.error(
+                item,
+                format!("no operation is named for `{item}`; write `#[fom(operation(Type))]` with the type that holds its data"),
             );
         }
         diag.append(own);

@@ -1,11 +1,12 @@
 //! The enum under `#[fom]`.
 
-use proc_macro2::{Span, TokenStream};
-use quote::ToTokens;
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
 use syn::{Attribute, Fields, Ident, ItemEnum, Meta};
 
 use super::phase::PhaseArgs;
 use crate::diag::Diagnostics;
+use crate::paths::respan;
 
 /// A variant with what its `#[phase(..)]` says.
 pub(crate) struct PhaseItem {
@@ -13,6 +14,8 @@ pub(crate) struct PhaseItem {
     pub(crate) cfg: Vec<Attribute>,
     pub(crate) docs: Vec<Attribute>,
     pub(crate) fields: Vec<syn::Field>,
+    /// Its data have no names, which was reported.
+    pub(crate) tuple: bool,
     pub(crate) args: PhaseArgs,
 }
 
@@ -54,13 +57,16 @@ fn keyword(item: &syn::Item) -> Span {
 
 /// Reads the variants and takes our attributes off them.
 pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseItem> {
-    item.variants
-        .iter_mut()
-        .map(|variant| phase(variant, diag))
+    let ident = &item.ident;
+    let (_, params, _) = item.generics.split_for_impl();
+    let phases = quote!(#ident #params);
+    let variants = item.variants.iter_mut();
+    variants
+        .map(|variant| phase(variant, &phases, diag))
         .collect()
 }
 
-fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
+fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostics) -> PhaseItem {
     let mut own = Diagnostics::default();
     let (ours, others): (Vec<_>, Vec<_>) = variant
         .attrs
@@ -84,7 +90,7 @@ fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
             }
         }
     }
-    let fields = match &variant.fields {
+    let mut fields: Vec<syn::Field> = match &variant.fields {
         Fields::Unit => Vec::new(),
         Fields::Named(fields) => fields.named.iter().cloned().collect(),
         Fields::Unnamed(fields) => {
@@ -92,14 +98,19 @@ fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
                 fields,
                 format!("the data of a phase has names, as they are in its records; write `{name} {{ name: Type }}`"),
             );
-            Vec::new()
+            let named = |(number, field): (usize, &syn::Field)| syn::Field {
+                ident: Some(quote::format_ident!("_{number}")),
+                ..field.clone()
+            };
+            fields.unnamed.iter().enumerate().map(named).collect()
         }
     };
     if let Some((_, value)) = &variant.discriminant {
         own.error(value, "a phase takes no number; leave `= ..` out");
     }
     variant.discriminant = None;
-    for field in &fields {
+    for field in &mut fields {
+        field.ty = without_self(&field.ty, phases);
         for attr in field
             .attrs
             .iter()
@@ -110,14 +121,11 @@ fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
                 "`#[cfg]` cannot stand on the data of a phase; put it on the phase",
             );
         }
-        if mentions_self(field.ty.to_token_stream()) {
-            own.error(
-                &field.ty,
-                "`Self` has two meanings here; write the type's name",
-            );
-        }
     }
     args.bad |= !own.is_empty();
+    if args.to.is_none() && args.end.is_none() {
+        args.unsure = args.unsure.or(own.first());
+    }
     diag.append(own);
     let take = |name: &str| {
         variant
@@ -132,14 +140,27 @@ fn phase(variant: &mut syn::Variant, diag: &mut Diagnostics) -> PhaseItem {
         cfg: take("cfg"),
         docs: take("doc"),
         fields,
+        tuple: matches!(variant.fields, Fields::Unnamed(_)),
         args,
     }
 }
 
-fn mentions_self(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        proc_macro2::TokenTree::Ident(ident) => ident == "Self",
-        proc_macro2::TokenTree::Group(group) => mentions_self(group.stream()),
-        _ => false,
-    })
+/// The type with `Self` written out: beside the enum it would mean something else.
+fn without_self(ty: &syn::Type, phases: &TokenStream) -> syn::Type {
+    syn::parse2(replaced(ty.to_token_stream(), phases)).unwrap_or_else(|_| ty.clone())
+}
+
+fn replaced(tokens: TokenStream, phases: &TokenStream) -> TokenStream {
+    tokens
+        .into_iter()
+        .flat_map(|token| match token {
+            TokenTree::Ident(ident) if ident == "Self" => respan(phases.clone(), ident.span()),
+            TokenTree::Group(group) => {
+                let mut new = Group::new(group.delimiter(), replaced(group.stream(), phases));
+                new.set_span(group.span());
+                TokenTree::from(new).into()
+            }
+            other => other.into(),
+        })
+        .collect()
 }

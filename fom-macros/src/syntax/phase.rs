@@ -24,6 +24,8 @@ pub(crate) struct PhaseArgs {
     pub(crate) retry: Option<(Ident, Option<Retry>)>,
     /// Something here was reported.
     pub(crate) bad: bool,
+    /// Where this phase goes cannot be known, because of this mistake.
+    pub(crate) unsure: Option<TokenStream>,
 }
 
 const KEYS: &[(&str, Form)] = &[
@@ -52,7 +54,13 @@ impl PhaseArgs {
                 "late" => args.late = Some(key),
                 "sync" => args.sync = Some(key),
                 "blocking" => args.blocking = Some(key),
-                "to" => args.to = Some((key.clone(), names(&key, &value, &mut own))),
+                "to" => {
+                    let names = names(&key, &value, &mut own);
+                    if names.is_empty() {
+                        args.unsure = own.first();
+                    }
+                    args.to = Some((key, names));
+                }
                 "on" => args.on = Some((key.clone(), names(&key, &value, &mut own))),
                 "keep" => args.keep = Some((key.clone(), names(&key, &value, &mut own))),
                 "within" => {

@@ -103,6 +103,9 @@ fn ordinary() -> String {
 fn an_ordinary_machine_is_short() {
     let ordinary = ordinary();
     let lines = ordinary.lines().count();
-    let docs = ordinary.lines().filter(|line| line.trim().starts_with("///")).count();
+    let docs = ordinary
+        .lines()
+        .filter(|line| line.trim().starts_with("///"))
+        .count();
     assert!(lines <= 1, "{lines} lines, {docs} of them docs\n{ordinary}");
 }

@@ -4,15 +4,14 @@ use fom_runtime::prelude::*;
 struct Call;
 
 #[fom(operation(Call), transient)]
+#[allow(non_camel_case_types)]
 enum Route {
-    #[phase(start, to(Ring, Rejected, Ring1, Ring_1))]
+    #[phase(start, to(Ring, RingTwo, Ring_Two))]
     Locate,
-    #[phase(to(Ring2, Answered))]
-    Ring1,
     #[phase(to(Answered))]
-    Ring_1,
-    #[phase(to(Ring1))]
-    Ring2,
+    RingTwo,
+    #[phase(to(Answered))]
+    Ring_Two,
     #[phase(to(Answered, Rejected))]
     Ring { endpoint: u32 },
     #[phase(end)]
@@ -21,4 +20,20 @@ enum Route {
     Rejected { status: u16 },
 }
 
-fn main() {}
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Ring { endpoint: 1 })
+    }
+    async fn ring(&mut self, _: &mut Cx<'_>, endpoint: &mut u32) -> Result<RouteAfterRing, BoxError> {
+        Ok(if *endpoint > 0 { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })
+    }
+    async fn ring_two(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn start(_: impl Operation) {}
+
+fn main() {
+    start(Call);
+}

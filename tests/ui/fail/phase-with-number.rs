@@ -7,10 +7,10 @@ struct Call;
 enum Route {
     #[phase(start, to(Ring, Rejected))]
     Locate,
-    #[phase(to(Answered = 7, Rejected))]
+    #[phase(to(Answered, Rejected))]
     Ring { endpoint: u32 },
     #[phase(end)]
-    Answered,
+    Answered = 7,
     #[phase(end, failure)]
     Rejected { status: u16 },
 }
