@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Generics, Ident};
 
-use super::{allowed, visibility};
+use super::{allowed, braces, visibility};
 use crate::model::{Machine, Phase, Target};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -34,11 +34,12 @@ fn after(machine: &Machine, phase: &Phase) -> TokenStream {
     let named_stay = phase.exits.iter().any(|exit| exit.token == "Stay");
     let stay = (phase.waits() && !named_stay).then(|| quote!(Stay,));
     let head = quote_spanned!(span=> #vis enum);
+    let variants = braces(span, quote!(#(#variants,)* #stay));
     quote! {
         #(#cfg)*
         #[doc = #doc]
         #allowed
-        #head #name #generics #bounds { #(#variants,)* #stay }
+        #head #name #generics #bounds #variants
     }
 }
 

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
-use super::{allowed, visibility};
+use super::{allowed, braces, visibility};
 use crate::model::Machine;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -20,10 +20,11 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         let (cfg, ident) = (&phase.cfg, &phase.ident);
         quote!(#(#cfg)* #ident)
     });
+    let variants = braces(span, quote!(#(#variants),*));
     quote! {
         #[doc = #doc]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #allowed
-        #head #kind { #(#variants),* }
+        #head #kind #variants
     }
 }

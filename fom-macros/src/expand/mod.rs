@@ -7,7 +7,7 @@ mod operation;
 mod persist;
 mod transitions;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Generics, Type};
 
@@ -57,15 +57,21 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         transitions::expand(machine),
         exits::expand(machine),
     ];
-    exposed
-        .into_iter()
-        .chain([operation::skeleton(machine)])
-        .collect()
+    let borrows = machine.item.generics.lifetimes().next().is_some();
+    let operation = (!borrows).then(|| operation::skeleton(machine));
+    exposed.into_iter().chain(operation).collect()
+}
+
+/// `{ .. }` at a place, so that what it belongs to is shown there as a whole.
+fn braces(span: Span, tokens: TokenStream) -> Group {
+    let mut group = Group::new(Delimiter::Brace, tokens);
+    group.set_span(span);
+    group
 }
 
 /// The one list of lints that generated items are freed from.
 fn allowed() -> TokenStream {
-    quote!(#[allow(dead_code, missing_docs, clippy::all, clippy::restriction)])
+    quote!(#[allow(dead_code, missing_docs, nonstandard_style, clippy::all, clippy::restriction)])
 }
 
 /// `Route`, with the parameters of the enum.

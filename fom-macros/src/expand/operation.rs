@@ -15,6 +15,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         return TokenStream::new();
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
+    let head = quote_spanned!(machine.operation_span()=> impl);
     let types = types(machine);
     let phase_type = phase_type(machine);
     let kind = &machine.names.kind;
@@ -41,7 +42,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     };
     quote! {
         #[automatically_derived]
-        impl #generics #krate::Operation for #operation #bounds {
+        #head #generics #krate::Operation for #operation #bounds {
             #types
             #graph
             #codec
@@ -226,6 +227,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
         return TokenStream::new();
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
+    let head = quote_spanned!(machine.operation_span()=> impl);
     let (phase_type, context, event) = (phase_type(machine), context(machine), event_type(machine));
     let (trait_name, is_async) = if machine.is_sync() {
         (quote!(SyncOperation), None)
@@ -249,7 +251,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     };
     quote! {
         #[automatically_derived]
-        impl #generics fom_::#trait_name for #operation #bounds {
+        #head #generics fom_::#trait_name for #operation #bounds {
             #is_async fn step(
                 &mut self,
                 #phase: &mut #phase_type,
@@ -355,7 +357,8 @@ fn call(
     let Locals { cx, event, .. } = local;
     let data = phase.fields.iter().map(|field| &field.ident);
     let event = (how == Call::Event).then(|| quote!(, #event));
-    let call = quote!(#transitions::#function(self, #cx #(, #data)* #event));
+    let arguments = quote_spanned!(span=> (self, #cx #(, #data)* #event));
+    let call = quote!(#transitions::#function #arguments);
     match phase.mode {
         Mode::Async => quote!(#call.await),
         Mode::Blocking if how == Call::Enter => quote!(#cx.blocking(|#cx| #call)),
@@ -392,10 +395,11 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
         return TokenStream::new();
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
+    let head = quote_spanned!(machine.operation_span()=> impl);
     let (types, phase_type, kind) = (types(machine), phase_type(machine), &machine.names.kind);
     quote! {
         #[automatically_derived]
-        impl #generics #krate::Operation for #operation #bounds {
+        #head #generics #krate::Operation for #operation #bounds {
             #types
             const GRAPH: &'static #krate::Graph = &#krate::Graph::new("", "", "", &[]);
             fn start() -> #phase_type { loop {} }

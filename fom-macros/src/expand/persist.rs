@@ -16,6 +16,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         return TokenStream::new();
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
+    let head = quote_spanned!(machine.operation_span()=> impl);
     let phase_type = phase_type(machine);
     let local = |name| Ident::new(name, Span::mixed_site());
     let (phase, fields) = (local("phase"), local("fields"));
@@ -29,7 +30,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let takes = all().map(|phase| take(phase, &fields));
     quote! {
         #[automatically_derived]
-        impl #generics #krate::Persistent for #operation #bounds {
+        #head #generics #krate::Persistent for #operation #bounds {
             fn save(#phase: &#phase_type, #fields: &mut fom_::Fields) {
                 match #phase { #(#puts)* #rest }
             }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Attribute, Ident, Meta};
 
-use super::{after_type, allowed, context, error_type, event_type, visibility};
+use super::{after_type, allowed, braces, context, error_type, event_type, visibility};
 use crate::model::{Machine, Mode, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -16,12 +16,11 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let doc = format!(" What is done in each phase of [`{}`].", machine.item.ident);
     let functions = machine.working().map(|phase| functions(machine, phase));
     let allowed = allowed();
+    let functions = braces(span, quote!(#(#functions)*));
     quote! {
         #[doc = #doc]
         #allowed
-        #head #name #generics #bounds {
-            #(#functions)*
-        }
+        #head #name #generics #bounds #functions
     }
 }
 
@@ -80,15 +79,17 @@ fn function(
         (None, Mode::Async) => (
             quote!(#(, #names: &mut #types)*),
             quote!(impl ::core::future::Future<Output = #output> + #send),
-            quote!(;),
+            quote_spanned!(span=> ;),
         ),
-        (None, Mode::Sync | Mode::Blocking) => {
-            (quote!(#(, #names: &mut #types)*), output, quote!(;))
-        }
+        (None, Mode::Sync | Mode::Blocking) => (
+            quote!(#(, #names: &mut #types)*),
+            output,
+            quote_spanned!(span=> ;),
+        ),
         // Anything fits, and nothing has to be there: what it should be is not known.
         (Some(mistake), _) => (
             quote!(#(, _: &mut #types)*),
-            mistake.clone(),
+            quote!([(); #mistake]),
             quote!({ loop {} }),
         ),
     };

@@ -1,4 +1,5 @@
 //! Block guard over await.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

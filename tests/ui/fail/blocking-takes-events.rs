@@ -1,4 +1,5 @@
 //! Blocking takes events.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Cfg on data.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Crate not a path.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

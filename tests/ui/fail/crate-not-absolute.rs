@@ -1,4 +1,5 @@
 //! Crate not absolute.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

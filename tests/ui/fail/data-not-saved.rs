@@ -1,4 +1,5 @@
 //! Data not saved.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 #[derive(serde::Serialize, serde::Deserialize)]

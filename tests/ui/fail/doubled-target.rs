@@ -1,4 +1,5 @@
 //! Doubled target.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

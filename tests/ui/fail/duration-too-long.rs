@@ -1,4 +1,5 @@
 //! Duration too long.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

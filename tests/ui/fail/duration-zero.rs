@@ -1,4 +1,5 @@
 //! Duration zero.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! End with keys.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Error type unknown.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

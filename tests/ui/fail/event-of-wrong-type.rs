@@ -1,4 +1,5 @@
 //! Event of wrong type.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

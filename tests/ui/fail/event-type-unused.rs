@@ -1,4 +1,5 @@
 //! Event type unused.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Exit not declared.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Exit of another phase.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Failure without end.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Flag where list.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

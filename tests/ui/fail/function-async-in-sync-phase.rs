@@ -1,4 +1,5 @@
 //! Function async in sync phase.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

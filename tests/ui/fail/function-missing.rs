@@ -1,4 +1,5 @@
 //! Function missing.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

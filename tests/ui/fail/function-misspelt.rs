@@ -1,4 +1,5 @@
 //! Function misspelt.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

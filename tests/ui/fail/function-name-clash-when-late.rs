@@ -1,4 +1,5 @@
 //! Function name clash when late.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

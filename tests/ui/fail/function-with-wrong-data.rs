@@ -1,4 +1,5 @@
 //! Function with wrong data.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

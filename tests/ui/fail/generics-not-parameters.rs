@@ -1,4 +1,5 @@
 //! Generics not parameters.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

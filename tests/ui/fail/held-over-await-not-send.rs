@@ -1,4 +1,5 @@
 //! Held over await not send.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 use std::rc::Rc;

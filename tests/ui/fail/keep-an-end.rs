@@ -1,4 +1,5 @@
 //! Keep an end.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

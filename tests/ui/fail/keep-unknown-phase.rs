@@ -1,4 +1,5 @@
 //! Keep unknown phase.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Key not a name.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Key without comma.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Late without within.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Lifetime on enum.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

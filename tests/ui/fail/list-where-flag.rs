@@ -1,4 +1,5 @@
 //! List where flag.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

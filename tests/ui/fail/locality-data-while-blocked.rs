@@ -1,4 +1,5 @@
 //! Locality data while blocked.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

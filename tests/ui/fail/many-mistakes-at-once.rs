@@ -1,4 +1,5 @@
 //! Many mistakes at once.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Not an enum.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

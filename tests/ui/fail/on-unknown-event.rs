@@ -1,4 +1,5 @@
 //! On unknown event.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! On without event type.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Phase without attribute.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

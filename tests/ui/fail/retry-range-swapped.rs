@@ -1,4 +1,5 @@
 //! Retry range swapped.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

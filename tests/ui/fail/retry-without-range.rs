@@ -1,4 +1,5 @@
 //! Retry without range.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

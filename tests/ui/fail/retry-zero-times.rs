@@ -1,4 +1,5 @@
 //! Retry zero times.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

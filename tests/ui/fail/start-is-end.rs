@@ -1,4 +1,5 @@
 //! Start is end.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

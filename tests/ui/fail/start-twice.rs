@@ -1,4 +1,5 @@
 //! Start twice.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Stay as exit.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Sync and blocking.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Target list empty.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Transitions missing.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Tuple phase.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Two machines of one operation.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Unknown machine key.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Unknown target like nothing.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Unknown target of single exit.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,5 @@
 //! Was not yet.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

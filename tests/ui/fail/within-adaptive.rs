@@ -1,4 +1,5 @@
 //! Within adaptive.
+use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

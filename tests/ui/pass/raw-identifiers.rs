@@ -58,5 +58,5 @@ impl RouteTransitions for Call {
 fn main() {
     assert_eq!(Call::GRAPH.name(), "Route");
     assert_eq!(Call::GRAPH.phases()[2].name(), "Type");
-    assert_eq!(Call::GRAPH.phases()[2].events(), ["Async", "Bye"]);
+    assert_eq!(Call::GRAPH.phases()[2].takes(), ["Async", "Bye"]);
 }
