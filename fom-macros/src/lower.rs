@@ -90,7 +90,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     }
     let name = ident.unraw().to_string();
     Phase {
-        after: format_ident!("{base}After{name}", span = at(&ident)),
+        after: format_ident!("{base}After{name}", span = ident.span()),
         late_function: args
             .late
             .as_ref()

@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Generics, Ident};
 
-use super::{allowed, braces, visibility};
+use super::{allowed_in_types, braces, visibility};
 use crate::model::{Machine, Phase, Target};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -20,7 +20,7 @@ fn after(machine: &Machine, phase: &Phase) -> TokenStream {
     let vis = visibility(machine, span);
     let (cfg, name) = (&phase.cfg, &phase.after);
     let doc = format!(" Where phase `{}` may go.", phase.name);
-    let allowed = allowed();
+    let allowed = allowed_in_types();
     let generics = generics(machine, phase);
     let bounds = &generics.where_clause;
     let mut variants: Vec<TokenStream> = phase

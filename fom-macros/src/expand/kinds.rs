@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
-use super::{allowed, braces, visibility};
+use super::{allowed_in_types, braces, visibility};
 use crate::model::Machine;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -15,7 +15,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         " The phases of [`{}`], without their data.",
         machine.item.ident
     );
-    let allowed = allowed();
+    let allowed = allowed_in_types();
     let variants = machine.phases.iter().map(|phase| {
         let (cfg, ident) = (&phase.cfg, &phase.ident);
         quote!(#(#cfg)* #ident)

@@ -69,9 +69,14 @@ fn braces(span: Span, tokens: TokenStream) -> Group {
     group
 }
 
-/// The one list of lints that generated items are freed from.
-fn allowed() -> TokenStream {
+/// The lints that generated types are freed from: their parts are documented at the user's own.
+fn allowed_in_types() -> TokenStream {
     quote!(#[allow(dead_code, missing_docs, nonstandard_style, clippy::all, clippy::restriction)])
+}
+
+/// The lints that the generated trait is freed from: it has the docs that the user wrote.
+fn allowed_in_trait() -> TokenStream {
+    quote!(#[allow(dead_code, clippy::all, clippy::pedantic, clippy::restriction)])
 }
 
 /// `Route`, with the parameters of the enum.

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::{Path, PathArguments, Type};
 
 use super::{
@@ -76,7 +77,7 @@ fn types(machine: &Machine) -> TokenStream {
 
 fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let krate = &machine.krate;
-    let name = machine.item.ident.to_string();
+    let name = machine.item.ident.unraw().to_string();
     let operation = operation.to_token_stream().to_string().replace(' ', "");
     let docs = docs::text(&machine.item.attrs);
     let phases = machine.phases.iter().map(|phase| info(machine, phase));
@@ -116,9 +117,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         });
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let on = args.on.as_ref().map(|(_, events)| {
-        let events = events
-            .iter()
-            .map(|event| syn::ext::IdentExt::unraw(event).to_string());
+        let events = events.iter().map(|event| event.unraw().to_string());
         quote!(.on(&[#(#events),*]))
     });
     let retry = args
@@ -160,7 +159,7 @@ fn number(value: u64) -> proc_macro2::Literal {
     let digits = value.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push('_');
         }
         text.push(digit);

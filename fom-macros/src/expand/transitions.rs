@@ -2,9 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Meta};
 
-use super::{after_type, allowed, braces, context, error_type, event_type, visibility};
+use super::{after_type, allowed_in_trait, braces, context, error_type, event_type, visibility};
 use crate::model::{Machine, Mode, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -15,7 +16,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let (generics, _, bounds) = machine.item.generics.split_for_impl();
     let doc = format!(" What is done in each phase of [`{}`].", machine.item.ident);
     let functions = machine.working().map(|phase| functions(machine, phase));
-    let allowed = allowed();
+    let allowed = allowed_in_trait();
     let functions = braces(span, quote!(#(#functions)*));
     quote! {
         #[doc = #doc]
@@ -64,8 +65,6 @@ fn function(
         (Mode::Blocking, false) => quote!(#krate::BlockingCx<'_>),
         _ => context(machine),
     };
-    let names: Vec<_> = phase.fields.iter().map(|field| &field.ident).collect();
-    let types: Vec<_> = phase.fields.iter().map(|field| &field.ty).collect();
     let exit = if phase.returns_unit(machine) {
         quote!(())
     } else {
@@ -73,43 +72,38 @@ fn function(
     };
     let span = phase.ident.span();
     let output = quote_spanned!(span=> ::core::result::Result<#exit, #error>);
-    let send = quote_spanned!(span=> ::core::marker::Send);
-    let head = quote_spanned!(span=> fn #name);
-    let (data, output, end) = match (&phase.unsure, phase.mode) {
-        (None, Mode::Async) => (
-            quote!(#(, #names: &mut #types)*),
-            quote!(impl ::core::future::Future<Output = #output> + #send),
-            quote_spanned!(span=> ;),
-        ),
-        (None, Mode::Sync | Mode::Blocking) => (
-            quote!(#(, #names: &mut #types)*),
-            output,
-            quote_spanned!(span=> ;),
-        ),
-        // Anything fits, and nothing has to be there: what it should be is not known.
-        (Some(mistake), _) => (
-            quote!(#(, _: &mut #types)*),
-            quote!([(); #mistake]),
-            quote!({ loop {} }),
-        ),
-    };
-    let cx_name = if phase.unsure.is_some() {
-        quote!(_)
-    } else {
-        quote!(cx)
-    };
-    let event = (phase.waits() && !late).then(|| {
-        let name = if phase.unsure.is_some() {
-            quote!(_)
-        } else {
-            quote!(event)
-        };
-        let event = event_type(machine);
-        quote!(, #name: #event)
+    let unknown = phase.unsure.is_some();
+    let arguments = phase.fields.iter().map(|field| {
+        let ty = &field.ty;
+        let ty = quote_spanned!(ty.span()=> &mut #ty);
+        let name = field.ident.as_ref().filter(|_| !unknown);
+        argument(name, &ty)
     });
-    quote! {
+    let cx = quote_spanned!(span=> &mut #cx);
+    let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
+    let event = (phase.waits() && !late).then(|| {
+        argument(
+            (!unknown).then(|| Ident::new("event", span)).as_ref(),
+            &event_type(machine),
+        )
+    });
+    let (output, end) = match (&phase.unsure, phase.mode) {
+        (None, Mode::Async) => (
+            quote_spanned!(span=> impl ::core::future::Future<Output = #output> + ::core::marker::Send),
+            quote_spanned!(span=> ;),
+        ),
+        (None, Mode::Sync | Mode::Blocking) => (output, quote_spanned!(span=> ;)),
+        // Anything fits, and nothing has to be there: what it should be is not known.
+        (Some(mistake), _) => (quote!([(); #mistake]), quote!({ loop {} })),
+    };
+    quote_spanned! {span=>
         #docs
         #(#cfg)*
-        #head (&mut self, #cx_name: &mut #cx #data #event) -> #output #end
+        fn #name(&mut self, #cx #(#arguments)* #event) -> #output #end
     }
+}
+
+/// One argument after `self`; without a name where the function has a body.
+fn argument(name: Option<&Ident>, ty: &TokenStream) -> TokenStream {
+    name.map_or_else(|| quote!(_: #ty,), |name| quote!(#name: #ty,))
 }

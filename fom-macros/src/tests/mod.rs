@@ -57,6 +57,9 @@ fn ten_phases_expand_to_what_can_be_read() {
     insta::assert_snapshot!(ten_phases());
 }
 
+/// What an ordinary machine of ten phases may take, formatted, with its docs and without the enum.
+const MOST_LINES: usize = 200;
+
 /// Most operations are like this: one way on from most phases, what is kept is in the operation.
 fn ordinary() -> String {
     expansion(
@@ -101,11 +104,6 @@ fn ordinary() -> String {
 
 #[test]
 fn an_ordinary_machine_is_short() {
-    let ordinary = ordinary();
-    let lines = ordinary.lines().count();
-    let docs = ordinary
-        .lines()
-        .filter(|line| line.trim().starts_with("///"))
-        .count();
-    assert!(lines <= 1, "{lines} lines, {docs} of them docs\n{ordinary}");
+    let lines = ordinary().lines().count();
+    assert!(lines <= MOST_LINES, "{lines} lines");
 }

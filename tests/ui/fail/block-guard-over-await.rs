@@ -1,5 +1,4 @@
 //! Block guard over await.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Crate not absolute.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Data not saved.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -1,5 +1,4 @@
 //! Doubled key.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

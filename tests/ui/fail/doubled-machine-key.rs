@@ -1,5 +1,4 @@
 //! Doubled machine key.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Doubled target.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

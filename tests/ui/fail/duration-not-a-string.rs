@@ -1,5 +1,4 @@
 //! Duration not a string.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

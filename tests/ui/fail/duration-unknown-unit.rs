@@ -1,5 +1,4 @@
 //! Duration unknown unit.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

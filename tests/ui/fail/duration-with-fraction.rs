@@ -1,5 +1,4 @@
 //! Duration with fraction.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Duration zero.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

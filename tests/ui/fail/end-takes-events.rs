@@ -1,5 +1,4 @@
 //! End takes events.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

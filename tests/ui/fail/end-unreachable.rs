@@ -1,5 +1,4 @@
 //! End unreachable.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

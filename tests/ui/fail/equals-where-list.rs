@@ -1,5 +1,4 @@
 //! Equals where list.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Event nobody takes.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

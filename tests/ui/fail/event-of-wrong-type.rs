@@ -1,5 +1,4 @@
 //! Event of wrong type.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

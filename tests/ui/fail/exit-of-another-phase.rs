@@ -1,5 +1,4 @@
 //! Exit of another phase.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;
@@ -18,7 +17,8 @@ enum Route {
 
 impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
-        Ok(RouteAfterRing::Answered)
+        let exit: RouteAfterLocate = RouteAfterRing::Answered;
+        Ok(exit)
     }
     async fn ring(&mut self, _: &mut Cx<'_>, endpoint: &mut u32) -> Result<RouteAfterRing, BoxError> {
         Ok(if *endpoint > 0 { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })

@@ -1,5 +1,4 @@
 //! Exit with wrong data.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

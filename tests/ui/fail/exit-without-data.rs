@@ -1,5 +1,4 @@
 //! Exit without data.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Failure without end.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

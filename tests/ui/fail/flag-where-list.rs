@@ -1,5 +1,4 @@
 //! Flag where list.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Function async in sync phase.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

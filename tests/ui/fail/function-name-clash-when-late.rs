@@ -1,5 +1,4 @@
 //! Function name clash when late.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

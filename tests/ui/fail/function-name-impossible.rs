@@ -1,5 +1,4 @@
 //! Function name impossible.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

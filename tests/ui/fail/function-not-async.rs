@@ -1,5 +1,4 @@
 //! Function not async.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

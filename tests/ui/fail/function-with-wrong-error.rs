@@ -1,5 +1,4 @@
 //! Function with wrong error.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Generics not parameters.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

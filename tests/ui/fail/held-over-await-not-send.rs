@@ -1,5 +1,4 @@
 //! Held over await not send.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 use std::rc::Rc;

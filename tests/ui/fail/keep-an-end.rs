@@ -1,5 +1,4 @@
 //! Keep an end.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

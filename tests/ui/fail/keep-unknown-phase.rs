@@ -1,5 +1,4 @@
 //! Keep unknown phase.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Key without comma.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Lifetime on enum.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

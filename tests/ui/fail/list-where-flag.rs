@@ -1,5 +1,4 @@
 //! List where flag.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Locality data in blocking phase.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

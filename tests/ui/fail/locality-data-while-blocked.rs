@@ -1,5 +1,4 @@
 //! Locality data while blocked.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

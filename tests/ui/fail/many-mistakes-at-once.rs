@@ -1,5 +1,4 @@
 //! Many mistakes at once.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

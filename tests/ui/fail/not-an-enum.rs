@@ -1,5 +1,4 @@
 //! Not an enum.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! On doubled event.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! On unknown event.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

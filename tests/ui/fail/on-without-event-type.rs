@@ -1,5 +1,4 @@
 //! On without event type.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

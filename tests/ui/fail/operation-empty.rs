@@ -1,5 +1,4 @@
 //! Operation empty.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Operation missing.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

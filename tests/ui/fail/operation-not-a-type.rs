@@ -1,5 +1,4 @@
 //! Operation not a type.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

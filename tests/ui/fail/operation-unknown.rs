@@ -1,5 +1,4 @@
 //! Operation unknown.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

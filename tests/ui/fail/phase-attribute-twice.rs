@@ -1,5 +1,4 @@
 //! Phase attribute twice.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Phase goes nowhere.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Phase with number.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Phase without attribute.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Retry without range.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Start missing.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Start with data.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Stay as exit.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Sync and blocking.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Target list empty.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

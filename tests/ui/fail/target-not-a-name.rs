@@ -1,5 +1,4 @@
 //! Target not a name.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

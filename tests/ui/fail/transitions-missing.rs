@@ -1,5 +1,4 @@
 //! Transitions missing.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

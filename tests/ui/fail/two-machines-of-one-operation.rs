@@ -1,5 +1,4 @@
 //! Two machines of one operation.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

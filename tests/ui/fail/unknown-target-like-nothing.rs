@@ -1,5 +1,4 @@
 //! Unknown target like nothing.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Unknown target of single exit.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Version not yet.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,5 +1,4 @@
 //! Within adaptive.
-use fom_runtime::BoxError;
 use fom_runtime::prelude::*;
 
 struct Call;
