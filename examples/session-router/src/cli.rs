@@ -28,7 +28,7 @@ Options of both:
 
 Options of the run by itself:
   --calls N               how many calls [default: 20000]
-  --in-flight N           how many at a time [default: 100]
+  --in-flight N           how many at a time [default: 32]
 
 Options of serve:
   --listen ADDRESS        where to listen [default: 127.0.0.1:5060]
@@ -81,7 +81,7 @@ where
 {
     let mut parser = lexopt::Parser::from_args(arguments);
     let mut settings = Settings::default();
-    let (mut calls, mut in_flight, mut drain) = (20_000, 100, Duration::from_secs(10));
+    let (mut calls, mut in_flight, mut drain) = (20_000, 32, Duration::from_secs(10));
     let (mut serve, mut t1, mut timer_c) = (false, None, None);
     let mut first = true;
     while let Some(argument) = parser.next()? {

@@ -9,6 +9,20 @@
 //! - [`cdr`], [`counters`], [`report`]: what remains of it.
 //! - [`selfrun`]: two endpoints and a caller, to try it.
 
+//!
+//! # What differs from RFC 3261
+//!
+//! - Only UDP, and only addresses: no names are looked up (RFC 3263), so a Contact must say a number.
+//! - Nobody is asked for a password: whoever can send to the router can register.
+//! - Requests outside a dialog are INVITE, REGISTER, and OPTIONS to the router itself; others get 405, methods that
+//!   the parser does not know 501. Inside a dialog everything that it knows is passed on.
+//! - What is inside a dialog goes to where the other side's packets come from, or went to, and not to where a
+//!   Route or the Request-URI says. Route sets of further proxies are therefore not followed.
+//! - A 3xx is passed on to the caller and not followed (16.7 step 4 leaves that open). Bindings ring all at once;
+//!   `q` is not looked at, and a fixed endpoint that does not answer is not replaced by the next.
+//! - A CANCEL of an INVITE inside a dialog is answered, and the INVITE takes its course.
+//! - Responses and ACKs that belong to no call are dropped and not passed on (RFC 6026 says so of responses).
+
 pub mod call;
 pub mod cdr;
 pub mod cli;

@@ -48,7 +48,11 @@ async fn main() -> ExitCode {
 /// Routes calls until a signal comes.
 async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std::error::Error>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
+    // Before anything is there that a signal could end.
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let router = Router::start(settings)?;
     println!(
         "router on {}, {} localities; Ctrl-C ends it",
@@ -56,7 +60,7 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
         router.runtime().localities()
     );
     tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     println!(
@@ -65,7 +69,7 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
     );
     let remained = tokio::select! {
         remained = router.drain(drain) => remained,
-        interrupted = tokio::signal::ctrl_c() => { interrupted?; return Ok(false) }
+        _ = interrupt.recv() => return Ok(false),
     };
     print!("{}\n{}", router.times(), router.counters());
     if remained > 0 {

@@ -5,8 +5,9 @@ mod phone;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fom_runtime::TestClock;
+use fom_runtime::{BoxError, Interpose, TestClock};
 use phone::{Calling, Phone, Text};
+use session_router::call::{Call, CallPhase};
 use session_router::router::{Router, Settings};
 
 /// A router, and the clock that it goes by.
@@ -641,6 +642,25 @@ fn a_locator_that_is_gone_is_500() {
             }
         }
     }
+}
+
+/// Takes the place of a phase, and fails.
+struct Broken;
+
+impl Interpose<Call> for Broken {
+    fn before(&self, _: &mut Call, _: &mut CallPhase) -> Option<Result<CallPhase, BoxError>> {
+        Some(Err("broken".into()))
+    }
+}
+
+#[test]
+fn a_call_that_fails_is_500() {
+    let (bed, caller, phones) = bob(1);
+    let broken = bed.router.runtime().interpose::<Call>(Broken);
+    caller.request("INVITE", &Calling::to("bob"), bed.at);
+    caller.expect(500);
+    broken.remove().expect("on top");
+    talking(&bed, &caller, &phones[0]);
 }
 
 #[test]

@@ -139,6 +139,8 @@ pub struct Call {
     answer: Option<Vec<u8>>,
     /// Timer G: a refusal is sent again until the ACK is there.
     repeat: Option<Repeat>,
+    /// The caller was told that there is no call.
+    refused: bool,
     cancelled: bool,
     forks: Forks,
     exchanges: Vec<Exchange>,
@@ -169,6 +171,7 @@ impl Call {
             tag,
             answer: None,
             repeat: None,
+            refused: false,
             cancelled: false,
             forks: Forks::default(),
             exchanges: Vec::new(),
@@ -181,7 +184,7 @@ impl Call {
 
     /// The call failed in a way that is nobody's answer: the caller is told, unless it was told before.
     pub(crate) fn failed(&self) {
-        if self.answered.is_none() && self.repeat.is_none() {
+        if self.answered.is_none() && !self.refused {
             self.net.send(
                 &self.invite.answer(500, &self.tag, ""),
                 self.invite.reply_to,

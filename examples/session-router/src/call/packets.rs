@@ -46,7 +46,7 @@ impl Call {
             Some(News::Nothing) => Happened::Nothing,
             Some(News::Progress) => {
                 // After a final answer there is no progress any more.
-                if self.answered.is_none() && self.repeat.is_none() {
+                if self.answered.is_none() && !self.refused {
                     self.dialogs.answered(response);
                     self.pass_on(response);
                 }
@@ -157,8 +157,9 @@ impl Call {
     fn ack(&mut self, ack: &Request) -> Happened {
         if ack.key == self.invite.key && self.answered.is_none() {
             // For a refusal it has the branch of the INVITE, and goes no further (RFC 3261, 17.2.1).
-            self.net.counters().absorbed.add();
-            self.repeat = None;
+            if self.repeat.take().is_none() {
+                self.net.counters().absorbed.add();
+            }
             return Happened::Acked;
         }
         if self.exchanges.iter().any(|exchange| exchange.is_of(ack)) {
@@ -185,7 +186,7 @@ impl Call {
             return Happened::Nothing;
         }
         self.refuse_other(cancel, 200, "");
-        if self.answered.is_some() || self.repeat.is_some() || self.cancelled {
+        if self.answered.is_some() || self.refused || self.cancelled {
             return Happened::Nothing; // too late, or once more
         }
         self.cancelled = true;
@@ -232,7 +233,7 @@ impl Call {
     }
 
     /// Refuses the call with the best answer of those who rang.
-    pub(super) fn refused(&mut self, refusal: &Refusal, now: Duration) -> Outcome {
+    pub(super) fn refuse_as(&mut self, refusal: &Refusal, now: Duration) -> Outcome {
         match refusal {
             // The caller gave up and nobody said anything to it.
             Refusal::Silence if self.cancelled => self.refuse(487, "", now),
@@ -250,6 +251,7 @@ impl Call {
         self.net.send(&bytes, self.invite.reply_to);
         self.answer = Some(bytes);
         self.repeat = Some(Repeat::other(now, &self.timers));
+        self.refused = true;
         if self.cancelled && status == 487 {
             Outcome::Cancelled
         } else {

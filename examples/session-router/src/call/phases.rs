@@ -59,7 +59,7 @@ impl CallPhaseTransitions for Call {
         loop {
             if let Some(refusal) = self.forks.verdict() {
                 return Ok(CallPhaseAfterRing::Record {
-                    outcome: self.refused(&refusal, cx.now()),
+                    outcome: self.refuse_as(&refusal, cx.now()),
                 });
             }
             if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
