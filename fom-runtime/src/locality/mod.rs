@@ -16,6 +16,8 @@ mod timers;
 
 use std::sync::Arc;
 
+use crossbeam_utils::CachePadded;
+
 pub use self::crew::Followers;
 pub(crate) use self::{
     block::{Away, enter_block},
@@ -85,12 +87,12 @@ pub(crate) struct Locality {
     /// Whether its threads are bound to the processors of the plan.
     pub(crate) bound: bool,
     pub(crate) world: Arc<World>,
-    /// Foms here that were submitted and have not ended.
-    pub(crate) live: AtomicUsize,
+    /// Foms here that were submitted and have not ended. On a cache line of its own, as all that other threads write to.
+    pub(crate) live: CachePadded<AtomicUsize>,
     pub(crate) registry: registry::Registry,
     /// How many foms are in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
-    inbox: Inbox<dyn Parcel>,
+    inbox: CachePadded<Inbox<dyn Parcel>>,
     alarm: reactor::Alarm,
     /// Where enter-block leaves the core.
     slot: Slot<Core>,
@@ -116,10 +118,10 @@ impl Locality {
             plan,
             bound,
             world,
-            live: AtomicUsize::new(0),
+            live: CachePadded::new(AtomicUsize::new(0)),
             registry: registry::Registry::default(),
             ready: AtomicUsize::new(0),
-            inbox: Inbox::new(),
+            inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),
             slot: Slot::new(),
             crew: crew::Crew::new(followers),

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crossbeam_utils::CachePadded;
+
 use crate::{
     Clock,
     locality::{Locality, Spawner},
@@ -45,9 +47,9 @@ pub(crate) struct World {
     pub(super) capacity: usize,
     /// For foms, who find their runtime here. A circle, cut when the last locality has ended.
     localities: RwLock<Option<Arc<[Arc<Locality>]>>>,
-    live: AtomicUsize,
+    live: CachePadded<AtomicUsize>,
     mode: AtomicU8,
-    next_number: AtomicU64,
+    next_number: CachePadded<AtomicU64>,
     pub(super) turn: AtomicUsize,
     ends: Mutex<Ends>,
     changed: Condvar,
@@ -84,9 +86,9 @@ impl World {
             history: settings.history,
             capacity: settings.capacity,
             localities: RwLock::new(None),
-            live: AtomicUsize::new(0),
+            live: CachePadded::new(AtomicUsize::new(0)),
             mode: AtomicU8::new(Mode::Open as u8),
-            next_number: AtomicU64::new(1),
+            next_number: CachePadded::new(AtomicU64::new(1)),
             turn: AtomicUsize::new(0),
             ends: Mutex::new(Ends::default()),
             changed: Condvar::default(),
