@@ -1,0 +1,42 @@
+//! Every example is run, and the README shows what the first one says.
+
+/// The file as a module, and a test that runs its `main` (which is `pub(crate)` for that).
+macro_rules! examples {
+    ($($name:ident $file:literal)*) => {$(
+        #[path = $file]
+        mod $name;
+
+        #[test]
+        fn $name() {
+            $name::main().unwrap();
+        }
+    )*};
+}
+
+examples! {
+    hello "../examples/hello.rs"
+}
+
+/// What the README shows is what runs.
+#[test]
+fn readme_shows_the_program_and_its_diagram() {
+    let readme = include_str!("../README.md");
+    let program = include_str!("../examples/hello.rs");
+    let (_, program) = program.split_once("\n\n").expect("a header");
+    let (program, _) = program
+        .split_once("    println!(\"{}\", diagram());")
+        .expect("the rest is for the diagram");
+    let program =
+        format!("{program}    Ok(())\n}}").replace("pub(crate) async fn main", "async fn main");
+    assert_eq!(block(readme, "rust"), program);
+    assert_eq!(block(readme, "mermaid"), hello::diagram().trim_end());
+}
+
+/// The first block of a language.
+fn block<'a>(markdown: &'a str, language: &str) -> &'a str {
+    let fence = format!("```{language}\n");
+    let (_, rest) = markdown
+        .split_once(&fence)
+        .expect("a block of this language");
+    rest.split_once("\n```").expect("a block that ends").0
+}
