@@ -103,6 +103,8 @@ pub trait SyncOperation: Operation {
 )]
 pub trait Savable: Serialize + DeserializeOwned {}
 
+// Else rustc asks for `Serialize` and for `Deserialize` in two errors, in its own words.
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned> Savable for T {}
 
 /// An operation that can be saved in every phase and restored: all but `#[fom(transient)]` ones.
