@@ -180,7 +180,7 @@ impl fmt::Display for Operations {
             writeln!(
                 f,
                 "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}",
-                t.operation, t.in_flight, t.started, t.ended, t.failed, round(t.mean), round(t.longest)
+                t.operation, t.in_flight, t.started, t.ended, t.failed, since_ended(t, t.mean), since_ended(t, t.longest)
             )?;
         }
         if !self.foms.is_empty() {
@@ -202,8 +202,16 @@ impl fmt::Display for Operations {
     }
 }
 
+/// A time that there is only once a fom has ended.
+fn since_ended(of: &TypeInfo, time: Duration) -> String {
+    if of.ended == 0 { "-".to_owned() } else { round(time) }
+}
+
 /// Three digits are enough for a table.
 fn round(time: Duration) -> String {
+    if time.is_zero() {
+        return "0".to_owned();
+    }
     let nanos = time.as_nanos() as f64;
     let (value, unit) = match nanos {
         n if n < 1e3 => (n, "ns"),

@@ -52,14 +52,22 @@ pub enum Route {
 
 impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut Cx<'_, Signal>) -> Result<RouteAfterLocate, BoxError> {
-        Ok(RouteAfterLocate::Ring { times: 2, name: String::new() })
+        Ok(RouteAfterLocate::Ring {
+            times: 2,
+            name: String::new(),
+        })
     }
 
     async fn locate_late(&mut self, _: &mut Cx<'_, Signal>) -> Result<RouteAfterLocate, BoxError> {
         Ok(RouteAfterLocate::Rejected { status: 408 })
     }
 
-    fn ring(&mut self, _: &mut BlockingCx<'_>, times: &mut u8, _: &mut String) -> Result<RouteAfterRing, BoxError> {
+    fn ring(
+        &mut self,
+        _: &mut BlockingCx<'_>,
+        times: &mut u8,
+        _: &mut String,
+    ) -> Result<RouteAfterRing, BoxError> {
         *times = 0;
         Ok(RouteAfterRing::Talk)
     }
