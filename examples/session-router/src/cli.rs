@@ -112,9 +112,7 @@ where
             Long("in-flight") if !serve => {
                 in_flight = at_least_one(parser.value()?.parse()?, "--in-flight")?
             }
-            Long("listen") if serve => {
-                settings.listen = address(&parser.value()?.string()?, "--listen")?
-            }
+            Long("listen") if serve => settings.listen = listen(&parser.value()?.string()?)?,
             Long("endpoint") if serve => settings
                 .endpoints
                 .push(endpoint(&parser.value()?.string()?)?),
@@ -167,10 +165,17 @@ fn longer_than_three_minutes(seconds: u64) -> Result<Duration, String> {
     }
 }
 
-fn address(text: &str, option: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        format!("{option} wants ADDRESS:PORT, for example 127.0.0.1:5060, and not {text:?}")
-    })
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| {
+        format!("--listen wants ADDRESS:PORT, for example 127.0.0.1:5060, and not {text:?}")
+    })?;
+    if address.ip().is_unspecified() {
+        // It is written into every Via, for the answers to come back.
+        return Err(format!(
+            "--listen must name one address of this machine, and {text} is all of them"
+        ));
+    }
+    Ok(address)
 }
 
 fn endpoint(text: &str) -> Result<(String, SocketAddr), String> {
@@ -212,6 +217,7 @@ mod tests {
         assert!(error("server").contains("the only one is serve"));
         assert!(error("serve --endpoint here").contains("USER=ADDRESS"));
         assert!(error("serve --listen here").contains("127.0.0.1:5060"));
+        assert!(error("serve --listen 0.0.0.0:5060").contains("one address"));
         assert!(error("serve --timer-c 180").contains("more than 180"));
         assert!(error("--localities 0").contains("at least 1"));
         assert!(error("--what").contains("--what"));

@@ -72,8 +72,16 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
         _ = interrupt.recv() => return Ok(false),
     };
     print!("{}\n{}", router.times(), router.counters());
-    if remained > 0 {
-        println!("{remained} calls had not ended");
+    if !remained.is_empty() {
+        println!("\n{} calls had not ended", remained.len());
+        for call in remained.iter().take(10) {
+            let call_id = call
+                .key
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            println!("  {call_id}: in {} for {:.1?}", call.phase, call.in_phase);
+        }
     }
     Ok(true)
 }

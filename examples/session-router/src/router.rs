@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fom_runtime::{BuildError, TestClock, prelude::*};
+use fom_runtime::{BuildError, FomInfo, TestClock, prelude::*};
 use rsipstack::sip::{Header, Method};
 
 use crate::call::{Call, CallEvent, Timers};
@@ -170,8 +170,8 @@ impl Router {
         &self.times
     }
 
-    /// Ends: no new calls are taken, those that talk have until `limit` to end. Returns how many had not.
-    pub async fn drain(&self, limit: Duration) -> usize {
+    /// Ends: no new calls are taken, those that talk have until `limit` to end. Returns those that had not.
+    pub async fn drain(&self, limit: Duration) -> Vec<FomInfo> {
         self.net.drain();
         let report = self.runtime.shutdown(Shutdown::Drain, limit).await;
         self.stop.store(true, Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl Router {
             let _ = receiver.join(); // it looks up ten times a second
         }
         self.locator.stop();
-        report.remained.len()
+        report.remained
     }
 }
 

@@ -88,7 +88,7 @@ pub async fn run(
     println!("\ntime in each phase");
     print!("{}", router.times()); // before draining, which cuts Linger short
     drop((first, second));
-    let remained = router.drain(Duration::from_secs(10)).await;
+    let remained = router.drain(Duration::from_secs(10)).await.len();
     println!("\nthe router counted");
     print!("{}", router.counters());
     println!("call detail records: {}", records.display());

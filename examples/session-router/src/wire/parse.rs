@@ -419,6 +419,17 @@ mod tests {
     }
 
     #[test]
+    fn an_address_may_be_long() {
+        let text = invite(|text| text.replace("127.0.0.1:5062;", "[::1]:5062;"));
+        let source = "[::1]:5062".parse().expect("an address");
+        let Ok(Message::Request(request)) = parse(text.as_bytes(), source) else {
+            panic!("not read")
+        };
+        assert_eq!(request.key.sent_by, source.to_string());
+        assert_eq!(request.reply_to, source);
+    }
+
+    #[test]
     fn what_is_wrong_with_a_request_is_said() {
         assert_eq!(
             status(&invite(
