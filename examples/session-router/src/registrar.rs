@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// The phases of a registration.
 #[fom(operation(Registration), transient)]
-pub enum RegistrationPhase {
+pub enum Step {
     /// Read what the client wishes.
     #[phase(start, sync, to(Bind, Refused))]
     Read,
@@ -142,14 +142,14 @@ impl Registration {
     }
 }
 
-impl RegistrationPhaseTransitions for Registration {
-    fn read(&mut self, _: &mut Cx<'_>) -> Result<RegistrationPhaseAfterRead, BoxError> {
+impl StepTransitions for Registration {
+    fn read(&mut self, _: &mut Cx<'_>) -> Result<StepAfterRead, BoxError> {
         Ok(match self.wishes() {
-            Ok(update) => RegistrationPhaseAfterRead::Bind { update },
+            Ok(update) => StepAfterRead::Bind { update },
             Err(status) => {
                 let least = format!("Min-Expires: {}\r\n", self.shortest.as_secs());
                 let status = self.refuse(status, if status == 423 { &least } else { "" });
-                RegistrationPhaseAfterRead::Refused { status }
+                StepAfterRead::Refused { status }
             }
         })
     }
@@ -158,7 +158,7 @@ impl RegistrationPhaseTransitions for Registration {
         &mut self,
         cx: &mut Cx<'_>,
         update: &mut Update,
-    ) -> Result<RegistrationPhaseAfterBind, BoxError> {
+    ) -> Result<StepAfterBind, BoxError> {
         let (now, update) = (cx.now(), update.clone());
         let updated = cx
             .call(|locator: &Locator, reply| locator.update(update, now, reply))
@@ -167,21 +167,21 @@ impl RegistrationPhaseTransitions for Registration {
             Ok(Updated::Bindings(bindings)) => {
                 self.net.counters().registered.add();
                 self.answer(200, &contacts(&bindings));
-                return Ok(RegistrationPhaseAfterBind::Bound);
+                return Ok(StepAfterBind::Bound);
             }
             Ok(Updated::OutOfOrder) => self.refuse(500, ""),
             Ok(Updated::Full) => self.refuse(503, "Retry-After: 30\r\n"),
             Err(_) => self.refuse(500, ""),
         };
-        Ok(RegistrationPhaseAfterBind::Refused { status })
+        Ok(StepAfterBind::Refused { status })
     }
 
     async fn bind_late(
         &mut self,
         _: &mut Cx<'_>,
         _: &mut Update,
-    ) -> Result<RegistrationPhaseAfterBind, BoxError> {
-        Ok(RegistrationPhaseAfterBind::Refused {
+    ) -> Result<StepAfterBind, BoxError> {
+        Ok(StepAfterBind::Refused {
             status: self.refuse(504, ""),
         })
     }

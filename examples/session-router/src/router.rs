@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -216,7 +217,9 @@ impl Front {
     fn datagram(&self, datagram: &[u8], source: SocketAddr) {
         let counters = self.net.counters();
         counters.received.add();
-        match parse(datagram, source) {
+        // The parser is a stranger's as well. If it panics, that is one more packet that cannot be read.
+        let read = catch_unwind(|| parse(datagram, source)).unwrap_or(Err(Fault::Drop("panicked")));
+        match read {
             Ok(Message::Request(request)) => self.request(request),
             Ok(Message::Response(response)) => {
                 // Only what we asked for: our own Via on top, and a call that waits for it (RFC 6026, 7.3).

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fom_runtime::{BoxError, Interpose, TestClock};
 use phone::{Calling, Phone, Text};
-use session_router::call::{Call, CallPhase};
+use session_router::call::{Call, Stage};
 use session_router::router::{Router, Settings};
 
 /// A router, and the clock that it goes by.
@@ -679,7 +679,7 @@ fn a_locator_that_is_gone_is_500() {
 struct Broken;
 
 impl Interpose<Call> for Broken {
-    fn before(&self, _: &mut Call, _: &mut CallPhase) -> Option<Result<CallPhase, BoxError>> {
+    fn before(&self, _: &mut Call, _: &mut Stage) -> Option<Result<Stage, BoxError>> {
         Some(Err("broken".into()))
     }
 }

@@ -1,17 +1,11 @@
 //! A call: one fom, keyed by its Call-ID, that takes every packet of it as an event.
 //!
-//! ```text
-//!             404, 480, 500, 503                no binding answered, CANCEL
-//!   Locate ──────────────┬───────────── Ring ────────────────┐
-//!      │                 │               │ 2xx               │
-//!      └── bindings ─────│────────▶──────┘     Talk ── BYE ──┤
-//!                        └───────────────────────────────▶ Record ── Linger ─┬─ Completed
-//!                                                    (blocking)     │        ├─ Cancelled
-//!                                    the caller tries again: Locate ┘        └─ Rejected
-//! ```
-//!
 //! The packets of one call are taken one after the other, in the order in which they came, whatever else
 //! the machine does: a 180 that overtakes its 200 is not possible. Nothing here is locked.
+//!
+//! [`Stage`] says what phases there are, and shows a drawing of them; `phases` is what happens in each, `packets`
+//! what a packet means in any of them. The rest are the parts that a proxy is made of: `fork` and `exchange` are
+//! transactions of both kinds, `transaction` and `timers` what they have in common, `dialog` who talks to whom.
 
 mod dialog;
 mod exchange;
@@ -49,7 +43,7 @@ pub enum CallEvent {
 
 /// The phases of a call.
 #[fom(operation(Call), event(CallEvent), transient)]
-pub enum CallPhase {
+pub enum Stage {
     /// Ask the locator where the one who is called can be reached.
     #[phase(start, to(Ring, Record), within = "2s", late)]
     Locate,

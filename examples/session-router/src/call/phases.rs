@@ -7,11 +7,8 @@ use super::*;
 use crate::cdr::Records;
 use crate::locator::{Found, Locator};
 
-impl CallPhaseTransitions for Call {
-    async fn locate(
-        &mut self,
-        cx: &mut Cx<'_, CallEvent>,
-    ) -> Result<CallPhaseAfterLocate, BoxError> {
+impl StageTransitions for Call {
+    async fn locate(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<StageAfterLocate, BoxError> {
         self.began = cx.now();
         self.trying();
         let now = self.began;
@@ -21,32 +18,32 @@ impl CallPhaseTransitions for Call {
             .await;
         let now = cx.now();
         let outcome = match found {
-            Ok(Found::At(bindings)) => return Ok(CallPhaseAfterLocate::Ring { bindings }),
+            Ok(Found::At(bindings)) => return Ok(StageAfterLocate::Ring { bindings }),
             Ok(Found::Unknown) => self.refuse(404, "", now),
             Ok(Found::Away) => self.refuse(480, "", now),
             Ok(Found::Busy) => self.refuse(503, "Retry-After: 5\r\n", now),
             Err(_) => self.refuse(500, "", now),
         };
-        Ok(CallPhaseAfterLocate::Record { outcome })
+        Ok(StageAfterLocate::Record { outcome })
     }
 
     async fn locate_late(
         &mut self,
         cx: &mut Cx<'_, CallEvent>,
-    ) -> Result<CallPhaseAfterLocate, BoxError> {
+    ) -> Result<StageAfterLocate, BoxError> {
         let outcome = self.refuse(504, "", cx.now());
-        Ok(CallPhaseAfterLocate::Record { outcome })
+        Ok(StageAfterLocate::Record { outcome })
     }
 
     async fn ring(
         &mut self,
         cx: &mut Cx<'_, CallEvent>,
         bindings: &mut Vec<Binding>,
-    ) -> Result<CallPhaseAfterRing, BoxError> {
+    ) -> Result<StageAfterRing, BoxError> {
         // What came while we asked was kept. If it is a CANCEL, nobody needs to be woken.
         while let Some(event) = cx.try_event() {
             if let Happened::Cancelled = self.take(event, cx.now()) {
-                return Ok(CallPhaseAfterRing::Record {
+                return Ok(StageAfterRing::Record {
                     outcome: self.refuse(487, "", cx.now()),
                 });
             }
@@ -58,7 +55,7 @@ impl CallPhaseTransitions for Call {
         self.forks = Forks::ring(&self.net, &self.invite, bindings, cx.now(), &self.timers);
         loop {
             if let Some(refusal) = self.forks.verdict() {
-                return Ok(CallPhaseAfterRing::Record {
+                return Ok(StageAfterRing::Record {
                     outcome: self.refuse_as(&refusal, cx.now()),
                 });
             }
@@ -67,7 +64,7 @@ impl CallPhaseTransitions for Call {
                     Happened::Answered => {
                         // The first one wins, and the others are told so (RFC 3261, 16.7 step 10).
                         self.forks.cancel(&self.net, cx.now(), &self.timers);
-                        return Ok(CallPhaseAfterRing::Talk);
+                        return Ok(StageAfterRing::Talk);
                     }
                     Happened::Cancelled => self.forks.cancel(&self.net, cx.now(), &self.timers),
                     Happened::Again(invite) => {
@@ -80,7 +77,7 @@ impl CallPhaseTransitions for Call {
         }
     }
 
-    async fn talk(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<CallPhaseAfterTalk, BoxError> {
+    async fn talk(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<StageAfterTalk, BoxError> {
         self.answered = Some(cx.now());
         self.record.setup = Some(cx.now() - self.began);
         let mut hung_up = false;
@@ -97,16 +94,13 @@ impl CallPhaseTransitions for Call {
             hung_up |= self.tick(cx.now());
         }
         self.record.talk = self.answered.map(|answered| cx.now() - answered);
-        Ok(CallPhaseAfterTalk::Record {
+        Ok(StageAfterTalk::Record {
             outcome: Outcome::Completed,
         })
     }
 
-    async fn talk_late(
-        &mut self,
-        _: &mut Cx<'_, CallEvent>,
-    ) -> Result<CallPhaseAfterTalk, BoxError> {
-        Ok(CallPhaseAfterTalk::Record {
+    async fn talk_late(&mut self, _: &mut Cx<'_, CallEvent>) -> Result<StageAfterTalk, BoxError> {
+        Ok(StageAfterTalk::Record {
             outcome: Outcome::Forgotten,
         })
     }
@@ -115,7 +109,7 @@ impl CallPhaseTransitions for Call {
         &mut self,
         cx: &mut BlockingCx<'_>,
         outcome: &mut Outcome,
-    ) -> Result<CallPhaseAfterRecord, BoxError> {
+    ) -> Result<StageAfterRecord, BoxError> {
         let counters = self.net.counters();
         match outcome {
             Outcome::Completed | Outcome::Forgotten => counters.completed.add(),
@@ -129,14 +123,14 @@ impl CallPhaseTransitions for Call {
         {
             counters.unrecorded.add(); // the call is more than its record
         }
-        Ok(CallPhaseAfterRecord::Linger { outcome: *outcome })
+        Ok(StageAfterRecord::Linger { outcome: *outcome })
     }
 
     async fn linger(
         &mut self,
         cx: &mut Cx<'_, CallEvent>,
         outcome: &mut Outcome,
-    ) -> Result<CallPhaseAfterLinger, BoxError> {
+    ) -> Result<StageAfterLinger, BoxError> {
         self.invite.sip.body = Vec::new(); // this may take half a minute, and there may be many
         let mut draining = self.net.draining();
         let mut until = cx.now() + self.timers.give_up();
@@ -153,16 +147,16 @@ impl CallPhaseTransitions for Call {
                 Some(Happened::Again(invite)) => {
                     *self = Call::new(self.net.clone(), self.timers, invite);
                     self.net.counters().calls.add();
-                    return Ok(CallPhaseAfterLinger::Locate);
+                    return Ok(StageAfterLinger::Locate);
                 }
                 _ => {}
             }
             self.tick(cx.now());
         }
         Ok(match *outcome {
-            Outcome::Completed | Outcome::Forgotten => CallPhaseAfterLinger::Completed,
-            Outcome::Cancelled => CallPhaseAfterLinger::Cancelled,
-            Outcome::Rejected(status) => CallPhaseAfterLinger::Rejected { status },
+            Outcome::Completed | Outcome::Forgotten => StageAfterLinger::Completed,
+            Outcome::Cancelled => StageAfterLinger::Cancelled,
+            Outcome::Rejected(status) => StageAfterLinger::Rejected { status },
         })
     }
 }

@@ -193,7 +193,7 @@ fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'stati
             .map_or(5060, |port| port.value()),
     };
     let reply_to = SocketAddr::new(source.ip(), port);
-    note_source(&mut sip.headers, via, source)?;
+    note_source(&mut sip.headers, &via, source)?;
     let from_tag = tag(sip.from_header().ok().map(|from| from.tag()), "From")?.ok_or("From")?;
     let to_tag = tag(sip.to_header().ok().map(|to| to.tag()), "To")?;
     let max_forwards = match sip.max_forwards_header() {
@@ -292,25 +292,47 @@ fn tag(
 /// Writes into the top Via where the request really came from (RFC 3261, 18.2.1; RFC 3581, 4).
 fn note_source(
     headers: &mut sip::Headers,
-    via: sip::typed::Via,
+    via: &sip::typed::Via,
     source: SocketAddr,
 ) -> Result<(), &'static str> {
     let asked = via.rport().is_some();
     if !asked && via.sent_by().host.to_string() == source.ip().to_string() {
         return Ok(());
     }
-    let mut noted = via.with_received(sip::param::Received::new(source.ip().to_string()));
-    if asked {
-        noted = noted.with_rport(Some(source.port()));
-    }
-    for header in headers.iter_mut() {
-        if let Header::Via(top) = header {
-            return top
-                .update_first_value(|_| Ok(sip::Via::new(noted.to_string())))
-                .map_err(|_| "Via");
-        }
-    }
-    Err("Via")
+    let port = if asked {
+        format!(";rport={}", source.port())
+    } else {
+        String::new()
+    };
+    let top = headers.iter_mut().find_map(|header| match header {
+        Header::Via(top) => Some(top),
+        _ => None,
+    });
+    // What else is in there comes back to the client as it wrote it.
+    top.ok_or("Via")?
+        .update_first_value(|first| {
+            let kept = parameters(first.value()).filter(|parameter| {
+                let name = parameter.split('=').next().unwrap_or("").trim();
+                !name.eq_ignore_ascii_case("received") && !name.eq_ignore_ascii_case("rport")
+            });
+            let kept = kept.collect::<Vec<_>>().join(";");
+            Ok(sip::Via::new(format!(
+                "{kept};received={}{port}",
+                source.ip()
+            )))
+        })
+        .map_err(|_| "Via")
+}
+
+/// The parts between semicolons; those inside quotes part nothing.
+fn parameters(value: &str) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    value.split(move |c| {
+        let parts = c == ';' && !quoted;
+        quoted ^= c == '"' && !escaped;
+        escaped = c == '\\' && quoted && !escaped;
+        parts
+    })
 }
 
 /// The answer to a request that cannot be read: whatever of it can be echoed is. If not even that is there
@@ -345,7 +367,7 @@ fn salvage(head: &str, source: SocketAddr, status: u16, why: &'static str) -> Fa
     {
         return Fault::Drop(why);
     }
-    let _ = note_source(&mut headers, via, source);
+    let _ = note_source(&mut headers, &via, source);
     let more = format!("Warning: 399 session-router \"{why}\"\r\n");
     let bytes = answer(&headers, status, "unread", &more);
     Fault::Answer {
