@@ -10,8 +10,12 @@
 //!   EMPTY ───────────────────▶ items or POKED ◀──────────────────── ASLEEP   (reader sleeps in its reactor)
 //!     ▲  ▲───── drain ────────────────┘  ▲
 //!     │                                  └───────────────────────── VACANT   (nobody reads; a follower must be woken)
-//!     └── sleep: EMPTY → ASLEEP, vacate: EMPTY → VACANT; both fail when something is there
+//!     └── sleep: EMPTY or VACANT → ASLEEP, vacate: EMPTY → VACANT; both fail when something is there
 //! ```
+//!
+//! - Whoever vacates may be late: another thread may have become the reader meanwhile, and may even sleep. So vacating
+//!   never takes away the mark of a sleeper, which would then be woken by nobody; while sleeping does take away a late
+//!   VACANT, since there is a reader.
 //!
 //! - A push is one compare-exchange; the item's memory is published by its `Release` and read after the drain's
 //!   `Acquire`. Pushing and draining are lock-free and allocate nothing.
@@ -214,7 +218,8 @@ impl<T: ?Sized + Linked> Inbox<T> {
         self.mark(asleep())
     }
 
-    /// The reader goes away and leaves nobody. `false` when there is something to do first.
+    /// The reader has gone away and may have left nobody. `false` when there is something to do. A reader that has taken
+    /// its place meanwhile, and sleeps, goes on sleeping.
     pub fn vacate(&self) -> bool {
         self.mark(vacant())
     }
@@ -229,6 +234,9 @@ impl<T: ?Sized + Linked> Inbox<T> {
         loop {
             if is_item(head) || head == poked() {
                 return false;
+            }
+            if head == asleep() {
+                return true;
             }
             match self
                 .head
