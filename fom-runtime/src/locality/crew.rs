@@ -196,8 +196,9 @@ impl Crew {
                 roster.calls -= 1;
                 return Idle::Look;
             }
-            // Without a thread too many there is no reason to wake up by oneself.
-            if roster.threads - roster.blocked > self.followers.least + 1 {
+            // Without a thread too many there is no reason to wake up by oneself. Blocked ones count: when they come
+            // back, a thread that waits here without a limit would not notice that there are too many now.
+            if roster.threads > self.followers.least + 1 {
                 let out;
                 (roster, out) = self.idle.wait_for(roster, self.followers.idle);
                 if out && roster.calls == 0 && roster.threads - roster.blocked > self.followers.least + 1 {
