@@ -29,7 +29,7 @@ use crate::{
     error::{Cause, Failure},
     locality::{Core, Parcel},
     operation::{AsyncOperation, Operation, SyncOperation},
-    protocol::Link,
+    protocol::{FomState, Link},
 };
 
 /// How a run of a fom ended.
@@ -77,8 +77,12 @@ impl<O: Operation, B: Body<O> + 'static> Parcel for Fom<O, B> {
     }
 
     fn reject(self: Arc<Self>) {
-        // A locality ends when none of its foms is left, so what is still in its inbox is a wake of one that ended.
-        debug_assert_eq!(self.header.token.state(), crate::protocol::FomState::Finished);
+        // A locality ends when none of its foms is left. What still comes was submitted by a fom of another locality while
+        // the last handle to the runtime was dropped: it never runs, and whoever waits for it hears so.
+        if self.header.token.state() == FomState::Init {
+            let phase = self.header.phase_name();
+            self.end(Err(Failure { cause: Cause::Shutdown, phase, operation: None }));
+        }
     }
 }
 
@@ -114,14 +118,7 @@ impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
             }),
         };
         // The rest of the body goes before anybody hears of the end: who waited may take down what it points to.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body.as_mut().clear())) {
-            self.header.world().incident(format!(
-                "{} {} panicked while it was dropped: {}",
-                self.header.type_name(),
-                self.header.id,
-                panic_message(&*panic)
-            ));
-        }
+        self.fenced("while it was dropped", || body.as_mut().clear());
         self.end(outcome);
         Progress::Finished
     }
@@ -140,6 +137,18 @@ impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
 }
 
 impl<O: Operation, B: Body<O> + 'static> Fom<O, B> {
+    /// Calls code of the user's that can no longer change the outcome: a panic in it is reported, and ends nothing.
+    fn fenced(&self, when: &str, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            self.header.world().incident(format!(
+                "{} {} panicked {when}: {}",
+                self.header.type_name(),
+                self.header.id,
+                panic_message(&*panic)
+            ));
+        }
+    }
+
     /// The last steps of a fom, in the order that those who wait may rely on: it is out of the directory and the
     /// registry, its end is counted, and then its outcome is told.
     fn end(&self, outcome: Outcome<O>) {
@@ -150,7 +159,8 @@ impl<O: Operation, B: Body<O> + 'static> Fom<O, B> {
         };
         course::tell_end(self, &outcome);
         self.header.leave(failed);
-        self.typed.answer(outcome);
+        // Nobody may want the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
+        self.fenced("while its outcome was told", || self.typed.answer(outcome));
         self.header.count_out();
     }
 }
