@@ -55,8 +55,9 @@ mod real {
             self.runtime().block_on(tokio::task::yield_now());
         }
 
-        /// Sleeps until something is put into the locality's inbox, or for this time; serves sockets meanwhile.
-        pub(crate) fn park(&self, home: &Locality, time: Option<Duration>) {
+        /// Sleeps until something is put into the locality's inbox, or for this time; serves sockets meanwhile. `false`:
+        /// there was something in the inbox already, and no socket was looked at.
+        pub(crate) fn park(&self, home: &Locality, time: Option<Duration>) -> bool {
             self.runtime().block_on(async {
                 let timer = time.map(tokio::time::sleep);
                 let mut timer = std::pin::pin!(timer);
@@ -78,7 +79,8 @@ mod real {
                     }
                 })
                 .await;
-            });
+                slept
+            })
         }
     }
 
@@ -141,15 +143,16 @@ mod model {
 
         pub(crate) fn turn(&self) {}
 
-        pub(crate) fn park(&self, home: &Locality, _: Option<Duration>) {
+        pub(crate) fn park(&self, home: &Locality, _: Option<Duration>) -> bool {
             *home.alarm.rung.lock() = false;
             if !home.inbox.sleep() {
-                return;
+                return false;
             }
             let mut rung = home.alarm.rung.lock();
             while home.inbox.is_asleep() && !*rung {
                 rung = home.alarm.bell.wait(rung);
             }
+            true
         }
     }
 }
