@@ -86,13 +86,14 @@ fn run_jobs(mut core: Box<Core>) -> Box<Core> {
     for _ in 0..JOBS {
         let Some(job) = core.jobs.pop_front() else { break };
         core.runs += 1;
+        core.since_turn += 1;
         run_job(&mut core, job);
     }
     core
 }
 
 fn run_job(core: &mut Core, job: Job) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(core))) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| here::in_job(|| job(core)))) {
         core.home.world.incident(format!(
             "a job posted to locality {} panicked: {}",
             core.home.index,
@@ -122,7 +123,7 @@ fn run_fom(mut core: Box<Core>, fom: Arc<dyn AnyFom>) -> Box<Core> {
     fom.header().token.start();
     core.runs += 1;
     core.running = Some(Arc::clone(&fom));
-    here::begin(budget.phases, home.world.clock.nanos().saturating_add(crate::clock::nanos(budget.time)));
+    here::begin(&home.world, budget.phases, home.world.clock.nanos().saturating_add(crate::clock::nanos(budget.time)));
     here::lay(core);
     let progress = Arc::clone(&fom).run();
     // The core is back unless user code leaked its guard of a blocking section; then it must be waited for.
@@ -132,6 +133,7 @@ fn run_fom(mut core: Box<Core>, fom: Arc<dyn AnyFom>) -> Box<Core> {
         fom.header().set_blocked(false);
         core
     });
+    here::end();
     core.running = None;
     match progress {
         Progress::Waiting => {

@@ -1,9 +1,10 @@
 //! What a thread knows of where it is: the core that it holds while it runs a fom, and that fom's budget.
 
-use std::cell::Cell;
+use std::{cell::Cell, ptr};
 
 use crate::{
     locality::Core,
+    runtime::World,
     sync::thread_local,
 };
 
@@ -23,13 +24,15 @@ struct Here {
     /// What is left of the running fom's budget.
     phases: Cell<u32>,
     until: Cell<u64>,
+    /// The runtime whose fom runs on this thread, also while that fom is in a blocking section; an address to compare.
+    world: Cell<*const World>,
     /// Inside how many `with_core` this thread is.
     taken: Cell<u32>,
 }
 
 impl Here {
     #[allow(clippy::declare_interior_mutable_const, reason = "each thread starts from a copy")]
-    const NOWHERE: Self = Self { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0), taken: Cell::new(0) };
+    const NOWHERE: Self = Self { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0), world: Cell::new(ptr::null()), taken: Cell::new(0) };
 }
 
 /// Lays the core down for the code that a fom runs, and takes it up again.
@@ -42,9 +45,9 @@ pub(super) fn take() -> Option<Box<Core>> {
     HERE.try_with(|here| here.core.take()).ok().flatten()
 }
 
-/// Whether this thread runs a fom or a job of a locality, and holds its core.
-pub(crate) fn in_locality() -> bool {
-    with_core(|_| ()).is_some()
+/// Whether this thread runs a fom of this runtime, with the core or in a blocking section.
+pub(crate) fn runs_fom_of(world: &World) -> bool {
+    HERE.with(|here| ptr::eq(here.world.get(), world))
 }
 
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` there is none.
@@ -66,17 +69,38 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     back.0.as_deref_mut().map(f)
 }
 
-/// Whether this thread is inside [`with_core`].
+/// Runs a job, which has the core in its hands: blocking in there would be for ever, just as inside [`with_core`].
+pub(super) fn in_job(job: impl FnOnce()) {
+    struct Back;
+
+    impl Drop for Back {
+        fn drop(&mut self) {
+            HERE.with(|here| here.taken.set(here.taken.get() - 1));
+        }
+    }
+
+    HERE.with(|here| here.taken.set(here.taken.get() + 1));
+    let _back = Back;
+    job();
+}
+
+/// Whether this thread is inside [`with_core`] or a job.
 pub(crate) fn is_taken() -> bool {
     HERE.with(|here| here.taken.get() > 0)
 }
 
 /// A new run begins, with this budget.
-pub(super) fn begin(phases: u32, until: u64) {
+pub(super) fn begin(world: &World, phases: u32, until: u64) {
     HERE.with(|here| {
+        here.world.set(world);
         here.phases.set(phases);
         here.until.set(until);
     });
+}
+
+/// The run is over.
+pub(super) fn end() {
+    HERE.with(|here| here.world.set(ptr::null()));
 }
 
 /// One phase of the running fom's budget is used.

@@ -24,7 +24,7 @@ pub(crate) use self::{
     core::Core,
     crew::Spawner,
     timers::TimerKey,
-    here::{in_locality, is_taken, spend, spent, with_core},
+    here::{is_taken, runs_fom_of, spend, spent, with_core},
     reactor::Reactor,
 };
 use crate::{
@@ -168,7 +168,7 @@ impl Locality {
     /// After the end there is no reader: whoever puts something in takes it out again. The last reader sets `closed`
     /// before its last drain, so one of the two sees the parcel.
     fn reject_when_closed(&self) {
-        if self.closed.load(Ordering::SeqCst) {
+        if self.is_closed() {
             for parcel in self.inbox.drain() {
                 parcel.reject();
             }
@@ -190,6 +190,11 @@ impl Locality {
         self.poke();
     }
 
+    /// Whether it has ended: nothing that is posted runs any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
     /// Handler, blocked, unblocking and idle threads together, and how many of them are blocked or unblocking.
     pub(crate) fn threads(&self) -> (usize, usize) {
         self.crew.count()
@@ -207,6 +212,11 @@ pub(crate) fn enqueue(fom: Arc<dyn AnyFom>) {
     let mut fom = Some(fom);
     with_core(|core| {
         if let Some(ready) = fom.take_if(|fom| Arc::ptr_eq(&fom.header().home, &core.home)) {
+            // This thread may have put something into the inbox while its core was out of reach (`Cx::local`): that came
+            // first.
+            if core.home.inbox.has_mail() {
+                core.drain();
+            }
             core.enqueue(ready);
         }
     });

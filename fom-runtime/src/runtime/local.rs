@@ -56,14 +56,18 @@ impl Runtime {
         self.localities.get(locality).ok_or(CallError::NoSuchLocality(locality))
     }
 
-    /// Runs `f` in a locality, soon, and does not wait for it. Posts of one thread run in their order. After the runtime
-    /// has shut down the post is dropped.
+    /// Runs `f` in a locality, soon, and does not wait for it. Posts of one thread run in their order. What is
+    /// posted while the runtime shuts down may be dropped without being run.
     ///
     /// # Errors
     ///
-    /// [`CallError::NoSuchLocality`].
+    /// [`CallError::NoSuchLocality`], and [`CallError::Dropped`] after the runtime has shut down.
     pub fn post(&self, locality: usize, f: impl FnOnce(&mut Local<'_>) + Send + 'static) -> Result<(), CallError> {
-        self.home(locality)?.post_job(Box::new(move |core| f(&mut Local { core })));
+        let home = self.home(locality)?;
+        if home.is_closed() {
+            return Err(CallError::Dropped);
+        }
+        home.post_job(Box::new(move |core| f(&mut Local { core })));
         Ok(())
     }
 

@@ -120,7 +120,7 @@ impl<O: Operation> Submission<O> {
         };
         match world.mode() {
             Mode::Open => {}
-            Mode::Draining if crate::locality::in_locality() => {}
+            Mode::Draining if crate::locality::runs_fom_of(&world) => {}
             _ => return refuse(RefusedReason::ShuttingDown, self.operation, None),
         }
         if before >= world.capacity {
