@@ -1,0 +1,734 @@
+//! Enter-block and leave-block: what the locality does meanwhile, and what becomes of its threads.
+
+mod task;
+
+use std::{
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use fom_runtime::{BlockError, BlockGuard, BlockingCx, BoxError, Cause, Followers, prelude::*};
+use task::{Door, limit, locality, one, pause, quick, task, until};
+
+#[derive(Clone, Copy, Default)]
+struct Count(u64);
+
+/// A machine whose phase is a blocking section as a whole.
+struct CopyFile {
+    go: Door,
+    began: mpsc::Sender<()>,
+    panics: bool,
+}
+
+#[fom(operation(CopyFile), transient)]
+enum Copying {
+    #[phase(start, blocking, to(Copied))]
+    Write,
+    #[phase(end)]
+    Copied,
+}
+
+impl CopyingTransitions for CopyFile {
+    fn write(&mut self, _: &mut BlockingCx<'_>) -> Result<(), BoxError> {
+        self.began.send(()).unwrap();
+        self.go.pass();
+        assert!(!self.panics, "disk on fire");
+        Ok(())
+    }
+}
+
+fn copy(go: &Door, panics: bool) -> (CopyFile, mpsc::Receiver<()>) {
+    let (began, has_begun) = mpsc::channel();
+    (
+        CopyFile {
+            go: go.clone(),
+            began,
+            panics,
+        },
+        has_begun,
+    )
+}
+
+/// LO-04: while a fom is in a blocking section the other foms of its locality run, also ones submitted meanwhile.
+#[test]
+fn others_run_while_one_blocks() {
+    let _limit = limit();
+    let runtime = one();
+    let door = Door::default();
+    let (operation, began) = copy(&door, false);
+    let blocked = runtime.submit(operation).start().unwrap();
+    began.recv().unwrap();
+    for _ in 0..100 {
+        runtime
+            .submit(quick(|_| {}))
+            .start()
+            .unwrap()
+            .wait()
+            .unwrap();
+    }
+    let listed = runtime.operation(blocked.id()).unwrap();
+    assert!(listed.blocked);
+    assert_eq!(listed.waiting_for.as_deref(), Some("a blocking call"));
+    assert_eq!(locality(&runtime, 0).blocked_threads, 1);
+    door.open();
+    blocked.wait().unwrap();
+    assert_eq!(locality(&runtime, 0).blocked_threads, 0);
+}
+
+/// LO-04: on leave-block the fom resumes before all that is in the queue.
+#[test]
+fn returning_foms_run_before_the_queue() {
+    let _limit = limit();
+    let runtime = one();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (entered, has_entered) = mpsc::channel();
+    let leave = Door::default();
+    let returning = {
+        let (log, leave) = (Arc::clone(&log), leave.clone());
+        runtime.submit(task(move |cx| {
+            Box::pin(async move {
+                let guard = cx.enter_block().unwrap();
+                entered.send(()).unwrap();
+                leave.pass();
+                drop(guard);
+                log.lock().unwrap().push("returned".to_owned());
+            })
+        }))
+    };
+    let returning = returning.start().unwrap();
+    has_entered.recv().unwrap();
+    // This fom holds the locality until the other one stands at the door and a queue has formed.
+    let (running, runs) = mpsc::channel();
+    let hold = Door::default();
+    let holder = {
+        let (log, hold) = (Arc::clone(&log), hold.clone());
+        runtime.submit(quick(move |cx| {
+            let runtime = cx.runtime();
+            for n in 0..3 {
+                let log = Arc::clone(&log);
+                let queued = quick(move |_| log.lock().unwrap().push(format!("queued {n}")));
+                drop(runtime.submit(queued).start().unwrap());
+            }
+            running.send(()).unwrap();
+            hold.pass();
+        }))
+    };
+    let holder = holder.start().unwrap();
+    runs.recv().unwrap();
+    leave.open();
+    // No channel tells that a thread waits for the locality. It has long left its section when it has slept once.
+    until("the thread waits for its locality", || sleeps(&runtime));
+    hold.open();
+    holder.wait().unwrap();
+    returning.wait().unwrap();
+    runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
+    assert_eq!(
+        *log.lock().unwrap(),
+        ["returned", "queued 0", "queued 1", "queued 2"]
+    );
+}
+
+/// Whether all threads of locality 0 sleep in the kernel, as they do when one is held at a door and the others wait.
+fn sleeps(runtime: &Runtime) -> bool {
+    assert_eq!(runtime.localities(), 1);
+    let me = std::process::id();
+    // Several looks in a row: a thread on its way may be seen asleep once, on a lock.
+    (0..20).all(|_| {
+        std::thread::yield_now();
+        std::fs::read_dir(format!("/proc/{me}/task"))
+            .unwrap()
+            .all(|entry| {
+                let entry = entry.unwrap().path();
+                let Ok(stat) = std::fs::read_to_string(entry.join("stat")) else {
+                    return true;
+                };
+                !stat.contains("(fom-0-") || stat.rsplit(") ").next().unwrap().starts_with('S')
+            })
+    })
+}
+
+/// FL-03: what a locality owns needs no lock, while foms block, return and wait: no increment is lost. FL-02: nor does a
+/// fom run twice at a time.
+#[test]
+fn locality_data_needs_no_lock() {
+    let _limit = limit();
+    const FOMS: u64 = 24;
+    const ROUNDS: u64 = 150;
+    let runtime = Runtime::builder()
+        .localities(2)
+        .pin(false)
+        .locality_data(|_| Ok::<_, BoxError>(Count::default()))
+        .followers(Followers {
+            least: 1,
+            most: 6,
+            idle: Duration::from_millis(1),
+        })
+        .build()
+        .unwrap();
+    let inside = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let handles: Vec<_> = (0..FOMS)
+        .map(|n| {
+            let inside = Arc::clone(&inside);
+            let body = task(move |cx| {
+                Box::pin(async move {
+                    for round in 0..ROUNDS {
+                        let here = &inside[cx.locality()];
+                        assert_eq!(here.fetch_add(1, SeqCst), 0, "two handlers in one locality");
+                        // Read, let time pass, write: another handler would get in between.
+                        let seen = cx.local(|count: &mut Count| count.0);
+                        std::hint::spin_loop();
+                        cx.local(|count: &mut Count| count.0 = seen + 1);
+                        here.fetch_sub(1, SeqCst);
+                        match (n + round) % 4 {
+                            0 => drop(cx.enter_block().unwrap()),
+                            1 => {
+                                let _guard = cx.enter_block().unwrap();
+                                std::thread::yield_now();
+                            }
+                            2 => pause().await,
+                            _ => {}
+                        }
+                    }
+                })
+            });
+            runtime
+                .submit(body)
+                .place(Placement::Locality(n as usize % 2))
+                .start()
+                .unwrap()
+        })
+        .collect();
+    for handle in handles {
+        handle.wait().unwrap();
+    }
+    let sum = futures::executor::block_on(runtime.each(|local| local.data::<Count>().0)).unwrap();
+    assert_eq!(sum, [FOMS / 2 * ROUNDS; 2]);
+}
+
+/// LO-03: the posts of plain threads reach a locality whose handler blocks and returns all the time: no wake is lost.
+#[test]
+fn no_post_is_lost_while_the_core_moves() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .locality_data(|_| Ok::<_, BoxError>(Count::default()))
+        .build()
+        .unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let mover = {
+        let over = Arc::clone(&over);
+        runtime.submit(task(move |cx| {
+            Box::pin(async move {
+                while !over.load(SeqCst) {
+                    for _ in 0..50 {
+                        drop(cx.enter_block().unwrap());
+                    }
+                    pause().await;
+                }
+            })
+        }))
+    };
+    let mover = mover.start().unwrap();
+    for n in 1..=3000 {
+        // Each is answered before the next is sent: a lost one would hang here.
+        let count = futures::executor::block_on(runtime.call(0, |local| {
+            let count = local.data::<Count>();
+            count.0 += 1;
+            count.0
+        }));
+        assert_eq!(count, Ok(n));
+    }
+    over.store(true, SeqCst);
+    mover.wait().unwrap();
+}
+
+/// LO-04: enter-block does not nest, and is an error outside of a phase function's own turn.
+#[test]
+fn entering_twice_is_an_error() {
+    let _limit = limit();
+    let runtime = one();
+    let (tell, told) = mpsc::channel();
+    let outer = runtime.submit(quick(move |cx| {
+        // The guard borrows the context, so only a leaked one leaves a way to try.
+        std::mem::forget(cx.enter_block().unwrap());
+        tell.send(matches!(cx.enter_block(), Err(BlockError::NotInPhase)))
+            .unwrap();
+    }));
+    outer.start().unwrap().wait().unwrap();
+    assert!(told.recv().unwrap());
+}
+
+/// LO-04: a guard that is leaked ends with the run of its fom; the locality lives, and gets its thread back.
+#[test]
+fn a_leaked_guard_does_not_kill_the_locality() {
+    let _limit = limit();
+    let runtime = one();
+    for _ in 0..10 {
+        let leaks = quick(|cx| std::mem::forget(cx.enter_block().unwrap()));
+        runtime.submit(leaks).start().unwrap().wait().unwrap();
+        runtime
+            .submit(quick(|_| {}))
+            .start()
+            .unwrap()
+            .wait()
+            .unwrap();
+    }
+    until("all threads are back", || {
+        locality(&runtime, 0).blocked_threads == 0
+    });
+    // Leaked while others are due: then somebody else has the locality when the run ends.
+    let leaks = task(|cx| {
+        Box::pin(async move {
+            let runtime = cx.runtime();
+            let others: Vec<_> = (0..10)
+                .map(|_| runtime.submit(quick(|_| {})).start().unwrap())
+                .collect();
+            std::mem::forget(cx.enter_block().unwrap());
+            for other in others {
+                other.await.unwrap();
+            }
+        })
+    });
+    runtime.submit(leaks).start().unwrap().wait().unwrap();
+    until("all threads are back", || {
+        locality(&runtime, 0).blocked_threads == 0
+    });
+    let report = runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
+    assert!(report.remained.is_empty());
+}
+
+/// LO-04: a panic inside a blocking section leaves it, fails the fom alone, and the locality goes on.
+#[test]
+fn a_panic_inside_leaves_the_section() {
+    let _limit = limit();
+    let runtime = one();
+    let open = Door::default();
+    open.open();
+    let (operation, _began) = copy(&open, true);
+    let failure = runtime
+        .submit(operation)
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap_err();
+    assert!(
+        matches!(&failure.cause, Cause::Panicked(text) if text == "disk on fire"),
+        "{failure:?}"
+    );
+    assert!(failure.operation.is_some());
+    let inside = quick(|cx| {
+        let _guard = cx.enter_block().unwrap();
+        panic!("inside the guard");
+    });
+    let failure = runtime.submit(inside).start().unwrap().wait().unwrap_err();
+    assert!(matches!(failure.cause, Cause::Panicked(_)));
+    assert_eq!(locality(&runtime, 0).blocked_threads, 0);
+    runtime
+        .submit(quick(|_| {}))
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
+}
+
+/// A spawner that makes so many threads and then no more.
+fn only(
+    threads: usize,
+) -> impl Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync {
+    let left = AtomicUsize::new(threads);
+    move |name, main| {
+        left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+            .map_err(|_| io::Error::other("no more threads"))?;
+        std::thread::Builder::new().name(name).spawn(main).map(drop)
+    }
+}
+
+/// LO-05: without an idle thread enter-block creates one; when that fails it is an error, and the fom goes on with its
+/// locality. Trap 15: the locality is not dead then.
+#[test]
+fn no_thread_to_take_over_is_an_error() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .spawn_with(only(2))
+        .build()
+        .unwrap();
+    let door = Door::default();
+    let (operation, began) = copy(&door, false);
+    let blocked = runtime.submit(operation).start().unwrap();
+    began.recv().unwrap();
+    // The last thread has the locality now.
+    let (tell, told) = mpsc::channel();
+    let refused = runtime.submit(quick(move |cx| {
+        let error = cx.enter_block().map(drop).unwrap_err();
+        tell.send(error.to_string()).unwrap();
+        // Still at home.
+        assert_eq!(cx.locality(), 0);
+        drop(cx.runtime().submit(quick(|_| {})).start().unwrap());
+    }));
+    refused.start().unwrap().wait().unwrap();
+    assert!(told.recv().unwrap().contains("no more threads"));
+    // A phase that blocks as a whole has no way to handle it: it fails with that cause, and gives the operation back.
+    let (operation, _never) = copy(&door, false);
+    let failure = runtime
+        .submit(operation)
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap_err();
+    assert!(
+        matches!(failure.cause, Cause::NoThread(BlockError::NoThread(_))),
+        "{failure:?}"
+    );
+    assert!(failure.operation.is_some());
+    assert_eq!(failure.phase, "Write");
+    door.open();
+    blocked.wait().unwrap();
+    // With the thread back there is one to take over again.
+    let again = quick(|cx| drop(cx.enter_block().unwrap()));
+    runtime.submit(again).start().unwrap().wait().unwrap();
+}
+
+/// LO-05: a wait inside a phase needs a thread as well; without one it fails the fom and not the locality.
+#[test]
+fn a_wait_without_a_thread_fails_the_fom_alone() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .spawn_with(only(2))
+        .build()
+        .unwrap();
+    let door = Door::default();
+    let (operation, began) = copy(&door, false);
+    let blocked = runtime.submit(operation).start().unwrap();
+    began.recv().unwrap();
+    let waits = quick(|cx| {
+        let child = cx.runtime().submit(quick(|_| {})).start().unwrap();
+        let _ = child.wait();
+    });
+    let failure = runtime.submit(waits).start().unwrap().wait().unwrap_err();
+    assert!(
+        failure.cause.to_string().contains("no more threads"),
+        "{failure:?}"
+    );
+    door.open();
+    blocked.wait().unwrap();
+}
+
+/// LO-06: threads are created up to `most`, and go down to `least` after the idle time, and no further.
+#[test]
+fn followers_come_and_go() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .followers(Followers {
+            least: 2,
+            most: 6,
+            idle: Duration::from_millis(20),
+        })
+        .build()
+        .unwrap();
+    assert_eq!(
+        locality(&runtime, 0).threads,
+        3,
+        "a handler and the least of followers"
+    );
+    for _ in 0..2 {
+        let door = Door::default();
+        let (all, begun): (Vec<_>, Vec<_>) = (0..6)
+            .map(|_| {
+                let (operation, began) = copy(&door, false);
+                (runtime.submit(operation).start().unwrap(), began)
+            })
+            .unzip();
+        for began in begun {
+            began.recv().unwrap();
+        }
+        let now = locality(&runtime, 0);
+        assert_eq!((now.threads, now.blocked_threads), (7, 6));
+        door.open();
+        for handle in all {
+            handle.wait().unwrap();
+        }
+        until("the threads above the least go", || {
+            locality(&runtime, 0).threads == 3
+        });
+    }
+    // The least stays: still enough to block.
+    let blocks = quick(|cx| drop(cx.enter_block().unwrap()));
+    runtime.submit(blocks).start().unwrap().wait().unwrap();
+    assert_eq!(locality(&runtime, 0).threads, 3);
+}
+
+/// LO-06: at `most`, a further enter-block waits until one is back, and then goes on.
+#[test]
+fn at_most_a_further_enter_waits() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .followers(Followers {
+            least: 1,
+            most: 2,
+            idle: Duration::from_secs(10),
+        })
+        .build()
+        .unwrap();
+    let doors: Vec<_> = (0..2).map(|_| Door::default()).collect();
+    let first: Vec<_> = doors
+        .iter()
+        .map(|door| {
+            let (operation, began) = copy(door, false);
+            let handle = runtime.submit(operation).start().unwrap();
+            began.recv().unwrap();
+            handle
+        })
+        .collect();
+    assert_eq!(locality(&runtime, 0).threads, 3);
+    let open = Door::default();
+    open.open();
+    let (asks, asked) = mpsc::channel();
+    let entered = Arc::new(AtomicBool::new(false));
+    let further = {
+        let entered = Arc::clone(&entered);
+        runtime.submit(quick(move |cx| {
+            asks.send(()).unwrap();
+            let _guard = cx.enter_block().unwrap();
+            entered.store(true, SeqCst);
+        }))
+    };
+    let further = further.start().unwrap();
+    asked.recv().unwrap();
+    until("the third waits", || sleeps(&runtime));
+    assert!(!entered.load(SeqCst));
+    assert_eq!(locality(&runtime, 0).threads, 3, "no thread above the most");
+    doors[1].open();
+    let mut first = first.into_iter();
+    let (still, back) = (first.next().unwrap(), first.next().unwrap());
+    back.wait().unwrap();
+    further.wait().unwrap();
+    assert!(entered.load(SeqCst));
+    doors[0].open();
+    still.wait().unwrap();
+    // Many that want to block at a time, with few places: all go through.
+    let crowd: Vec<_> = (0..50)
+        .map(|_| {
+            let blocks = quick(|cx| {
+                let _guard = cx.enter_block().unwrap();
+                std::thread::yield_now();
+            });
+            runtime.submit(blocks).start().unwrap()
+        })
+        .collect();
+    for handle in crowd {
+        handle.wait().unwrap();
+    }
+    assert!(locality(&runtime, 0).threads <= 3);
+}
+
+/// Trap 14: leave-block wakes a handler that sleeps, again and again.
+#[test]
+fn leaving_wakes_a_sleeping_handler() {
+    let _limit = limit();
+    let runtime = one();
+    // A fom that waits for good, so that the handler keeps the locality and sleeps in it while the other blocks.
+    let waits = runtime
+        .submit(task(|_| Box::pin(std::future::pending())))
+        .start()
+        .unwrap();
+    for _ in 0..50 {
+        let (entered, has_entered) = mpsc::channel();
+        let leave = Door::default();
+        let blocks = {
+            let leave = leave.clone();
+            runtime.submit(quick(move |cx| {
+                let _guard = cx.enter_block().unwrap();
+                entered.send(()).unwrap();
+                leave.pass();
+            }))
+        };
+        let blocks = blocks.start().unwrap();
+        has_entered.recv().unwrap();
+        // Round trip: somebody else is the handler by now, and goes to sleep after this.
+        futures::executor::block_on(runtime.call(0, |_| ())).unwrap();
+        leave.open();
+        blocks.wait().unwrap();
+    }
+    waits.cancel();
+    assert!(waits.wait().is_err());
+}
+
+/// LO-15: waiting for a fom of the same locality inside a phase is a blocking section by itself. Trap 18: no deadlock.
+#[test]
+fn waiting_for_a_fom_of_the_same_locality() {
+    let _limit = limit();
+    let runtime = one();
+    let outer = runtime.submit(quick(|cx| {
+        let child = cx
+            .runtime()
+            .submit(quick(|_| {}))
+            .place(Placement::Here)
+            .start()
+            .unwrap();
+        assert_eq!(child.locality(), cx.locality());
+        child.wait().unwrap();
+        // Nested a few deep.
+        let deep = cx.runtime().submit(quick(|cx| {
+            cx.runtime()
+                .submit(quick(|_| {}))
+                .start()
+                .unwrap()
+                .wait()
+                .unwrap();
+        }));
+        deep.start().unwrap().wait().unwrap();
+        let passing = cx.runtime().submit(quick(|_| {})).start().unwrap();
+        passing.reached([task::TaskPhaseKind::Done]).wait();
+    }));
+    outer.start().unwrap().wait().unwrap();
+}
+
+/// Trap 17: a wait inside a job has no fom whose section it could be: it is refused, and does not stop the locality.
+#[test]
+fn waiting_inside_a_job_is_refused() {
+    let _limit = limit();
+    let runtime = one();
+    let forever = runtime
+        .submit(task(|_| Box::pin(std::future::pending())))
+        .start()
+        .unwrap();
+    let fom = forever.fom().clone();
+    runtime.post(0, move |_| drop(forever.wait())).unwrap();
+    // Answered only when the job before it did not block.
+    futures::executor::block_on(runtime.call(0, |_| ())).unwrap();
+    let incidents = runtime.operations().incidents;
+    assert!(
+        incidents.len() == 1 && incidents[0].contains("for ever"),
+        "{incidents:?}"
+    );
+    fom.cancel();
+}
+
+/// Trap 17: as well inside `Cx::local`.
+#[test]
+fn waiting_inside_local_is_refused() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .locality_data(|_| Ok::<_, BoxError>(Count(0)))
+        .build()
+        .unwrap();
+    let waits = runtime.submit(quick(|cx| {
+        let child = cx.runtime().submit(quick(|_| {})).start().unwrap();
+        cx.local(|_: &mut Count| drop(child.wait()));
+    }));
+    let failure = waits.start().unwrap().wait().unwrap_err();
+    assert!(matches!(failure.cause, Cause::Panicked(_)));
+    runtime
+        .submit(quick(|cx| cx.local(|count: &mut Count| count.0 += 1)))
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
+}
+
+/// Trap 16: a section belongs to its thread, so its guard is not `Send` and cannot be held over an `.await`. (That the
+/// locality's data is out of reach in it stands in the documentation of `Cx::enter_block`, as code that must not compile.)
+#[test]
+fn guards_stay_on_their_thread() {
+    // The inherent function is there for `Send` types alone, and then takes the place of the trait's.
+    struct Is<T>(std::marker::PhantomData<T>);
+    trait Otherwise {
+        fn is_send(&self) -> bool {
+            false
+        }
+    }
+    impl<T> Otherwise for Is<T> {}
+    impl<T: Send> Is<T> {
+        fn is_send(&self) -> bool {
+            true
+        }
+    }
+    assert!(Is::<u8>(std::marker::PhantomData).is_send());
+    assert!(!Is::<BlockGuard<'static>>(std::marker::PhantomData).is_send());
+    assert!(!Is::<BlockingCx<'static>>(std::marker::PhantomData).is_send());
+}
+
+/// LO-04: a blocking section may wait for what runs in its own locality: foms, timers, and tokio's tasks spawned there.
+#[test]
+fn a_section_may_wait_for_its_own_locality() {
+    let _limit = limit();
+    let runtime = one();
+    let waits = runtime.submit(quick(|cx| {
+        let (tell, told) = mpsc::channel();
+        // Nothing else is in flight: only the spawned task keeps somebody at the reactor.
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            tell.send(()).unwrap();
+        });
+        let guard = cx.enter_block().unwrap();
+        told.recv().unwrap();
+        drop(guard);
+        // Spawned inside the section, when nobody has the locality any more.
+        let guard = cx.enter_block().unwrap();
+        let (tell, told) = mpsc::channel();
+        guard
+            .runtime()
+            .post(0, move |_| tell.send(()).unwrap())
+            .unwrap();
+        told.recv().unwrap();
+    }));
+    waits.start().unwrap().wait().unwrap();
+}
+
+/// LO-04: what is submitted in a section comes before what its fom submits after it.
+#[test]
+fn order_is_kept_over_the_end_of_a_section() {
+    let _limit = limit();
+    for _ in 0..20 {
+        let runtime = Runtime::builder()
+            .localities(1)
+            .pin(false)
+            .locality_data(|_| Ok::<_, BoxError>(Count(0)))
+            .build()
+            .unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let submits = {
+            let log = Arc::clone(&log);
+            runtime.submit(task(move |cx| {
+                Box::pin(async move {
+                    let runtime = cx.runtime();
+                    let note = |n: u32| {
+                        let log = Arc::clone(&log);
+                        drop(
+                            runtime
+                                .submit(quick(move |_| log.lock().unwrap().push(n)))
+                                .start()
+                                .unwrap(),
+                        );
+                    };
+                    note(0);
+                    let guard = cx.enter_block().unwrap();
+                    note(1);
+                    drop(guard);
+                    note(2);
+                    cx.local(|_: &mut Count| note(3));
+                    note(4);
+                })
+            }))
+        };
+        submits.start().unwrap().wait().unwrap();
+        runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
+        assert_eq!(*log.lock().unwrap(), [0, 1, 2, 3, 4]);
+    }
+}
