@@ -1,0 +1,114 @@
+//! What the behaviour tests share: a limit for every test, a log that keeps order, and a gate that holds a locality.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses its own part of it"
+)]
+
+use std::{
+    fmt::Display,
+    future::Future,
+    panic::resume_unwind,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+use fom_runtime::{Builder, Runtime, TestClock};
+
+/// How long a test may take in real time before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs the test in a thread of its own with a tokio runtime, and fails it when it hangs, also when it hangs in code that
+/// blocks the thread.
+pub fn limited<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        // Dropped last, and also when the test panics: the end of this thread is what the limit is for.
+        let _done: mpsc::Sender<()> = done;
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(test());
+    });
+    if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+        panic!("the test hangs: not done after {LIMIT:?}");
+    }
+    if let Err(panic) = thread.join() {
+        resume_unwind(panic);
+    }
+}
+
+/// A log that any thread writes to.
+#[derive(Clone, Debug, Default)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub fn put(&self, line: impl Display) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line.to_string());
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A runtime of one locality, unbound, on a test's clock, before it is built.
+pub fn one(clock: &TestClock) -> Builder {
+    many(1, clock)
+}
+
+pub fn many(localities: usize, clock: &TestClock) -> Builder {
+    Runtime::builder()
+        .localities(localities)
+        .pin(false)
+        .clock(clock)
+}
+
+/// Holds the handler of a locality: what is submitted or woken there stays in the queue until the gate opens.
+pub struct Gate {
+    open: mpsc::Sender<()>,
+}
+
+impl Gate {
+    /// Returns when the handler stands at the gate.
+    pub fn close(runtime: &Runtime, locality: usize) -> Self {
+        let (open, opened) = mpsc::channel::<()>();
+        let (stand, stands) = mpsc::channel();
+        runtime
+            .post(locality, move |_| {
+                stand.send(()).unwrap();
+                // An error is the gate going away, which opens it too.
+                let _ = opened.recv();
+            })
+            .unwrap();
+        stands.recv().unwrap();
+        Self { open }
+    }
+
+    pub fn open(self) {
+        drop(self.open);
+    }
+}
+
+pub const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+pub const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
