@@ -139,9 +139,7 @@ impl<'a, E> Cx<'a, E> {
     ///
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        let header = self.fom.header();
-        header.set_waiting_for(WaitingFor::Timer);
-        Sleep::new(std::sync::Arc::clone(&header.home), time)
+        Sleep::new(std::sync::Arc::clone(&self.fom.header().home), time)
     }
 
     /// The locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing else of it can be

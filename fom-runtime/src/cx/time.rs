@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use crate::locality::{Core, Locality, TimerKey, with_core};
+use crate::{
+    fom::WaitingFor,
+    locality::{Core, Locality, TimerKey, with_core},
+};
 
 /// A sleep on the runtime's clock; a test's clock ends it too. See [`Cx::sleep`](crate::Cx::sleep).
 #[must_use = "a sleep does nothing until it is awaited"]
@@ -62,6 +65,12 @@ impl Future for Sleep {
             self.armed = Some(waker.clone());
             self.at_home(move |core| core.timers.arm(key, waker));
         }
+        // Said at each poll: what a fom waits for is forgotten before each.
+        with_core(|core| {
+            if let Some(fom) = &core.running {
+                fom.header().set_waiting_for(WaitingFor::Timer);
+            }
+        });
         Poll::Pending
     }
 }
