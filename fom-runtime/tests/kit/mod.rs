@@ -7,12 +7,14 @@
 
 use std::{
     fmt::Display,
-    future::Future,
+    future::{Future, poll_fn},
     panic::resume_unwind,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{self, RecvTimeoutError},
     },
+    task::Poll,
     thread,
     time::Duration,
 };
@@ -111,4 +113,9 @@ pub const fn secs(secs: u64) -> Duration {
 
 pub const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// Polls once. What it is waiting for finds the waker of this task.
+pub async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
