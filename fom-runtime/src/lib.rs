@@ -10,12 +10,14 @@
 #[allow(unused_extern_crates, reason = "the macro names the crate")]
 extern crate self as fom_runtime;
 
+#[cfg(not(fom_loom))]
 mod protocol;
 mod sync;
 
 #[cfg(fom_loom)]
 #[doc(hidden)]
-pub use protocol as __protocol;
+#[path = "protocol/mod.rs"]
+pub mod __protocol;
 
 macro_rules! without_loom {
     ($($item:item)*) => { $(#[cfg(not(fom_loom))] $item)* };
