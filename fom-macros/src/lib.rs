@@ -1,4 +1,4 @@
-//! The `#[fom]` attribute. Users take it from `fom-runtime`.
+//! The `#[fom]` attribute. Users take it from `fom-runtime`, which re-exports it.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -14,7 +14,235 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Declares an operation state machine.
+/// Declares the state machine of an operation: its phases, and the only ways between them.
+///
+/// The attribute stands on an enum. Each variant is a *phase*; its named fields are the data that the phase has for as
+/// long as it lasts. What must outlive a phase is kept in the *operation*, a type of the user's own.
+///
+/// ```
+/// use fom_runtime::prelude::*;
+/// use serde::{Deserialize, Serialize};
+///
+/// /// What the operation keeps from phase to phase.
+/// #[derive(Serialize, Deserialize)]
+/// struct Fetch {
+///     url: String,
+/// }
+///
+/// #[fom(operation(Fetch))]
+/// enum Fetching {
+///     /// Ask the server.
+///     #[phase(start, to(Store, Refused), within = "2s", late)]
+///     Ask,
+///     /// Write what it said to the disk.
+///     #[phase(to(Stored), blocking)]
+///     Store { body: String },
+///     #[phase(end)]
+///     Stored,
+///     #[phase(end, failure)]
+///     Refused { status: u16 },
+/// }
+///
+/// impl FetchingTransitions for Fetch {
+///     async fn ask(&mut self, _: &mut Cx<'_>) -> Result<FetchingAfterAsk, BoxError> {
+///         Ok(match self.url.strip_prefix("https://") {
+///             Some(rest) => FetchingAfterAsk::Store { body: rest.to_owned() },
+///             None => FetchingAfterAsk::Refused { status: 400 },
+///         })
+///     }
+///
+///     async fn ask_late(&mut self, _: &mut Cx<'_>) -> Result<FetchingAfterAsk, BoxError> {
+///         Ok(FetchingAfterAsk::Refused { status: 408 })
+///     }
+///
+///     fn store(&mut self, _: &mut BlockingCx<'_>, body: &mut String) -> Result<(), BoxError> {
+///         std::fs::write(std::env::temp_dir().join("fetched"), body)?;
+///         Ok(())
+///     }
+/// }
+///
+/// assert_eq!(Fetch::GRAPH.phases().len(), 4);
+/// ```
+///
+/// # What is generated
+///
+/// Beside the enum, with names that begin with the enum's:
+///
+/// | item | what it is |
+/// | --- | --- |
+/// | `FetchingTransitions` | the trait with one function for each phase that is no end; the user implements it for the operation |
+/// | `FetchingAfterAsk` | where phase `Ask` may go, with the data of the next phase; a way that is not declared is a variant that does not exist |
+/// | `FetchingKind` | the phases without their data |
+/// | `impl Operation for Fetch` | the graph as a constant, and the run loop's way in |
+/// | `impl Persistent for Fetch` | how it is saved and restored; not with `transient` |
+///
+/// The function of a phase is called like the phase, in snake case (`HttpGet` gives `http_get`, `Match` gives `r#match`). It
+/// gets the context, then `&mut` to each of the phase's fields, in order. It returns `Result<_, E>` of
+///
+/// - `()`, where there is one exit without data;
+/// - the phase's own exit enum otherwise.
+///
+/// | phase | function |
+/// | --- | --- |
+/// | as it is | `async fn ring(&mut self, cx: &mut Cx<'_, Event>, ..)` |
+/// | `sync` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, ..)` |
+/// | `sync, on(..)` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, .., event: Event)`; its exits have `Stay`, too |
+/// | `blocking` | `fn ring(&mut self, cx: &mut BlockingCx<'_>, ..)` |
+/// | `late` | besides, `ring_late`: the same without the event; of a `blocking` phase a plain `fn` with `&mut Cx<'_, Event>` |
+///
+/// Doc comments of the enum and its phases go where an editor shows them: to the functions, into the graph, and the enum's own
+/// page gets a table and a drawing of the machine.
+///
+/// # Keys of the machine: `#[fom(..)]`
+///
+/// ### `operation(Type)`
+///
+/// Required. The type that the machine is for; one machine each. A type with parameters may stand in quotes:
+/// `operation("Job<S>")`.
+///
+/// ### `generics("S: Bound")`
+///
+/// Parameters that the operation has and the enum has not. Those of the enum are added to them.
+///
+/// ```
+/// # use fom_runtime::prelude::*;
+/// trait Store: Send + 'static {}
+///
+/// struct Job<S> {
+///     store: S,
+/// }
+///
+/// #[fom(operation("Job<S>"), generics("S: Store"), transient)]
+/// enum Working {
+///     #[phase(start, to(Done))]
+///     Work,
+///     #[phase(end)]
+///     Done,
+/// }
+///
+/// impl<S: Store> WorkingTransitions for Job<S> {
+///     async fn work(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+///         let _ = &self.store;
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// ### `error(Type)`
+///
+/// What the functions may fail with. Without it, `BoxError`: anything that `?` can turn into a box. An error ends the
+/// operation in the standard failed outcome, with the phase it happened in.
+///
+/// ### `event(Type)`
+///
+/// The enum of what may be sent to the operation. Each event has to be taken by some phase ([`on`](#onevent-other)); one that
+/// no phase takes is an error at this key, which rustc words as a pattern that is not covered.
+///
+/// ### `transient`
+///
+/// The operation cannot be saved. Without this key the operation and all phase data are saved with serde: derive
+/// `Serialize` and `Deserialize` for them.
+///
+/// ### `crate = "::path"`
+///
+/// Where the library is, if it has another name: `crate = "::renamed"`. The path begins with `::` or `crate::`.
+///
+/// # Keys of a phase: `#[phase(..)]`
+///
+/// ### `start`
+///
+/// Where a new operation begins; exactly one phase has it. It has no data: nothing comes before it that could give them.
+///
+/// ### `end`
+///
+/// The operation is over; the phase with its data is the outcome. It has no function, and no key goes with it but `failure`.
+///
+/// ### `failure`
+///
+/// With `end`: this end is a bad one. Pictures and counts tell it apart; the outcome is a value like any other.
+///
+/// ### `to(Phase, Other)`
+///
+/// Where the phase may go. For every phase that is no end. A phase may name itself.
+///
+/// ### `within = "2s"`
+///
+/// The most time the phase may take, from entering to leaving it. Numbers with `ns`, `us`, `ms`, `s`, `m`, `h`, `d`, one
+/// after the other: `"1m30s"`. What happens then: see `late`.
+///
+/// ### `late`
+///
+/// With `within` (or in a phase that some `keep` names): when the time is over, the phase's function is dropped and its `_late` function
+/// decides where to go. Without it a missed deadline ends the operation.
+///
+/// ### `keep(Phase, Other)`
+///
+/// With `within`: the deadline that is set on entering this phase goes on while the operation is in one of these. So one time
+/// can stand over several phases.
+///
+/// ### `sync`
+///
+/// The function is a plain `fn` that returns at once. The cheapest kind; a machine of `sync` and `blocking` phases only is
+/// stored without any future.
+///
+/// ### `blocking`
+///
+/// The function is a plain `fn` that may wait for a disk, a lock or a slow call: another thread takes the locality over
+/// meanwhile. Of the context only what is safe beside the locality is there. It takes no events.
+///
+/// ### `on(Event, Other)`
+///
+/// The events that the phase takes; others are kept for a later phase, in order. An async phase asks for them with
+/// `cx.event().await`. A `sync` phase *is* the wait: its function runs when one comes, with it as the last argument, and returns
+/// `Stay` to wait for the next one in the same visit.
+///
+/// ```
+/// # use fom_runtime::prelude::*;
+/// struct Call;
+///
+/// enum Signal {
+///     Ack,
+///     Bye,
+/// }
+///
+/// #[fom(operation(Call), event(Signal), transient)]
+/// enum Talking {
+///     #[phase(start, sync, on(Ack, Bye), to(Over), within = "1h", late)]
+///     Talk,
+///     #[phase(end)]
+///     Over,
+/// }
+///
+/// impl TalkingTransitions for Call {
+///     fn talk(&mut self, _: &mut Cx<'_, Signal>, event: Signal) -> Result<TalkingAfterTalk, BoxError> {
+///         Ok(match event {
+///             Signal::Ack => TalkingAfterTalk::Stay,
+///             Signal::Bye => TalkingAfterTalk::Over,
+///         })
+///     }
+///
+///     fn talk_late(&mut self, _: &mut Cx<'_, Signal>) -> Result<TalkingAfterTalk, BoxError> {
+///         Ok(TalkingAfterTalk::Over)
+///     }
+/// }
+/// ```
+///
+/// ### `retry = "3, 50ms..2s"`
+///
+/// After an error the phase is tried again, here up to 3 more times, at first after 50 ms, then after twice as long each time, 2 s at most.
+/// `cx.attempt()` counts.
+///
+/// # What is checked
+///
+/// All mistakes of a declaration are reported in one compile, each at the smallest wrong token and with its cure: names that
+/// are no phases, a phase that no way leads to, one from which no end can be reached, none or two starts, keys that do not go
+/// together, durations that are none, functions that would have one name. What rustc says well by itself is left to it: a function that
+/// is missing, misspelt or of another type, a way that is not declared, data that cannot be sent or saved.
+///
+/// # Attributes
+///
+/// `#[cfg(..)]` may stand on a phase, and is carried over to all that is generated for it. Other attributes stay on the enum.
+/// Phases and fields may have raw names (`r#type`); in records and pictures they stand without `r#`.
 #[proc_macro_attribute]
 pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
     fallback::run(args.into(), item.into()).into()
