@@ -58,8 +58,11 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         exits::expand(machine),
     ];
     let borrows = machine.item.generics.lifetimes().next().is_some();
-    let operation = (!borrows).then(|| operation::skeleton(machine));
-    exposed.into_iter().chain(operation).collect()
+    let operation = (!borrows).then(|| [operation::skeleton(machine), persist::skeleton(machine)]);
+    exposed
+        .into_iter()
+        .chain(operation.into_iter().flatten())
+        .collect()
 }
 
 /// `{ .. }` at a place, so that what it belongs to is shown there as a whole.

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Path, PathArguments, Type};
 
 use super::{
-    any_data, context, data, docs, error_type, event_type, operation_generics, phase_type,
+    any_data, braces, context, data, docs, error_type, event_type, operation_generics, phase_type,
 };
 use crate::model::{Machine, Mode, Phase, Target};
 
@@ -41,9 +41,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     } else {
         quote!(asynchronous)
     };
-    quote! {
-        #[automatically_derived]
-        #head #generics #krate::Operation for #operation #bounds {
+    let items = quote! {
             #types
             #graph
             #codec
@@ -60,7 +58,12 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             fn launch(seed: fom_::Seed<Self>) -> fom_::Launched<Self> {
                 seed.#launch()
             }
-        }
+
+    };
+    let items = braces(machine.operation_span(), items);
+    quote! {
+        #[automatically_derived]
+        #head #generics #krate::Operation for #operation #bounds #items
     }
 }
 
@@ -248,9 +251,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     } else {
         (quote!(_), quote!(#phase))
     };
-    quote! {
-        #[automatically_derived]
-        #head #generics fom_::#trait_name for #operation #bounds {
+    let items = quote! {
             #is_async fn step(
                 &mut self,
                 #phase: &mut #phase_type,
@@ -263,7 +264,12 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
                 };
                 Result_::Ok(fom_::Next::Go(next))
             }
-        }
+
+    };
+    let items = braces(machine.operation_span(), items);
+    quote! {
+        #[automatically_derived]
+        #head #generics fom_::#trait_name for #operation #bounds #items
     }
 }
 
@@ -396,15 +402,18 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let head = quote_spanned!(machine.operation_span()=> impl);
     let (types, phase_type, kind) = (types(machine), phase_type(machine), &machine.names.kind);
-    quote! {
-        #[automatically_derived]
-        #head #generics #krate::Operation for #operation #bounds {
+    let items = quote! {
             #types
             const GRAPH: &'static #krate::Graph = &#krate::Graph::new("", "", "", &[]);
             fn start() -> #phase_type { loop {} }
             fn kind(_: &#phase_type) -> #kind { loop {} }
             fn index(_: #kind) -> usize { 0 }
             fn launch(_: #krate::__private::Seed<Self>) -> #krate::__private::Launched<Self> { loop {} }
-        }
+
+    };
+    let items = braces(machine.operation_span(), items);
+    quote! {
+        #[automatically_derived]
+        #head #generics #krate::Operation for #operation #bounds #items
     }
 }

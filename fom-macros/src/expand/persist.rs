@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
-use super::{data, operation_generics, phase_type};
+use super::{braces, data, operation_generics, phase_type};
 use crate::model::{Machine, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -28,9 +28,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         .any(|phase| phase.fields.is_empty())
         .then(|| quote!(_ => {}));
     let takes = all().map(|phase| take(phase, &fields));
-    quote! {
-        #[automatically_derived]
-        #head #generics #krate::Persistent for #operation #bounds {
+    let items = quote! {
             fn save(#phase: &#phase_type, #fields: &mut fom_::Fields) {
                 match #phase { #(#puts)* #rest }
             }
@@ -43,6 +41,36 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
                     _ => return Result_::Err(#fields.unknown_phase(#phase)),
                 };
                 Result_::Ok(loaded)
+            }
+
+    };
+    let items = braces(machine.operation_span(), items);
+    quote! {
+        #[automatically_derived]
+        #head #generics #krate::Persistent for #operation #bounds #items
+    }
+}
+
+/// After a mistake: it can be saved, as far as anybody sees.
+pub(super) fn skeleton(machine: &Machine) -> TokenStream {
+    if machine.transient {
+        return TokenStream::new();
+    }
+    let krate = &machine.krate;
+    let Some(operation) = &machine.operation else {
+        return TokenStream::new();
+    };
+    let (generics, _, bounds) = operation_generics(machine).split_for_impl();
+    let phase_type = phase_type(machine);
+    quote! {
+        #[automatically_derived]
+        impl #generics #krate::Persistent for #operation #bounds {
+            fn save(_: &#phase_type, _: &mut #krate::__private::Fields) { loop {} }
+            fn load(
+                _: &str,
+                _: &mut #krate::__private::Fields,
+            ) -> ::core::result::Result<#phase_type, #krate::RestoreError> {
+                loop {}
             }
         }
     }

@@ -82,6 +82,8 @@ impl Args {
                 format!("no operation is named for `{item}`; write `#[fom(operation(Type))]` with the type that holds its data"),
             );
         }
+        // A mistyped key may have been `transient`.
+        args.transient |= !own.is_empty();
         diag.append(own);
         args
     }

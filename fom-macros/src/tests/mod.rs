@@ -3,6 +3,13 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
+/// A snapshot without the input beside it: the test says it already.
+macro_rules! assert_text {
+    ($text:expr $(,)?) => {
+        insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!($text) })
+    };
+}
+
 /// The expansion, without the enum itself.
 fn expansion(args: TokenStream, item: TokenStream) -> String {
     let tokens = crate::fallback::attribute(args, item);
@@ -54,7 +61,7 @@ fn ten_phases() -> String {
 
 #[test]
 fn ten_phases_expand_to_what_can_be_read() {
-    insta::assert_snapshot!(ten_phases());
+    assert_text!(ten_phases());
 }
 
 /// What an ordinary machine of ten phases may take, formatted, with its docs and without the enum.
@@ -106,4 +113,88 @@ fn ordinary() -> String {
 fn an_ordinary_machine_is_short() {
     let lines = ordinary().lines().count();
     assert!(lines <= MOST_LINES, "{lines} lines");
+}
+
+#[test]
+fn parameters_and_cfg_go_where_they_are_needed() {
+    assert_text!(expansion(
+        quote!(
+            operation("Job<S, T>"),
+            generics("S: Store"),
+            transient,
+            crate = "::renamed"
+        ),
+        quote! {
+            enum Phases<T: Clone + 'static> where T: Send {
+                #[phase(start, to(Write, Trace, Nothing))]
+                Fetch,
+                #[phase(to(Done), sync)]
+                Write { item: T },
+                #[cfg(feature = "trace")]
+                #[phase(to(Done), blocking)]
+                Trace { level: u8 },
+                #[phase(end)]
+                Done,
+                #[phase(end, failure)]
+                Nothing { code: u16 },
+            }
+        },
+    ));
+}
+
+#[test]
+fn after_a_mistake_the_names_are_still_there() {
+    assert_text!(expansion(
+        quote!(operation(Call), transient),
+        quote! {
+            enum Route {
+                #[phase(start, to(Rign, Rejected))]
+                Locate,
+                #[phase(within = "2s")]
+                Ring { endpoint: u32 },
+                #[phase(end, failure)]
+                Rejected,
+            }
+        },
+    ));
+}
+
+#[test]
+fn the_enum_gets_a_table_and_a_drawing() {
+    let tokens = crate::fallback::attribute(
+        quote!(operation(Call), event(Signal)),
+        quote! {
+            /// The way of a call.
+            enum Route {
+                #[phase(start, to(Ring, Rejected), within = "1m30s", late)]
+                Locate,
+                #[phase(to(Answered, Rejected, Ring), sync, on(Ack, Bye), retry = "3, 50ms..2s")]
+                Ring { endpoint: Endpoint },
+                #[phase(end)]
+                Answered,
+                #[phase(end, failure)]
+                Rejected,
+            }
+        },
+    );
+    let file: syn::File = syn::parse2(tokens).expect("the expansion is Rust");
+    let Some(syn::Item::Enum(item)) = file.items.into_iter().next() else {
+        panic!("the enum comes first")
+    };
+    let docs = item.attrs.iter().filter_map(|attr| match &attr.meta {
+        syn::Meta::NameValue(doc) => match &doc.value {
+            syn::Expr::Lit(syn::ExprLit {
+                lit: syn::Lit::Str(text),
+                ..
+            }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_text!(docs.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn the_same_input_gives_the_same_output() {
+    assert_eq!(ten_phases(), ten_phases());
 }

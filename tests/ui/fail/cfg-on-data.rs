@@ -8,8 +8,10 @@ enum Route {
     #[phase(start, to(Ring, Rejected))]
     Locate,
     #[phase(to(Answered, Rejected))]
-    Ring { #[cfg(all())]
-        endpoint: u32 },
+    Ring {
+        #[cfg(all())]
+        endpoint: u32,
+    },
     #[phase(end)]
     Answered,
     #[phase(end, failure)]
@@ -20,8 +22,16 @@ impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
         Ok(RouteAfterLocate::Ring { endpoint: 1 })
     }
-    async fn ring(&mut self, _: &mut Cx<'_>, endpoint: &mut u32) -> Result<RouteAfterRing, BoxError> {
-        Ok(if *endpoint > 0 { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })
+    async fn ring(
+        &mut self,
+        _: &mut Cx<'_>,
+        endpoint: &mut u32,
+    ) -> Result<RouteAfterRing, BoxError> {
+        Ok(if *endpoint > 0 {
+            RouteAfterRing::Answered
+        } else {
+            RouteAfterRing::Rejected { status: 404 }
+        })
     }
 }
 

@@ -22,8 +22,16 @@ impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
         Ok(RouteAfterLocate::Ring { endpoint: Endpoint })
     }
-    async fn ring(&mut self, _: &mut Cx<'_>, endpoint: &mut Endpoint) -> Result<RouteAfterRing, BoxError> {
-        Ok(if matches!(endpoint, Endpoint) { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })
+    async fn ring(
+        &mut self,
+        _: &mut Cx<'_>,
+        endpoint: &mut Endpoint,
+    ) -> Result<RouteAfterRing, BoxError> {
+        Ok(if matches!(endpoint, Endpoint) {
+            RouteAfterRing::Answered
+        } else {
+            RouteAfterRing::Rejected { status: 404 }
+        })
     }
 }
 

@@ -4,8 +4,7 @@ use fom_runtime::prelude::*;
 struct Call;
 
 #[fom(operation(Call), transient)]
-enum Route {
-}
+enum Route {}
 
 fn start(_: impl Operation) {}
 

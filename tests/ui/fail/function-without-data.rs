@@ -20,7 +20,11 @@ impl RouteTransitions for Call {
         Ok(RouteAfterLocate::Ring { endpoint: 1 })
     }
     async fn ring(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterRing, BoxError> {
-        Ok(if 1 > 0 { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })
+        Ok(if 1 > 0 {
+            RouteAfterRing::Answered
+        } else {
+            RouteAfterRing::Rejected { status: 404 }
+        })
     }
 }
 

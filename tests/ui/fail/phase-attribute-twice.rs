@@ -20,8 +20,16 @@ impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
         Ok(RouteAfterLocate::Ring { endpoint: 1 })
     }
-    async fn ring(&mut self, _: &mut Cx<'_>, endpoint: &mut u32) -> Result<RouteAfterRing, BoxError> {
-        Ok(if *endpoint > 0 { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })
+    async fn ring(
+        &mut self,
+        _: &mut Cx<'_>,
+        endpoint: &mut u32,
+    ) -> Result<RouteAfterRing, BoxError> {
+        Ok(if *endpoint > 0 {
+            RouteAfterRing::Answered
+        } else {
+            RouteAfterRing::Rejected { status: 404 }
+        })
     }
 }
 

@@ -20,7 +20,11 @@ impl RouteTransitions for Call {
         Ok(RouteAfterLocate::Ring)
     }
     async fn ring(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterRing, BoxError> {
-        Ok(if self.good() > 0 { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })
+        Ok(if self.good() > 0 {
+            RouteAfterRing::Answered
+        } else {
+            RouteAfterRing::Rejected { status: 404 }
+        })
     }
 }
 

@@ -16,11 +16,23 @@ enum Route {
 }
 
 impl RouteTransitions for Call {
-    async fn locate(&mut self, _: &mut Cx<'_>, _: &mut String) -> Result<RouteAfterLocate, BoxError> {
+    async fn locate(
+        &mut self,
+        _: &mut Cx<'_>,
+        _: &mut String,
+    ) -> Result<RouteAfterLocate, BoxError> {
         Ok(RouteAfterLocate::Ring { endpoint: 1 })
     }
-    async fn ring(&mut self, _: &mut Cx<'_>, endpoint: &mut u32) -> Result<RouteAfterRing, BoxError> {
-        Ok(if *endpoint > 0 { RouteAfterRing::Answered } else { RouteAfterRing::Rejected { status: 404 } })
+    async fn ring(
+        &mut self,
+        _: &mut Cx<'_>,
+        endpoint: &mut u32,
+    ) -> Result<RouteAfterRing, BoxError> {
+        Ok(if *endpoint > 0 {
+            RouteAfterRing::Answered
+        } else {
+            RouteAfterRing::Rejected { status: 404 }
+        })
     }
 }
 

@@ -56,9 +56,16 @@ impl RouteTransitions for Call {
 }
 
 fn main() {
-    let names: Vec<_> = Call::GRAPH.phases().iter().map(|phase| phase.name()).collect();
+    let names: Vec<_> = Call::GRAPH
+        .phases()
+        .iter()
+        .map(|phase| phase.name())
+        .collect();
     assert_eq!(names, ["Locate", "Trace", "Ring", "Only", "Gone", "More"]);
-    for (index, kind) in [RouteKind::Locate, RouteKind::Trace, RouteKind::Ring].into_iter().enumerate() {
+    for (index, kind) in [RouteKind::Locate, RouteKind::Trace, RouteKind::Ring]
+        .into_iter()
+        .enumerate()
+    {
         assert_eq!(Call::index(kind), index);
     }
     assert!(Call::takes(RouteKind::Ring, &Signal::Bye));

@@ -44,5 +44,8 @@ pub mod call {
 fn main() {
     use fom_runtime::Operation;
     assert_eq!(call::Call::GRAPH.docs(), "The way of a call.");
-    assert_eq!(call::Call::GRAPH.phases()[0].docs(), "Ask the locator.\n\nIt answers in a second.");
+    assert_eq!(
+        call::Call::GRAPH.phases()[0].docs(),
+        "Ask the locator.\n\nIt answers in a second."
+    );
 }

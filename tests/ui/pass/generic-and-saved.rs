@@ -20,9 +20,17 @@ enum Phases<T: Clone + Send + Serialize + DeserializeOwned + 'static> {
 
 impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> PhasesTransitions<T> for Job<T> {
     async fn begin(&mut self, _: &mut Cx<'_>) -> Result<PhasesAfterBegin<T>, BoxError> {
-        Ok(PhasesAfterBegin::Work { item: self.first.clone(), times: 3 })
+        Ok(PhasesAfterBegin::Work {
+            item: self.first.clone(),
+            times: 3,
+        })
     }
-    async fn work(&mut self, _: &mut Cx<'_>, _: &mut T, _: &mut u8) -> Result<PhasesAfterWork, BoxError> {
+    async fn work(
+        &mut self,
+        _: &mut Cx<'_>,
+        _: &mut T,
+        _: &mut u8,
+    ) -> Result<PhasesAfterWork, BoxError> {
         Ok(PhasesAfterWork::Done)
     }
 }

@@ -21,9 +21,15 @@ fn main() {
 
     impl RouteTransitions for Call {
         async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
-            Ok(RouteAfterLocate::Ring { endpoint: Endpoint(1) })
+            Ok(RouteAfterLocate::Ring {
+                endpoint: Endpoint(1),
+            })
         }
-        fn ring(&mut self, _: &mut BlockingCx<'_>, endpoint: &mut Endpoint) -> Result<(), BoxError> {
+        fn ring(
+            &mut self,
+            _: &mut BlockingCx<'_>,
+            endpoint: &mut Endpoint,
+        ) -> Result<(), BoxError> {
             endpoint.0 += 1;
             Ok(())
         }

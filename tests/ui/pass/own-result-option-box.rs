@@ -55,13 +55,20 @@ impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut ::fom_runtime::Cx<'_, Signal>) -> Exit<RouteAfterLocate> {
         Exit::Ok(RouteAfterLocate::Ring { endpoint: 1 })
     }
-    async fn locate_late(&mut self, _: &mut ::fom_runtime::Cx<'_, Signal>) -> Exit<RouteAfterLocate> {
+    async fn locate_late(
+        &mut self,
+        _: &mut ::fom_runtime::Cx<'_, Signal>,
+    ) -> Exit<RouteAfterLocate> {
         Exit::Ok(RouteAfterLocate::Rejected)
     }
     fn ring(&mut self, _: &mut ::fom_runtime::BlockingCx<'_>, _: &mut u32) -> Exit<RouteAfterRing> {
         Exit::Ok(RouteAfterRing::Rejected)
     }
-    fn wait(&mut self, _: &mut ::fom_runtime::Cx<'_, Signal>, event: Signal) -> Exit<RouteAfterWait> {
+    fn wait(
+        &mut self,
+        _: &mut ::fom_runtime::Cx<'_, Signal>,
+        event: Signal,
+    ) -> Exit<RouteAfterWait> {
         Exit::Ok(match event {
             Signal::Ack => RouteAfterWait::Stay,
             Signal::Bye => RouteAfterWait::Rejected,

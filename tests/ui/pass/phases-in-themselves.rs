@@ -15,9 +15,15 @@ enum Route {
 
 impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
-        Ok(RouteAfterLocate::Later { then: Some(Box::new(Route::Done)) })
+        Ok(RouteAfterLocate::Later {
+            then: Some(Box::new(Route::Done)),
+        })
     }
-    async fn later(&mut self, _: &mut Cx<'_>, then: &mut Option<Box<Route>>) -> Result<(), BoxError> {
+    async fn later(
+        &mut self,
+        _: &mut Cx<'_>,
+        then: &mut Option<Box<Route>>,
+    ) -> Result<(), BoxError> {
         drop(then.take());
         Ok(())
     }

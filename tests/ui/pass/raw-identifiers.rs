@@ -17,14 +17,24 @@ enum r#Route {
     #[phase(to(End), within = "1s", late)]
     Match { r#type: u8, r#fn: String },
     #[phase(to(End, Match), sync, on(r#Async, Bye))]
-    r#Type { r#where: bool, cx: u8, fields: u8, phase: u8, entry: u8, next: u8 },
+    r#Type {
+        r#where: bool,
+        cx: u8,
+        fields: u8,
+        phase: u8,
+        entry: u8,
+        next: u8,
+    },
     #[phase(end)]
     End { r#self_: u8 },
 }
 
 impl RouteTransitions for Call {
     async fn r#loop(&mut self, _: &mut Cx<'_, Signal>) -> Result<RouteAfterLoop, BoxError> {
-        Ok(RouteAfterLoop::Match { r#type: 1, r#fn: String::new() })
+        Ok(RouteAfterLoop::Match {
+            r#type: 1,
+            r#fn: String::new(),
+        })
     }
     async fn r#match(
         &mut self,
@@ -34,7 +44,12 @@ impl RouteTransitions for Call {
     ) -> Result<RouteAfterMatch, BoxError> {
         Ok(RouteAfterMatch::End { self_: *r#type })
     }
-    async fn match_late(&mut self, _: &mut Cx<'_, Signal>, _: &mut u8, _: &mut String) -> Result<RouteAfterMatch, BoxError> {
+    async fn match_late(
+        &mut self,
+        _: &mut Cx<'_, Signal>,
+        _: &mut u8,
+        _: &mut String,
+    ) -> Result<RouteAfterMatch, BoxError> {
         Ok(RouteAfterMatch::End { self_: 0 })
     }
     fn r#type(
