@@ -131,6 +131,10 @@ fn check_request_line(head: &str) -> Result<(), (u16, &'static str)> {
     if !uri.starts_with("sip:") {
         return Err((416, "scheme"));
     }
+    // No URI has these (RFC 2396, 2.4.3); the parser would take some of them off.
+    if uri.contains(['<', '>', '"', '{', '}', '|', '\\', '^', '`']) {
+        return Err((400, "Request-URI"));
+    }
     Ok(())
 }
 
