@@ -14,7 +14,18 @@ macro_rules! examples {
 }
 
 examples! {
+    blocking_io "../examples/blocking_io.rs"
+    deadlines "../examples/deadlines.rs"
+    events "../examples/events.rs"
     hello "../examples/hello.rs"
+    inspect "../examples/inspect.rs"
+    keyed "../examples/keyed.rs"
+    listeners "../examples/listeners.rs"
+    placement "../examples/placement.rs"
+    shutdown "../examples/shutdown.rs"
+    snapshot_restore "../examples/snapshot_restore.rs"
+    tcp_server "../examples/tcp_server.rs"
+    waiting "../examples/waiting.rs"
 }
 
 /// What the README shows is what runs.

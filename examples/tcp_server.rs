@@ -1,0 +1,112 @@
+//! A server whose requests are foms: lines over TCP, a fom for each connection, deadlines included.
+//!
+//! `cargo run --example tcp_server` (it is its own client, and ends by itself)
+
+use std::time::Duration;
+
+use fom_runtime::prelude::*;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+};
+
+/// One connection. A socket cannot be saved, so the machine is transient.
+struct Connection {
+    peer: BufReader<TcpStream>,
+    line: String,
+    served: u32,
+}
+
+#[fom(operation(Connection), error(std::io::Error), transient)]
+#[derive(Debug)]
+enum Serving {
+    /// Whoever says nothing for a while is sent away.
+    #[phase(start, to(Answer, Closed), within = "200ms", late)]
+    Read,
+    #[phase(to(Read), within = "5s")]
+    Answer,
+    #[phase(end)]
+    Closed { why: &'static str },
+}
+
+impl ServingTransitions for Connection {
+    async fn read(&mut self, _: &mut Cx<'_>) -> std::io::Result<ServingAfterRead> {
+        self.line.clear();
+        let read = self.peer.read_line(&mut self.line).await?;
+        Ok(match self.line.trim() {
+            "quit" => ServingAfterRead::Closed { why: "quit" },
+            _ if read == 0 => ServingAfterRead::Closed { why: "gone" },
+            _ => ServingAfterRead::Answer,
+        })
+    }
+
+    async fn read_late(&mut self, _: &mut Cx<'_>) -> std::io::Result<ServingAfterRead> {
+        self.peer.write_all(b"goodbye\n").await?;
+        Ok(ServingAfterRead::Closed { why: "silent" })
+    }
+
+    async fn answer(&mut self, cx: &mut Cx<'_>) -> std::io::Result<()> {
+        self.served += 1;
+        let backwards: String = self.line.trim().chars().rev().collect();
+        let answer = format!("{backwards} (locality {})\n", cx.locality());
+        self.peer.write_all(answer.as_bytes()).await
+    }
+}
+
+/// Takes connections until it is dropped.
+async fn serve(runtime: Runtime, listener: TcpListener) -> Result<(), BoxError> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let connection = Connection {
+            peer: BufReader::new(stream),
+            line: String::new(),
+            served: 0,
+        };
+        let fom = runtime.submit(connection).start()?;
+        tokio::spawn(async move {
+            match fom.await {
+                Ok(Ended {
+                    phase: Serving::Closed { why },
+                    operation,
+                }) => println!("{why} after {} lines", operation.served),
+                Ok(ended) => println!("{:?}", ended.phase),
+                Err(failure) => println!("{failure}"),
+            }
+        });
+    }
+}
+
+async fn talk(to: std::net::SocketAddr, lines: &[&str]) -> std::io::Result<()> {
+    let mut server = BufReader::new(TcpStream::connect(to).await?);
+    for line in lines {
+        server.write_all(format!("{line}\n").as_bytes()).await?;
+        let mut answer = String::new();
+        server.read_line(&mut answer).await?;
+        println!("{line} -> {}", answer.trim());
+    }
+    if lines.len() == 1 {
+        let mut last = String::new();
+        server.read_line(&mut last).await?;
+        println!("(silence) -> {}", last.trim());
+    }
+    Ok(())
+}
+
+#[tokio::main]
+pub(crate) async fn main() -> Result<(), BoxError> {
+    let runtime = Runtime::builder().localities(2).build()?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let server = tokio::spawn(serve(runtime.clone(), listener));
+
+    tokio::try_join!(
+        talk(address, &["stressed", "desserts"]),
+        talk(address, &["live"]),
+    )?;
+    server.abort();
+    runtime
+        .shutdown(Shutdown::Drain, Duration::from_secs(2))
+        .await;
+    println!("{}", runtime.operations());
+    Ok(())
+}
