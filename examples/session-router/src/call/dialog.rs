@@ -90,6 +90,11 @@ impl Dialogs {
         }
     }
 
+    /// Gives back the room that is not used.
+    pub(crate) fn shrink(&mut self) {
+        self.called.shrink_to_fit();
+    }
+
     /// The dialog was hung up.
     pub(crate) fn ended(&mut self, tag: &str) {
         for side in self.called.iter_mut().filter(|side| side.tag == tag) {

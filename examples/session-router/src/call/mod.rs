@@ -176,6 +176,17 @@ impl Call {
         }
     }
 
+    /// Makes a call that is over small. Of one that was answered, nothing is ever said to the INVITE again.
+    fn forget_what_nobody_needs(&mut self) {
+        self.invite.sip.body = Vec::new();
+        if self.answered.is_some() {
+            self.invite.sip.headers = sip::Headers::default();
+            self.answer = None;
+        }
+        self.exchanges.shrink_to_fit();
+        self.dialogs.shrink();
+    }
+
     /// The call failed in a way that is nobody's answer: the caller is told, unless it was told before.
     pub(crate) fn failed(&self) {
         if self.answered.is_none() && !self.refused {

@@ -131,7 +131,7 @@ impl StageTransitions for Call {
         cx: &mut Cx<'_, CallEvent>,
         outcome: &mut Outcome,
     ) -> Result<StageAfterLinger, BoxError> {
-        self.invite.sip.body = Vec::new(); // this may take half a minute, and there may be many
+        self.forget_what_nobody_needs(); // this may take half a minute, and there may be many
         let mut draining = self.net.draining();
         let mut until = cx.now() + self.timers.give_up();
         while cx.now() < until {
