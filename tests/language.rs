@@ -1,1 +1,0 @@
-//! What the language promises, through the public API.
