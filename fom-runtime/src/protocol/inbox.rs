@@ -305,3 +305,31 @@ impl<T: ?Sized> Drop for Drain<T> {
         while self.next().is_some() {}
     }
 }
+
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use super::*;
+
+    struct Item(Link<Self>);
+
+    impl Linked for Item {
+        fn link(&self) -> &Link<Self> {
+            &self.0
+        }
+    }
+
+    /// A thread marks the inbox only after it has laid the core down: by then another one may have the core, and sleep.
+    #[test]
+    fn a_late_vacate_leaves_the_sleeper_to_be_woken() {
+        let inbox = Inbox::<Item>::new();
+        assert!(inbox.sleep());
+        assert!(inbox.vacate());
+        assert!(inbox.is_asleep());
+        assert_eq!(inbox.push(Arc::new(Item(Link::new()))), Some(Reader::Asleep));
+        assert_eq!(inbox.drain().count(), 1);
+        // The other way round there is a reader, which is the one to be woken.
+        assert!(inbox.vacate());
+        assert!(inbox.sleep());
+        assert_eq!(inbox.poke(), Reader::Asleep);
+    }
+}
