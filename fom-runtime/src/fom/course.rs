@@ -55,9 +55,12 @@ impl<O: Operation> Course<O> {
         &O::GRAPH.phases()[self.index()]
     }
 
-    /// The first visit. A fom that was cancelled in the queue never gets here.
+    /// The first visit. A fom that was cancelled in the queue never gets to it.
     pub(super) fn begin(&mut self, fom: &dyn TypedFom<O>) -> After<O> {
-        if let Some(interrupt) = fom.header().interrupt() {
+        // The runtime is asked as well: a shutdown may not have come to this fom yet, or may have looked for those to tell
+        // just before it was in any list. In the second case nobody else would ever tell it.
+        let closed = fom.header().world().is_closed().then_some(Interrupt::Shutdown);
+        if let Some(interrupt) = closed.or_else(|| fom.header().interrupt()) {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
         fom.header().set_attempt(self.tries);

@@ -354,6 +354,7 @@ impl Header {
             world.directory.remove(self.type_id(), key, self.id);
         }
         self.home.registry.remove(self.slot.load(Ordering::Relaxed));
+        world.give_room();
         self.entry.ended(failed, world.clock.nanos().saturating_sub(self.submitted));
     }
 

@@ -113,8 +113,11 @@ impl<O: Operation> Submission<O> {
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
         let world = Arc::clone(&self.runtime.world);
         // Counted before it is looked at, so that a shutdown that begins meanwhile waits for it or refuses it.
-        let before = world.count_in();
+        world.count_in();
         let refuse = |reason, operation, live| {
+            if !matches!(reason, RefusedReason::ShuttingDown | RefusedReason::Full) {
+                world.give_room();
+            }
             world.count_out();
             Err(Refused(Box::new(RefusedInner { reason, operation, live })))
         };
@@ -123,7 +126,7 @@ impl<O: Operation> Submission<O> {
             Mode::Draining if crate::locality::runs_fom_of(&world) => {}
             _ => return refuse(RefusedReason::ShuttingDown, self.operation, None),
         }
-        if before >= world.capacity {
+        if !world.take_room() {
             return refuse(RefusedReason::Full, self.operation, None);
         }
         let Some(home) = self.home() else {

@@ -44,7 +44,10 @@ pub(crate) struct World {
     pub(crate) mailbox: usize,
     /// Phases kept of each fom.
     pub(crate) history: usize,
-    pub(super) capacity: usize,
+    capacity: usize,
+    /// How much of the capacity is taken. Not `live`, which goes down only after the outcome was told: whoever hears of an
+    /// end may rely on there being room.
+    taken: CachePadded<AtomicUsize>,
     /// For foms, who find their runtime here. A circle, cut when the last locality has ended.
     localities: RwLock<Option<Arc<[Arc<Locality>]>>>,
     live: CachePadded<AtomicUsize>,
@@ -85,6 +88,7 @@ impl World {
             mailbox: settings.mailbox,
             history: settings.history,
             capacity: settings.capacity,
+            taken: CachePadded::new(AtomicUsize::new(0)),
             localities: RwLock::new(None),
             live: CachePadded::new(AtomicUsize::new(0)),
             mode: AtomicU8::new(Mode::Open as u8),
@@ -128,14 +132,31 @@ impl World {
         }
     }
 
+    /// Whether nothing more may begin here.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.mode() == Mode::Closed
+    }
+
     /// Goes to a stricter mode; never back.
     pub(super) fn close(&self, mode: Mode) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
     }
 
     /// Counts a submission in, before it is decided whether it is taken: a shutdown that begins meanwhile waits for it.
-    pub(super) fn count_in(&self) -> usize {
-        self.live.fetch_add(1, Ordering::SeqCst)
+    pub(super) fn count_in(&self) {
+        self.live.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes room for one more fom, if there is any.
+    pub(super) fn take_room(&self) -> bool {
+        let one_more = |taken| (taken < self.capacity).then_some(taken + 1);
+        self.capacity == usize::MAX || self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    pub(crate) fn give_room(&self) {
+        if self.capacity != usize::MAX {
+            self.taken.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 
     pub(crate) fn count_out(&self) {
