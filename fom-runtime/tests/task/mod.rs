@@ -114,6 +114,11 @@ pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
     }
 }
 
+/// Polls a future once, with a waker that wakes nobody.
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
+    future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}
+
 pub(crate) fn locality(runtime: &Runtime, index: usize) -> LocalityInfo {
     runtime.operations().localities.swap_remove(index)
 }
