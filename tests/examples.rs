@@ -43,6 +43,33 @@ fn readme_shows_the_program_and_its_diagram() {
     assert_eq!(block(readme, "mermaid"), hello::diagram().trim_end());
 }
 
+/// What the reference says that the compiler says is what the tests of the messages expect.
+#[test]
+fn reference_quotes_the_compiler() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |folder: &str, extension: &str| -> String {
+        let entries = std::fs::read_dir(root.join(folder)).expect("a folder of the repository");
+        let paths = entries.map(|entry| entry.expect("a readable entry").path());
+        paths
+            .filter(|path| path.extension().is_some_and(|found| found == extension))
+            .map(|path| std::fs::read_to_string(path).expect("text"))
+            .collect()
+    };
+    let expected = read("tests/ui/fail", "stderr");
+    let quoted = read("book/src/reference", "md");
+    let quotes: Vec<_> = quoted
+        .lines()
+        .filter(|line| line.starts_with("error: ") || line.starts_with("error["))
+        .collect();
+    assert!(quotes.len() > 50, "only {} quotes found", quotes.len());
+    for quote in quotes {
+        assert!(
+            expected.lines().any(|line| line == quote),
+            "the compiler does not say (any more):\n{quote}"
+        );
+    }
+}
+
 /// The first block of a language.
 fn block<'a>(markdown: &'a str, language: &str) -> &'a str {
     let fence = format!("```{language}\n");
