@@ -323,3 +323,42 @@ async fn an_operation_may_have_parameters() {
         .unwrap();
     assert!(matches!(ended.phase, Sending::Sum { sum: 3 }));
 }
+
+struct Stubborn {
+    attempts: u32,
+}
+
+#[fom(operation(Stubborn), transient)]
+enum Trying {
+    #[phase(start, to(Done), within = "5s", late, retry = "9, 2s..2s")]
+    Try,
+    #[phase(end)]
+    Done,
+}
+
+impl TryingTransitions for Stubborn {
+    async fn r#try(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.attempts += 1;
+        Err("not yet".into())
+    }
+
+    async fn try_late(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Err("never".into())
+    }
+}
+
+/// The deadline stands over the attempts, and an error of the late function is no further attempt: the visit has no
+/// deadline any more.
+#[tokio::test]
+async fn an_error_of_a_late_function_is_the_last_word() {
+    let clock = fom_runtime::TestClock::new();
+    let runtime = Runtime::builder().clock(&clock).build().unwrap();
+    let trying = runtime.submit(Stubborn { attempts: 0 }).start().unwrap();
+    for _ in 0..3 {
+        runtime.quiet().await;
+        clock.advance(Duration::from_secs(2));
+    }
+    let failure = trying.await.unwrap_err();
+    assert_eq!(failure.operation.unwrap().attempts, 3);
+    assert!(matches!(failure.cause, Cause::Error(error) if error.to_string() == "never"));
+}

@@ -173,7 +173,10 @@ use proc_macro::TokenStream;
 /// ### `late`
 ///
 /// With `within` (or in a phase that some `keep` names): when the time is over, the phase's function is dropped and its `_late` function
-/// decides where to go. Without it a missed deadline ends the operation.
+/// decides where to go. Without it a missed deadline ends the operation. The function itself has no deadline, and an error of it
+/// ends the operation, also when attempts are left.
+///
+/// A plain function is never dropped in the middle: what a `sync` or `blocking` one returns after its deadline counts.
 ///
 /// ### `keep(Phase, Other)`
 ///

@@ -166,7 +166,8 @@ impl<O: Operation> Course<O> {
             }
             Ok(Next::Stay) => After::Stay,
             Err(error) => match self.info().retries() {
-                Some(retry) if self.tries < retry.times => {
+                // An attempt of the late function would be one more visit without a deadline: it fails at once.
+                Some(retry) if self.tries < retry.times && cause != TransitionCause::Late => {
                     // Doubles from the least wait to the most.
                     let wait = nanos(retry.min).saturating_mul(1 << self.tries.min(32)).min(nanos(retry.max));
                     self.tries += 1;
