@@ -331,10 +331,9 @@ impl Header {
     }
 
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
-        if self.shutdown.load(Ordering::Acquire) {
-            Some(Interrupt::Shutdown)
-        } else if self.token.is_cancelled() {
-            Some(Interrupt::Cancelled)
+        // The token first: `shut_down` says why before it cancels, so that who sees the cancel sees why.
+        if self.token.is_cancelled() {
+            Some(if self.shutdown.load(Ordering::Acquire) { Interrupt::Shutdown } else { Interrupt::Cancelled })
         } else if self.late_of.load(Ordering::Relaxed) != NOT_LATE {
             Some(Interrupt::Late)
         } else {
