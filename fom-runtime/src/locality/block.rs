@@ -59,16 +59,21 @@ fn leave_in_slot(core: Box<Core>) {
 fn wait_for_turn(mut core: Box<Core>) {
     let home = Arc::clone(&core.home);
     loop {
-        match home.crew.give(core) {
-            None => break,
-            Some(mine) => core = mine,
+        if home.crew.somebody_returns() {
+            // Counted before the other one has the core: else it could block again as if there were a thread left,
+            // and nobody would run the locality until one of the two is back.
+            home.crew.block_in_turn();
+            match home.crew.give(core) {
+                None => return,
+                Some(mine) => core = mine,
+            }
+            home.crew.unblock();
         }
         core.drain();
         if !home.crew.somebody_returns() {
             core.reactor.park(&home, None);
         }
     }
-    home.crew.block_in_turn();
 }
 
 impl Drop for Away {
