@@ -319,11 +319,14 @@ impl Header {
         self.graph().phases().get(usize::from(index)).map_or("", PhaseInfo::name)
     }
 
-    /// The lateness was taken notice of: the late function runs without any deadline.
+    /// The lateness was taken notice of: the late function runs without any deadline. One that an earlier phase keeps and
+    /// that has not passed goes on after it.
     pub(crate) fn clear_late(&self) {
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
         self.deadline.store(NO_DEADLINE, Ordering::Relaxed);
-        self.kept.store(NO_DEADLINE, Ordering::Relaxed);
+        if self.kept.load(Ordering::Relaxed) <= self.world().clock.nanos() {
+            self.kept.store(NO_DEADLINE, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
