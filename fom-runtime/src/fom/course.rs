@@ -79,6 +79,9 @@ impl<O: Operation> Course<O> {
         let info = self.info();
         if !info.takes().is_empty() {
             fom.typed().takes(Some(O::kind(&self.phase)));
+        } else if from.is_some_and(|from| !O::GRAPH.phases()[from].takes().is_empty()) {
+            // What the old phase took stays for a later one that takes it.
+            fom.typed().takes(None);
         }
         if let Some(hooks) = header.world().hooks.active() {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
