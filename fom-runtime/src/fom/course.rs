@@ -91,7 +91,11 @@ impl<O: Operation> Course<O> {
         if header.watched.load(crate::sync::atomic::Ordering::Relaxed) {
             fom.typed().arrived(index);
         }
-        crate::locality::spend(now);
+        // The budget is for steps: the first visit follows none. Else a thread that loses its processor just before it
+        // would send a fom to the tail that has not run at all, behind those that were submitted after it.
+        if from.is_some() {
+            crate::locality::spend(now);
+        }
     }
 
     /// Whether an interposer takes the place of the step.
