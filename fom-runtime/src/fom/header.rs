@@ -356,13 +356,14 @@ impl Header {
             world.directory.remove(self.type_id(), key, self.id);
         }
         self.home.registry.remove(self.slot.load(Ordering::Relaxed));
+        // Its home does not end before this run is over, which is the last to look at it.
+        self.home.live.fetch_sub(1, Ordering::AcqRel);
         world.give_room();
         self.entry.ended(failed, world.clock.nanos().saturating_sub(self.submitted));
     }
 
     /// The very last step: from here on the runtime may be gone.
     pub(crate) fn count_out(&self) {
-        self.home.live.fetch_sub(1, Ordering::AcqRel);
         self.world().count_out();
     }
 

@@ -149,7 +149,7 @@ impl Runtime {
 
     /// Foms that were submitted and have not ended.
     pub fn in_flight(&self) -> usize {
-        self.world.live()
+        self.localities.iter().map(|home| home.live.load(crate::sync::atomic::Ordering::Acquire)).sum()
     }
 
     /// How many localities there are; they are numbered from zero.
