@@ -396,6 +396,42 @@ fn no_thread_to_take_over_is_an_error() {
     runtime.submit(again).start().unwrap().wait().unwrap();
 }
 
+/// LO-05: a spawner that panics is one that failed. Trap 15.
+#[test]
+fn a_spawner_that_panics() {
+    let _limit = limit();
+    let spawn = only(2);
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .spawn_with(move |name, main| {
+            spawn(name, main).expect("no way");
+            Ok(())
+        })
+        .build()
+        .unwrap();
+    let door = Door::default();
+    let (operation, began) = copy(&door, false);
+    let blocked = runtime.submit(operation).start().unwrap();
+    began.recv().unwrap();
+    let (operation, _never) = copy(&door, false);
+    let failure = runtime
+        .submit(operation)
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap_err();
+    assert!(failure.cause.to_string().contains("no way"), "{failure:?}");
+    runtime
+        .submit(quick(|_| {}))
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
+    door.open();
+    blocked.wait().unwrap();
+}
+
 /// LO-05: a wait inside a phase needs a thread as well; without one it fails the fom and not the locality.
 #[test]
 fn a_wait_without_a_thread_fails_the_fom_alone() {
@@ -616,6 +652,29 @@ fn waiting_inside_a_job_is_refused() {
         "{incidents:?}"
     );
     fom.cancel();
+}
+
+/// Trap 17: nor has a task that a fom spawned on its locality's reactor.
+#[test]
+fn waiting_inside_a_spawned_task_is_refused() {
+    let _limit = limit();
+    let runtime = one();
+    let spawns = task(|cx| {
+        Box::pin(async move {
+            let runtime = cx.runtime();
+            let spawned = tokio::spawn(async move {
+                runtime
+                    .submit(quick(|_| {}))
+                    .start()
+                    .unwrap()
+                    .await
+                    .unwrap();
+                let _ = runtime.submit(quick(|_| {})).start().unwrap().wait();
+            });
+            assert!(spawned.await.unwrap_err().is_panic());
+        })
+    });
+    runtime.submit(spawns).start().unwrap().wait().unwrap();
 }
 
 /// Trap 17: as well inside `Cx::local`.

@@ -130,6 +130,35 @@ fn submissions_of_one_thread_keep_their_order() {
     assert_eq!(*log.lock().unwrap(), (0..1000).collect::<Vec<_>>());
 }
 
+/// LO-02: a fom whose turn comes when its time is used up already, since its thread lost the processor, is not sent behind
+/// those after it. FL-04: every run has at least one step.
+#[test]
+fn a_budget_of_no_time_keeps_the_order() {
+    let _limit = limit();
+    let budget = fom_runtime::Budget {
+        phases: 1,
+        time: std::time::Duration::ZERO,
+    };
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .budget(budget)
+        .build()
+        .unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..200_u32 {
+        let log = Arc::clone(&log);
+        drop(
+            runtime
+                .submit(quick(move |_| log.lock().unwrap().push(n)))
+                .start()
+                .unwrap(),
+        );
+    }
+    runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
+    assert_eq!(*log.lock().unwrap(), (0..200).collect::<Vec<_>>());
+}
+
 /// LO-02: and so are those of several threads at a time, each for itself; jobs as well.
 #[test]
 fn each_thread_has_its_order() {
@@ -453,6 +482,35 @@ fn settings_are_checked() {
             "{error}"
         );
     }
+}
+
+/// LO-11: data and posted jobs whose `Drop` panics do not keep the locality from ending.
+#[test]
+fn bad_drops_at_the_end() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(2)
+        .pin(false)
+        .locality_data(|_| Ok::<_, BoxError>(Explosive))
+        .build()
+        .unwrap();
+    let begun = std::time::Instant::now();
+    let report = runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
+    assert!(report.remained.is_empty());
+    assert!(begun.elapsed() < task::LIMIT / 2);
+    task::until("its threads end", || {
+        runtime
+            .operations()
+            .localities
+            .iter()
+            .all(|home| home.threads == 0)
+    });
+    let incidents = runtime.operations().incidents;
+    assert_eq!(incidents.len(), 2);
+    assert!(
+        incidents[0].contains("the data of locality"),
+        "{incidents:?}"
+    );
 }
 
 /// LO-12: every locality is visited once, and what each counted is added up without a lock.

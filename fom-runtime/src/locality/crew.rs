@@ -3,9 +3,16 @@
 //! The rule that keeps a locality alive: of its threads at least one is neither blocked nor unblocking. Enter-block
 //! reserves before it gives the core away; when no thread can be had the caller keeps the core and gets an error.
 
-use std::{collections::VecDeque, fmt, io, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
+    fom::panic_message,
     locality::{Core, Locality, handler},
     sync::{
         Condvar, Mutex,
@@ -133,7 +140,10 @@ impl Crew {
             format!("fom-{}-{}", home.index, roster.named)
         };
         let thread_home = Arc::clone(home);
-        let made = (home.world.spawner.0)(name, Box::new(move || handler::main(&thread_home)));
+        let main = Box::new(move || handler::main(&thread_home));
+        // The core is in the hands of the caller: a panic of the user's function must not drop it.
+        let made = catch_unwind(AssertUnwindSafe(|| (home.world.spawner.0)(name, main)))
+            .unwrap_or_else(|panic| Err(io::Error::other(panic_message(&*panic))));
         if made.is_err() {
             self.roster.lock().threads -= 1;
         }

@@ -93,12 +93,15 @@ fn run_jobs(mut core: Box<Core>) -> Box<Core> {
 }
 
 fn run_job(core: &mut Core, job: Job) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| here::in_job(|| job(core)))) {
-        core.home.world.incident(format!(
-            "a job posted to locality {} panicked: {}",
-            core.home.index,
-            panic_message(&*panic)
-        ));
+    let home = Arc::clone(&core.home);
+    fenced(&home, "a job posted to", || here::holding(|| job(core)));
+}
+
+/// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
+fn fenced(home: &Locality, what: &str, f: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+        let message = panic_message(&*panic);
+        home.world.incident(format!("{what} locality {} panicked: {message}", home.index));
     }
 }
 
@@ -155,10 +158,14 @@ fn end(mut core: Box<Core>) {
     let home = Arc::clone(&core.home);
     home.closed.store(true, Ordering::SeqCst);
     for parcel in home.inbox.drain() {
-        parcel.reject();
+        fenced(&home, "what was posted to", || parcel.reject());
     }
-    core.jobs.clear();
-    core.data.clear();
+    for job in core.jobs.drain(..) {
+        fenced(&home, "what was posted to", || drop(job));
+    }
+    for data in core.data.drain(..) {
+        fenced(&home, "the data of", || drop(data));
+    }
     home.crew.dismiss();
     home.world.locality_ended();
 }

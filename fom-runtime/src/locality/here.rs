@@ -69,8 +69,9 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     back.0.as_deref_mut().map(f)
 }
 
-/// Runs a job, which has the core in its hands: blocking in there would be for ever, just as inside [`with_core`].
-pub(super) fn in_job(job: impl FnOnce()) {
+/// Runs what has the core in its hands without being a fom, a job or a task on the reactor: blocking in there would be for
+/// ever, just as inside [`with_core`].
+pub(super) fn holding<R>(f: impl FnOnce() -> R) -> R {
     struct Back;
 
     impl Drop for Back {
@@ -81,10 +82,10 @@ pub(super) fn in_job(job: impl FnOnce()) {
 
     HERE.with(|here| here.taken.set(here.taken.get() + 1));
     let _back = Back;
-    job();
+    f()
 }
 
-/// Whether this thread is inside [`with_core`] or a job.
+/// Whether this thread is inside [`with_core`] or [`holding`].
 pub(crate) fn is_taken() -> bool {
     HERE.with(|here| here.taken.get() > 0)
 }

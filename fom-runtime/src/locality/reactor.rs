@@ -8,7 +8,7 @@ mod real {
     use futures::task::AtomicWaker;
     use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 
-    use crate::locality::Locality;
+    use crate::locality::{Locality, here};
 
     /// `None` only while it is dropped.
     pub(crate) struct Reactor(Option<Runtime>);
@@ -52,13 +52,13 @@ mod real {
 
         /// Serves what is ready, without waiting.
         pub(crate) fn turn(&self) {
-            self.runtime().block_on(tokio::task::yield_now());
+            here::holding(|| self.runtime().block_on(tokio::task::yield_now()));
         }
 
         /// Sleeps until something is put into the locality's inbox, or for this time; serves sockets meanwhile. `false`:
         /// there was something in the inbox already, and no socket was looked at.
         pub(crate) fn park(&self, home: &Locality, time: Option<Duration>) -> bool {
-            self.runtime().block_on(async {
+            let sleep = async {
                 let timer = time.map(tokio::time::sleep);
                 let mut timer = std::pin::pin!(timer);
                 let mut slept = false;
@@ -80,7 +80,8 @@ mod real {
                 })
                 .await;
                 slept
-            })
+            };
+            here::holding(|| self.runtime().block_on(sleep))
         }
     }
 
