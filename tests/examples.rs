@@ -70,6 +70,30 @@ fn reference_quotes_the_compiler() {
     }
 }
 
+/// Every test that the table of traps names is there.
+#[test]
+fn traps_name_tests_that_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = include_str!("../book/src/traps.md");
+    let mut named = 0;
+    for name in page.split('`').skip(1).step_by(2) {
+        let Some((file, test)) = name.split_once("::") else {
+            continue;
+        };
+        if file == "file" {
+            continue; // how names are written
+        }
+        let path = root.join(format!("fom-runtime/tests/{file}.rs"));
+        let tests = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            tests.contains(&format!("fn {test}(")),
+            "the book names `{name}`, which is not there"
+        );
+        named += 1;
+    }
+    assert!(named > 30, "only {named} names found");
+}
+
 /// The first block of a language.
 fn block<'a>(markdown: &'a str, language: &str) -> &'a str {
     let fence = format!("```{language}\n");
