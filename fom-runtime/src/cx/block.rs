@@ -18,6 +18,14 @@ impl<E> Cx<'_, E> {
     /// The section runs beside the locality, so its data is out of reach there: the guard borrows this context. Holding
     /// it over an `.await` does not compile.
     ///
+    /// ```compile_fail,E0499
+    /// # fn count(cx: &mut fom_runtime::Cx<'_>) {
+    /// let guard = cx.enter_block().unwrap();
+    /// cx.local(|count: &mut u64| *count += 1); // its locality is somebody else's now
+    /// drop(guard);
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`BlockError`] when no thread can take over; the fom still has its locality. At

@@ -46,7 +46,9 @@ fn leave_in_slot(core: Box<Core>) {
         || !core.timers.is_empty()
         // Others here may wait for their sockets; the blocked fom itself is one of the live ones.
         || home.live.load(Ordering::Relaxed) > 1
-        || core.reactor.has_tasks();
+        || core.reactor.has_tasks()
+        // Its poke may have been taken in already, by a drain since the handler last looked.
+        || home.crew.somebody_returns();
     core.publish();
     home.slot.put(core);
     // After the core is in the slot: from now on a push may call somebody to take it.
