@@ -70,13 +70,19 @@ fn reference_quotes_the_compiler() {
     }
 }
 
-/// Every test that the table of traps names is there.
+/// Every test that the README and the table of traps name is there.
 #[test]
-fn traps_name_tests_that_exist() {
+fn tests_that_are_named_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = include_str!("../book/src/traps.md");
+    let readme = include_str!("../README.md");
+    let (_, claims) = readme.split_once("## What you get").expect("the claims");
+    let (claims, _) = claims.split_once("## Two").expect("what comes after them");
+    let pages = [claims, include_str!("../book/src/traps.md")];
     let mut named = 0;
-    for name in page.split('`').skip(1).step_by(2) {
+    let words = pages
+        .iter()
+        .flat_map(|page| page.split('`').skip(1).step_by(2));
+    for name in words {
         let Some((file, test)) = name.split_once("::") else {
             continue;
         };
