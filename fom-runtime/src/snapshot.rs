@@ -166,11 +166,14 @@ fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
 }
 
 fn decode<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, String> {
-    let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
+    let mut reader = rmp_serde::Deserializer::new(bytes);
     // Hostile bytes can nest deeply; a thread's stack is finite.
     reader.set_max_depth(128);
     let value = T::deserialize(&mut reader).map_err(|error| error.to_string())?;
-    Ok(value)
+    match reader.get_ref().len() {
+        0 => Ok(value),
+        left => Err(format!("{left} bytes too many")),
+    }
 }
 
 /// The data of one phase, by field name; generated code writes and reads through this.
