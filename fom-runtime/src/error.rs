@@ -277,6 +277,14 @@ pub enum RestoreError {
         /// The machine asked for.
         wanted: &'static str,
     },
+    /// It is of another operation, whose machine has the same name.
+    #[error("the snapshot is of operation `{found}`, not of `{wanted}`")]
+    OtherOperation {
+        /// The operation in the snapshot.
+        found: String,
+        /// The operation asked for.
+        wanted: &'static str,
+    },
     /// It is in a phase that this release does not have.
     #[error("the snapshot is in phase `{phase}`, which `{machine}` does not have")]
     UnknownPhase {

@@ -141,6 +141,9 @@ impl Snapshot {
         if record.machine != O::GRAPH.name() {
             return Err(RestoreError::OtherMachine { found: record.machine, wanted: O::GRAPH.name() });
         }
+        if record.operation_type != O::GRAPH.operation() {
+            return Err(RestoreError::OtherOperation { found: record.operation_type, wanted: O::GRAPH.operation() });
+        }
         let mut fields = Fields { values: record.fields, machine: O::GRAPH.name(), failed: None };
         let phase = O::load(&record.phase, &mut fields)?;
         if let Some((field, _)) = fields.values.pop_first() {
