@@ -25,6 +25,9 @@ pub(crate) struct Meta {
     pub attempt: u32,
     /// What was left of the phase's deadline, in nanoseconds.
     pub left: Option<u64>,
+    /// It comes out of a snapshot: never saved itself.
+    #[serde(skip)]
+    pub resumed: bool,
 }
 
 #[derive(Serialize, Deserialize)]

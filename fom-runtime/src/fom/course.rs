@@ -21,6 +21,7 @@ pub(super) struct Course<O: Operation> {
     tries: u32,
     /// What was left of the deadline when it was saved.
     left: Option<u64>,
+    resumed: bool,
 }
 
 /// What a step came to.
@@ -43,8 +44,8 @@ pub(super) enum After<O: Operation> {
 }
 
 impl<O: Operation> Course<O> {
-    pub(super) fn new(operation: O, phase: O::Phase, tries: u32, left: Option<u64>) -> Self {
-        Self { operation, phase, tries, left }
+    pub(super) fn new(operation: O, phase: O::Phase, tries: u32, left: Option<u64>, resumed: bool) -> Self {
+        Self { operation, phase, tries, left, resumed }
     }
 
     fn index(&self) -> usize {
@@ -65,7 +66,7 @@ impl<O: Operation> Course<O> {
         }
         fom.header().set_attempt(self.tries);
         let left = self.left.take();
-        let cause = if left.is_some() || !self.info().is_start() { TransitionCause::Resumed } else { TransitionCause::Started };
+        let cause = if self.resumed { TransitionCause::Resumed } else { TransitionCause::Started };
         self.enter(fom, None, cause, left);
         if self.info().is_end() { After::Ended } else { After::Enter }
     }

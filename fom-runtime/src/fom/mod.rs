@@ -210,6 +210,7 @@ pub struct Seed<O: Operation> {
     pub(crate) phase: O::Phase,
     pub(crate) tries: u32,
     pub(crate) left: Option<u64>,
+    pub(crate) resumed: bool,
 }
 
 /// A new fom.
@@ -231,7 +232,7 @@ impl<O: Operation> std::fmt::Debug for Launched<O> {
 impl<O: SyncOperation> Seed<O> {
     /// A machine of plain functions: header, operation and phase, no future.
     pub fn synchronous(self) -> Launched<O> {
-        let body = plain::Plain::new(course::Course::new(self.operation, self.phase, self.tries, self.left));
+        let body = plain::Plain::new(course::Course::new(self.operation, self.phase, self.tries, self.left, self.resumed));
         Launched(Arc::new_cyclic(|me| Fom {
             body: UnsafeCell::new(body),
             header: self.header,
@@ -244,7 +245,7 @@ impl<O: SyncOperation> Seed<O> {
 impl<O: AsyncOperation> Seed<O> {
     /// A machine with async phases: one future for the whole run.
     pub fn asynchronous(self) -> Launched<O> {
-        let course = course::Course::new(self.operation, self.phase, self.tries, self.left);
+        let course = course::Course::new(self.operation, self.phase, self.tries, self.left, self.resumed);
         grow(self.header, |me| future::drive(me, course))
     }
 }

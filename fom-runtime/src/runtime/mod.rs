@@ -27,7 +27,7 @@ use crate::{
     id::{FomId, Key},
     locality::Locality,
     operation::{Operation, Persistent},
-    snapshot::Snapshot,
+    snapshot::{Meta, Snapshot},
     watch::{FomInfo, Interpose, Interposed, Listening, Operations, Transition, TransitionOf, inspect},
 };
 
@@ -85,7 +85,7 @@ impl Runtime {
     /// [`RestoreError`] when the snapshot does not fit.
     pub fn resume<O: Persistent>(&self, snapshot: &Snapshot) -> Result<Submission<O>, RestoreError> {
         let (operation, phase) = O::restore(snapshot)?;
-        Ok(Submission::resumed(self.clone(), operation, phase, snapshot.meta()?))
+        Ok(Submission::resumed(self.clone(), operation, phase, Meta { resumed: true, ..snapshot.meta()? }))
     }
 
     /// The live fom that has this key.

@@ -178,7 +178,7 @@ impl<'a, O: Operation> TransitionOf<'a, O> {
     /// user's `Serialize` says.
     pub fn snapshot(&self) -> Result<Snapshot, SnapshotError> {
         let (Some(codec), Some(phase)) = (O::CODEC, self.phase) else { return Err(SnapshotError::Transient) };
-        let meta = Meta { id: self.transition.id.get(), attempt: 0, left: self.transition.left };
+        let meta = Meta { id: self.transition.id.get(), attempt: 0, left: self.transition.left, resumed: false };
         (codec.save)(self.operation, phase, meta)
     }
 }
