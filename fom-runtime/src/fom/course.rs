@@ -75,6 +75,8 @@ impl<O: Operation> Course<O> {
         let header = fom.header();
         let now = header.world().clock.nanos();
         let stayed = now.saturating_sub(header.since());
+        let tried = header.attempt();
+        header.set_attempt(self.tries);
         let index = self.index();
         header.enter(index, now, left);
         let info = self.info();
@@ -86,7 +88,7 @@ impl<O: Operation> Course<O> {
         }
         if let Some(hooks) = header.world().hooks.active() {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
-            let transition = Transition::new(header, from, Some(info.name()), cause, now, stayed);
+            let transition = Transition::new(header, from, Some(info.name()), cause, now, stayed).tried(tried);
             hooks.tell(header.world(), &transition, &self.operation, Some(&self.phase));
         }
         if header.watched.load(crate::sync::atomic::Ordering::Relaxed) {
@@ -168,7 +170,6 @@ impl<O: Operation> Course<O> {
                 let from = self.index();
                 self.phase = next;
                 self.tries = 0;
-                header.set_attempt(0);
                 self.enter(fom, Some(from), cause, None);
                 if self.info().is_end() { After::Ended } else { After::Enter }
             }

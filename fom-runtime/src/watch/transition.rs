@@ -80,6 +80,12 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// With this number of failed attempts, instead of those in the phase that it is in by now.
+    pub(crate) fn tried(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
     /// The fom.
     pub fn id(&self) -> FomId {
         self.id
