@@ -639,7 +639,12 @@ fn nothing_is_left_of_a_runtime() {
 fn a_panic_in_the_drop_of_an_unwanted_outcome() {
     let _limit = limit();
     let runtime = one();
-    drop(runtime.submit(Explosive).start().unwrap());
+    // The handle goes before the fom runs: the outcome is dropped where the fom ends.
+    let submits = quick(|cx| {
+        let explodes = cx.runtime().submit(Explosive).place(Placement::Here);
+        drop(explodes.start().unwrap());
+    });
+    runtime.submit(submits).start().unwrap().wait().unwrap();
     runtime
         .submit(quick(|_| {}))
         .start()
