@@ -119,7 +119,14 @@ pub(crate) async fn main() -> Result<(), BoxError> {
                 .start()?,
         );
     }
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    while runtime
+        .operations()
+        .foms
+        .iter()
+        .any(|fom| fom.in_phase < Duration::from_millis(50))
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 
     let now = runtime.operations();
     println!("{now}");

@@ -41,7 +41,8 @@ impl TalkingTransitions for Session {
 }
 
 /// Brings a message to the customer's session, and begins one where there is none.
-fn deliver(runtime: &Runtime, customer: &str, mut message: Message) -> Result<(), BoxError> {
+async fn deliver(runtime: &Runtime, customer: &str, mut message: Message) -> Result<(), BoxError> {
+    let bye = matches!(message, Message::Bye);
     loop {
         // Whoever is first begins it; the others learn who that was. Nobody gets in between.
         let fom = match runtime.submit(Session::default()).key(customer).start() {
@@ -62,7 +63,13 @@ fn deliver(runtime: &Runtime, customer: &str, mut message: Message) -> Result<()
             Err(refused) => return Err(refused.reason().into()),
         };
         match fom.send(message) {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                if bye {
+                    // What is sent behind a Bye, and before the end, would go with the mailbox.
+                    fom.reached([TalkingKind::Over]).await;
+                }
+                return Ok(());
+            }
             // It ended just now: the next round begins a new one.
             Err(SendError::Ended(back)) => message = back,
             Err(error) => return Err(Box::new(error)),
@@ -82,10 +89,10 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         ("ada", say("one more thing")),
         ("bob", Message::Bye),
     ] {
-        deliver(&runtime, customer, message)?;
+        deliver(&runtime, customer, message).await?;
     }
     assert!(runtime.find::<Session>("ada").is_some());
-    deliver(&runtime, "ada", Message::Bye)?;
+    deliver(&runtime, "ada", Message::Bye).await?;
     runtime.idle().await;
     println!("{}", runtime.operations());
     Ok(())

@@ -21,7 +21,7 @@ struct Connection {
 #[derive(Debug)]
 enum Serving {
     /// Whoever says nothing for a while is sent away.
-    #[phase(start, to(Answer, Closed), within = "200ms", late)]
+    #[phase(start, to(Answer, Closed), within = "500ms", late)]
     Read,
     #[phase(to(Read), within = "5s")]
     Answer,

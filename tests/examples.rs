@@ -10,7 +10,10 @@ macro_rules! examples {
         fn $name() {
             $name::main().unwrap();
         }
-    )*};
+    )*
+
+        const RUN: &[&str] = &[$(stringify!($name)),*];
+    };
 }
 
 examples! {
@@ -26,6 +29,25 @@ examples! {
     snapshot_restore "../examples/snapshot_restore.rs"
     tcp_server "../examples/tcp_server.rs"
     waiting "../examples/waiting.rs"
+}
+
+/// A new example is run, too, and stands in the list.
+#[test]
+fn every_example_is_run_and_listed() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let list = include_str!("../examples/README.md");
+    for entry in std::fs::read_dir(folder).expect("the examples") {
+        let path = entry.expect("a readable entry").path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.file_stem().and_then(|name| name.to_str());
+            let name = name.expect("a plain name");
+            assert!(RUN.contains(&name), "tests/examples.rs does not run {name}");
+            assert!(
+                list.contains(&format!("[`{name}`]({name}.rs)")),
+                "examples/README.md does not list {name}"
+            );
+        }
+    }
 }
 
 /// What the README shows is what runs.
