@@ -408,7 +408,7 @@ impl Model {
 
     fn visit(&mut self) {
         if matches!(self.phase, To::Tight | To::Wait) && !self.take() {
-            self.waits = Some(Waits::Event);
+            self.wait(Waits::Event);
         } else {
             self.act(false);
         }
@@ -427,11 +427,8 @@ impl Model {
                 self.go(to, why);
             }
             Do::Sleep(time, then) if self.sleeps && time > 0 => {
-                self.waits = Some(Waits::Sleep {
-                    until: self.now + u64::from(time),
-                    then,
-                    late,
-                });
+                let until = self.now + u64::from(time);
+                self.wait(Waits::Sleep { until, then, late });
             }
             Do::Sleep(_, to) => self.go(to, why),
             Do::Stay if !late && matches!(self.phase, To::Tight | To::Wait) => self.visit(),
@@ -446,19 +443,32 @@ impl Model {
         }
     }
 
+    /// Waits, unless a deadline that is kept over this visit had passed before it began.
+    fn wait(&mut self, waits: Waits) {
+        self.waits = Some(waits);
+        if self.kept.is_some_and(|kept| kept <= self.now) {
+            self.look();
+        }
+    }
+
     /// It waits, and something happened: the mail, the time.
     fn look(&mut self) {
         let Some(waits) = self.waits.take_if(|_| self.outcome.is_none()) else {
             return;
         };
-        let passed = |deadline: Option<u64>| deadline.is_some_and(|deadline| deadline <= self.now);
+        // The late function runs without a deadline; one that is kept and has not passed goes on after it.
+        let in_late = matches!(waits, Waits::Sleep { late: true, .. });
+        let passed = |deadline: Option<u64>| {
+            !in_late && deadline.is_some_and(|deadline| deadline <= self.now)
+        };
         if passed(self.own) || passed(self.kept) {
             let armed_in = if passed(self.own) {
                 self.phase
             } else {
                 To::Run
             };
-            (self.own, self.kept) = (None, None);
+            self.own = None;
+            self.kept = self.kept.filter(|kept| *kept > self.now);
             return match self.phase {
                 To::Tight => self.act(true),
                 _ => self.fail("late", &format!("{armed_in:?}")),
