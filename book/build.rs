@@ -34,7 +34,9 @@ fn main() {
     }
     let readme = book.join("../README.md");
     if readme.exists() {
-        module(&mut modules, "README.md", &readme, &mut mistakes);
+        let whole = out.join("README.md");
+        fs::write(&whole, joined(&read(&readme))).expect("the build's own folder can be written");
+        module(&mut modules, "README.md", &whole, &mut mistakes);
     }
 
     for mistake in &mistakes {
@@ -98,6 +100,16 @@ fn module(modules: &mut String, chapter: &str, file: &Path, mistakes: &mut Vec<S
         file,
         name.to_lowercase()
     );
+}
+
+/// The README shows one program in parts, with text between them; here they are one again.
+fn joined(readme: &str) -> String {
+    let parts: Vec<&str> = readme
+        .split("```rust\n")
+        .skip(1)
+        .map(|rest| rest.split("\n```").next().unwrap_or(rest))
+        .collect();
+    format!("```rust\n{}\n```\n", parts.join("\n\n"))
 }
 
 fn read(file: &Path) -> String {

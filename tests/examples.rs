@@ -61,8 +61,8 @@ fn readme_shows_the_program_and_its_diagram() {
         .expect("the rest is for the diagram");
     let program =
         format!("{program}    Ok(())\n}}").replace("pub(crate) async fn main", "async fn main");
-    assert_eq!(block(readme, "rust"), program);
-    assert_eq!(block(readme, "mermaid"), hello::diagram().trim_end());
+    assert_eq!(blocks(readme, "rust").join("\n\n"), program);
+    assert_eq!(blocks(readme, "mermaid"), [hello::diagram().trim_end()]);
 }
 
 /// What the reference says that the compiler says is what the tests of the messages expect.
@@ -122,11 +122,12 @@ fn tests_that_are_named_exist() {
     assert!(named > 30, "only {named} names found");
 }
 
-/// The first block of a language.
-fn block<'a>(markdown: &'a str, language: &str) -> &'a str {
+/// The blocks of a language.
+fn blocks<'a>(markdown: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
-    let (_, rest) = markdown
-        .split_once(&fence)
-        .expect("a block of this language");
-    rest.split_once("\n```").expect("a block that ends").0
+    markdown
+        .split(&fence)
+        .skip(1)
+        .map(|rest| rest.split_once("\n```").expect("a block that ends").0)
+        .collect()
 }
