@@ -210,6 +210,56 @@ fn locality_data_needs_no_lock() {
     assert_eq!(sum, [FOMS / 2 * ROUNDS; 2]);
 }
 
+/// FL-02: at most one run of a fom at a time, however many threads wake it at once, also while it blocks.
+#[test]
+fn runs_of_a_fom_do_not_overlap() {
+    let _limit = limit();
+    let runtime = Runtime::builder().localities(2).pin(false).build().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let fom = {
+        let (over, runs) = (Arc::clone(&over), Arc::clone(&runs));
+        runtime.submit(task(move |cx| {
+            Box::pin(async move {
+                let inside = AtomicBool::new(false);
+                // Looked at in every run, and nothing is ever ready but the end.
+                std::future::poll_fn(|_| {
+                    assert!(!inside.swap(true, SeqCst), "two runs at a time");
+                    if runs.fetch_add(1, SeqCst).is_multiple_of(3) {
+                        let _guard = cx.enter_block().unwrap();
+                        std::thread::yield_now();
+                    }
+                    inside.store(false, SeqCst);
+                    if over.load(SeqCst) {
+                        std::task::Poll::Ready(())
+                    } else {
+                        std::task::Poll::Pending
+                    }
+                })
+                .await;
+            })
+        }))
+    };
+    let fom = fom.start().unwrap();
+    let wakers: Vec<_> = (0..3)
+        .map(|_| {
+            let (address, runs) = (fom.fom().clone(), Arc::clone(&runs));
+            std::thread::spawn(move || {
+                while runs.load(SeqCst) < 500 {
+                    address.wake();
+                    std::thread::yield_now();
+                }
+            })
+        })
+        .collect();
+    for waker in wakers {
+        waker.join().unwrap();
+    }
+    over.store(true, SeqCst);
+    fom.wake();
+    fom.wait().unwrap();
+}
+
 /// LO-03: the posts of plain threads reach a locality whose handler blocks and returns all the time: no wake is lost.
 #[test]
 fn no_post_is_lost_while_the_core_moves() {
@@ -396,7 +446,7 @@ fn no_thread_to_take_over_is_an_error() {
     runtime.submit(again).start().unwrap().wait().unwrap();
 }
 
-/// LO-05: a spawner that panics is one that failed. Trap 15.
+/// Trap 15: a spawner that panics is one that failed, and the locality lives. LO-05.
 #[test]
 fn a_spawner_that_panics() {
     let _limit = limit();
@@ -603,7 +653,7 @@ fn leaving_wakes_a_sleeping_handler() {
     assert!(waits.wait().is_err());
 }
 
-/// LO-15: waiting for a fom of the same locality inside a phase is a blocking section by itself. Trap 18: no deadlock.
+/// Trap 18: waiting for a fom of the same locality inside a phase is no deadlock: it is a blocking section by itself. LO-15.
 #[test]
 fn waiting_for_a_fom_of_the_same_locality() {
     let _limit = limit();

@@ -57,7 +57,7 @@ fn localities_are_the_cores_of_the_process() {
     assert_eq!(all, mine, "each processor belongs to one locality");
 }
 
-/// LO-01: a process that may use one core has one locality, whichever core that is. Trap 21.
+/// Trap 21: a process that may use one core has one locality, whichever core that is. LO-01.
 #[test]
 fn cpusets_are_respected() {
     const INSIDE: &str = "FOM_TEST_CPU";
@@ -94,8 +94,8 @@ fn cpusets_are_respected() {
     }
 }
 
-/// LO-02: what one thread submits to one locality is admitted in that order. Trap 1: also as one burst that meets a
-/// locality that is busy.
+/// Trap 1: what one thread submits to one locality is admitted in that order, also as one burst that meets a locality that
+/// is busy. LO-02.
 #[test]
 fn submissions_of_one_thread_keep_their_order() {
     let _limit = limit();

@@ -56,7 +56,7 @@ fn round_robin_is_even() {
     runtime.submit(inside).start().unwrap().wait().unwrap();
 }
 
-/// FL-08: without a word said, what comes from outside goes round. Trap 21: no home by an identity that many foms share.
+/// Trap 21: without a word said, what comes from outside goes round: no home by an identity that many foms share. FL-08.
 #[test]
 fn the_default_goes_round() {
     let _limit = limit();

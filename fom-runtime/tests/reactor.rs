@@ -196,8 +196,8 @@ fn a_clock_moved_inside_the_locality() {
     }
 }
 
-/// FL-04: a fom that always has more to do does not keep others of its locality from running, nor their sockets and timers.
-/// Trap 11.
+/// Trap 11: a fom that always has more to do does not keep others of its locality from running, nor their sockets and
+/// timers. FL-04.
 #[test]
 fn tokio_while_others_spin() {
     let _limit = limit();
@@ -544,7 +544,7 @@ async fn submits(runtime: Runtime) {
     b.unwrap();
 }
 
-/// LO-09: foms are submitted from and awaited in any async code, and in none: tokio's multi-thread scheduler.
+/// Foms are submitted from and awaited in any async code, and in none: tokio's multi-thread scheduler.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn from_tokio() {
     let _limit = limit();
@@ -557,7 +557,7 @@ async fn from_tokio() {
     }
 }
 
-/// LO-09: an executor that knows nothing of tokio, and a plain thread.
+/// The same from an executor that knows nothing of tokio, and a plain thread.
 #[test]
 fn from_an_executor_and_a_thread() {
     let _limit = limit();
@@ -581,7 +581,7 @@ fn from_an_executor_and_a_thread() {
     }
 }
 
-/// LO-09: inside another fom, of the same runtime and of another.
+/// The same inside another fom, of the same runtime and of another.
 #[test]
 fn from_another_fom() {
     let _limit = limit();
