@@ -3,6 +3,62 @@
 //! boundary, and never owns a thread while it waits.
 //!
 //! Start with [`fom`], [`Runtime`] and [`Cx`]; `use fom_runtime::prelude::*` brings what a program needs.
+//!
+//! ```
+//! use fom_runtime::prelude::*;
+//!
+//! /// What the operation keeps from phase to phase.
+//! struct Greeting {
+//!     name: String,
+//! }
+//!
+//! #[fom(operation(Greeting), transient)]
+//! enum Meet {
+//!     #[phase(start, to(Greet, Ignored))]
+//!     Look,
+//!     #[phase(to(Met), within = "2s")]
+//!     Greet { words: String },
+//!     #[phase(end)]
+//!     Met,
+//!     #[phase(end, failure)]
+//!     Ignored,
+//! }
+//!
+//! impl MeetTransitions for Greeting {
+//!     async fn look(&mut self, _: &mut Cx<'_>) -> Result<MeetAfterLook, BoxError> {
+//!         Ok(match self.name.as_str() {
+//!             "" => MeetAfterLook::Ignored,
+//!             name => MeetAfterLook::Greet { words: format!("hello, {name}") },
+//!         })
+//!     }
+//!
+//!     async fn greet(&mut self, _: &mut Cx<'_>, words: &mut String) -> Result<(), BoxError> {
+//!         println!("{words}");
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), BoxError> {
+//! let runtime = Runtime::new()?;
+//! let ended = runtime.submit(Greeting { name: "Ada".into() }).start()?.wait()?;
+//! assert!(matches!(ended.phase, Meet::Met));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | see |
+//! | --- | --- |
+//! | declare a machine | [`fom`] |
+//! | make a runtime | [`Builder`], [`Followers`], [`Budget`] |
+//! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
+//! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
+//! | find out why a fom failed | [`Failure`], [`Cause`] |
+//! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
+//! | see what is going on | [`Runtime::operations`], [`Runtime::listen`] |
+//! | save and resume | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
+//! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::each`] |
+//! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
+//! | draw a machine | [`Operation::GRAPH`], [`Graph`] |
 // Under `fom_loom` only the lock-free pieces are built, for their models.
 #![cfg_attr(fom_loom, allow(dead_code, unused_imports))]
 
