@@ -32,6 +32,8 @@ fn check(orders: usize, f: impl Fn() + Send + Sync + 'static) {
         let mut config = Config::new();
         // A phase function with its panic machinery needs more than the 32 KiB that shuttle gives.
         config.stack_size = 0x2_0000;
+        // That every ordering is taken for SeqCst: what weaker ones allow is looked at by loom.
+        config.silence_warnings = true;
         Runner::new(scheduler, config).run(move || f());
     }
     // `SHUTTLE_ORDERS=20` tries twenty times as many.
@@ -207,7 +209,7 @@ impl WorkingTransitions for Work {
 /// Seeded: a handler that never gives the core to who returns, or sleeps although somebody returns; `regain` without its
 /// poke; a call for a follower that is only a notification, and is lost when none is idle yet (all of them: deadlock).
 fn hand_over(localities: usize) {
-    check(400, move || {
+    check(4000, move || {
         let bench = Bench::new(localities, MOST);
         let foms =
             [2, 0, 1].map(|sections| bench.runtime.submit(Work { sections }).start().unwrap());
@@ -254,7 +256,7 @@ impl BlockingTransitions for Blocks {
 /// There is never a second one in a section, for then nobody would serve the locality.
 #[test]
 fn at_the_most_enter_waits() {
-    check(2000, || {
+    check(8000, || {
         let bench = Bench::new(1, Followers { most: 1, ..MOST });
         let foms = [2, 1].map(|sections| bench.runtime.submit(Blocks(sections)).start().unwrap());
         for fom in foms {
@@ -350,7 +352,7 @@ impl AsyncTaskingTransitions for AsyncTask {
 /// A word that comes while the fom is queued, runs, blocks, comes back or waits: it is never lost.
 #[test]
 fn a_wake_against_leave_block() {
-    check(500, || {
+    check(5000, || {
         let bench = Bench::new(1, MOST);
         let fom = bench
             .runtime
@@ -372,7 +374,7 @@ fn a_wake_against_leave_block() {
 
 #[test]
 fn an_async_fom_that_blocks_waits_and_asks() {
-    check(300, || {
+    check(3000, || {
         let bench = Bench::new(1, MOST);
         let foms = [(), ()].map(|()| bench.runtime.submit(AsyncTask).start().unwrap());
         for fom in &foms {
@@ -392,7 +394,7 @@ fn an_async_fom_that_blocks_waits_and_asks() {
 /// sender that wakes before it puts the word in (deadlock).
 #[test]
 fn submitted_while_the_handler_blocks() {
-    check(500, || {
+    check(5000, || {
         let bench = Bench::new(1, MOST);
         let gate = Arc::new(Gate::default());
         let blocks = {
@@ -437,7 +439,7 @@ impl ParentingTransitions for Parent {
 /// Seeded: `reserve` that makes no thread (deadlock).
 #[test]
 fn a_fom_waits_for_another_with_its_thread() {
-    check(400, || {
+    check(4000, || {
         let bench = Bench::new(1, MOST);
         let parents = [(), ()].map(|()| {
             bench
@@ -459,7 +461,7 @@ fn a_fom_waits_for_another_with_its_thread() {
 /// Seeded: `quiet` that is answered while somebody is in a section.
 #[test]
 fn quiet_against_a_section() {
-    check(300, || {
+    check(3000, || {
         let bench = Bench::new(2, MOST);
         let foms = [(), ()].map(|()| {
             bench
@@ -480,7 +482,7 @@ fn quiet_against_a_section() {
 
 /// A shutdown meets foms that are queued, run, block and wait: each handle gets an answer, and every thread ends.
 fn shutdown(how: Shutdown) {
-    check(300, move || {
+    check(3000, move || {
         let bench = Bench::new(2, MOST);
         let words = [(), ()].map(|()| {
             bench
@@ -549,7 +551,7 @@ fn shutdown_now() {
 /// The last handle goes while foms run, block, wait, and submit others: each gets some answer, and every thread ends.
 #[test]
 fn the_last_handle_goes() {
-    check(400, || {
+    check(4000, || {
         let bench = Bench::new(2, MOST);
         let parents = [Placement::Here, Placement::RoundRobin]
             .map(|place| bench.runtime.submit(Parent(place)).start().unwrap());
@@ -568,7 +570,7 @@ fn the_last_handle_goes() {
 /// Seeded: a parcel that is rejected without an answer (deadlock).
 #[test]
 fn submitted_to_a_locality_that_ends() {
-    check(1500, || {
+    check(8000, || {
         let bench = Bench::new(2, MOST);
         let parent = Parent(Placement::Locality(1));
         let parent = bench.runtime.submit(parent).place(Placement::Locality(0));
@@ -583,7 +585,7 @@ fn submitted_to_a_locality_that_ends() {
 /// Seeded: the end of the last fom told without the lock under which the shutdown that follows looks (deadlock).
 #[test]
 fn cancel_against_everything() {
-    check(500, || {
+    check(5000, || {
         let bench = Bench::new(1, MOST);
         let foms = [(), ()].map(|()| {
             bench
@@ -620,7 +622,7 @@ fn cancel_against_everything() {
 /// Two threads that want the fom of one key: one starts it, the other is shown that very one.
 #[test]
 fn two_threads_start_one_key() {
-    check(500, || {
+    check(5000, || {
         let bench = Bench::new(2, MOST);
         let starters = [(), ()].map(|()| {
             let runtime = bench.runtime.clone();
