@@ -1407,8 +1407,7 @@ fn idle_waits_for_every_fom() {
                         name: "a",
                         _held: Held(Some(drops.clone())),
                     };
-                    let fom = runtime.submit(op).start().unwrap().fom().clone();
-                    fom
+                    runtime.submit(op).start().unwrap().fom().clone()
                 })
                 .collect();
             let mut idle = pin!(runtime.idle());
@@ -1552,11 +1551,7 @@ fn the_listing_shows_every_fom_and_stops_nobody() {
             Ok(())
         }
         async fn asks(&mut self, cx: &mut Cx<'_, Word>) -> Result<(), Oops> {
-            let kept = &self.1;
-            let _ = cx.call(|_: &Answers, reply: Reply<()>| {
-                // Nobody ever answers.
-                std::mem::forget((kept.clone(), reply));
-            });
+            // Nobody ever answers.
             cx.call(|_: &Answers, reply: Reply<()>| std::mem::forget(reply))
                 .await
                 .map_err(|_| Oops)

@@ -633,12 +633,15 @@ fn the_same_operation_under_every_executive() {
     });
 }
 
+/// In this phase, this result.
+type Instead = (&'static str, fn() -> Result<Leg, Oops>);
+
 /// Takes down what it is asked, and changes what it is told to.
 struct Layer {
     name: &'static str,
     log: Log,
-    before: Option<(&'static str, fn() -> Result<Leg, Oops>)>,
-    after: Option<(&'static str, fn() -> Result<Leg, Oops>)>,
+    before: Option<Instead>,
+    after: Option<Instead>,
 }
 
 impl Layer {

@@ -248,6 +248,7 @@ fn a_wake_inside_the_tick_is_not_lost() {
                 }
                 1 => {
                     task.waker().wake_by_ref();
+                    #[allow(clippy::waker_clone_wake, reason = "both ways of waking are meant")]
                     task.waker().clone().wake();
                     Poll::Pending
                 }
