@@ -213,6 +213,9 @@ fn one_tick_of_a_fom_at_a_time() {
         let (runs, stop) = (Arc::clone(&serial.runs), Arc::clone(&serial.stop));
         let handle = runtime.submit(serial).start().unwrap();
         let fom = handle.fom().clone();
+        // It waits before the first wake: else all of them may be one with its first run.
+        runtime.quiet().await;
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..2_000).for_each(|_| fom.wake()));
