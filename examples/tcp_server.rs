@@ -68,6 +68,7 @@ async fn serve(runtime: Runtime, listener: TcpListener) -> Result<(), BoxError> 
                 Ok(Ended {
                     phase: Serving::Closed { why },
                     operation,
+                    ..
                 }) => println!("{why} after {} lines", operation.served),
                 Ok(ended) => println!("{:?}", ended.phase),
                 Err(failure) => println!("{failure}"),

@@ -158,6 +158,7 @@ impl<E> Cause<E> {
 }
 
 /// A fom that ended in the standard failed outcome.
+#[non_exhaustive]
 pub struct Failure<O: Operation> {
     /// Why.
     pub cause: Cause<O::Error>,
@@ -165,6 +166,14 @@ pub struct Failure<O: Operation> {
     pub phase: &'static str,
     /// The operation, where it still exists.
     pub operation: Option<O>,
+    /// Events that were sent to it and that no phase took, oldest first.
+    pub untaken: Vec<O::Event>,
+}
+
+impl<O: Operation> Failure<O> {
+    pub(crate) fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
+        Self { cause, phase, operation, untaken: Vec::new() }
+    }
 }
 
 impl<O: Operation> fmt::Debug for Failure<O>

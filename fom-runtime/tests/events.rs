@@ -491,3 +491,46 @@ fn a_wait_for_an_event_with_a_limit() {
         assert_eq!(log.take(), ["None at 2s", "Some(Ring) at 3s", "None at 5s"]);
     });
 }
+
+/// What no phase took comes back with the outcome, whichever it is, and is counted; what comes later comes back to who
+/// sends it.
+#[test]
+fn events_that_no_phase_took_are_given_back() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let listener = || Listener {
+            log: Log::default(),
+            first: 1,
+        };
+
+        let ends = runtime.submit(listener()).start().unwrap();
+        for event in [
+            Call::Ack(1),
+            Call::Quit,
+            Call::Ack(2),
+            Call::Bye { why: "late" },
+        ] {
+            ends.send(event).unwrap();
+        }
+        runtime.quiet().await;
+        clock.advance(secs(1));
+        let sender = ends.sender();
+        let ended = ends.await.unwrap();
+        assert_eq!(ended.untaken, [Call::Ack(2), Call::Bye { why: "late" }]);
+        assert_eq!(
+            sender.send(Call::Ring).unwrap_err().into_event(),
+            Call::Ring
+        );
+
+        let fails = runtime.submit(listener()).start().unwrap();
+        fails.send(Call::Ring).unwrap();
+        runtime.quiet().await;
+        fails.cancel();
+        let failure = fails.await.unwrap_err();
+        assert!(matches!(failure.cause, Cause::Cancelled));
+        assert_eq!(failure.untaken, [Call::Ring]);
+
+        assert_eq!(runtime.operations().types[0].untaken, 3);
+    });
+}

@@ -189,11 +189,11 @@ impl<O: Operation> Course<O> {
     }
 
     pub(super) fn ended(self) -> Outcome<O> {
-        Ok(Ended { phase: self.phase, operation: self.operation })
+        Ok(Ended { phase: self.phase, operation: self.operation, untaken: Vec::new() })
     }
 
     pub(super) fn failed(self, cause: Cause<O::Error>) -> Outcome<O> {
-        Err(Failure { cause, phase: self.info().name(), operation: Some(self.operation) })
+        Err(Failure::new(cause, self.info().name(), Some(self.operation)))
     }
 }
 

@@ -81,7 +81,7 @@ impl<O: Operation, B: Body<O> + 'static> Parcel for Fom<O, B> {
         // the last handle to the runtime was dropped: it never runs, and whoever waits for it hears so.
         if self.header.token.state() == FomState::Init {
             let phase = self.header.phase_name();
-            self.end(Err(Failure { cause: Cause::Shutdown, phase, operation: None }));
+            self.end(Err(Failure::new(Cause::Shutdown, phase, None)));
         }
     }
 }
@@ -111,11 +111,9 @@ impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
             Ok(Err(outcome)) => outcome,
             // Phase functions are fenced one by one; this is the fence around everything else of the user's, such as
             // a `Drop` of what the operation holds.
-            Err(panic) => Err(Failure {
-                cause: Cause::Panicked(panic_message(&*panic)),
-                phase: self.header.phase_name(),
-                operation: None,
-            }),
+            Err(panic) => {
+                Err(Failure::new(Cause::Panicked(panic_message(&*panic)), self.header.phase_name(), None))
+            }
         };
         // The rest of the body goes before anybody hears of the end: who waited may take down what it points to.
         self.fenced("while it was dropped", || body.as_mut().clear());
@@ -124,7 +122,9 @@ impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
     }
 
     fn abandon(&self) {
-        self.typed.answer(Err(Failure { cause: Cause::Shutdown, phase: self.header.phase_name(), operation: None }));
+        let untaken = self.typed.close(None);
+        self.header.entry.left_behind(untaken.len());
+        self.typed.answer(Err(Failure::new(Cause::Shutdown, self.header.phase_name(), None)), untaken);
     }
 
     fn parked_events(&self) -> usize {
@@ -158,9 +158,12 @@ impl<O: Operation, B: Body<O> + 'static> Fom<O, B> {
             Err(_) => true,
         };
         course::tell_end(self, &outcome);
+        // From here on a further event is given back to who sends it; those before go with the outcome.
+        let untaken = self.typed.close(outcome.as_ref().ok().map(|ended| O::index(O::kind(&ended.phase))));
+        self.header.entry.left_behind(untaken.len());
         self.header.leave(failed);
         // Nobody may want the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
-        self.fenced("while its outcome was told", || self.typed.answer(outcome));
+        self.fenced("while its outcome was told", || self.typed.answer(outcome, untaken));
         self.header.count_out();
     }
 }

@@ -123,19 +123,29 @@ impl<O: Operation> Typed<O> {
         self.0.lock().events.len()
     }
 
-    /// Gives the outcome, once; a second one is dropped.
-    pub(crate) fn answer(&self, outcome: Outcome<O>) {
+    /// Takes no more events, and gives those that no phase took. `ended`: the end phase, none for the failed outcome.
+    pub(crate) fn close(&self, ended: Option<usize>) -> Vec<O::Event> {
+        let mut inner = self.0.lock();
+        inner.ended.get_or_insert(ended);
+        std::mem::take(&mut inner.events).into()
+    }
+
+    /// Gives the outcome, once; a second one is dropped. After [`close`](Self::close).
+    pub(crate) fn answer(&self, mut outcome: Outcome<O>, untaken: Vec<O::Event>) {
         let ended = outcome.as_ref().ok().map(|ended| O::index(O::kind(&ended.phase)));
-        let (waker, watchers, events, unwanted) = {
+        match &mut outcome {
+            Ok(ended) => ended.untaken = untaken,
+            Err(failure) => failure.untaken = untaken,
+        }
+        let (waker, watchers, unwanted) = {
             let mut inner = self.0.lock();
             let mut unwanted = None;
-            inner.ended.get_or_insert(ended);
             if matches!(inner.answer, Answer::Pending) {
                 inner.answer = Answer::Given(Box::new(outcome));
             } else {
                 unwanted = Some(outcome);
             }
-            (inner.waker.take(), std::mem::take(&mut inner.watchers), std::mem::take(&mut inner.events), unwanted)
+            (inner.waker.take(), std::mem::take(&mut inner.watchers), unwanted)
         };
         for mut watcher in watchers {
             if !ended.is_some_and(|index| watcher.tell(Told::Phase(index))) {
@@ -146,7 +156,7 @@ impl<O: Operation> Typed<O> {
             waker.wake();
         }
         // What is the user's is dropped without the lock.
-        drop((events, unwanted));
+        drop(unwanted);
     }
 
     /// The outcome if it is there; else `waker` is told when it is.

@@ -325,7 +325,10 @@ mod tests {
         assert!(inbox.sleep());
         assert!(inbox.vacate());
         assert!(inbox.is_asleep());
-        assert_eq!(inbox.push(Arc::new(Item(Link::new()))), Some(Reader::Asleep));
+        assert_eq!(
+            inbox.push(Arc::new(Item(Link::new()))),
+            Some(Reader::Asleep)
+        );
         assert_eq!(inbox.drain().count(), 1);
         // The other way round there is a reader, which is the one to be woken.
         assert!(inbox.vacate());

@@ -24,11 +24,14 @@ use crate::{
 };
 
 /// A fom that ended in one of its end phases.
+#[non_exhaustive]
 pub struct Ended<O: Operation> {
     /// The end phase, with its data.
     pub phase: O::Phase,
     /// The operation.
     pub operation: O,
+    /// Events that were sent to it and that no phase took, oldest first.
+    pub untaken: Vec<O::Event>,
 }
 
 impl<O: Operation> fmt::Debug for Ended<O> {

@@ -223,11 +223,7 @@ impl<O: Operation> Future for Started<O> {
             Ok(handle) => Pin::new(handle).poll(cx),
             Err(refused) => {
                 let refused = refused.take().expect("polled after it was ready");
-                std::task::Poll::Ready(Err(Failure {
-                    cause: Cause::Refused(refused.reason()),
-                    phase: O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(),
-                    operation: Some(refused.into_operation()),
-                }))
+                std::task::Poll::Ready(Err(Failure::new(Cause::Refused(refused.reason()), O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(), Some(refused.into_operation()))))
             }
         }
     }

@@ -24,6 +24,7 @@ pub(crate) struct TypeEntry {
     failed: AtomicU64,
     nanos: AtomicU64,
     longest: AtomicU64,
+    untaken: AtomicU64,
 }
 
 impl Types {
@@ -40,6 +41,7 @@ impl Types {
                     failed: AtomicU64::new(0),
                     nanos: AtomicU64::new(0),
                     longest: AtomicU64::new(0),
+                    untaken: AtomicU64::new(0),
                 })
             }))
         })
@@ -55,6 +57,13 @@ impl Types {
 impl TypeEntry {
     pub(crate) fn started(&self) {
         self.started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts events that no phase of a fom took.
+    pub(crate) fn left_behind(&self, events: usize) {
+        if events > 0 {
+            self.untaken.fetch_add(events as u64, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn ended(&self, failed: bool, nanos: u64) {
@@ -74,6 +83,7 @@ impl TypeEntry {
             started,
             ended,
             failed: self.failed.load(Ordering::Relaxed),
+            untaken: self.untaken.load(Ordering::Relaxed),
             mean: Duration::from_nanos(self.nanos.load(Ordering::Relaxed).checked_div(ended).unwrap_or(0)),
             longest: Duration::from_nanos(self.longest.load(Ordering::Relaxed)),
         }

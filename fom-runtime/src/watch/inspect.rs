@@ -70,6 +70,8 @@ pub struct TypeInfo {
     pub ended: u64,
     /// Of these: in a failure phase or in the failed outcome.
     pub failed: u64,
+    /// Events that were sent to those that ended, and that no phase took. Each outcome gives its own back.
+    pub untaken: u64,
     /// Mean time from submission to the end.
     pub mean: Duration,
     /// The longest.
