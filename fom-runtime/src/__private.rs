@@ -1,7 +1,7 @@
 //! For generated code only; may change in any release.
 
 pub use crate::{
-    fom::{Launched, Seed},
-    operation::{AsyncOperation, Entry, Next, Stepped, SyncOperation},
+    fom::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
+    operation::{At, AsyncOperation, Entry, Loaded, MaybeCodec, Next, Stepped, SyncOperation, codec, go, stay},
     snapshot::Fields,
 };

@@ -5,7 +5,8 @@ use std::{fmt, future::Future};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Cx, Graph,
+    Cx, Graph, NoEvent,
+    fom::Launch,
     error::{RestoreError, SnapshotError},
     snapshot::{Fields, Meta, Snapshot},
 };
@@ -25,26 +26,36 @@ pub trait Operation: Sized + Send + 'static {
     type Error: Send + 'static;
     /// What may be sent to it.
     type Event: Send + 'static;
+    /// What a fom of it is made of.
+    #[doc(hidden)]
+    type Form: Launch<Self>;
 
     /// Phases, edges, flags and docs.
     const GRAPH: &'static Graph;
     /// How it is saved; `None` for a transient operation.
     const CODEC: Option<Codec<Self>> = None;
 
+    #[doc(hidden)]
+    const START: Self::Phase;
+    #[doc(hidden)]
+    const INDEX: fn(Self::Kind) -> usize;
+
     /// The phase that a new fom is in.
-    fn start() -> Self::Phase;
+    fn start() -> Self::Phase {
+        Self::START
+    }
     /// The name of a phase.
     fn kind(phase: &Self::Phase) -> Self::Kind;
     /// The place of a phase in [`Graph::phases`](crate::Graph).
-    fn index(kind: Self::Kind) -> usize;
+    fn index(kind: Self::Kind) -> usize {
+        Self::INDEX(kind)
+    }
     /// Whether a phase takes this event; what it does not take is kept for a later phase.
     fn takes(kind: Self::Kind, event: &Self::Event) -> bool {
         let _ = (kind, event);
         false
     }
 
-    #[doc(hidden)]
-    fn launch(seed: crate::fom::Seed<Self>) -> crate::fom::Launched<Self>;
 }
 
 /// The kind of a phase that stands at this index of the graph, for the runtime's own use.
@@ -78,21 +89,44 @@ pub enum Next<P> {
 #[doc(hidden)]
 pub type Stepped<O> = Result<Next<<O as Operation>::Phase>, <O as Operation>::Error>;
 
+/// To this phase.
+#[doc(hidden)]
+#[inline]
+pub fn go<P, E>(phase: P) -> Result<Next<P>, E> {
+    Ok(Next::Go(phase))
+}
+
+/// No further for now.
+#[doc(hidden)]
+#[inline]
+pub fn stay<P, E>() -> Result<Next<P>, E> {
+    Ok(Next::Stay)
+}
+
+/// Where a step begins.
+#[doc(hidden)]
+pub struct At<'a, 'fom, P, E: Send + 'static = NoEvent> {
+    pub phase: &'a mut P,
+    pub cx: &'a mut Cx<'fom, E>,
+    pub entry: Entry<E>,
+}
+
+impl<P, E: Send + 'static> fmt::Debug for At<'_, '_, P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("At")
+    }
+}
+
 /// A machine with an async phase: one future for the whole run.
 #[doc(hidden)]
 pub trait AsyncOperation: Operation {
-    fn step(
-        &mut self,
-        phase: &mut Self::Phase,
-        cx: &mut Cx<'_, Self::Event>,
-        entry: Entry<Self::Event>,
-    ) -> impl Future<Output = Stepped<Self>> + Send;
+    fn step(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> impl Future<Output = Stepped<Self>> + Send;
 }
 
 /// A machine of plain functions only: no future at all.
 #[doc(hidden)]
 pub trait SyncOperation: Operation {
-    fn step(&mut self, phase: &mut Self::Phase, cx: &mut Cx<'_, Self::Event>, entry: Entry<Self::Event>) -> Stepped<Self>;
+    fn step(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> Stepped<Self>;
 }
 
 /// What can stand in a snapshot: everything that serde can write and read back.
@@ -114,9 +148,11 @@ impl<T: Serialize + DeserializeOwned> Savable for T {}
 )]
 pub trait Persistent: Operation + Savable {
     #[doc(hidden)]
-    fn save(phase: &Self::Phase, fields: &mut Fields);
+    fn save(phase: &Self::Phase, fields: &mut Fields) {
+        let _ = (phase, fields);
+    }
     #[doc(hidden)]
-    fn load(phase: &str, fields: &mut Fields) -> Result<Self::Phase, RestoreError>;
+    fn load(phase: &str, fields: &mut Fields) -> Loaded<Self>;
 
     /// Saves the operation as it stands in `phase`.
     ///
@@ -136,6 +172,20 @@ pub trait Persistent: Operation + Savable {
     fn restore(snapshot: &Snapshot) -> Result<(Self, Self::Phase), RestoreError> {
         snapshot.open::<Self>()
     }
+}
+
+/// A phase out of a record.
+#[doc(hidden)]
+pub type Loaded<O> = Result<<O as Operation>::Phase, RestoreError>;
+
+/// What [`Operation::CODEC`] is.
+#[doc(hidden)]
+pub type MaybeCodec<O> = Option<Codec<O>>;
+
+/// The codec of what can be saved.
+#[doc(hidden)]
+pub const fn codec<O: Persistent>() -> MaybeCodec<O> {
+    Some(Codec::new())
 }
 
 type Save<O> = fn(&O, &<O as Operation>::Phase, Meta) -> Result<Snapshot, SnapshotError>;

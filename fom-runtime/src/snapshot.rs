@@ -208,9 +208,9 @@ impl Fields {
         decode(&bytes).map_err(|reason| RestoreError::Field { field: name, of: type_name::<T>(), reason })
     }
 
-    /// The error for a phase that this release does not have.
-    pub fn unknown_phase(&self, phase: &str) -> RestoreError {
-        RestoreError::UnknownPhase { phase: phase.to_owned(), machine: self.machine }
+    /// Always the error, for a phase that this release does not have.
+    pub fn unknown_phase<P>(&self, phase: &str) -> Result<P, RestoreError> {
+        Err(RestoreError::UnknownPhase { phase: phase.to_owned(), machine: self.machine })
     }
 }
 

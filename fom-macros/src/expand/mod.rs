@@ -22,6 +22,7 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
         exits::expand(machine),
     ];
     let scoped = [
+        operation::phases(machine),
         operation::expand(machine),
         operation::step(machine),
         persist::expand(machine),
@@ -41,8 +42,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     );
     quote! {
         const _: () = {
-            use ::core::{option::Option as Option_, result::Result as Result_};
-            use #krate::{__private as fom_, PhaseInfo as Info_};
+            use #krate::{__private as fom_, Graph as G_, PhaseInfo as I_};
             use {#phases as P_, #kinds as K_, #transitions as T_};
             #impls
         };

@@ -3,11 +3,10 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::{Path, PathArguments, Type};
 
-use super::{
-    any_data, braces, context, data, docs, error_type, event_type, operation_generics, phase_type,
-};
+use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
 use crate::model::{Machine, Mode, Phase, Target};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -23,8 +22,8 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let graph = graph(machine, operation);
     let codec = (!machine.transient).then(|| {
         // At the operation's name: what cannot be saved is reported there.
-        let new = quote_spanned!(machine.operation_span()=> new);
-        quote!(const CODEC: Option_<#krate::Codec<Self>> = Option_::Some(#krate::Codec::#new());)
+        let codec = quote_spanned!(machine.operation_span()=> codec);
+        quote!(const CODEC: fom_::MaybeCodec<Self> = fom_::#codec();)
     });
     let start = machine
         .phases
@@ -36,29 +35,22 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         quote!(#(#cfg)* P_::#name #any => K_::#name)
     });
     let takes = takes(machine);
-    let launch = if machine.is_sync() {
-        quote!(synchronous)
+    let form = if machine.is_sync() {
+        quote!(Synchronous)
     } else {
-        quote!(asynchronous)
+        quote!(Asynchronous)
     };
     let items = quote! {
             #types
+            type Form = fom_::#form;
             #graph
             #codec
-            fn start() -> #phase_type {
-                P_::#start
-            }
+            const START: #phase_type = P_::#start;
+            const INDEX: fn(#kind) -> usize = |kind| kind as usize;
             fn kind(phase: &#phase_type) -> #kind {
                 match phase { #(#kinds,)* }
             }
-            fn index(kind: #kind) -> usize {
-                kind as usize
-            }
             #takes
-            fn launch(seed: fom_::Seed<Self>) -> fom_::Launched<Self> {
-                seed.#launch()
-            }
-
     };
     let items = braces(machine.operation_span(), items);
     quote! {
@@ -70,24 +62,33 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
 fn types(machine: &Machine) -> TokenStream {
     let (phase, kind) = (phase_type(machine), &machine.names.kind);
     let (error, event) = (error_type(machine), event_type(machine));
-    quote! {
-        type Phase = #phase;
-        type Kind = #kind;
-        type Error = #error;
-        type Event = #event;
-    }
+    // At their names: one that is less visible than the operation is reported there.
+    let name = machine.item.ident.span();
+    let mut types = quote_spanned!(name=> type Phase = #phase; type Kind = #kind;);
+    types.extend(quote!(type Error = #error;));
+    let span = machine
+        .event
+        .as_ref()
+        .map_or_else(Span::call_site, Spanned::span);
+    types.extend(quote_spanned!(span=> type Event = #event;));
+    types
+}
+
+/// What the graph says of the phases; outside of the impl, where it needs fewer lines.
+pub(super) fn phases(machine: &Machine) -> TokenStream {
+    let phases = machine.phases.iter().map(|phase| info(machine, phase));
+    let phases = machine
+        .operation
+        .as_ref()
+        .map(|_| quote!(const PHASES_: &[I_] = &[#(#phases),*];));
+    phases.unwrap_or_default()
 }
 
 fn graph(machine: &Machine, operation: &Type) -> TokenStream {
-    let krate = &machine.krate;
     let name = machine.item.ident.unraw().to_string();
     let operation = operation.to_token_stream().to_string().replace(' ', "");
     let docs = docs::text(&machine.item.attrs);
-    let phases = machine.phases.iter().map(|phase| info(machine, phase));
-    quote! {
-        const GRAPH: &'static #krate::Graph =
-            &#krate::Graph::new(#name, #operation, #docs, &[#(#phases),*]);
-    }
+    quote!(const GRAPH: &'static G_ = &G_::new(#name, #operation, #docs, PHASES_);)
 }
 
 /// What the graph says of one phase.
@@ -137,7 +138,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         });
     let keep = numbers(&phase.keep);
     let keep = (!keep.is_empty()).then(|| quote!(.keep(&[#(#keep),*])));
-    quote!(#(#cfg)* Info_::#mode(#name, #docs) #to #start #failure #within #late #on #retry #keep)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #to #start #failure #within #late #on #retry #keep)
 }
 
 /// The place of a phase in the graph: known here, unless phases can be configured away.
@@ -230,41 +231,30 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let head = quote_spanned!(machine.operation_span()=> impl);
-    let (phase_type, context, event) = (phase_type(machine), context(machine), event_type(machine));
     let (trait_name, is_async) = if machine.is_sync() {
         (quote!(SyncOperation), None)
     } else {
         (quote!(AsyncOperation), Some(quote!(async)))
     };
     let local = Locals::new();
-    let Locals {
-        phase, cx, entry, ..
-    } = &local;
+    let at = &local.at;
+    // By name, not through `Self`: when the operation is no type, nothing else is wrong.
+    let phase_type = phase_type(machine);
+    let event = machine.event.as_ref().map(|event| quote!(, #event));
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
-    let matched = if has_entries(machine) {
-        quote!((#phase, #entry))
+    let scrutinee = if has_entries(machine) {
+        quote!((#at.phase, #at.entry))
     } else {
-        quote!((#phase, _))
-    };
-    let (entry, scrutinee) = if has_entries(machine) {
-        (quote!(#entry), matched)
-    } else {
-        (quote!(_), quote!(#phase))
+        quote!(#at.phase)
     };
     let items = quote! {
-            #is_async fn step(
-                &mut self,
-                #phase: &mut #phase_type,
-                #cx: &mut #context,
-                #entry: fom_::Entry<#event>,
-            ) -> fom_::Stepped<Self> {
+            #is_async fn step(&mut self, #at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Stepped<Self> {
                 let next = match #scrutinee {
                     #(#arms)*
-                    _ => return Result_::Ok(fom_::Next::Stay),
+                    _ => return fom_::stay(),
                 };
-                Result_::Ok(fom_::Next::Go(next))
+                fom_::go(next)
             }
-
     };
     let items = braces(machine.operation_span(), items);
     quote! {
@@ -282,9 +272,8 @@ fn has_entries(machine: &Machine) -> bool {
 
 /// Names inside `step`, which no name of the user's can meet.
 struct Locals {
-    phase: Ident,
+    at: Ident,
     cx: Ident,
-    entry: Ident,
     event: Ident,
 }
 
@@ -292,9 +281,8 @@ impl Locals {
     fn new() -> Self {
         let name = |name| Ident::new(name, Span::mixed_site());
         Locals {
-            phase: name("phase"),
+            at: name("at"),
             cx: name("cx"),
-            entry: name("entry"),
             event: name("event"),
         }
     }
@@ -359,14 +347,16 @@ fn call(
     };
     let mut function = function.clone();
     function.set_span(span);
-    let Locals { cx, event, .. } = local;
+    let Locals { at, cx, event } = local;
+    let blocks = phase.mode == Mode::Blocking && how == Call::Enter;
+    let context = if blocks { quote!(#cx) } else { quote!(#at.#cx) };
     let data = phase.fields.iter().map(|field| &field.ident);
     let event = (how == Call::Event).then(|| quote!(, #event));
-    let arguments = quote_spanned!(span=> (self, #cx #(, #data)* #event));
+    let arguments = quote_spanned!(span=> (self, #context #(, #data)* #event));
     let call = quote!(#transitions::#function #arguments);
     match phase.mode {
         Mode::Async => quote!(#call.await),
-        Mode::Blocking if how == Call::Enter => quote!(#cx.blocking(|#cx| #call)),
+        Mode::Blocking if blocks => quote!(#at.cx.blocking(|#cx| #call)),
         Mode::Sync | Mode::Blocking => call,
     }
 }
@@ -389,7 +379,7 @@ fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
     });
     let stay = phase
         .waits()
-        .then(|| quote!(#after::Stay => return Result_::Ok(fom_::Next::Stay),));
+        .then(|| quote!(#after::Stay => return fom_::stay(),));
     quote!(match #call? { #(#arms)* #stay })
 }
 
@@ -404,12 +394,11 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     let (types, phase_type, kind) = (types(machine), phase_type(machine), &machine.names.kind);
     let items = quote! {
             #types
+            type Form = #krate::__private::Unfinished;
             const GRAPH: &'static #krate::Graph = &#krate::Graph::new("", "", "", &[]);
-            fn start() -> #phase_type { loop {} }
+            const START: #phase_type = ::core::panic!();
+            const INDEX: fn(#kind) -> usize = |_| 0;
             fn kind(_: &#phase_type) -> #kind { loop {} }
-            fn index(_: #kind) -> usize { 0 }
-            fn launch(_: #krate::__private::Seed<Self>) -> #krate::__private::Launched<Self> { loop {} }
-
     };
     let items = braces(machine.operation_span(), items);
     quote! {

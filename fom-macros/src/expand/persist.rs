@@ -21,28 +21,24 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let local = |name| Ident::new(name, Span::mixed_site());
     let (phase, fields) = (local("phase"), local("fields"));
     let all = || machine.phases.iter();
-    let puts = all()
-        .filter(|phase| !phase.fields.is_empty())
-        .map(|phase| put(phase, &fields));
-    let rest = all()
-        .any(|phase| phase.fields.is_empty())
-        .then(|| quote!(_ => {}));
+    let puts = puts(machine, &phase, &fields);
     let takes = all().map(|phase| take(phase, &fields));
-    let items = quote! {
+    let save = all().any(|phase| !phase.fields.is_empty()).then(|| {
+        quote! {
             fn save(#phase: &#phase_type, #fields: &mut fom_::Fields) {
-                match #phase { #(#puts)* #rest }
+                #puts
             }
-            fn load(
-                #phase: &str,
-                #fields: &mut fom_::Fields,
-            ) -> Result_<#phase_type, #krate::RestoreError> {
+        }
+    });
+    let items = quote! {
+            #save
+            fn load(#phase: &str, #fields: &mut fom_::Fields) -> fom_::Loaded<Self> {
                 let loaded = match #phase {
                     #(#takes,)*
-                    _ => return Result_::Err(#fields.unknown_phase(#phase)),
+                    _ => #fields.unknown_phase(#phase)?,
                 };
-                Result_::Ok(loaded)
+                ::core::result::Result::Ok(loaded)
             }
-
     };
     let items = braces(machine.operation_span(), items);
     quote! {
@@ -61,23 +57,47 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
         return TokenStream::new();
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
-    let phase_type = phase_type(machine);
     quote! {
         #[automatically_derived]
         impl #generics #krate::Persistent for #operation #bounds {
-            fn save(_: &#phase_type, _: &mut #krate::__private::Fields) { loop {} }
             fn load(
                 _: &str,
                 _: &mut #krate::__private::Fields,
-            ) -> ::core::result::Result<#phase_type, #krate::RestoreError> {
+            ) -> #krate::__private::Loaded<Self> {
                 loop {}
             }
         }
     }
 }
 
-fn put(phase: &Phase, fields: &Ident) -> TokenStream {
-    let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
+/// Writes the data of the phase, if it has any.
+fn puts(machine: &Machine, phase: &Ident, fields: &Ident) -> TokenStream {
+    let (full, empty): (Vec<&Phase>, Vec<&Phase>) = machine
+        .phases
+        .iter()
+        .partition(|phase| !phase.fields.is_empty());
+    match full.as_slice() {
+        [one] if !empty.is_empty() && one.cfg.is_empty() => {
+            let (name, data) = (&one.ident, data(one));
+            let puts = put(one, fields);
+            quote!(if let P_::#name #data = #phase { #(#puts;)* })
+        }
+        all => {
+            let arms = all.iter().map(|phase| {
+                let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
+                let puts = put(phase, fields);
+                match puts.as_slice() {
+                    [put] => quote!(#(#cfg)* P_::#name #data => #put,),
+                    puts => quote!(#(#cfg)* P_::#name #data => { #(#puts;)* }),
+                }
+            });
+            let rest = (!empty.is_empty()).then(|| quote!(_ => {}));
+            quote!(match #phase { #(#arms)* #rest })
+        }
+    }
+}
+
+fn put(phase: &Phase, fields: &Ident) -> Vec<TokenStream> {
     let puts = phase.fields.iter().map(|field| {
         let ident = field.ident.as_ref();
         let key = ident.map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
@@ -90,10 +110,7 @@ fn put(phase: &Phase, fields: &Ident) -> TokenStream {
         }
         quote!(#fields.put(#key, #value))
     });
-    match phase.fields.len() {
-        1 => quote!(#(#cfg)* P_::#name #data => #(#puts)*,),
-        _ => quote!(#(#cfg)* P_::#name #data => { #(#puts;)* }),
-    }
+    puts.collect()
 }
 
 fn take(phase: &Phase, fields: &Ident) -> TokenStream {

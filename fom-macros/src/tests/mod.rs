@@ -64,8 +64,9 @@ fn ten_phases_expand_to_what_can_be_read() {
     assert_text!(ten_phases());
 }
 
-/// What an ordinary machine of ten phases may take, formatted, with its docs and without the enum.
-const MOST_LINES: usize = 200;
+/// What an ordinary machine of ten phases may take, as prettyplease prints it and without the enum: lines of code,
+/// which are all but doc comments and attributes, and lines altogether.
+const MOST_LINES: (usize, usize) = (158, 178);
 
 /// Most operations are like this: one way on from most phases, what is kept is in the operation.
 fn ordinary() -> String {
@@ -111,8 +112,17 @@ fn ordinary() -> String {
 
 #[test]
 fn an_ordinary_machine_is_short() {
-    let lines = ordinary().lines().count();
-    assert!(lines <= MOST_LINES, "{lines} lines");
+    let text = ordinary();
+    let code = text.lines().filter(|line| {
+        let line = line.trim_start();
+        !line.starts_with("///") && !line.starts_with("#[")
+    });
+    let (code, all) = (code.count(), text.lines().count());
+    let (most_code, most) = MOST_LINES;
+    assert!(
+        code <= most_code && all <= most,
+        "{code} lines of code, {all} lines"
+    );
 }
 
 #[test]

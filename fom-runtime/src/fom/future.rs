@@ -16,7 +16,7 @@ use crate::{
         course::{After, Course, Verdict, entry},
         typed::Outcome,
     },
-    operation::{AsyncOperation, Entry, Operation},
+    operation::{At, AsyncOperation, Entry, Operation},
 };
 
 /// A future in place of operation and phase.
@@ -91,10 +91,13 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
         };
         let verdict = match course.before(fom) {
             Some(verdict) => verdict,
-            None => match Fence::new(fom, course.operation.step(&mut course.phase, &mut cx, entry)).await {
-                Ok(stepped) => Verdict::Stepped(stepped),
-                Err(verdict) => verdict,
-            },
+            None => {
+                let at = At { phase: &mut course.phase, cx: &mut cx, entry };
+                match Fence::new(fom, course.operation.step(at)).await {
+                    Ok(stepped) => Verdict::Stepped(stepped),
+                    Err(verdict) => verdict,
+                }
+            }
         };
         after = if late { course.settle_late(fom, verdict) } else { course.settle(fom, verdict) };
     }

@@ -232,24 +232,49 @@ impl<O: Operation> std::fmt::Debug for Launched<O> {
     }
 }
 
-impl<O: SyncOperation> Seed<O> {
-    /// A machine of plain functions: header, operation and phase, no future.
-    pub fn synchronous(self) -> Launched<O> {
-        let body = plain::Plain::new(course::Course::new(self.operation, self.phase, self.tries, self.left, self.resumed));
+/// Makes the fom that a kind of machine needs. A machine names its own in [`Operation::Form`].
+#[doc(hidden)]
+pub trait Launch<O: Operation> {
+    fn launch(seed: Seed<O>) -> Launched<O>;
+}
+
+/// A machine of plain functions: header, operation and phase, no future.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Synchronous {}
+
+impl<O: SyncOperation> Launch<O> for Synchronous {
+    fn launch(seed: Seed<O>) -> Launched<O> {
+        let body = plain::Plain::new(course::Course::new(seed.operation, seed.phase, seed.tries, seed.left, seed.resumed));
         Launched(Arc::new_cyclic(|me| Fom {
             body: UnsafeCell::new(body),
-            header: self.header,
+            header: seed.header,
             typed: Typed::new(),
             me: Weak::clone(me),
         }))
     }
 }
 
-impl<O: AsyncOperation> Seed<O> {
-    /// A machine with async phases: one future for the whole run.
-    pub fn asynchronous(self) -> Launched<O> {
-        let course = course::Course::new(self.operation, self.phase, self.tries, self.left, self.resumed);
-        grow(self.header, |me| future::drive(me, course))
+/// A machine with async phases: one future for the whole run.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Asynchronous {}
+
+impl<O: AsyncOperation> Launch<O> for Asynchronous {
+    fn launch(seed: Seed<O>) -> Launched<O> {
+        let course = course::Course::new(seed.operation, seed.phase, seed.tries, seed.left, seed.resumed);
+        grow(seed.header, |me| future::drive(me, course))
+    }
+}
+
+/// A machine with a mistake in it, which never runs.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Unfinished {}
+
+impl<O: Operation> Launch<O> for Unfinished {
+    fn launch(_: Seed<O>) -> Launched<O> {
+        unreachable!("it does not compile")
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
         course::{After, Course, Verdict, entry},
         typed::Outcome,
     },
-    operation::{Entry, SyncOperation},
+    operation::{self, Entry, SyncOperation},
 };
 
 pub(super) struct Plain<O: SyncOperation> {
@@ -81,7 +81,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             };
             let verdict = course.before(fom).unwrap_or_else(|| {
                 let mut cx = Cx::new(fom);
-                let step = || course.operation.step(&mut course.phase, &mut cx, entry);
+                let step = || course.operation.step(operation::At { phase: &mut course.phase, cx: &mut cx, entry });
                 match catch_unwind(AssertUnwindSafe(step)) {
                     Ok(stepped) => Verdict::Stepped(stepped),
                     Err(panic) => Verdict::Panicked(panic),

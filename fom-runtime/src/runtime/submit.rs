@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
-    fom::{Header, Seed},
+    fom::{Header, Launch, Seed},
     id::{FomId, Key},
     locality::Locality,
     operation::Operation,
@@ -191,7 +191,7 @@ fn make<O: Operation>(
     let world = &home.world;
     let header =
         Header::new(FomId(world.next_number()), Arc::clone(home), priority, key, world.types.of::<O>(), O::index(O::kind(&phase)));
-    FomRef::new(O::launch(Seed { header, operation, phase, tries: meta.attempt, left: meta.left, resumed: meta.resumed }).0)
+    FomRef::new(O::Form::launch(Seed { header, operation, phase, tries: meta.attempt, left: meta.left, resumed: meta.resumed }).0)
 }
 
 impl<O: Operation> IntoFuture for Submission<O> {
