@@ -1,9 +1,9 @@
-//! Enter-block and leave-block: what the locality does meanwhile, and what becomes of its threads.
+//! Enter-block and leave-block: what the locality does meanwhile, and who may wait for what.
 
+mod copying;
 mod task;
 
 use std::{
-    io,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -12,47 +12,12 @@ use std::{
     time::Duration,
 };
 
+use copying::{copy, sleeps};
 use fom_runtime::{BlockError, BlockGuard, BlockingCx, BoxError, Cause, Followers, prelude::*};
 use task::{Door, limit, locality, one, pause, quick, task, until};
 
 #[derive(Clone, Copy, Default)]
 struct Count(u64);
-
-/// A machine whose phase is a blocking section as a whole.
-struct CopyFile {
-    go: Door,
-    began: mpsc::Sender<()>,
-    panics: bool,
-}
-
-#[fom(operation(CopyFile), transient)]
-enum Copying {
-    #[phase(start, blocking, to(Copied))]
-    Write,
-    #[phase(end)]
-    Copied,
-}
-
-impl CopyingTransitions for CopyFile {
-    fn write(&mut self, _: &mut BlockingCx<'_>) -> Result<(), BoxError> {
-        self.began.send(()).unwrap();
-        self.go.pass();
-        assert!(!self.panics, "disk on fire");
-        Ok(())
-    }
-}
-
-fn copy(go: &Door, panics: bool) -> (CopyFile, mpsc::Receiver<()>) {
-    let (began, has_begun) = mpsc::channel();
-    (
-        CopyFile {
-            go: go.clone(),
-            began,
-            panics,
-        },
-        has_begun,
-    )
-}
 
 /// LO-04: while a fom is in a blocking section the other foms of its locality run, also ones submitted meanwhile.
 #[test]
@@ -131,25 +96,6 @@ fn returning_foms_run_before_the_queue() {
         *log.lock().unwrap(),
         ["returned", "queued 0", "queued 1", "queued 2"]
     );
-}
-
-/// Whether all threads of locality 0 sleep in the kernel, as they do when one is held at a door and the others wait.
-fn sleeps(runtime: &Runtime) -> bool {
-    assert_eq!(runtime.localities(), 1);
-    let me = std::process::id();
-    // Several looks in a row: a thread on its way may be seen asleep once, on a lock.
-    (0..20).all(|_| {
-        std::thread::yield_now();
-        std::fs::read_dir(format!("/proc/{me}/task"))
-            .unwrap()
-            .all(|entry| {
-                let entry = entry.unwrap().path();
-                let Ok(stat) = std::fs::read_to_string(entry.join("stat")) else {
-                    return true;
-                };
-                !stat.contains("(fom-0-") || stat.rsplit(") ").next().unwrap().starts_with('S')
-            })
-    })
 }
 
 /// FL-03: what a locality owns needs no lock, while foms block, return and wait: no increment is lost. FL-02: nor does a
@@ -385,240 +331,6 @@ fn a_panic_inside_leaves_the_section() {
         .unwrap()
         .wait()
         .unwrap();
-}
-
-/// A spawner that makes so many threads and then no more.
-fn only(
-    threads: usize,
-) -> impl Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync {
-    let left = AtomicUsize::new(threads);
-    move |name, main| {
-        left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
-            .map_err(|_| io::Error::other("no more threads"))?;
-        std::thread::Builder::new().name(name).spawn(main).map(drop)
-    }
-}
-
-/// LO-05: without an idle thread enter-block creates one; when that fails it is an error, and the fom goes on with its
-/// locality. Trap 15: the locality is not dead then.
-#[test]
-fn no_thread_to_take_over_is_an_error() {
-    let _limit = limit();
-    let runtime = Runtime::builder()
-        .localities(1)
-        .pin(false)
-        .spawn_with(only(2))
-        .build()
-        .unwrap();
-    let door = Door::default();
-    let (operation, began) = copy(&door, false);
-    let blocked = runtime.submit(operation).start().unwrap();
-    began.recv().unwrap();
-    // The last thread has the locality now.
-    let (tell, told) = mpsc::channel();
-    let refused = runtime.submit(quick(move |cx| {
-        let error = cx.enter_block().map(drop).unwrap_err();
-        tell.send(error.to_string()).unwrap();
-        // Still at home.
-        assert_eq!(cx.locality(), 0);
-        drop(cx.runtime().submit(quick(|_| {})).start().unwrap());
-    }));
-    refused.start().unwrap().wait().unwrap();
-    assert!(told.recv().unwrap().contains("no more threads"));
-    // A phase that blocks as a whole has no way to handle it: it fails with that cause, and gives the operation back.
-    let (operation, _never) = copy(&door, false);
-    let failure = runtime
-        .submit(operation)
-        .start()
-        .unwrap()
-        .wait()
-        .unwrap_err();
-    assert!(
-        matches!(failure.cause, Cause::NoThread(BlockError::NoThread(_))),
-        "{failure:?}"
-    );
-    assert!(failure.operation.is_some());
-    assert_eq!(failure.phase, "Write");
-    door.open();
-    blocked.wait().unwrap();
-    // With the thread back there is one to take over again.
-    let again = quick(|cx| drop(cx.enter_block().unwrap()));
-    runtime.submit(again).start().unwrap().wait().unwrap();
-}
-
-/// Trap 15: a spawner that panics is one that failed, and the locality lives. LO-05.
-#[test]
-fn a_spawner_that_panics() {
-    let _limit = limit();
-    let spawn = only(2);
-    let runtime = Runtime::builder()
-        .localities(1)
-        .pin(false)
-        .spawn_with(move |name, main| {
-            spawn(name, main).expect("no way");
-            Ok(())
-        })
-        .build()
-        .unwrap();
-    let door = Door::default();
-    let (operation, began) = copy(&door, false);
-    let blocked = runtime.submit(operation).start().unwrap();
-    began.recv().unwrap();
-    let (operation, _never) = copy(&door, false);
-    let failure = runtime
-        .submit(operation)
-        .start()
-        .unwrap()
-        .wait()
-        .unwrap_err();
-    assert!(failure.cause.to_string().contains("no way"), "{failure:?}");
-    runtime
-        .submit(quick(|_| {}))
-        .start()
-        .unwrap()
-        .wait()
-        .unwrap();
-    door.open();
-    blocked.wait().unwrap();
-}
-
-/// LO-05: a wait inside a phase needs a thread as well; without one it fails the fom and not the locality.
-#[test]
-fn a_wait_without_a_thread_fails_the_fom_alone() {
-    let _limit = limit();
-    let runtime = Runtime::builder()
-        .localities(1)
-        .pin(false)
-        .spawn_with(only(2))
-        .build()
-        .unwrap();
-    let door = Door::default();
-    let (operation, began) = copy(&door, false);
-    let blocked = runtime.submit(operation).start().unwrap();
-    began.recv().unwrap();
-    let waits = quick(|cx| {
-        let child = cx.runtime().submit(quick(|_| {})).start().unwrap();
-        let _ = child.wait();
-    });
-    let failure = runtime.submit(waits).start().unwrap().wait().unwrap_err();
-    assert!(
-        failure.cause.to_string().contains("no more threads"),
-        "{failure:?}"
-    );
-    door.open();
-    blocked.wait().unwrap();
-}
-
-/// LO-06: threads are created up to `most`, and go down to `least` after the idle time, and no further.
-#[test]
-fn followers_come_and_go() {
-    let _limit = limit();
-    let runtime = Runtime::builder()
-        .localities(1)
-        .pin(false)
-        .followers(Followers {
-            least: 2,
-            most: 6,
-            idle: Duration::from_millis(20),
-        })
-        .build()
-        .unwrap();
-    assert_eq!(
-        locality(&runtime, 0).threads,
-        3,
-        "a handler and the least of followers"
-    );
-    for _ in 0..2 {
-        let door = Door::default();
-        let (all, begun): (Vec<_>, Vec<_>) = (0..6)
-            .map(|_| {
-                let (operation, began) = copy(&door, false);
-                (runtime.submit(operation).start().unwrap(), began)
-            })
-            .unzip();
-        for began in begun {
-            began.recv().unwrap();
-        }
-        let now = locality(&runtime, 0);
-        assert_eq!((now.threads, now.blocked_threads), (7, 6));
-        door.open();
-        for handle in all {
-            handle.wait().unwrap();
-        }
-        until("the threads above the least go", || {
-            locality(&runtime, 0).threads == 3
-        });
-    }
-    // The least stays: still enough to block.
-    let blocks = quick(|cx| drop(cx.enter_block().unwrap()));
-    runtime.submit(blocks).start().unwrap().wait().unwrap();
-    assert_eq!(locality(&runtime, 0).threads, 3);
-}
-
-/// LO-06: at `most`, a further enter-block waits until one is back, and then goes on.
-#[test]
-fn at_most_a_further_enter_waits() {
-    let _limit = limit();
-    let runtime = Runtime::builder()
-        .localities(1)
-        .pin(false)
-        .followers(Followers {
-            least: 1,
-            most: 2,
-            idle: Duration::from_secs(10),
-        })
-        .build()
-        .unwrap();
-    let doors: Vec<_> = (0..2).map(|_| Door::default()).collect();
-    let first: Vec<_> = doors
-        .iter()
-        .map(|door| {
-            let (operation, began) = copy(door, false);
-            let handle = runtime.submit(operation).start().unwrap();
-            began.recv().unwrap();
-            handle
-        })
-        .collect();
-    assert_eq!(locality(&runtime, 0).threads, 3);
-    let open = Door::default();
-    open.open();
-    let (asks, asked) = mpsc::channel();
-    let entered = Arc::new(AtomicBool::new(false));
-    let further = {
-        let entered = Arc::clone(&entered);
-        runtime.submit(quick(move |cx| {
-            asks.send(()).unwrap();
-            let _guard = cx.enter_block().unwrap();
-            entered.store(true, SeqCst);
-        }))
-    };
-    let further = further.start().unwrap();
-    asked.recv().unwrap();
-    until("the third waits", || sleeps(&runtime));
-    assert!(!entered.load(SeqCst));
-    assert_eq!(locality(&runtime, 0).threads, 3, "no thread above the most");
-    doors[1].open();
-    let mut first = first.into_iter();
-    let (still, back) = (first.next().unwrap(), first.next().unwrap());
-    back.wait().unwrap();
-    further.wait().unwrap();
-    assert!(entered.load(SeqCst));
-    doors[0].open();
-    still.wait().unwrap();
-    // Many that want to block at a time, with few places: all go through.
-    let crowd: Vec<_> = (0..50)
-        .map(|_| {
-            let blocks = quick(|cx| {
-                let _guard = cx.enter_block().unwrap();
-                std::thread::yield_now();
-            });
-            runtime.submit(blocks).start().unwrap()
-        })
-        .collect();
-    for handle in crowd {
-        handle.wait().unwrap();
-    }
-    assert!(locality(&runtime, 0).threads <= 3);
 }
 
 /// Trap 14: leave-block wakes a handler that sleeps, again and again.

@@ -1,4 +1,5 @@
 //! A phone for tests: says what the test wants, and waits for what the test expects.
+#![allow(dead_code, reason = "each test file takes what it needs")]
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,84 @@
+//! A router for tests, on a clock that stands still unless a test moves it, and a call through it.
+#![allow(dead_code, reason = "each test file takes what it needs")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fom_runtime::TestClock;
+use session_router::router::{Router, Settings};
+
+use crate::phone::{Calling, Phone, Text};
+
+/// A router, and the clock that it goes by.
+pub(crate) struct Bed {
+    pub(crate) router: Router,
+    pub(crate) clock: TestClock,
+    pub(crate) at: SocketAddr,
+}
+
+impl Bed {
+    /// Moves the clock on, once every call waits for that.
+    pub(crate) fn advance(&self, by: Duration) {
+        block_on(self.router.runtime().quiet());
+        self.clock.advance(by);
+    }
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+pub(crate) fn bed(change: impl FnOnce(&mut Settings)) -> Bed {
+    let clock = TestClock::new();
+    let mut settings = Settings {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        localities: Some(2),
+        clock: Some(clock.clone()),
+        ..Settings::default()
+    };
+    change(&mut settings);
+    let router = Router::start(settings).expect("a router");
+    let at = router.local();
+    Bed { router, clock, at }
+}
+
+/// A router, and phones that `bob` is at.
+pub(crate) fn bob(phones: usize) -> (Bed, Phone, Vec<Phone>) {
+    let phones: Vec<Phone> = (0..phones).map(|_| Phone::new()).collect();
+    let bed = bed(|settings| {
+        settings.endpoints = phones
+            .iter()
+            .map(|phone| ("bob".to_owned(), phone.address))
+            .collect();
+        settings.fork = true;
+    });
+    (bed, Phone::new(), phones)
+}
+
+pub(crate) const T1: Duration = Duration::from_millis(500);
+
+/// A call to bob that was answered.
+pub(crate) fn talking(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text) {
+    let mut call = Calling::to("bob");
+    caller.request("INVITE", &call, bed.at);
+    caller.expect(100);
+    let invite = bob.expect_request("INVITE");
+    bob.answer(&invite, 200, "b");
+    call.to_tag = caller.expect(200).to_tag();
+    let ack = Calling {
+        cseq: 1,
+        ..call.next()
+    };
+    caller.request("ACK", &ack, bed.at);
+    bob.expect_request("ACK");
+    (call, invite)
+}
+
+/// Ends the router; nothing may remain.
+pub(crate) fn drain(bed: &Bed) {
+    let remained = block_on(bed.router.drain(Duration::from_secs(10)));
+    assert!(remained.is_empty(), "{remained:?}");
+}

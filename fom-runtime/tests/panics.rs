@@ -1,0 +1,269 @@
+//! A panic, in a phase function or in a drop, ends its fom and nothing else.
+
+mod foms;
+mod kit;
+
+use std::future::pending;
+
+use fom_runtime::{TestClock, prelude::*};
+use foms::{Chain, Oops, Word};
+use kit::{Gate, Log, limited, one, secs};
+
+/// Every kind of phase function; panics at one place.
+struct Fuse {
+    at: &'static str,
+}
+
+impl Fuse {
+    fn pass(&self, place: &str) {
+        assert!(self.at != place, "blown at {place}");
+    }
+}
+
+#[fom(operation(Fuse), error(Oops), event(Word), transient)]
+enum Fused {
+    #[phase(start, to(Asyn), sync)]
+    Plain,
+    #[phase(to(Block))]
+    Asyn,
+    #[phase(to(Event), blocking)]
+    Block,
+    #[phase(to(Slow), sync, on(Go, Fail, Stop), within = "1s", late)]
+    Event,
+    #[phase(to(Done), within = "1s", late)]
+    Slow,
+    #[phase(end)]
+    Done,
+}
+
+impl FusedTransitions for Fuse {
+    fn plain(&mut self, _: &mut Cx<'_, Word>) -> Result<(), Oops> {
+        self.pass("sync");
+        Ok(())
+    }
+    async fn asyn(&mut self, _: &mut Cx<'_, Word>) -> Result<(), Oops> {
+        self.pass("async");
+        tokio::task::yield_now().await;
+        self.pass("async, after a wait");
+        Ok(())
+    }
+    fn block(&mut self, _: &mut BlockingCx<'_>) -> Result<(), Oops> {
+        self.pass("blocking");
+        Ok(())
+    }
+    fn event(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<FusedAfterEvent, Oops> {
+        self.pass("event");
+        Ok(FusedAfterEvent::Slow)
+    }
+    fn event_late(&mut self, _: &mut Cx<'_, Word>) -> Result<FusedAfterEvent, Oops> {
+        self.pass("late of a sync phase");
+        Ok(FusedAfterEvent::Slow)
+    }
+    async fn slow(&mut self, _: &mut Cx<'_, Word>) -> Result<(), Oops> {
+        pending().await
+    }
+    async fn slow_late(&mut self, _: &mut Cx<'_, Word>) -> Result<(), Oops> {
+        self.pass("late of an async phase");
+        Ok(())
+    }
+}
+
+/// FL-06: a panic in any phase function ends its fom in the failed outcome, with the message, the phase and the
+/// operation; listeners hear of it, and the locality goes on.
+#[test]
+fn a_panic_ends_its_fom_and_nothing_else() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let log = Log::default();
+        let seen = log.clone();
+        runtime
+            .listen(move |step| {
+                if step.to().is_none() {
+                    seen.put(format_args!("{:?} {}", step.from(), step.cause()));
+                }
+            })
+            .forever();
+        for (at, phase) in [
+            ("sync", "Plain"),
+            ("async", "Asyn"),
+            ("async, after a wait", "Asyn"),
+            ("blocking", "Block"),
+            ("event", "Event"),
+            ("late of a sync phase", "Event"),
+            ("late of an async phase", "Slow"),
+        ] {
+            let fom = runtime.submit(Fuse { at }).start().unwrap();
+            runtime.quiet().await;
+            if at == "event" {
+                fom.send(Word::Go).unwrap();
+                runtime.quiet().await;
+            }
+            for _ in 0..2 {
+                clock.advance(secs(1));
+                runtime.quiet().await;
+            }
+            let failure = fom.await.unwrap_err();
+            let message = format!("blown at {at}");
+            assert!(
+                matches!(&failure.cause, Cause::Panicked(what) if *what == message),
+                "{failure:?}"
+            );
+            assert_eq!(
+                (failure.phase, failure.operation.map(|fuse| fuse.at)),
+                (phase, Some(at))
+            );
+            assert_eq!(log.take(), [format!("Some({phase:?}) panicked")]);
+            // The same locality, the same threads.
+            runtime
+                .submit(Chain {
+                    name: 'x',
+                    links: 3,
+                    log: Log::default(),
+                })
+                .await
+                .unwrap();
+        }
+        runtime.idle().await;
+        let locality = &runtime.operations().localities[0];
+        assert_eq!((locality.foms, locality.blocked_threads), (0, 0));
+    });
+}
+
+/// Panics when it is dropped.
+struct Bomb(&'static str);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("{}", self.0);
+        }
+    }
+}
+
+/// FL-06: a panic of what the fom holds, while that is dropped, does not take the worker along either: data of a phase
+/// that is left, an operation whose outcome nobody wants, an event that nobody took, what an async function held.
+#[test]
+fn a_panic_in_a_drop_ends_nothing_else() {
+    struct Armed {
+        operation: Option<Bomb>,
+        data: bool,
+        local: bool,
+    }
+    #[derive(Debug)]
+    enum Ball {
+        Roll(#[allow(dead_code)] BombEvent),
+    }
+    #[derive(Debug)]
+    struct BombEvent;
+    impl Drop for BombEvent {
+        fn drop(&mut self) {
+            drop(Bomb("the event"));
+        }
+    }
+    #[fom(operation(Armed), error(Oops), event(Ball), transient)]
+    enum Arming {
+        #[phase(start, to(Holds), sync)]
+        Begin,
+        #[phase(to(Waits, Done))]
+        Holds { data: Option<Bomb> },
+        #[phase(to(Done), on(Roll))]
+        Waits,
+        #[phase(end)]
+        Done,
+    }
+    impl ArmingTransitions for Armed {
+        fn begin(&mut self, _: &mut Cx<'_, Ball>) -> Result<ArmingAfterBegin, Oops> {
+            Ok(ArmingAfterBegin::Holds {
+                data: self.data.then(|| Bomb("the data")),
+            })
+        }
+        async fn holds(
+            &mut self,
+            _: &mut Cx<'_, Ball>,
+            _: &mut Option<Bomb>,
+        ) -> Result<ArmingAfterHolds, Oops> {
+            let _local = self.local.then(|| Bomb("the local"));
+            if self.local {
+                pending::<()>().await;
+            }
+            Ok(ArmingAfterHolds::Done)
+        }
+        async fn waits(&mut self, _: &mut Cx<'_, Ball>) -> Result<(), Oops> {
+            pending().await
+        }
+    }
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let armed = || Armed {
+            operation: None,
+            data: false,
+            local: false,
+        };
+
+        let failure = runtime
+            .submit(Armed {
+                data: true,
+                ..armed()
+            })
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&failure.cause, Cause::Panicked(what) if what == "the data"),
+            "{failure:?}"
+        );
+
+        let fom = runtime
+            .submit(Armed {
+                local: true,
+                ..armed()
+            })
+            .start()
+            .unwrap();
+        runtime.quiet().await;
+        fom.cancel();
+        let failure = fom.await.unwrap_err();
+        assert!(
+            matches!(&failure.cause, Cause::Panicked(what) if what == "the local"),
+            "{failure:?}"
+        );
+
+        let gate = Gate::close(&runtime, 0);
+        let operation = Some(Bomb("the operation"));
+        drop(
+            runtime
+                .submit(Armed {
+                    operation,
+                    ..armed()
+                })
+                .start()
+                .unwrap(),
+        );
+        gate.open();
+        runtime.idle().await;
+
+        let gate = Gate::close(&runtime, 0);
+        let fom = runtime.submit(armed()).start().unwrap();
+        fom.send(Ball::Roll(BombEvent)).unwrap();
+        gate.open();
+        let ended = fom.await.unwrap();
+        assert!(matches!(ended.phase, Arming::Done));
+        assert!(ended.operation.operation.is_none());
+        runtime.idle().await;
+
+        assert_eq!(
+            runtime.call(0, |local| local.index()).await,
+            Ok(0),
+            "the locality lives"
+        );
+        let incidents = runtime.operations().incidents;
+        assert!(
+            incidents.iter().any(|what| what.contains("the operation")),
+            "{incidents:?}"
+        );
+        assert!(
+            incidents.iter().any(|what| what.contains("the event")),
+            "{incidents:?}"
+        );
+    });
+}
