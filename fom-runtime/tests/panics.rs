@@ -245,10 +245,9 @@ fn a_panic_in_a_drop_ends_nothing_else() {
         let gate = Gate::close(&runtime, 0);
         let fom = runtime.submit(armed()).start().unwrap();
         fom.send(Ball::Roll(BombEvent)).unwrap();
+        // Nobody wants the outcome, and with it the event that goes back.
+        drop(fom);
         gate.open();
-        let ended = fom.await.unwrap();
-        assert!(matches!(ended.phase, Arming::Done));
-        assert!(ended.operation.operation.is_none());
         runtime.idle().await;
 
         assert_eq!(
