@@ -146,7 +146,8 @@ impl Drop for Bomb {
 #[test]
 fn a_panic_in_a_drop_ends_nothing_else() {
     struct Armed {
-        operation: Option<Bomb>,
+        /// Held to be dropped.
+        _held: Option<Bomb>,
         data: bool,
         local: bool,
     }
@@ -196,7 +197,7 @@ fn a_panic_in_a_drop_ends_nothing_else() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         let armed = || Armed {
-            operation: None,
+            _held: None,
             data: false,
             local: false,
         };
@@ -229,16 +230,8 @@ fn a_panic_in_a_drop_ends_nothing_else() {
         );
 
         let gate = Gate::close(&runtime, 0);
-        let operation = Some(Bomb("the operation"));
-        drop(
-            runtime
-                .submit(Armed {
-                    operation,
-                    ..armed()
-                })
-                .start()
-                .unwrap(),
-        );
+        let _held = Some(Bomb("the operation"));
+        drop(runtime.submit(Armed { _held, ..armed() }).start().unwrap());
         gate.open();
         runtime.idle().await;
 
