@@ -183,26 +183,26 @@ impl<O: Operation> Typed<O> {
         drop(given);
     }
 
-    pub(crate) fn ended(&self) -> Option<Option<usize>> {
-        self.0.lock().ended
-    }
-
     /// Tells those who wait for this phase.
     pub(crate) fn arrived(&self, index: usize) {
         self.0.lock().watchers
             .retain_mut(|watcher| !watcher.tell(Told::Phase(index)));
     }
 
-    /// Registers a wait, or answers it at once. Only on the thread that runs the fom's locality.
-    pub(crate) fn watch(&self, mut watcher: Watcher, now_in: usize) {
+    /// Registers a wait, or answers it when the fom has ended; says whether it was registered. Whoever waits for the phase
+    /// that the fom is in already is told by a call of [`arrived`](Self::arrived) on the thread that runs its locality.
+    pub(crate) fn watch(&self, mut watcher: Watcher) -> bool {
         let mut inner = self.0.lock();
         match inner.ended {
-            Some(Some(index)) if watcher.tell(Told::Phase(index)) => {}
+            Some(Some(index)) if watcher.tell(Told::Phase(index)) => false,
             Some(_) => {
                 watcher.tell(Told::Ended);
+                false
             }
-            None if watcher.tell(Told::Phase(now_in)) => {}
-            None => inner.watchers.push(watcher),
+            None => {
+                inner.watchers.push(watcher);
+                true
+            }
         }
     }
 }

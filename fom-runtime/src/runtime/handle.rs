@@ -194,30 +194,30 @@ impl<O: Operation> FomRef<O> {
         crate::fom::cancel(self.any());
     }
 
-    /// Waits until it is in one of these phases; one that it only passes through counts. A fom that has ended elsewhere
-    /// is an answer at once.
+    /// Waits until it is in one of these phases. It may be there already, and one that it only passes through counts; what
+    /// it left before this call does not, so ask before what makes it go on. A fom that has ended elsewhere is an answer at
+    /// once; one that can never be there again is waited for until it ends.
     pub fn reached(&self, phases: impl IntoIterator<Item = O::Kind>) -> Waiting<O> {
         let kinds: Vec<_> = phases.into_iter().collect();
         let (tell, told) = oneshot::channel();
         let watcher = Watcher::new(kinds.iter().map(|kind| O::index(*kind)).collect(), tell);
         let fom = Arc::clone(&self.0);
         fom.header().watched.store(true, Ordering::Release);
-        if fom.typed().ended().is_some() {
-            fom.typed().watch(watcher, usize::MAX);
-        } else {
-            // Inside its locality, between two of its steps: no transition happens meanwhile.
+        // At once, and not by the job below: a fom that runs takes the event that is sent after this call, and passes
+        // through phases, before its locality comes to its jobs. The mailbox's lock makes it see `watched` by then.
+        if fom.typed().watch(watcher) {
+            // Is it there already? Inside its locality, between two of its steps: no transition happens meanwhile.
             let home = Arc::clone(&fom.header().home);
-            let register = move || fom.typed().watch(watcher, visited(&*fom));
-            let mut register = Some(register);
+            let mut look = Some(move || fom.typed().arrived(visited(&*fom)));
             crate::locality::with_core(|core| {
                 if Arc::ptr_eq(&core.home, &home)
-                    && let Some(register) = register.take()
+                    && let Some(look) = look.take()
                 {
-                    register();
+                    look();
                 }
             });
-            if let Some(register) = register {
-                home.post_job(Box::new(move |_| register()));
+            if let Some(look) = look {
+                home.post_job(Box::new(move |_| look()));
             }
         }
         Waiting {
@@ -236,9 +236,9 @@ fn visited<O: Operation>(fom: &dyn TypedFom<O>) -> usize {
 /// What became of a wait for a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached<K> {
-    /// The fom is, or was, in this phase.
+    /// The fom is in this phase, or has been since the wait began.
     Phase(K),
-    /// It ended without being in one of them.
+    /// It ended, and was in none of them since the wait began.
     Ended,
 }
 
