@@ -99,7 +99,8 @@ impl<'a, E> Cx<'a, E> {
         self.fom.take_event()
     }
 
-    /// Waits for an event that this phase takes (`on(..)`). Events that it does not take stay in order.
+    /// Waits for an event that this phase takes (`on(..)`). Events that it does not take stay in order. In a phase without
+    /// `on` that is all of them: it waits until its deadline or a cancel.
     ///
     /// # Cancel safety
     ///

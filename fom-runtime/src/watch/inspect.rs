@@ -119,6 +119,9 @@ pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
         _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
         WaitingFor::Nothing => None,
         WaitingFor::Future => Some("a future".to_owned()),
+        WaitingFor::Event if header.phase_info().takes().is_empty() => {
+            Some("an event, and its phase takes none".to_owned())
+        }
         WaitingFor::Event => Some(format!("an event: {}", header.phase_info().takes().join(", "))),
         WaitingFor::Timer => Some("a timer".to_owned()),
         WaitingFor::Retry => Some("its next attempt".to_owned()),
