@@ -80,6 +80,9 @@ impl Runtime {
 
     /// Submits a saved fom again: it enters the function of the phase that it was saved in, and nothing else is re-run.
     ///
+    /// The deadline goes on with the time that was left when it was saved. The key, the priority and the home are given
+    /// anew, by the submission; events that it had not taken were not saved.
+    ///
     /// # Errors
     ///
     /// [`RestoreError`] when the snapshot does not fit.

@@ -176,7 +176,8 @@ impl<'a, O: Operation> TransitionOf<'a, O> {
         self.phase
     }
 
-    /// Saves the fom as it enters the phase; the time left of its deadline is saved with it.
+    /// Saves the fom as it enters the phase; the time left of its deadline at that moment is saved with it. The key and
+    /// the events that it has not taken are not.
     ///
     /// # Errors
     ///
