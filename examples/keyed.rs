@@ -65,7 +65,7 @@ async fn deliver(runtime: &Runtime, customer: &str, mut message: Message) -> Res
         match fom.send(message) {
             Ok(()) => {
                 if bye {
-                    // What is sent behind a Bye, and before the end, would go with the mailbox.
+                    // What is sent behind a Bye, and before the end, nobody takes: it would be in `Ended::untaken`.
                     fom.reached([TalkingKind::Over]).await;
                 }
                 return Ok(());

@@ -47,7 +47,7 @@ impl<E> Cx<'_, E> {
     }
 }
 
-/// What is left of the context in a blocking section: everything but the locality.
+/// What is left of the context in a blocking section: neither the locality's data, nor events, nor waits.
 pub struct BlockingCx<'a> {
     fom: &'a dyn AnyFom,
     /// A section belongs to its thread.
@@ -77,7 +77,8 @@ impl BlockingCx<'_> {
         self.fom.header().attempt()
     }
 
-    /// Whether the fom was cancelled; it will be dropped at its next wait.
+    /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has
+    /// passed. What the function returns counts nevertheless.
     pub fn is_cancelled(&self) -> bool {
         self.fom.header().interrupt().is_some()
     }

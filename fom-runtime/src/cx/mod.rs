@@ -60,7 +60,9 @@ impl<'a, E> Cx<'a, E> {
         self.fom.header().attempt()
     }
 
-    /// Whether it was cancelled; it will be dropped at its next wait.
+    /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has
+    /// passed ([`deadline`](Self::deadline) tells them apart). It is dropped at its next wait; what a plain function
+    /// returns counts nevertheless.
     pub fn is_cancelled(&self) -> bool {
         self.fom.header().interrupt().is_some()
     }

@@ -145,7 +145,7 @@ impl Runtime {
         Ok(all)
     }
 
-    /// Resolves when no fom is in flight.
+    /// Resolves when no fom is in flight. In a phase that is never: its own fom is.
     ///
     /// # Cancel safety
     ///
@@ -156,6 +156,9 @@ impl Runtime {
 
     /// Resolves when there is nothing to run: every fom in flight waits, and none is in a blocking section. For tests, before
     /// they move their clock.
+    ///
+    /// A fom that waits for a component, a socket or another task waits like any other: nobody knows here whether its
+    /// answer is on its way. Wait for what comes of it first, with [`FomRef::reached`](crate::FomRef::reached).
     ///
     /// # Cancel safety
     ///

@@ -35,7 +35,8 @@ pub struct ShutdownReport {
 const GRACE: Duration = Duration::from_millis(200);
 
 impl Runtime {
-    /// Shuts the runtime down, within this (real) time.
+    /// Shuts the runtime down, within this (real) time. A drain that is awaited in a phase waits for that phase, too, and
+    /// so takes the whole time: begin it outside.
     ///
     /// # Cancel safety
     ///
