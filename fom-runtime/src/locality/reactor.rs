@@ -63,9 +63,10 @@ mod real {
                 let mut timer = std::pin::pin!(timer);
                 let mut slept = false;
                 poll_fn(|cx| {
+                    // At each poll: a ring takes the waker away, and may be one that was meant for the sleep before this one.
+                    // First the waker, then the mark: whoever sees the mark finds the waker.
+                    home.alarm.0.register(cx.waker());
                     if !slept {
-                        // First the waker, then the mark: whoever sees the mark finds the waker.
-                        home.alarm.0.register(cx.waker());
                         slept = home.inbox.sleep();
                         if !slept {
                             return Poll::Ready(());
@@ -160,3 +161,47 @@ mod model {
 
 #[cfg(fom_shuttle)]
 pub(crate) use model::*;
+
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use crate::{locality::with_core, prelude::*};
+
+    struct Where(mpsc::Sender<std::sync::Arc<crate::locality::Locality>>);
+
+    #[fom(operation(Where), transient)]
+    enum Asked {
+        #[phase(start, to(Said), sync)]
+        Ask,
+        #[phase(end)]
+        Said,
+    }
+
+    impl AskedTransitions for Where {
+        fn ask(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            let home = with_core(|core| std::sync::Arc::clone(&core.home)).ok_or("no core")?;
+            Ok(self.0.send(home)?)
+        }
+    }
+
+    /// Who puts something in may be held up before it rings: the handler may have woken up by itself since, and sleep
+    /// again.
+    #[test]
+    fn a_late_ring_does_not_make_the_next_one_unheard() {
+        let runtime = Runtime::builder().localities(1).build().unwrap();
+        let (tell, told) = mpsc::channel();
+        runtime.submit(Where(tell)).start().unwrap().wait().unwrap();
+        let home = told.recv().unwrap();
+        while !home.inbox.is_asleep() {
+            thread::yield_now();
+        }
+        home.alarm.ring();
+        // Until the handler has heard it and found nothing.
+        thread::sleep(Duration::from_millis(100));
+        assert!(home.inbox.is_asleep());
+        let (tell, told) = mpsc::channel();
+        home.post_job(Box::new(move |_| tell.send(()).unwrap()));
+        told.recv_timeout(Duration::from_secs(5)).expect("the handler was rung a second time");
+    }
+}
