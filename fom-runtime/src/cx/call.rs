@@ -134,7 +134,10 @@ impl<T> Collecting<T> {
         if all.complete() {
             return Poll::Ready((std::mem::take(&mut all.answers), all.first));
         }
-        all.waker = Some(waker.clone());
+        // The old one is dropped without the lock: it may be anybody's.
+        let old = all.waker.replace(waker.clone());
+        drop(all);
+        drop(old);
         Poll::Pending
     }
 }
@@ -143,9 +146,9 @@ impl<T> Drop for Collecting<T> {
     fn drop(&mut self) {
         let mut all = self.0.0.lock();
         all.closed = true;
-        let answers = std::mem::take(&mut all.answers);
+        let left = (std::mem::take(&mut all.answers), all.waker.take());
         drop(all);
-        drop(answers);
+        drop(left);
     }
 }
 

@@ -49,16 +49,20 @@ impl Watcher {
         Self { phases, tell: Some(tell) }
     }
 
-    /// `true` when there is nothing left to tell it.
-    fn tell(&mut self, told: Told) -> bool {
-        if matches!(told, Told::Phase(index) if !self.phases.contains(&index)) {
-            return self.tell.as_ref().is_none_or(oneshot::Sender::is_closed);
-        }
+    /// Whether this is what it waits for, or it waits no more.
+    fn hears(&self, told: Told) -> bool {
+        !matches!(told, Told::Phase(index) if !self.phases.contains(&index)) || self.is_gone()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.tell.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    fn tell(&mut self, told: Told) {
         if let Some(tell) = self.tell.take() {
             // Who waited may have given up; then there is nobody to tell.
             let _ = tell.send(told);
         }
-        true
     }
 }
 
@@ -148,9 +152,7 @@ impl<O: Operation> Typed<O> {
             (inner.waker.take(), std::mem::take(&mut inner.watchers), unwanted)
         };
         for mut watcher in watchers {
-            if !ended.is_some_and(|index| watcher.tell(Told::Phase(index))) {
-                watcher.tell(Told::Ended);
-            }
+            watcher.tell(ended.map(Told::Phase).filter(|told| watcher.hears(*told)).unwrap_or(Told::Ended));
         }
         if let Some(waker) = waker {
             waker.wake();
@@ -167,7 +169,10 @@ impl<O: Operation> Typed<O> {
             Answer::Taken => panic!("a handle was polled after it gave its outcome"),
             other => {
                 inner.answer = other;
-                inner.waker = Some(waker.clone());
+                let old = inner.waker.replace(waker.clone());
+                drop(inner);
+                // It may be the last of a task of the user's.
+                drop(old);
                 None
             }
         }
@@ -175,34 +180,36 @@ impl<O: Operation> Typed<O> {
 
     /// The handle goes: nobody will ask for the outcome.
     pub(crate) fn detach(&self) {
-        let given = {
+        let left = {
             let mut inner = self.0.lock();
-            inner.waker = None;
-            std::mem::replace(&mut inner.answer, Answer::Unwanted)
+            (inner.waker.take(), std::mem::replace(&mut inner.answer, Answer::Unwanted))
         };
-        drop(given);
+        drop(left);
     }
 
     /// Tells those who wait for this phase.
     pub(crate) fn arrived(&self, index: usize) {
-        self.0.lock().watchers
-            .retain_mut(|watcher| !watcher.tell(Told::Phase(index)));
+        let told: Vec<_> = self.0.lock().watchers.extract_if(.., |watcher| watcher.hears(Told::Phase(index))).collect();
+        // Without the lock: whoever is woken may do anything with this fom at once.
+        for mut watcher in told {
+            watcher.tell(Told::Phase(index));
+        }
     }
 
     /// Registers a wait, or answers it when the fom has ended; says whether it was registered. Whoever waits for the phase
     /// that the fom is in already is told by a call of [`arrived`](Self::arrived) on the thread that runs its locality.
     pub(crate) fn watch(&self, mut watcher: Watcher) -> bool {
         let mut inner = self.0.lock();
-        match inner.ended {
-            Some(Some(index)) if watcher.tell(Told::Phase(index)) => false,
-            Some(_) => {
-                watcher.tell(Told::Ended);
-                false
-            }
+        let told = match inner.ended {
+            Some(Some(index)) if watcher.hears(Told::Phase(index)) => Told::Phase(index),
+            Some(_) => Told::Ended,
             None => {
                 inner.watchers.push(watcher);
-                true
+                return true;
             }
-        }
+        };
+        drop(inner);
+        watcher.tell(told);
+        false
     }
 }

@@ -1,0 +1,100 @@
+//! What the world outside hands in: wakers of its own that do what they like, and numbers that know no end.
+
+mod task;
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::pin,
+    sync::{Arc, mpsc},
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
+
+use fom_runtime::{BoxError, Reply, Shutdown, TestClock, prelude::*};
+use futures::executor::block_on;
+use task::{limit, one, poll_once, quick, task, until};
+
+/// Calls a function when it is woken.
+struct Call<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Call<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+fn waker(call: impl Fn() + Send + Sync + 'static) -> Waker {
+    Waker::from(Arc::new(Call(call)))
+}
+
+fn panics() -> Waker {
+    waker(|| panic!("an executor on fire"))
+}
+
+/// What one hears.
+#[derive(Debug)]
+enum Word {
+    Word,
+}
+
+struct Ear;
+
+#[fom(operation(Ear), event(Word), transient)]
+enum Hears {
+    #[phase(start, to(Second), on(Word), sync)]
+    First,
+    #[phase(to(Heard), on(Word), sync)]
+    Second,
+    #[phase(end)]
+    Heard,
+}
+
+impl HearsTransitions for Ear {
+    fn first(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<HearsAfterFirst, BoxError> {
+        Ok(HearsAfterFirst::Second)
+    }
+
+    fn second(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<HearsAfterSecond, BoxError> {
+        Ok(HearsAfterSecond::Heard)
+    }
+}
+
+/// Who is told of a phase may do anything with the fom at once, in its waker.
+#[test]
+fn a_waker_may_use_the_fom_that_it_hears_of() {
+    let _limit = limit();
+    let runtime = one();
+    let fom = runtime.submit(Ear).start().unwrap();
+    let address = fom.fom().clone();
+    let reached = fom.reached([HearsKind::Second]).into_future();
+    let mut reached = pin!(reached);
+    let answers = waker(move || address.send(Word::Word).unwrap());
+    assert!(reached.as_mut().poll(&mut Context::from_waker(&answers)).is_pending());
+    block_on(runtime.quiet());
+    fom.send(Word::Word).unwrap();
+    fom.wait().unwrap();
+}
+
+/// The same for the waker that a handle is left with.
+#[test]
+fn a_waker_may_use_the_fom_when_it_is_dropped() {
+    let _limit = limit();
+    struct Sends(FomRef<Ear>);
+    impl Wake for Sends {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Sends {
+        fn drop(&mut self) {
+            self.0.send(Word::Word).unwrap();
+        }
+    }
+    let runtime = one();
+    let mut fom = runtime.submit(Ear).start().unwrap();
+    let address = fom.fom().clone();
+    for _ in 0..2 {
+        let waker = Waker::from(Arc::new(Sends(address.clone())));
+        assert!(pin!(&mut fom).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(fom);
+    block_on(runtime.idle());
+}
