@@ -204,6 +204,10 @@ impl<O: Operation> Typed<O> {
             Some(Some(index)) if watcher.hears(Told::Phase(index)) => Told::Phase(index),
             Some(_) => Told::Ended,
             None => {
+                // Instead of growing: a fom may stay in one phase for long, while wait after wait for it times out.
+                if inner.watchers.len() == inner.watchers.capacity() {
+                    inner.watchers.retain(|watcher| !watcher.is_gone());
+                }
                 inner.watchers.push(watcher);
                 return true;
             }
@@ -211,5 +215,40 @@ impl<O: Operation> Typed<O> {
         drop(inner);
         watcher.tell(told);
         false
+    }
+}
+
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    struct Rock;
+
+    #[fom(operation(Rock), transient)]
+    enum Age {
+        #[phase(start, to(Sand), sync)]
+        Stone,
+        #[phase(end)]
+        Sand,
+    }
+
+    impl AgeTransitions for Rock {
+        fn stone(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+
+    /// A wait that is over leaves nothing behind for long, also when the fom does not move.
+    #[test]
+    fn waits_that_were_given_up_do_not_pile_up() {
+        let typed = Typed::<Rock>::new();
+        let (tell, _kept) = oneshot::channel();
+        typed.watch(Watcher::new(vec![1], tell));
+        for _ in 0..1000 {
+            let (tell, _) = oneshot::channel();
+            typed.watch(Watcher::new(vec![1], tell));
+        }
+        assert!(typed.0.lock().watchers.len() <= 4);
     }
 }
