@@ -98,3 +98,34 @@ fn a_waker_may_use_the_fom_when_it_is_dropped() {
     drop(fom);
     block_on(runtime.idle());
 }
+
+/// Keeps what it is asked.
+#[derive(Clone, Default)]
+struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);
+
+/// Once there is a first answer, nobody waits for another, also while the fom has not looked at it yet.
+#[test]
+fn nobody_waits_for_a_second_answer() {
+    let _limit = limit();
+    let desk = Desk::default();
+    let runtime = Runtime::builder().localities(1).pin(false).resource(desk.clone()).build().unwrap();
+    let fom = task(|cx| {
+        Box::pin(async move {
+            let any = cx.any(0..2, |desk: &Desk, _, reply| desk.0.lock().unwrap().push(reply));
+            assert_eq!(any.await, Ok((1, 7)));
+        })
+    });
+    let fom = runtime.submit(fom).start().unwrap();
+    block_on(runtime.quiet());
+    let (second, first) = {
+        let mut asked = desk.0.lock().unwrap();
+        (asked.pop().unwrap(), asked.pop().unwrap())
+    };
+    let (go, gone) = mpsc::channel::<()>();
+    runtime.post(0, move |_| gone.recv().unwrap()).unwrap();
+    assert!(!first.is_unwanted());
+    second.send(7).unwrap();
+    assert!(first.is_unwanted());
+    go.send(()).unwrap();
+    fom.wait().unwrap();
+}

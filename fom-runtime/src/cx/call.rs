@@ -54,7 +54,10 @@ impl<T> Reply<T> {
     pub fn is_unwanted(&self) -> bool {
         match &self.0 {
             Some(To::One(to)) => to.is_closed(),
-            Some(To::Many(collector, _)) => collector.0.lock().closed,
+            Some(To::Many(collector, _)) => {
+                let all = collector.0.lock();
+                all.closed || all.complete()
+            }
             None => true,
         }
     }
