@@ -99,6 +99,27 @@ fn a_waker_may_use_the_fom_when_it_is_dropped() {
     block_on(runtime.idle());
 }
 
+/// A sleep that was first polled where its locality was away is woken for whoever polled it last.
+#[test]
+fn a_sleep_wakes_who_polled_it_last() {
+    let _limit = limit();
+    let clock = TestClock::new();
+    let runtime = Runtime::builder().localities(1).pin(false).clock(&clock).build().unwrap();
+    let fom = task(|cx| {
+        Box::pin(async move {
+            let mut sleep = pin!(cx.sleep(Duration::from_secs(1)));
+            let guard = cx.enter_block().unwrap();
+            assert!(poll_once(sleep.as_mut()).is_pending());
+            drop(guard);
+            sleep.await;
+        })
+    });
+    let fom = runtime.submit(fom).start().unwrap();
+    block_on(runtime.quiet());
+    clock.advance(Duration::from_secs(1));
+    fom.wait().unwrap();
+}
+
 /// Keeps what it is asked.
 #[derive(Clone, Default)]
 struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);

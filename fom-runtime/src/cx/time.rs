@@ -21,6 +21,8 @@ pub struct Sleep {
     key: TimerKey,
     /// The waker that it is armed with.
     armed: Option<Waker>,
+    /// A job about its timer may be on its way: whatever comes next must not overtake it.
+    posted: bool,
 }
 
 impl fmt::Debug for Sleep {
@@ -33,20 +35,23 @@ impl Sleep {
     pub(crate) fn new(home: Arc<Locality>, time: Duration) -> Self {
         let at = home.world.clock.nanos().saturating_add(crate::clock::nanos(time));
         let key = TimerKey::new(at, home.world.next_number());
-        Self { home, key, armed: None }
+        Self { home, key, armed: None, posted: false }
     }
 
-    /// With the core of the home: at once on its thread, else as a job.
-    fn at_home(&self, f: impl FnOnce(&mut Core) + Send + 'static) {
+    /// With the core of the home: at once on its thread, else as a job. Always as a job after the first one.
+    fn at_home(&mut self, f: impl FnOnce(&mut Core) + Send + 'static) {
         let mut f = Some(f);
-        with_core(|core| {
-            if Arc::ptr_eq(&core.home, &self.home)
-                && let Some(f) = f.take()
-            {
-                f(core);
-            }
-        });
+        if !self.posted {
+            with_core(|core| {
+                if Arc::ptr_eq(&core.home, &self.home)
+                    && let Some(f) = f.take()
+                {
+                    f(core);
+                }
+            });
+        }
         if let Some(f) = f {
+            self.posted = true;
             self.home.post_job(Box::new(f));
         }
     }
