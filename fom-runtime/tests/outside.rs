@@ -120,6 +120,19 @@ fn a_sleep_wakes_who_polled_it_last() {
     fom.wait().unwrap();
 }
 
+/// A listener may hold another one: both go.
+#[test]
+fn a_listener_that_holds_another_can_be_taken_off() {
+    let _limit = limit();
+    let runtime = one();
+    let inner = runtime.listen(|_| {});
+    let outer = runtime.listen(move |_| {
+        let _ = &inner;
+    });
+    drop(outer);
+    runtime.submit(quick(|_| {})).start().unwrap().wait().unwrap();
+}
+
 /// Keeps what it is asked.
 #[derive(Clone, Default)]
 struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);

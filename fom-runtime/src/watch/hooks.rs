@@ -88,7 +88,10 @@ impl Hooks {
         let mut hooks = list.0.clone();
         change(&mut hooks);
         self.any.store(!hooks.is_empty(), Ordering::Relaxed);
-        *list = Arc::new(List(hooks));
+        let before = std::mem::replace(&mut *list, Arc::new(List(hooks)));
+        drop(list);
+        // What a listener holds is the user's and is dropped without the lock: it may be another `Listening`.
+        drop(before);
     }
 
     fn add(&self, kind: Kind) -> u64 {
