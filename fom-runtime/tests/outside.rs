@@ -99,6 +99,31 @@ fn a_waker_may_use_the_fom_when_it_is_dropped() {
     block_on(runtime.idle());
 }
 
+/// A waker that panics is its executor's affair: the locality goes on.
+#[test]
+fn a_waker_that_panics_takes_no_locality_with_it() {
+    let _limit = limit();
+    let clock = TestClock::new();
+    let runtime = Runtime::builder().localities(1).pin(false).clock(&clock).build().unwrap();
+    let (tell, told) = mpsc::channel();
+    let sleeps = quick(move |cx| tell.send(cx.sleep(Duration::from_secs(1))).unwrap());
+    runtime.submit(sleeps).start().unwrap().wait().unwrap();
+    let mut sleep = told.recv().unwrap();
+    assert!(pin!(&mut sleep).poll(&mut Context::from_waker(&panics())).is_pending());
+    block_on(runtime.quiet());
+    clock.advance(Duration::from_secs(1));
+    until("the panic is reported", || !runtime.operations().incidents.is_empty());
+    block_on(runtime.quiet());
+
+    let fom = runtime.submit(task(|_| Box::pin(std::future::pending()))).start().unwrap();
+    let mut idle = pin!(runtime.idle());
+    assert!(idle.as_mut().poll(&mut Context::from_waker(&panics())).is_pending());
+    fom.cancel();
+    fom.wait().unwrap_err();
+    until("the second panic is reported", || runtime.operations().incidents.len() == 2);
+    runtime.submit(quick(|_| {})).start().unwrap().wait().unwrap();
+}
+
 /// A sleep that was first polled where its locality was away is woken for whoever polled it last.
 #[test]
 fn a_sleep_wakes_who_polled_it_last() {

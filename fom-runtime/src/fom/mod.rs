@@ -164,7 +164,7 @@ impl<O: Operation, B: Body<O> + 'static> Fom<O, B> {
         self.header.leave(failed);
         // Nobody may want the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
         self.fenced("while its outcome was told", || self.typed.answer(outcome, untaken));
-        self.header.count_out();
+        self.fenced("while the idle were told", || self.header.count_out());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, task::Waker};
 
-use crate::{fom::AnyFom, locality::Core};
+use crate::{fom::AnyFom, locality::{Core, handler::fenced}};
 
 /// Set in the second part of the key of a timer that is not a fom's own.
 const OTHER: u64 = 1 << 63;
@@ -78,7 +78,8 @@ impl Due {
                     core.enqueue(fom);
                 }
             }
-            Self::Waker(waker) => waker.wake(),
+            // It may be of an executor of the user's.
+            Self::Waker(waker) => fenced(&core.home, "the waker of a sleep in", || waker.wake()),
         }
     }
 }

@@ -161,11 +161,12 @@ impl World {
 
     pub(crate) fn count_out(&self) {
         if self.live.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.idle.notify_waiters();
             // Under the lock: a waiter that saw a number above zero is in its wait by then.
             let ends = self.ends.lock();
             self.changed.notify_all();
             drop(ends);
+            // Last, since these wakers are the users', and may panic.
+            self.idle.notify_waiters();
         }
     }
 
