@@ -145,6 +145,23 @@ fn a_sleep_wakes_who_polled_it_last() {
     fom.wait().unwrap();
 }
 
+/// `Duration::MAX` is how one says "without a limit".
+#[test]
+fn a_shutdown_without_a_limit_drains() {
+    let _limit = limit();
+    let runtime = one();
+    let (go, gone) = mpsc::channel::<()>();
+    let fom = runtime.submit(quick(move |_| gone.recv().unwrap())).start().unwrap();
+    let report = std::thread::scope(|scope| {
+        let drained = scope.spawn(|| block_on(runtime.shutdown(Shutdown::Drain, Duration::MAX)));
+        go.send(()).unwrap();
+        drained.join().unwrap()
+    });
+    assert!(report.remained.is_empty());
+    fom.wait().unwrap();
+    assert!(runtime.submit(quick(|_| {})).start().is_err());
+}
+
 /// A listener may hold another one: both go.
 #[test]
 fn a_listener_that_holds_another_can_be_taken_off() {

@@ -34,6 +34,9 @@ pub struct ShutdownReport {
 /// How long a fom gets to reach its next wait after a drain ran out of time.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// What a time becomes that no clock can show.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
+
 impl Runtime {
     /// Shuts the runtime down, within this (real) time. A drain that is awaited in a phase waits for that phase, too, and
     /// so takes the whole time: begin it outside.
@@ -57,7 +60,8 @@ impl Runtime {
 
     /// As [`shutdown`](Self::shutdown), blocking the thread.
     pub fn shutdown_blocking(&self, how: Shutdown, within: Duration) -> ShutdownReport {
-        let by = Instant::now() + within;
+        let now = Instant::now();
+        let by = now.checked_add(within).unwrap_or(now + FOREVER);
         let (world, localities) = (&self.world, &self.localities);
         world.close(match how {
             Shutdown::Drain => Mode::Draining,
