@@ -162,6 +162,19 @@ fn a_shutdown_without_a_limit_drains() {
     assert!(runtime.submit(quick(|_| {})).start().is_err());
 }
 
+/// As does a history of `usize::MAX` phases.
+#[test]
+fn a_history_without_a_limit() {
+    let _limit = limit();
+    let runtime = Runtime::builder().localities(1).pin(false).history(usize::MAX).build().unwrap();
+    let fom = runtime.submit(Ear).start().unwrap();
+    fom.send(Word::Word).unwrap();
+    block_on(fom.reached([HearsKind::Second]).into_future());
+    let phases: Vec<_> = runtime.operation(fom.id()).unwrap().history.iter().map(|seen| seen.phase).collect();
+    assert_eq!(phases, ["First", "Second"]);
+    fom.cancel();
+}
+
 /// A listener may hold another one: both go.
 #[test]
 fn a_listener_that_holds_another_can_be_taken_off() {

@@ -85,6 +85,9 @@ const NO_DEADLINE: u64 = u64::MAX;
 /// `late_of`: no deadline passed.
 const NOT_LATE: u16 = u16::MAX;
 
+/// The most lines of history that are allocated with the fom; more come as they are needed.
+const HISTORY_AT_ONCE: usize = 64;
+
 /// One line of a fom's history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
@@ -151,7 +154,7 @@ impl Header {
             watched: AtomicBool::new(false),
             blocked: AtomicU8::new(0),
             slot: AtomicUsize::new(usize::MAX),
-            history: (history > 0).then(|| Box::new(Mutex::new(VecDeque::with_capacity(history)))),
+            history: (history > 0).then(|| Box::new(Mutex::new(VecDeque::with_capacity(history.min(HISTORY_AT_ONCE))))),
         }
     }
 
