@@ -534,3 +534,36 @@ fn events_that_no_phase_took_are_given_back() {
         assert_eq!(runtime.operations().types[0].untaken, 3);
     });
 }
+
+/// Sends itself the next event whenever it takes one.
+struct Mill;
+
+#[fom(operation(Mill), event(Call), transient)]
+enum Milling {
+    #[phase(start, to(Stopped), sync, on(Ack, Bye, Ring, Quit))]
+    Turns,
+    #[phase(end)]
+    Stopped,
+}
+
+impl MillingTransitions for Mill {
+    fn turns(&mut self, cx: &mut Cx<'_, Call>, event: Call) -> Result<MillingAfterTurns, fom_runtime::BoxError> {
+        cx.address().send(event).map_err(|_| "ended")?;
+        Ok(MillingAfterTurns::Stay)
+    }
+}
+
+/// A fom whose next event is always there already does not keep the locality: others have their turn, it hears of its
+/// cancellation.
+#[test]
+fn a_flood_of_events_does_not_keep_the_locality() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let fom = runtime.submit(Mill).start().unwrap();
+        fom.send(Call::Ring).unwrap();
+        runtime.call(0, |_| ()).await.unwrap();
+        fom.cancel();
+        assert!(matches!(fom.await.unwrap_err().cause, fom_runtime::Cause::Cancelled));
+    });
+}

@@ -173,7 +173,11 @@ impl<O: Operation> Course<O> {
                 self.enter(fom, Some(from), cause, None);
                 if self.info().is_end() { After::Ended } else { After::Enter }
             }
-            Ok(Next::Stay) => After::Stay,
+            Ok(Next::Stay) => {
+                // As a phase would: a flood of events must not keep the locality.
+                crate::locality::spend(header.world().clock.nanos());
+                After::Stay
+            }
             Err(error) => match self.info().retries() {
                 // An attempt of the late function would be one more visit without a deadline: it fails at once.
                 Some(retry) if self.tries < retry.times && cause != TransitionCause::Late => {

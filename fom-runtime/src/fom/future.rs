@@ -54,7 +54,7 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
     loop {
         let late = match after {
             After::Late => true,
-            After::Enter if crate::locality::spent() => {
+            After::Enter | After::Stay if crate::locality::spent() => {
                 // To the tail: a wake while it runs makes it ready again when it stops.
                 fom.header().token.wake();
                 Yield(false).await;

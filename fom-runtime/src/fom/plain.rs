@@ -55,7 +55,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             me.at = At::Enter;
             let late = match after {
                 After::Late => true,
-                After::Enter if crate::locality::spent() => return Ok(Progress::Again),
+                After::Enter | After::Stay if crate::locality::spent() => return Ok(Progress::Again),
                 After::Enter | After::Stay => false,
                 After::Retry(until) => {
                     if header.world().clock.nanos() < until {

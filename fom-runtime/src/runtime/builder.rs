@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How long a fom may run on before it goes to the tail of its run queue: whichever is used up first, looked at between
-/// two phases.
+/// two phases, and between two events of one that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Phases in one run.
