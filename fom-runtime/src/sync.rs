@@ -155,9 +155,42 @@ mod locks {
 #[cfg(not(fom_loom))]
 pub(crate) use locks::*;
 
-/// Blocks the thread on a future.
+/// Blocks the thread on a future. Unlike the one of futures also inside an executor: a thread that may wait for a fom may
+/// be in the middle of one.
 #[cfg(not(any(fom_loom, fom_shuttle)))]
-pub(crate) use futures::executor::block_on;
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    use std::{
+        sync::Arc,
+        task::{Context, Poll, Wake, Waker},
+        thread::{self, Thread},
+    };
+
+    /// The thread, and whether it was woken: somebody else may use up what `unpark` leaves.
+    struct Parked(Thread, atomic::AtomicBool);
+
+    impl Wake for Parked {
+        fn wake(self: Arc<Self>) {
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Self>) {
+            self.1.store(true, atomic::Ordering::Release);
+            self.0.unpark();
+        }
+    }
+
+    let parked = Arc::new(Parked(thread::current(), atomic::AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&parked));
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        while !parked.1.swap(false, atomic::Ordering::Acquire) {
+            thread::park();
+        }
+    }
+}
 
 #[cfg(fom_shuttle)]
 pub(crate) use shuttle::future::block_on;

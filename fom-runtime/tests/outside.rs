@@ -188,6 +188,21 @@ fn a_listener_that_holds_another_can_be_taken_off() {
     runtime.submit(quick(|_| {})).start().unwrap().wait().unwrap();
 }
 
+/// A plain thread that is in the executor of futures can make a runtime and wait for a fom.
+#[test]
+fn inside_another_executor() {
+    let _limit = limit();
+    block_on(async {
+        let runtime = Runtime::builder()
+            .localities(1)
+            .pin(false)
+            .locality_data(Ok::<usize, BoxError>)
+            .build()
+            .unwrap();
+        runtime.submit(quick(|_| {})).start().unwrap().wait().unwrap();
+    });
+}
+
 /// Keeps what it is asked.
 #[derive(Clone, Default)]
 struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);
