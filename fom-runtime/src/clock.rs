@@ -120,7 +120,9 @@ impl TestClock {
     ///
     /// What must be waiting before the clock moves is made sure of with [`Runtime::quiet`](crate::Runtime::quiet).
     pub fn advance(&self, by: Duration) {
-        self.0.now.fetch_add(nanos(by), Ordering::AcqRel);
+        let on = |now: u64| Some(now.saturating_add(nanos(by)));
+        // It never says no.
+        let _ = self.0.now.fetch_update(Ordering::AcqRel, Ordering::Acquire, on);
         let watchers: Vec<_> = {
             let mut watchers = self.0.watchers.lock();
             watchers.retain(|watcher| watcher.strong_count() > 0);
@@ -129,5 +131,18 @@ impl TestClock {
         for watcher in watchers {
             watcher.moved();
         }
+    }
+}
+
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_clock_stops_at_its_end() {
+        let clock = TestClock::new();
+        clock.advance(Duration::from_secs(1));
+        clock.advance(Duration::MAX);
+        assert_eq!(Clock::from(&clock).nanos(), u64::MAX);
     }
 }
