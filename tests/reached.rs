@@ -59,5 +59,8 @@ async fn a_wait_that_begins_before_the_send_sees_what_the_event_leads_through() 
     may_go_on.send(()).unwrap();
 
     let passed = tokio::time::timeout(Duration::from_secs(60), passed.into_future()).await;
-    assert_eq!(passed.expect("it was passed through"), Reached::Phase(WalkingKind::Passed));
+    assert_eq!(
+        passed.expect("it was passed through"),
+        Reached::Phase(WalkingKind::Passed)
+    );
 }

@@ -547,7 +547,11 @@ enum Milling {
 }
 
 impl MillingTransitions for Mill {
-    fn turns(&mut self, cx: &mut Cx<'_, Call>, event: Call) -> Result<MillingAfterTurns, fom_runtime::BoxError> {
+    fn turns(
+        &mut self,
+        cx: &mut Cx<'_, Call>,
+        event: Call,
+    ) -> Result<MillingAfterTurns, fom_runtime::BoxError> {
         cx.address().send(event).map_err(|_| "ended")?;
         Ok(MillingAfterTurns::Stay)
     }
@@ -564,6 +568,9 @@ fn a_flood_of_events_does_not_keep_the_locality() {
         fom.send(Call::Ring).unwrap();
         runtime.call(0, |_| ()).await.unwrap();
         fom.cancel();
-        assert!(matches!(fom.await.unwrap_err().cause, fom_runtime::Cause::Cancelled));
+        assert!(matches!(
+            fom.await.unwrap_err().cause,
+            fom_runtime::Cause::Cancelled
+        ));
     });
 }

@@ -69,7 +69,12 @@ fn a_waker_may_use_the_fom_that_it_hears_of() {
     let reached = fom.reached([HearsKind::Second]).into_future();
     let mut reached = pin!(reached);
     let answers = waker(move || address.send(Word::Word).unwrap());
-    assert!(reached.as_mut().poll(&mut Context::from_waker(&answers)).is_pending());
+    assert!(
+        reached
+            .as_mut()
+            .poll(&mut Context::from_waker(&answers))
+            .is_pending()
+    );
     block_on(runtime.quiet());
     fom.send(Word::Word).unwrap();
     fom.wait().unwrap();
@@ -93,7 +98,11 @@ fn a_waker_may_use_the_fom_when_it_is_dropped() {
     let address = fom.fom().clone();
     for _ in 0..2 {
         let waker = Waker::from(Arc::new(Sends(address.clone())));
-        assert!(pin!(&mut fom).poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(
+            pin!(&mut fom)
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
     }
     drop(fom);
     block_on(runtime.idle());
@@ -104,24 +113,49 @@ fn a_waker_may_use_the_fom_when_it_is_dropped() {
 fn a_waker_that_panics_takes_no_locality_with_it() {
     let _limit = limit();
     let clock = TestClock::new();
-    let runtime = Runtime::builder().localities(1).pin(false).clock(&clock).build().unwrap();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(&clock)
+        .build()
+        .unwrap();
     let (tell, told) = mpsc::channel();
     let sleeps = quick(move |cx| tell.send(cx.sleep(Duration::from_secs(1))).unwrap());
     runtime.submit(sleeps).start().unwrap().wait().unwrap();
     let mut sleep = told.recv().unwrap();
-    assert!(pin!(&mut sleep).poll(&mut Context::from_waker(&panics())).is_pending());
+    assert!(
+        pin!(&mut sleep)
+            .poll(&mut Context::from_waker(&panics()))
+            .is_pending()
+    );
     block_on(runtime.quiet());
     clock.advance(Duration::from_secs(1));
-    until("the panic is reported", || !runtime.operations().incidents.is_empty());
+    until("the panic is reported", || {
+        !runtime.operations().incidents.is_empty()
+    });
     block_on(runtime.quiet());
 
-    let fom = runtime.submit(task(|_| Box::pin(std::future::pending()))).start().unwrap();
+    let fom = runtime
+        .submit(task(|_| Box::pin(std::future::pending())))
+        .start()
+        .unwrap();
     let mut idle = pin!(runtime.idle());
-    assert!(idle.as_mut().poll(&mut Context::from_waker(&panics())).is_pending());
+    assert!(
+        idle.as_mut()
+            .poll(&mut Context::from_waker(&panics()))
+            .is_pending()
+    );
     fom.cancel();
     fom.wait().unwrap_err();
-    until("the second panic is reported", || runtime.operations().incidents.len() == 2);
-    runtime.submit(quick(|_| {})).start().unwrap().wait().unwrap();
+    until("the second panic is reported", || {
+        runtime.operations().incidents.len() == 2
+    });
+    runtime
+        .submit(quick(|_| {}))
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
 }
 
 /// A sleep that was first polled where its locality was away is woken for whoever polled it last.
@@ -129,7 +163,12 @@ fn a_waker_that_panics_takes_no_locality_with_it() {
 fn a_sleep_wakes_who_polled_it_last() {
     let _limit = limit();
     let clock = TestClock::new();
-    let runtime = Runtime::builder().localities(1).pin(false).clock(&clock).build().unwrap();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(&clock)
+        .build()
+        .unwrap();
     let fom = task(|cx| {
         Box::pin(async move {
             let mut sleep = pin!(cx.sleep(Duration::from_secs(1)));
@@ -151,7 +190,10 @@ fn a_shutdown_without_a_limit_drains() {
     let _limit = limit();
     let runtime = one();
     let (go, gone) = mpsc::channel::<()>();
-    let fom = runtime.submit(quick(move |_| gone.recv().unwrap())).start().unwrap();
+    let fom = runtime
+        .submit(quick(move |_| gone.recv().unwrap()))
+        .start()
+        .unwrap();
     let report = std::thread::scope(|scope| {
         let drained = scope.spawn(|| block_on(runtime.shutdown(Shutdown::Drain, Duration::MAX)));
         go.send(()).unwrap();
@@ -166,11 +208,22 @@ fn a_shutdown_without_a_limit_drains() {
 #[test]
 fn a_history_without_a_limit() {
     let _limit = limit();
-    let runtime = Runtime::builder().localities(1).pin(false).history(usize::MAX).build().unwrap();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .history(usize::MAX)
+        .build()
+        .unwrap();
     let fom = runtime.submit(Ear).start().unwrap();
     fom.send(Word::Word).unwrap();
     block_on(fom.reached([HearsKind::Second]).into_future());
-    let phases: Vec<_> = runtime.operation(fom.id()).unwrap().history.iter().map(|seen| seen.phase).collect();
+    let phases: Vec<_> = runtime
+        .operation(fom.id())
+        .unwrap()
+        .history
+        .iter()
+        .map(|seen| seen.phase)
+        .collect();
     assert_eq!(phases, ["First", "Second"]);
     fom.cancel();
 }
@@ -185,7 +238,12 @@ fn a_listener_that_holds_another_can_be_taken_off() {
         let _ = &inner;
     });
     drop(outer);
-    runtime.submit(quick(|_| {})).start().unwrap().wait().unwrap();
+    runtime
+        .submit(quick(|_| {}))
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
 }
 
 /// A plain thread that is in the executor of futures can make a runtime and wait for a fom.
@@ -199,7 +257,12 @@ fn inside_another_executor() {
             .locality_data(Ok::<usize, BoxError>)
             .build()
             .unwrap();
-        runtime.submit(quick(|_| {})).start().unwrap().wait().unwrap();
+        runtime
+            .submit(quick(|_| {}))
+            .start()
+            .unwrap()
+            .wait()
+            .unwrap();
     });
 }
 
@@ -212,10 +275,17 @@ struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);
 fn nobody_waits_for_a_second_answer() {
     let _limit = limit();
     let desk = Desk::default();
-    let runtime = Runtime::builder().localities(1).pin(false).resource(desk.clone()).build().unwrap();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .resource(desk.clone())
+        .build()
+        .unwrap();
     let fom = task(|cx| {
         Box::pin(async move {
-            let any = cx.any(0..2, |desk: &Desk, _, reply| desk.0.lock().unwrap().push(reply));
+            let any = cx.any(0..2, |desk: &Desk, _, reply| {
+                desk.0.lock().unwrap().push(reply)
+            });
             assert_eq!(any.await, Ok((1, 7)));
         })
     });

@@ -208,10 +208,10 @@ impl Crew {
             }
             // Without a thread too many there is no reason to wake up by oneself. Blocked ones count: when they come
             // back, a thread that waits here without a limit would not notice that there are too many now.
-            if roster.threads > self.followers.least + 1 {
+            if roster.threads > self.followers.least.saturating_add(1) {
                 let out;
                 (roster, out) = self.idle.wait_for(roster, self.followers.idle);
-                if out && roster.calls == 0 && roster.threads - roster.blocked > self.followers.least + 1 {
+                if out && roster.calls == 0 && roster.threads - roster.blocked > self.followers.least.saturating_add(1) {
                     roster.threads -= 1;
                     return Idle::Leave;
                 }

@@ -31,7 +31,7 @@ use crate::{
     clock::Moved,
     fom::AnyFom,
     protocol::{Inbox, Link, Linked, Reader, Slot},
-    runtime::World,
+    runtime::{Types, World},
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -90,6 +90,8 @@ pub(crate) struct Locality {
     /// Foms here that were submitted and have not ended. On a cache line of its own, as all that other threads write to.
     pub(crate) live: CachePadded<AtomicUsize>,
     pub(crate) registry: registry::Registry,
+    /// Totals of the foms here, so that no count is written by two localities.
+    pub(crate) types: Types,
     /// How many foms are in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
     inbox: CachePadded<Inbox<dyn Parcel>>,
@@ -120,6 +122,7 @@ impl Locality {
             world,
             live: CachePadded::new(AtomicUsize::new(0)),
             registry: registry::Registry::default(),
+            types: Types::default(),
             ready: AtomicUsize::new(0),
             inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),

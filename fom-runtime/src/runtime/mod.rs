@@ -18,7 +18,7 @@ pub use local::{CallError, Local};
 pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Placement, Priority, Submission};
 
-pub(crate) use types::TypeEntry;
+pub(crate) use types::{TypeEntry, Types, totals};
 pub(crate) use world::World;
 
 use crate::{

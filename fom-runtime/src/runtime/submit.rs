@@ -111,7 +111,7 @@ impl<O: Operation> Submission<O> {
     /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use, or there is
     /// no such locality. A refused submission leaves nothing behind.
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
-        let world = Arc::clone(&self.runtime.world);
+        let world = &self.runtime.world;
         // Counted before it is looked at, so that a shutdown that begins meanwhile waits for it or refuses it.
         world.count_in();
         let refuse = |reason, operation, live| {
@@ -123,7 +123,7 @@ impl<O: Operation> Submission<O> {
         };
         match world.mode() {
             Mode::Open => {}
-            Mode::Draining if crate::locality::runs_fom_of(&world) => {}
+            Mode::Draining if crate::locality::runs_fom_of(world) => {}
             _ => return refuse(RefusedReason::ShuttingDown, self.operation, None),
         }
         if !world.take_room() {
@@ -190,7 +190,7 @@ fn make<O: Operation>(
 ) -> FomRef<O> {
     let world = &home.world;
     let header =
-        Header::new(FomId(world.next_number()), Arc::clone(home), priority, key, world.types.of::<O>(), O::index(O::kind(&phase)));
+        Header::new(FomId(world.next_number()), Arc::clone(home), priority, key, home.types.of::<O>(), O::index(O::kind(&phase)));
     FomRef::new(O::Form::launch(Seed { header, operation, phase, tries: meta.attempt, left: meta.left, resumed: meta.resumed }).0)
 }
 

@@ -1,4 +1,4 @@
-//! Totals of each operation type.
+//! Totals of each operation type, kept by locality and added up when somebody asks.
 
 use std::{any::TypeId, collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Types(RwLock<HashMap<TypeId, Arc<TypeEntry>>>);
 
-/// One operation type in one runtime.
+/// One operation type in one locality.
 pub(crate) struct TypeEntry {
     pub(crate) type_id: TypeId,
     pub(crate) graph: &'static Graph,
@@ -46,12 +46,35 @@ impl Types {
             }))
         })
     }
+}
 
-    pub(crate) fn list(&self) -> Vec<TypeInfo> {
-        let mut types: Vec<_> = self.0.read().values().map(|entry| entry.info()).collect();
-        types.sort_by_key(|info| info.operation);
-        types
+/// The totals of all localities together, by operation type.
+pub(crate) fn totals<'a>(localities: impl Iterator<Item = &'a Types>) -> Vec<TypeInfo> {
+    let mut types = HashMap::<TypeId, Vec<Arc<TypeEntry>>>::new();
+    for entry in localities.flat_map(|types| types.0.read().values().map(Arc::clone).collect::<Vec<_>>()) {
+        types.entry(entry.type_id).or_default().push(entry);
     }
+    let mut infos: Vec<_> = types.values().filter_map(|entries| total(entries)).collect();
+    infos.sort_by_key(|info| info.operation);
+    infos
+}
+
+fn total(entries: &[Arc<TypeEntry>]) -> Option<TypeInfo> {
+    let sum = |count: fn(&TypeEntry) -> &AtomicU64, order| entries.iter().map(|entry| count(entry).load(order)).sum::<u64>();
+    // `ended` first: so "started" is never less.
+    let ended = sum(|entry| &entry.ended, Ordering::Acquire);
+    let started = sum(|entry| &entry.started, Ordering::Relaxed);
+    let nanos = sum(|entry| &entry.nanos, Ordering::Relaxed);
+    Some(TypeInfo {
+        operation: entries.first()?.graph.operation(),
+        in_flight: started.saturating_sub(ended),
+        started,
+        ended,
+        failed: sum(|entry| &entry.failed, Ordering::Relaxed),
+        untaken: sum(|entry| &entry.untaken, Ordering::Relaxed),
+        mean: Duration::from_nanos(nanos.checked_div(ended).unwrap_or(0)),
+        longest: Duration::from_nanos(entries.iter().map(|entry| entry.longest.load(Ordering::Relaxed)).max()?),
+    })
 }
 
 impl TypeEntry {
@@ -71,21 +94,5 @@ impl TypeEntry {
         self.longest.fetch_max(nanos, Ordering::Relaxed);
         self.failed.fetch_add(failed.into(), Ordering::Relaxed);
         self.ended.fetch_add(1, Ordering::Release);
-    }
-
-    fn info(&self) -> TypeInfo {
-        // `ended` first: so "started" is never less.
-        let ended = self.ended.load(Ordering::Acquire);
-        let started = self.started.load(Ordering::Relaxed);
-        TypeInfo {
-            operation: self.graph.operation(),
-            in_flight: started.saturating_sub(ended),
-            started,
-            ended,
-            failed: self.failed.load(Ordering::Relaxed),
-            untaken: self.untaken.load(Ordering::Relaxed),
-            mean: Duration::from_nanos(self.nanos.load(Ordering::Relaxed).checked_div(ended).unwrap_or(0)),
-            longest: Duration::from_nanos(self.longest.load(Ordering::Relaxed)),
-        }
     }
 }

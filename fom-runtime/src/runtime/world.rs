@@ -11,7 +11,7 @@ use crossbeam_utils::CachePadded;
 use crate::{
     Clock,
     locality::{Locality, Spawner},
-    runtime::{Budget, directory::Directory, resources::Resources, types::Types},
+    runtime::{Budget, directory::Directory, resources::Resources},
     sync::{
         Condvar, Mutex, RwLock,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
@@ -36,7 +36,6 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) hooks: Hooks,
     pub(crate) resources: Resources,
-    pub(crate) types: Types,
     pub(crate) directory: Directory,
     pub(crate) spawner: Spawner,
     pub(crate) budget: Budget,
@@ -81,7 +80,6 @@ impl World {
             clock: settings.clock,
             hooks: Hooks::default(),
             resources: settings.resources,
-            types: Types::default(),
             directory: Directory::default(),
             spawner: settings.spawner,
             budget: settings.budget,

@@ -7,7 +7,7 @@ use crate::{
     id::{FomId, Key},
     locality::Locality,
     protocol::FomState,
-    runtime::World,
+    runtime::{World, totals},
     sync::atomic::Ordering,
 };
 
@@ -159,7 +159,7 @@ pub(crate) fn inspect(world: &World, localities: &[Arc<Locality>]) -> Operations
     foms.sort_by_key(|fom| fom.id);
     Operations {
         foms,
-        types: world.types.list(),
+        types: totals(localities.iter().map(|home| &home.types)),
         localities: localities
             .iter()
             .map(|home| {
