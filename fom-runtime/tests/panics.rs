@@ -259,3 +259,31 @@ fn a_panic_in_a_drop_ends_nothing_else() {
         );
     });
 }
+
+/// FL-06: nor does what was panicked with, when its own drop panics.
+#[test]
+fn a_payload_that_panics_in_its_drop() {
+    struct Careless;
+    #[fom(operation(Careless), transient)]
+    enum Throwing {
+        #[phase(start, to(Done), sync)]
+        Throw,
+        #[phase(end)]
+        Done,
+    }
+    impl ThrowingTransitions for Careless {
+        fn throw(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            std::panic::panic_any(Bomb("the payload"));
+        }
+    }
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let failure = runtime.submit(Careless).await.unwrap_err();
+        assert!(matches!(&failure.cause, Cause::Panicked(what) if what.contains("no text")));
+        assert_eq!(
+            runtime.call(0, |local| local.index()).await,
+            Ok(0),
+            "the locality lives"
+        );
+    });
+}

@@ -123,7 +123,7 @@ impl<O: Operation> Course<O> {
         };
         let result = hooks
             .after::<O>(&mut self.operation, &mut self.phase, result)
-            .map_err(|panic| Cause::Panicked(panic_message(&*panic)))?;
+            .map_err(|panic| Cause::Panicked(panic_message(panic)))?;
         // Only interposers can name a phase that is no declared exit; everybody else's exits are types.
         if let Ok(next) = &result {
             let to = O::index(O::kind(next));
@@ -154,7 +154,7 @@ impl<O: Operation> Course<O> {
                 return After::Failed(match panic.downcast::<BlockError>() {
                     // How a blocking phase that found no thread gets out of the user's function.
                     Ok(error) => Cause::NoThread(*error),
-                    Err(panic) => Cause::Panicked(panic_message(&*panic)),
+                    Err(panic) => Cause::Panicked(panic_message(panic)),
                 });
             }
             Verdict::Interrupted(Interrupt::Shutdown) => return After::Failed(Cause::Shutdown),

@@ -112,7 +112,7 @@ impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
             // Phase functions are fenced one by one; this is the fence around everything else of the user's, such as
             // a `Drop` of what the operation holds.
             Err(panic) => {
-                Err(Failure::new(Cause::Panicked(panic_message(&*panic)), self.header.phase_name(), None))
+                Err(Failure::new(Cause::Panicked(panic_message(panic)), self.header.phase_name(), None))
             }
         };
         // The rest of the body goes before anybody hears of the end: who waited may take down what it points to.
@@ -144,7 +144,7 @@ impl<O: Operation, B: Body<O> + 'static> Fom<O, B> {
                 "{} {} panicked {when}: {}",
                 self.header.type_name(),
                 self.header.id,
-                panic_message(&*panic)
+                panic_message(panic)
             ));
         }
     }
@@ -194,15 +194,20 @@ impl<O: Operation, B: Body<O> + 'static> TypedFom<O> for Fom<O, B> {
     }
 }
 
-/// What the message of a panic says.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
+/// What a panic says. Its payload is the user's, and may panic when it is dropped.
+pub(crate) fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
+    let text = if let Some(text) = panic.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = panic.downcast_ref::<String>() {
         text.clone()
     } else {
         "a panic whose payload is no text".to_owned()
+    };
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // Leaked: there is no end to what the drop of this one might do.
+        std::mem::forget(again);
     }
+    text
 }
 
 /// What a new fom is made of. Generated code turns it into one, with a future or without.

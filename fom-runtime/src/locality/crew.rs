@@ -143,7 +143,7 @@ impl Crew {
         let main = Box::new(move || handler::main(&thread_home));
         // The core is in the hands of the caller: a panic of the user's function must not drop it.
         let made = catch_unwind(AssertUnwindSafe(|| (home.world.spawner.0)(name, main)))
-            .unwrap_or_else(|panic| Err(io::Error::other(panic_message(&*panic))));
+            .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))));
         if made.is_err() {
             self.roster.lock().threads -= 1;
         }

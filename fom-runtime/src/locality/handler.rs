@@ -100,7 +100,7 @@ fn run_job(core: &mut Core, job: Job) {
 /// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
 pub(super) fn fenced(home: &Locality, what: &str, f: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-        let message = panic_message(&*panic);
+        let message = panic_message(panic);
         home.world.incident(format!("{what} locality {} panicked: {message}", home.index));
     }
 }

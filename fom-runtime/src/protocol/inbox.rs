@@ -151,10 +151,10 @@ impl<T: ?Sized + Linked> Inbox<T> {
         if !unsafe { &*link }.claim() {
             return None;
         }
+        // SAFETY: alive, as above.
+        let owner = unsafe { &(*link).owner };
         // SAFETY: claimed above, so no other thread touches `owner` until the reader has drained it.
-        unsafe { &*link }
-            .owner
-            .with_mut(|owner| unsafe { *owner = Some(item) });
+        owner.with_mut(|owner| unsafe { *owner = Some(item) });
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             let older = if is_item(head) { head } else { ptr::null_mut() };

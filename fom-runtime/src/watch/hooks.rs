@@ -206,7 +206,7 @@ impl List {
 fn take_off_if_panicked(world: &World, id: u64, told: Result<(), Panicked>) {
     if let Err(panic) = told {
         world.hooks.remove(id);
-        world.incident(format!("a listener panicked and was taken off: {}", panic_message(&*panic)));
+        world.incident(format!("a listener panicked and was taken off: {}", panic_message(panic)));
     }
 }
 
