@@ -10,8 +10,8 @@
 //! ```text
 //!   Init ──admit──▶ Ready ──start──▶ Running ──stop──▶ Waiting
 //!     │               ▲  ▲──again──────┘│  └(woken)──▶ Ready │
-//!     │               └────────wake─────┼────────────────────┤
-//!     └────finish─────▶ Finished ◀──finish───────────────────┘
+//!     │               └────────wake─────┼────────────────────┘
+//!     └──finish──▶ Finished ◀─finish────┘
 //! ```
 //!
 //! Any other step is a bug, and is caught in release builds too.
