@@ -96,7 +96,7 @@ pub struct LocalityInfo {
     pub blocked_threads: usize,
 }
 
-/// What is in flight. `Display` is a table.
+/// What is in flight. `Display` is a table: with the key of each fom, and what is left of its deadline.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Operations {
@@ -189,14 +189,16 @@ impl fmt::Display for Operations {
             )?;
         }
         if !self.foms.is_empty() {
-            writeln!(f, "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for", "id", "operation", "phase", "state", "in phase", "loc")?;
+            writeln!(f, "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for", "id", "operation and key", "phase", "state", "in phase", "loc")?;
             for fom in &self.foms {
                 let state = if fom.blocked { "blocked".to_owned() } else { fom.state.to_string() };
+                let named = fom.key.as_ref().map_or_else(|| fom.operation.to_owned(), |key| format!("{} {key}", fom.operation));
+                let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
+                let waiting: Vec<_> = fom.waiting_for.iter().chain(&left).map(String::as_str).collect();
                 writeln!(
                     f,
                     "{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} {}",
-                    fom.id, fom.operation, fom.phase, state, round(fom.in_phase), fom.locality,
-                    fom.waiting_for.as_deref().unwrap_or("")
+                    fom.id, named, fom.phase, state, round(fom.in_phase), fom.locality, waiting.join("; ")
                 )?;
             }
         }
