@@ -2,6 +2,9 @@
 
 pub use crate::{
     fom::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
-    operation::{At, AsyncOperation, Entry, Loaded, MaybeCodec, Next, Stepped, SyncOperation, codec, go, stay},
+    operation::{
+        AsyncOperation, At, Entry, Loaded, MaybeCodec, Next, Stepped, SyncOperation, codec, go,
+        stay,
+    },
     snapshot::Fields,
 };

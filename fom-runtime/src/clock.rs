@@ -100,7 +100,9 @@ struct Shared {
 
 impl fmt::Debug for TestClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TestClock").field(&Duration::from_nanos(self.0.now.load(Ordering::Acquire))).finish()
+        f.debug_tuple("TestClock")
+            .field(&Duration::from_nanos(self.0.now.load(Ordering::Acquire)))
+            .finish()
     }
 }
 
@@ -113,7 +115,10 @@ impl Default for TestClock {
 impl TestClock {
     /// A clock that stands at zero.
     pub fn new() -> Self {
-        Self(Arc::new(Shared { now: AtomicU64::new(0), watchers: Mutex::new(Vec::new()) }))
+        Self(Arc::new(Shared {
+            now: AtomicU64::new(0),
+            watchers: Mutex::new(Vec::new()),
+        }))
     }
 
     /// Moves the clock on. Deadlines that passed fire soon after, in the order of their times.
@@ -122,7 +127,10 @@ impl TestClock {
     pub fn advance(&self, by: Duration) {
         let on = |now: u64| Some(now.saturating_add(nanos(by)));
         // It never says no.
-        let _ = self.0.now.fetch_update(Ordering::AcqRel, Ordering::Acquire, on);
+        let _ = self
+            .0
+            .now
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, on);
         let watchers: Vec<_> = {
             let mut watchers = self.0.watchers.lock();
             watchers.retain(|watcher| watcher.strong_count() > 0);

@@ -16,7 +16,9 @@ pub enum NoEvent {}
 #[non_exhaustive]
 pub enum BuildError {
     /// A handler thread could not be created.
-    #[error("cannot create a handler thread: {0}; raise the limit of threads, or ask for fewer localities")]
+    #[error(
+        "cannot create a handler thread: {0}; raise the limit of threads, or ask for fewer localities"
+    )]
     Thread(#[source] io::Error),
     /// A reactor could not be created.
     #[error("cannot create a reactor: {0}; raise the limit of open files")]
@@ -86,7 +88,9 @@ impl<O: Operation> Refused<O> {
 
 impl<O: Operation> fmt::Debug for Refused<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("reason", &self.0.reason).finish_non_exhaustive()
+        f.debug_struct("Refused")
+            .field("reason", &self.0.reason)
+            .finish_non_exhaustive()
     }
 }
 
@@ -136,7 +140,9 @@ impl<E: fmt::Display> fmt::Display for Cause<E> {
             Self::Shutdown => f.write_str("the runtime was shut down"),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
             Self::NoThread(error) => error.fmt(f),
-            Self::UndeclaredExit { to } => write!(f, "an interposer went to `{to}`, which is no declared exit"),
+            Self::UndeclaredExit { to } => {
+                write!(f, "an interposer went to `{to}`, which is no declared exit")
+            }
         }
     }
 }
@@ -172,7 +178,12 @@ pub struct Failure<O: Operation> {
 
 impl<O: Operation> Failure<O> {
     pub(crate) fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
-        Self { cause, phase, operation, untaken: Vec::new() }
+        Self {
+            cause,
+            phase,
+            operation,
+            untaken: Vec::new(),
+        }
     }
 }
 
@@ -181,7 +192,10 @@ where
     O::Error: fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Failure").field("cause", &self.cause).field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct("Failure")
+            .field("cause", &self.cause)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
     }
 }
 
@@ -190,7 +204,13 @@ where
     O::Error: fmt::Display,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed in phase `{}`: {}", O::GRAPH.operation(), self.phase, self.cause)
+        write!(
+            f,
+            "{} failed in phase `{}`: {}",
+            O::GRAPH.operation(),
+            self.phase,
+            self.cause
+        )
     }
 }
 
@@ -236,7 +256,9 @@ pub struct Unanswered;
 #[non_exhaustive]
 pub enum BlockError {
     /// No thread could be created that would take over the locality.
-    #[error("no thread can take over the locality: {0}; raise the limit of threads, or lower `Followers::most`")]
+    #[error(
+        "no thread can take over the locality: {0}; raise the limit of threads, or lower `Followers::most`"
+    )]
     NoThread(#[source] io::Error),
     /// The calling thread does not hold a locality at this moment.
     #[error("not inside a phase, or inside a blocking section already")]

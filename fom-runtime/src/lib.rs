@@ -75,47 +75,65 @@ mod sync;
 #[path = "protocol/mod.rs"]
 pub mod __protocol;
 
-macro_rules! without_loom {
-    ($($item:item)*) => { $(#[cfg(not(fom_loom))] $item)* };
-}
-
-without_loom! {
-    #[doc(hidden)]
-    pub mod __private;
-    pub mod prelude;
-    pub mod topology;
-
-    mod clock;
-    mod cx;
-    mod error;
-    mod fom;
-    mod graph;
-    mod id;
-    mod locality;
-    mod operation;
-    mod runtime;
-    mod snapshot;
-    mod watch;
-
-    pub use clock::{Clock, TestClock};
-    pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Sleep};
-    pub use error::{
-        BlockError, BoxError, BuildError, Cause, Failure, NoEvent, Refused, RefusedReason, RestoreError, SendError, SnapshotError,
-        TimedOut, Unanswered,
-    };
-    pub use fom_macros::fom;
-    pub use graph::{Graph, Mode, PhaseInfo, Retry};
-    pub use id::{FomId, Key};
-    pub use locality::Followers;
-    pub use operation::{Codec, Operation, Persistent, Savable};
-    pub use protocol::FomState;
-    pub use runtime::{
-        Budget, Builder, CallError, Ended, EventSender, FomRef, Handle, Local, Placement, Priority, Reached, Runtime, Shutdown,
-        ShutdownReport, Submission, Waiting,
-    };
-    pub use snapshot::Snapshot;
-    pub use watch::{
-        FomInfo, Interpose, Interposed, Listening, LocalityInfo, NotOnTop, Operations, Transition, TransitionCause, TransitionOf,
-        TypeInfo, Visited,
-    };
-}
+#[cfg(not(fom_loom))]
+#[doc(hidden)]
+pub mod __private;
+#[cfg(not(fom_loom))]
+mod clock;
+#[cfg(not(fom_loom))]
+mod cx;
+#[cfg(not(fom_loom))]
+mod error;
+#[cfg(not(fom_loom))]
+mod fom;
+#[cfg(not(fom_loom))]
+mod graph;
+#[cfg(not(fom_loom))]
+mod id;
+#[cfg(not(fom_loom))]
+mod locality;
+#[cfg(not(fom_loom))]
+mod operation;
+#[cfg(not(fom_loom))]
+pub mod prelude;
+#[cfg(not(fom_loom))]
+mod runtime;
+#[cfg(not(fom_loom))]
+mod snapshot;
+#[cfg(not(fom_loom))]
+pub mod topology;
+#[cfg(not(fom_loom))]
+mod watch;
+#[cfg(not(fom_loom))]
+pub use clock::{Clock, TestClock};
+#[cfg(not(fom_loom))]
+pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Sleep};
+#[cfg(not(fom_loom))]
+pub use error::{
+    BlockError, BoxError, BuildError, Cause, Failure, NoEvent, Refused, RefusedReason,
+    RestoreError, SendError, SnapshotError, TimedOut, Unanswered,
+};
+#[cfg(not(fom_loom))]
+pub use fom_macros::fom;
+#[cfg(not(fom_loom))]
+pub use graph::{Graph, Mode, PhaseInfo, Retry};
+#[cfg(not(fom_loom))]
+pub use id::{FomId, Key};
+#[cfg(not(fom_loom))]
+pub use locality::Followers;
+#[cfg(not(fom_loom))]
+pub use operation::{Codec, Operation, Persistent, Savable};
+#[cfg(not(fom_loom))]
+pub use protocol::FomState;
+#[cfg(not(fom_loom))]
+pub use runtime::{
+    Budget, Builder, CallError, Ended, EventSender, FomRef, Handle, Local, Placement, Priority,
+    Reached, Runtime, Shutdown, ShutdownReport, Submission, Waiting,
+};
+#[cfg(not(fom_loom))]
+pub use snapshot::Snapshot;
+#[cfg(not(fom_loom))]
+pub use watch::{
+    FomInfo, Interpose, Interposed, Listening, LocalityInfo, NotOnTop, Operations, Transition,
+    TransitionCause, TransitionOf, TypeInfo, Visited,
+};

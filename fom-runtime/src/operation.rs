@@ -6,8 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Cx, Graph, NoEvent,
-    fom::Launch,
     error::{RestoreError, SnapshotError},
+    fom::Launch,
     snapshot::{Fields, Meta, Snapshot},
 };
 
@@ -55,10 +55,9 @@ pub trait Operation: Sized + Send + 'static {
         let _ = (kind, event);
         false
     }
-
 }
 
-/// The kind of a phase that stands at this index of the graph, for the runtime's own use.
+/// The name of a phase.
 pub(crate) fn phase_name<O: Operation>(phase: &O::Phase) -> &'static str {
     O::GRAPH.phases()[O::index(O::kind(phase))].name()
 }
@@ -120,7 +119,10 @@ impl<P, E: Send + 'static> fmt::Debug for At<'_, '_, P, E> {
 /// A machine with an async phase: one future for the whole run.
 #[doc(hidden)]
 pub trait AsyncOperation: Operation {
-    fn step(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> impl Future<Output = Stepped<Self>> + Send;
+    fn step(
+        &mut self,
+        at: At<'_, '_, Self::Phase, Self::Event>,
+    ) -> impl Future<Output = Stepped<Self>> + Send;
 }
 
 /// A machine of plain functions only: no future at all.
@@ -210,6 +212,8 @@ impl<O: Persistent> Default for Codec<O> {
 impl<O: Persistent> Codec<O> {
     /// The codec of a persistent operation.
     pub const fn new() -> Self {
-        Self { save: Snapshot::take::<O> }
+        Self {
+            save: Snapshot::take::<O>,
+        }
     }
 }

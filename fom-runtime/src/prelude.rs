@@ -1,6 +1,6 @@
 //! What a program that declares and runs foms needs.
 
 pub use crate::{
-    BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Handle, Operation, Persistent, Placement, Priority, Reached, Refused, Reply,
-    Runtime, Shutdown, Snapshot, fom,
+    BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Handle, Operation, Persistent,
+    Placement, Priority, Reached, Refused, Reply, Runtime, Shutdown, Snapshot, fom,
 };

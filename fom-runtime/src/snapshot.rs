@@ -74,7 +74,9 @@ pub struct Snapshot {
 
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Snapshot").field("bytes", &self.bytes.len()).finish()
+        f.debug_struct("Snapshot")
+            .field("bytes", &self.bytes.len())
+            .finish()
     }
 }
 
@@ -119,7 +121,11 @@ impl Snapshot {
         Ok(self.record()?.machine)
     }
 
-    pub(crate) fn take<O: Persistent>(operation: &O, phase: &O::Phase, meta: Meta) -> Result<Self, SnapshotError> {
+    pub(crate) fn take<O: Persistent>(
+        operation: &O,
+        phase: &O::Phase,
+        meta: Meta,
+    ) -> Result<Self, SnapshotError> {
         let mut fields = Fields::default();
         O::save(phase, &mut fields);
         if let Some((field, reason)) = fields.failed {
@@ -142,18 +148,33 @@ impl Snapshot {
     pub(crate) fn open<O: Persistent>(&self) -> Result<(O, O::Phase), RestoreError> {
         let record = self.record()?;
         if record.machine != O::GRAPH.name() {
-            return Err(RestoreError::OtherMachine { found: record.machine, wanted: O::GRAPH.name() });
+            return Err(RestoreError::OtherMachine {
+                found: record.machine,
+                wanted: O::GRAPH.name(),
+            });
         }
         if record.operation_type != O::GRAPH.operation() {
-            return Err(RestoreError::OtherOperation { found: record.operation_type, wanted: O::GRAPH.operation() });
+            return Err(RestoreError::OtherOperation {
+                found: record.operation_type,
+                wanted: O::GRAPH.operation(),
+            });
         }
-        let mut fields = Fields { values: record.fields, machine: O::GRAPH.name(), failed: None };
+        let mut fields = Fields {
+            values: record.fields,
+            machine: O::GRAPH.name(),
+            failed: None,
+        };
         let phase = O::load(&record.phase, &mut fields)?;
         if let Some((field, _)) = fields.values.pop_first() {
-            return Err(RestoreError::UnknownField { phase: record.phase, field });
+            return Err(RestoreError::UnknownField {
+                phase: record.phase,
+                field,
+            });
         }
-        let operation = decode(&record.operation)
-            .map_err(|reason| RestoreError::Operation { operation: O::GRAPH.operation(), reason })?;
+        let operation = decode(&record.operation).map_err(|reason| RestoreError::Operation {
+            operation: O::GRAPH.operation(),
+            reason,
+        })?;
         Ok((operation, phase))
     }
 
@@ -204,13 +225,23 @@ impl Fields {
 
     /// Reads a field.
     pub fn take<T: Savable>(&mut self, name: &'static str) -> Result<T, RestoreError> {
-        let bytes = self.values.remove(name).ok_or(RestoreError::MissingField { field: name })?;
-        decode(&bytes).map_err(|reason| RestoreError::Field { field: name, of: type_name::<T>(), reason })
+        let bytes = self
+            .values
+            .remove(name)
+            .ok_or(RestoreError::MissingField { field: name })?;
+        decode(&bytes).map_err(|reason| RestoreError::Field {
+            field: name,
+            of: type_name::<T>(),
+            reason,
+        })
     }
 
     /// Always the error, for a phase that this release does not have.
     pub fn unknown_phase<P>(&self, phase: &str) -> Result<P, RestoreError> {
-        Err(RestoreError::UnknownPhase { phase: phase.to_owned(), machine: self.machine })
+        Err(RestoreError::UnknownPhase {
+            phase: phase.to_owned(),
+            machine: self.machine,
+        })
     }
 }
 
@@ -252,12 +283,20 @@ mod serde_bytes_map {
     #[serde(transparent)]
     struct Bytes(#[serde(with = "super::serde_bytes_vec")] Vec<u8>);
 
-    pub(super) fn serialize<S: Serializer>(map: &BTreeMap<String, Vec<u8>>, out: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        map: &BTreeMap<String, Vec<u8>>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
         out.collect_map(map.iter().map(|(name, bytes)| (name, Bytes(bytes.clone()))))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<String, Vec<u8>>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<BTreeMap<String, Vec<u8>>, D::Error> {
         let map = BTreeMap::<String, Bytes>::deserialize(input)?;
-        Ok(map.into_iter().map(|(name, Bytes(bytes))| (name, bytes)).collect())
+        Ok(map
+            .into_iter()
+            .map(|(name, Bytes(bytes))| (name, bytes))
+            .collect())
     }
 }

@@ -35,17 +35,20 @@ fn allocated() -> usize {
 
 // SAFETY: every call is passed on to the system's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: asks of its caller what `System` asks.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: the caller's promises are those that `System` asks for.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: asks of its caller what `System` asks.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as above; and the pointer came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
+    // SAFETY: asks of its caller what `System` asks.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
         // SAFETY: as above.

@@ -527,7 +527,11 @@ mod linux {
 /// Runs the test below alone in a process of its own.
 fn child(variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "report_of_a_child", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "the_plan_covers_the_machine_that_is_found",
+            "--nocapture",
+        ])
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -540,18 +544,24 @@ fn child(variables: &[(&str, &str)]) -> String {
     text
 }
 
+/// Other tests run it again in a process of its own, on other machines, and read what it prints.
 #[test]
-#[ignore = "other tests run it, in a process of its own"]
-fn report_of_a_child() {
+fn the_plan_covers_the_machine_that_is_found() {
     let machine = Machine::detect();
     println!("machine: {machine}, bindable: {}", machine.is_bindable());
+    let plans = plan(&machine, &PlanOptions::default());
+    let mut planned: Vec<_> = plans.iter().flat_map(|plan| &plan.cpus).copied().collect();
+    planned.sort_unstable();
+    let mut found: Vec<_> = machine.cpus().iter().map(|cpu| cpu.id).collect();
+    found.sort_unstable();
+    assert_eq!(planned, found);
     for LocalityPlan {
         index,
         cpus,
         node,
         cache,
         ..
-    } in plan(&machine, &PlanOptions::default())
+    } in plans
     {
         println!("locality {index}: cpus {cpus:?} node {node:?} cache {cache:?}");
     }

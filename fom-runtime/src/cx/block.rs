@@ -32,7 +32,13 @@ impl<E> Cx<'_, E> {
     /// [`Followers::most`](crate::Followers::most) this waits until another section ends.
     pub fn enter_block(&mut self) -> Result<BlockGuard<'_>, BlockError> {
         let away = crate::locality::enter_block()?;
-        Ok(BlockGuard { _away: away, cx: BlockingCx { fom: self.fom.as_any(), not_send: PhantomData } })
+        Ok(BlockGuard {
+            _away: away,
+            cx: BlockingCx {
+                fom: self.fom.as_any(),
+                not_send: PhantomData,
+            },
+        })
     }
 
     /// For generated code: a whole phase function between enter-block and leave-block.
@@ -57,7 +63,13 @@ pub struct BlockingCx<'a> {
 impl fmt::Debug for BlockingCx<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let header = self.fom.header();
-        write!(f, "BlockingCx({} {} in {})", header.type_name(), header.id, header.phase_name())
+        write!(
+            f,
+            "BlockingCx({} {} in {})",
+            header.type_name(),
+            header.id,
+            header.phase_name()
+        )
     }
 }
 
@@ -101,7 +113,10 @@ impl BlockingCx<'_> {
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
         match self.fom.header().world().resources.get() {
             Some((resource, _)) => resource,
-            None => panic!("there is no resource of type `{0}`; give one to `Builder::resource`", type_name::<T>()),
+            None => panic!(
+                "there is no resource of type `{0}`; give one to `Builder::resource`",
+                type_name::<T>()
+            ),
         }
     }
 }

@@ -10,13 +10,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{
-    Cx,
-    cx::resource,
-    error::Unanswered,
-    fom::WaitingFor,
-    sync::Mutex,
-};
+use crate::{Cx, cx::resource, error::Unanswered, fom::WaitingFor, sync::Mutex};
 
 /// Where a component puts the answer to a request. Dropping it is the answer [`Unanswered`], so a request is answered
 /// exactly once.
@@ -42,10 +36,14 @@ impl<T> Reply<T> {
     pub fn send(mut self, answer: T) -> Result<(), T> {
         match self.0.take() {
             Some(To::One(to)) => to.send(answer),
-            Some(To::Many(collector, place)) => collector.put(place, Ok(answer)).map_err(|answer| match answer {
-                Ok(answer) => answer,
-                Err(Unanswered) => unreachable!("an answer was put in"),
-            }),
+            Some(To::Many(collector, place)) => {
+                collector
+                    .put(place, Ok(answer))
+                    .map_err(|answer| match answer {
+                        Ok(answer) => answer,
+                        Err(Unanswered) => unreachable!("an answer was put in"),
+                    })
+            }
             None => Err(answer),
         }
     }
@@ -108,7 +106,11 @@ impl<T> Collector<T> {
             }
             all.answers[place] = Some(answer);
             all.left -= 1;
-            if all.complete() { all.waker.take() } else { None }
+            if all.complete() {
+                all.waker.take()
+            } else {
+                None
+            }
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -184,7 +186,9 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = answer.as_mut().poll(cx);
             if polled.is_pending() {
-                self.fom.header().set_waiting_for(WaitingFor::Resource(place));
+                self.fom
+                    .header()
+                    .set_waiting_for(WaitingFor::Resource(place));
             }
             polled
         })
@@ -202,14 +206,21 @@ impl<E> Cx<'_, E> {
     /// # Cancel safety
     ///
     /// Dropped, answers that come later are turned away.
-    pub async fn all<R, I, T>(&self, items: I, request: impl FnMut(&R, I::Item, Reply<T>)) -> Vec<Result<T, Unanswered>>
+    pub async fn all<R, I, T>(
+        &self,
+        items: I,
+        request: impl FnMut(&R, I::Item, Reply<T>),
+    ) -> Vec<Result<T, Unanswered>>
     where
         R: Send + Sync + 'static,
         I: IntoIterator,
     {
         let (collecting, place) = self.send_all(items, request, false);
         let (answers, _) = self.collected(&collecting, place).await;
-        answers.into_iter().map(|answer| answer.unwrap_or(Err(Unanswered))).collect()
+        answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or(Err(Unanswered)))
+            .collect()
     }
 
     /// Sends a request for each item and waits for the first answer; gives the item's place with it. The others are turned
@@ -226,7 +237,11 @@ impl<E> Cx<'_, E> {
     /// # Cancel safety
     ///
     /// Dropped, answers that come later are turned away.
-    pub async fn any<R, I, T>(&self, items: I, request: impl FnMut(&R, I::Item, Reply<T>)) -> Result<(usize, T), Unanswered>
+    pub async fn any<R, I, T>(
+        &self,
+        items: I,
+        request: impl FnMut(&R, I::Item, Reply<T>),
+    ) -> Result<(usize, T), Unanswered>
     where
         R: Send + Sync + 'static,
         I: IntoIterator,
@@ -234,11 +249,19 @@ impl<E> Cx<'_, E> {
         let (collecting, place) = self.send_all(items, request, true);
         let (mut answers, first) = self.collected(&collecting, place).await;
         let first = first.ok_or(Unanswered)?;
-        let answer = answers.get_mut(first).and_then(Option::take).ok_or(Unanswered)??;
+        let answer = answers
+            .get_mut(first)
+            .and_then(Option::take)
+            .ok_or(Unanswered)??;
         Ok((first, answer))
     }
 
-    fn send_all<R, I, T>(&self, items: I, mut request: impl FnMut(&R, I::Item, Reply<T>), any: bool) -> (Collecting<T>, u32)
+    fn send_all<R, I, T>(
+        &self,
+        items: I,
+        mut request: impl FnMut(&R, I::Item, Reply<T>),
+        any: bool,
+    ) -> (Collecting<T>, u32)
     where
         R: Send + Sync + 'static,
         I: IntoIterator,
@@ -248,7 +271,11 @@ impl<E> Cx<'_, E> {
         let items: Vec<_> = items.into_iter().collect();
         let collecting = Collecting::new(items.len(), any);
         for (place, item) in items.into_iter().enumerate() {
-            request(resource, item, Reply(Some(To::Many(Arc::clone(&collecting.0), place))));
+            request(
+                resource,
+                item,
+                Reply(Some(To::Many(Arc::clone(&collecting.0), place))),
+            );
         }
         (collecting, at)
     }
@@ -257,7 +284,9 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = collecting.poll(cx.waker());
             if polled.is_pending() {
-                self.fom.header().set_waiting_for(WaitingFor::Resource(place));
+                self.fom
+                    .header()
+                    .set_waiting_for(WaitingFor::Resource(place));
             }
             polled
         })

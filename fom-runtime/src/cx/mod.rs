@@ -4,13 +4,7 @@ mod block;
 mod call;
 mod time;
 
-use std::{
-    any::type_name,
-    fmt,
-    future::poll_fn,
-    task::Poll,
-    time::Duration,
-};
+use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
@@ -31,7 +25,13 @@ pub struct Cx<'a, E = NoEvent> {
 impl<E> fmt::Debug for Cx<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let header = self.fom.header();
-        write!(f, "Cx({} {} in {})", header.type_name(), header.id, header.phase_name())
+        write!(
+            f,
+            "Cx({} {} in {})",
+            header.type_name(),
+            header.id,
+            header.phase_name()
+        )
     }
 }
 
@@ -160,7 +160,9 @@ impl<'a, E> Cx<'a, E> {
                 "there is no locality data of type `{0}`; give `Builder::locality_data` one that makes `{0}`",
                 type_name::<T>()
             ),
-            None => panic!("the locality's data is taken: `local` inside `local`, or outside of the fom's own locality"),
+            None => panic!(
+                "the locality's data is taken: `local` inside `local`, or outside of the fom's own locality"
+            ),
         }
     }
 }
@@ -168,6 +170,9 @@ impl<'a, E> Cx<'a, E> {
 fn resource<T: Send + Sync + 'static>(fom: &dyn crate::fom::AnyFom) -> (&T, u32) {
     match fom.header().world().resources.get() {
         Some(found) => found,
-        None => panic!("there is no resource of type `{0}`; give one to `Builder::resource`", type_name::<T>()),
+        None => panic!(
+            "there is no resource of type `{0}`; give one to `Builder::resource`",
+            type_name::<T>()
+        ),
     }
 }

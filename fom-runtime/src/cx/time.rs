@@ -27,15 +27,26 @@ pub struct Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("at", &Duration::from_nanos(self.key.at())).finish()
+        f.debug_struct("Sleep")
+            .field("at", &Duration::from_nanos(self.key.at()))
+            .finish()
     }
 }
 
 impl Sleep {
     pub(crate) fn new(home: Arc<Locality>, time: Duration) -> Self {
-        let at = home.world.clock.nanos().saturating_add(crate::clock::nanos(time));
+        let at = home
+            .world
+            .clock
+            .nanos()
+            .saturating_add(crate::clock::nanos(time));
         let key = TimerKey::new(at, home.world.next_number());
-        Self { home, key, armed: None, posted: false }
+        Self {
+            home,
+            key,
+            armed: None,
+            posted: false,
+        }
     }
 
     /// With the core of the home: at once on its thread, else as a job. Always as a job after the first one.
@@ -65,7 +76,11 @@ impl Future for Sleep {
         if self.home.world.clock.nanos() >= key.at() {
             return Poll::Ready(());
         }
-        if !self.armed.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if !self
+            .armed
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
             let waker = cx.waker().clone();
             self.armed = Some(waker.clone());
             self.at_home(move |core| core.timers.arm(key, waker));

@@ -44,8 +44,20 @@ pub(super) enum After<O: Operation> {
 }
 
 impl<O: Operation> Course<O> {
-    pub(super) fn new(operation: O, phase: O::Phase, tries: u32, left: Option<u64>, resumed: bool) -> Self {
-        Self { operation, phase, tries, left, resumed }
+    pub(super) fn new(
+        operation: O,
+        phase: O::Phase,
+        tries: u32,
+        left: Option<u64>,
+        resumed: bool,
+    ) -> Self {
+        Self {
+            operation,
+            phase,
+            tries,
+            left,
+            resumed,
+        }
     }
 
     fn index(&self) -> usize {
@@ -60,18 +72,36 @@ impl<O: Operation> Course<O> {
     pub(super) fn begin(&mut self, fom: &dyn TypedFom<O>) -> After<O> {
         // The runtime is asked as well: a shutdown may not have come to this fom yet, or may have looked for those to tell
         // just before it was in any list. In the second case nobody else would ever tell it.
-        let closed = fom.header().world().is_closed().then_some(Interrupt::Shutdown);
+        let closed = fom
+            .header()
+            .world()
+            .is_closed()
+            .then_some(Interrupt::Shutdown);
         if let Some(interrupt) = closed.or_else(|| fom.header().interrupt()) {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
         fom.header().set_attempt(self.tries);
         let left = self.left.take();
-        let cause = if self.resumed { TransitionCause::Resumed } else { TransitionCause::Started };
+        let cause = if self.resumed {
+            TransitionCause::Resumed
+        } else {
+            TransitionCause::Started
+        };
         self.enter(fom, None, cause, left);
-        if self.info().is_end() { After::Ended } else { After::Enter }
+        if self.info().is_end() {
+            After::Ended
+        } else {
+            After::Enter
+        }
     }
 
-    fn enter(&mut self, fom: &dyn TypedFom<O>, from: Option<usize>, cause: TransitionCause, left: Option<u64>) {
+    fn enter(
+        &mut self,
+        fom: &dyn TypedFom<O>,
+        from: Option<usize>,
+        cause: TransitionCause,
+        left: Option<u64>,
+    ) {
         let header = fom.header();
         let now = header.world().clock.nanos();
         let stayed = now.saturating_sub(header.since());
@@ -88,8 +118,14 @@ impl<O: Operation> Course<O> {
         }
         if let Some(hooks) = header.world().hooks.active() {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
-            let transition = Transition::new(header, from, Some(info.name()), cause, now, stayed).tried(tried);
-            hooks.tell(header.world(), &transition, &self.operation, Some(&self.phase));
+            let transition =
+                Transition::new(header, from, Some(info.name()), cause, now, stayed).tried(tried);
+            hooks.tell(
+                header.world(),
+                &transition,
+                &self.operation,
+                Some(&self.phase),
+            );
         }
         if header.watched.load(crate::sync::atomic::Ordering::Relaxed) {
             fom.typed().arrived(index);
@@ -112,8 +148,18 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    fn after(&mut self, fom: &dyn TypedFom<O>, stepped: Stepped<O>) -> Result<Stepped<O>, Cause<O::Error>> {
-        let Some(hooks) = fom.header().world().hooks.active().filter(|hooks| hooks.interposes::<O>()) else {
+    fn after(
+        &mut self,
+        fom: &dyn TypedFom<O>,
+        stepped: Stepped<O>,
+    ) -> Result<Stepped<O>, Cause<O::Error>> {
+        let Some(hooks) = fom
+            .header()
+            .world()
+            .hooks
+            .active()
+            .filter(|hooks| hooks.interposes::<O>())
+        else {
             return Ok(stepped);
         };
         let result = match stepped {
@@ -127,8 +173,15 @@ impl<O: Operation> Course<O> {
         // Only interposers can name a phase that is no declared exit; everybody else's exits are types.
         if let Ok(next) = &result {
             let to = O::index(O::kind(next));
-            if !self.info().exit_indexes().iter().any(|exit| usize::from(*exit) == to) {
-                return Err(Cause::UndeclaredExit { to: O::GRAPH.phases()[to].name() });
+            if !self
+                .info()
+                .exit_indexes()
+                .iter()
+                .any(|exit| usize::from(*exit) == to)
+            {
+                return Err(Cause::UndeclaredExit {
+                    to: O::GRAPH.phases()[to].name(),
+                });
             }
         }
         Ok(result.map(Next::Go))
@@ -143,7 +196,12 @@ impl<O: Operation> Course<O> {
         self.settle_as(fom, verdict, TransitionCause::Late)
     }
 
-    fn settle_as(&mut self, fom: &dyn TypedFom<O>, verdict: Verdict<O>, cause: TransitionCause) -> After<O> {
+    fn settle_as(
+        &mut self,
+        fom: &dyn TypedFom<O>,
+        verdict: Verdict<O>,
+        cause: TransitionCause,
+    ) -> After<O> {
         let header = fom.header();
         let stepped = match verdict {
             Verdict::Stepped(stepped) => match self.after(fom, stepped) {
@@ -162,7 +220,11 @@ impl<O: Operation> Course<O> {
             Verdict::Interrupted(Interrupt::Late) => {
                 let armed_in = header.late_of();
                 header.clear_late();
-                return if self.info().is_late() { After::Late } else { After::Failed(Cause::Late { armed_in }) };
+                return if self.info().is_late() {
+                    After::Late
+                } else {
+                    After::Failed(Cause::Late { armed_in })
+                };
             }
         };
         match stepped {
@@ -171,7 +233,11 @@ impl<O: Operation> Course<O> {
                 self.phase = next;
                 self.tries = 0;
                 self.enter(fom, Some(from), cause, None);
-                if self.info().is_end() { After::Ended } else { After::Enter }
+                if self.info().is_end() {
+                    After::Ended
+                } else {
+                    After::Enter
+                }
             }
             Ok(Next::Stay) => {
                 // As a phase would: a flood of events must not keep the locality.
@@ -182,7 +248,9 @@ impl<O: Operation> Course<O> {
                 // An attempt of the late function would be one more visit without a deadline: it fails at once.
                 Some(retry) if self.tries < retry.times && cause != TransitionCause::Late => {
                     // Doubles from the least wait to the most.
-                    let wait = nanos(retry.min).saturating_mul(1 << self.tries.min(32)).min(nanos(retry.max));
+                    let wait = nanos(retry.min)
+                        .saturating_mul(1 << self.tries.min(32))
+                        .min(nanos(retry.max));
                     self.tries += 1;
                     header.set_attempt(self.tries);
                     After::Retry(header.world().clock.nanos().saturating_add(wait))
@@ -193,11 +261,19 @@ impl<O: Operation> Course<O> {
     }
 
     pub(super) fn ended(self) -> Outcome<O> {
-        Ok(Ended { phase: self.phase, operation: self.operation, untaken: Vec::new() })
+        Ok(Ended {
+            phase: self.phase,
+            operation: self.operation,
+            untaken: Vec::new(),
+        })
     }
 
     pub(super) fn failed(self, cause: Cause<O::Error>) -> Outcome<O> {
-        Err(Failure::new(cause, self.info().name(), Some(self.operation)))
+        Err(Failure::new(
+            cause,
+            self.info().name(),
+            Some(self.operation),
+        ))
     }
 }
 
@@ -208,8 +284,12 @@ pub(super) fn entry<E>(late: bool) -> Entry<E> {
 
 /// The last transition of a fom that fails: into the standard failed outcome.
 pub(super) fn tell_end<O: Operation>(fom: &dyn TypedFom<O>, outcome: &Outcome<O>) {
-    let (Err(failure), header) = (outcome, fom.header()) else { return };
-    let Some(hooks) = header.world().hooks.active() else { return };
+    let (Err(failure), header) = (outcome, fom.header()) else {
+        return;
+    };
+    let Some(hooks) = header.world().hooks.active() else {
+        return;
+    };
     let now = header.world().clock.nanos();
     let stayed = now.saturating_sub(header.since());
     let cause = TransitionCause::Failed(failure.cause.name());

@@ -16,7 +16,7 @@ use crate::{
         course::{After, Course, Verdict, entry},
         typed::Outcome,
     },
-    operation::{At, AsyncOperation, Entry, Operation},
+    operation::{AsyncOperation, At, Entry, Operation},
 };
 
 /// A future in place of operation and phase.
@@ -28,13 +28,21 @@ pub(super) struct Driven<F> {
 
 impl<F> Driven<F> {
     pub(super) fn new(future: F) -> Self {
-        Self { future: Some(future) }
+        Self {
+            future: Some(future),
+        }
     }
 }
 
 impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<F> {
-    fn run(self: Pin<&mut Self>, _: &dyn TypedFom<O>, waker: &mut dyn FnMut() -> Waker) -> Result<Progress, Outcome<O>> {
-        let Some(future) = self.project().future.as_pin_mut() else { return Ok(Progress::Waiting) };
+    fn run(
+        self: Pin<&mut Self>,
+        _: &dyn TypedFom<O>,
+        waker: &mut dyn FnMut() -> Waker,
+    ) -> Result<Progress, Outcome<O>> {
+        let Some(future) = self.project().future.as_pin_mut() else {
+            return Ok(Progress::Waiting);
+        };
         match future.poll(&mut Context::from_waker(&waker())) {
             Poll::Pending => Ok(Progress::Waiting),
             Poll::Ready(outcome) => Err(outcome),
@@ -66,7 +74,10 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
             }
             After::Enter | After::Stay => false,
             After::Retry(until) => {
-                let wait = Until { fom: fom.as_any(), at: until };
+                let wait = Until {
+                    fom: fom.as_any(),
+                    at: until,
+                };
                 match Fence::new(fom, wait).await {
                     Ok(()) => false,
                     Err(verdict) => {
@@ -92,14 +103,22 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
         let verdict = match course.before(fom) {
             Some(verdict) => verdict,
             None => {
-                let at = At { phase: &mut course.phase, cx: &mut cx, entry };
+                let at = At {
+                    phase: &mut course.phase,
+                    cx: &mut cx,
+                    entry,
+                };
                 match Fence::new(fom, course.operation.step(at)).await {
                     Ok(stepped) => Verdict::Stepped(stepped),
                     Err(verdict) => verdict,
                 }
             }
         };
-        after = if late { course.settle_late(fom, verdict) } else { course.settle(fom, verdict) };
+        after = if late {
+            course.settle_late(fom, verdict)
+        } else {
+            course.settle(fom, verdict)
+        };
     }
 }
 
@@ -114,7 +133,11 @@ struct Fence<'a, O: Operation, F> {
 
 impl<'a, O: Operation, F: Future> Fence<'a, O, F> {
     fn new(fom: &'a dyn TypedFom<O>, inner: F) -> Self {
-        Self { fom, waited: false, inner }
+        Self {
+            fom,
+            waited: false,
+            inner,
+        }
     }
 }
 
@@ -151,7 +174,11 @@ impl Future for Yield {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) { Poll::Ready(()) } else { Poll::Pending }
+        if std::mem::replace(&mut self.0, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }
 

@@ -1,11 +1,6 @@
 //! What any thread may know of a fom.
 
-use std::{
-    any::TypeId,
-    collections::VecDeque,
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::TypeId, collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{
     Graph, PhaseInfo,
@@ -128,7 +123,14 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn new(id: FomId, home: Arc<Locality>, priority: Priority, key: Option<Key>, entry: Arc<TypeEntry>, phase: usize) -> Self {
+    pub(crate) fn new(
+        id: FomId,
+        home: Arc<Locality>,
+        priority: Priority,
+        key: Option<Key>,
+        entry: Arc<TypeEntry>,
+        phase: usize,
+    ) -> Self {
         let now = home.world.clock.nanos();
         let history = home.world.history;
         Self {
@@ -154,7 +156,11 @@ impl Header {
             watched: AtomicBool::new(false),
             blocked: AtomicU8::new(0),
             slot: AtomicUsize::new(usize::MAX),
-            history: (history > 0).then(|| Box::new(Mutex::new(VecDeque::with_capacity(history.min(HISTORY_AT_ONCE))))),
+            history: (history > 0).then(|| {
+                Box::new(Mutex::new(VecDeque::with_capacity(
+                    history.min(HISTORY_AT_ONCE),
+                )))
+            }),
         }
     }
 
@@ -227,7 +233,10 @@ impl Header {
     }
 
     pub(crate) fn history(&self) -> Vec<Seen> {
-        self.history.as_ref().map(|log| log.lock().iter().copied().collect()).unwrap_or_default()
+        self.history
+            .as_ref()
+            .map(|log| log.lock().iter().copied().collect())
+            .unwrap_or_default()
     }
 
     /// Wakes it at `at`, or before if a deadline is nearer.
@@ -242,7 +251,10 @@ impl Header {
 
     /// The nearest deadline that stands over this visit.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        let nearest = self.deadline.load(Ordering::Relaxed).min(self.kept.load(Ordering::Relaxed));
+        let nearest = self
+            .deadline
+            .load(Ordering::Relaxed)
+            .min(self.kept.load(Ordering::Relaxed));
         (nearest != NO_DEADLINE).then_some(nearest)
     }
 
@@ -251,7 +263,11 @@ impl Header {
         let graph = self.graph();
         let info = &graph.phases()[index];
         let from = self.phase_index();
-        let keeps = |owner: usize| graph.phases()[owner].kept_in_indexes().contains(&(index as u16));
+        let keeps = |owner: usize| {
+            graph.phases()[owner]
+                .kept_in_indexes()
+                .contains(&(index as u16))
+        };
         // Which deadlines of before go on: an old kept one, and the one of the phase that is left. The earlier stays.
         let kept_by = usize::from(self.kept_by.load(Ordering::Relaxed));
         let mut kept = self.kept.load(Ordering::Relaxed);
@@ -283,7 +299,10 @@ impl Header {
             if log.len() == self.world().history {
                 log.pop_front();
             }
-            log.push_back(Seen { phase: index as u16, at: now });
+            log.push_back(Seen {
+                phase: index as u16,
+                at: now,
+            });
         }
     }
 
@@ -300,7 +319,9 @@ impl Header {
             if before != NO_DEADLINE {
                 core.timers.disarm_fom(before, id);
             }
-            if at != NO_DEADLINE && let Some(fom) = &core.running {
+            if at != NO_DEADLINE
+                && let Some(fom) = &core.running
+            {
                 core.timers.arm_fom(at, id, Arc::clone(fom));
             }
         });
@@ -310,16 +331,21 @@ impl Header {
     pub(crate) fn timer_fired(&self, now: u64) {
         self.armed.store(NO_DEADLINE, Ordering::Relaxed);
         if self.deadline.load(Ordering::Relaxed) <= now {
-            self.late_of.store(self.phase.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.late_of
+                .store(self.phase.load(Ordering::Relaxed), Ordering::Relaxed);
         } else if self.kept.load(Ordering::Relaxed) <= now {
-            self.late_of.store(self.kept_by.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.late_of
+                .store(self.kept_by.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     /// The phase whose deadline passed.
     pub(crate) fn late_of(&self) -> &'static str {
         let index = self.late_of.load(Ordering::Relaxed);
-        self.graph().phases().get(usize::from(index)).map_or("", PhaseInfo::name)
+        self.graph()
+            .phases()
+            .get(usize::from(index))
+            .map_or("", PhaseInfo::name)
     }
 
     /// The lateness was taken notice of: the late function runs without any deadline. One that an earlier phase keeps and
@@ -339,7 +365,11 @@ impl Header {
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
         // The token first: `shut_down` says why before it cancels, so that who sees the cancel sees why.
         if self.token.is_cancelled() {
-            Some(if self.shutdown.load(Ordering::Acquire) { Interrupt::Shutdown } else { Interrupt::Cancelled })
+            Some(if self.shutdown.load(Ordering::Acquire) {
+                Interrupt::Shutdown
+            } else {
+                Interrupt::Cancelled
+            })
         } else if self.late_of.load(Ordering::Relaxed) != NOT_LATE {
             Some(Interrupt::Late)
         } else {
@@ -362,7 +392,8 @@ impl Header {
         // Its home does not end before this run is over, which is the last to look at it.
         self.home.live.fetch_sub(1, Ordering::AcqRel);
         world.give_room();
-        self.entry.ended(failed, world.clock.nanos().saturating_sub(self.submitted));
+        self.entry
+            .ended(failed, world.clock.nanos().saturating_sub(self.submitted));
     }
 
     /// The very last step: from here on the runtime may be gone.

@@ -46,7 +46,11 @@ pub(crate) enum Progress {
 /// The part of a fom that runs.
 pub(crate) trait Body<O: Operation>: Send {
     /// Runs until it waits, yields or ends. An outcome is given once.
-    fn run(self: Pin<&mut Self>, fom: &dyn TypedFom<O>, waker: &mut dyn FnMut() -> Waker) -> Result<Progress, Outcome<O>>;
+    fn run(
+        self: Pin<&mut Self>,
+        fom: &dyn TypedFom<O>,
+        waker: &mut dyn FnMut() -> Waker,
+    ) -> Result<Progress, Outcome<O>>;
 
     /// Drops all that is left of operation and future.
     fn clear(self: Pin<&mut Self>);
@@ -111,9 +115,11 @@ impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
             Ok(Err(outcome)) => outcome,
             // Phase functions are fenced one by one; this is the fence around everything else of the user's, such as
             // a `Drop` of what the operation holds.
-            Err(panic) => {
-                Err(Failure::new(Cause::Panicked(panic_message(panic)), self.header.phase_name(), None))
-            }
+            Err(panic) => Err(Failure::new(
+                Cause::Panicked(panic_message(panic)),
+                self.header.phase_name(),
+                None,
+            )),
         };
         // The rest of the body goes before anybody hears of the end: who waited may take down what it points to.
         self.fenced("while it was dropped", || body.as_mut().clear());
@@ -124,7 +130,14 @@ impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
     fn abandon(&self) {
         let untaken = self.typed.close(None);
         self.header.entry.left_behind(untaken.len());
-        self.typed.answer(Err(Failure::new(Cause::Shutdown, self.header.phase_name(), None)), untaken);
+        self.typed.answer(
+            Err(Failure::new(
+                Cause::Shutdown,
+                self.header.phase_name(),
+                None,
+            )),
+            untaken,
+        );
     }
 
     fn parked_events(&self) -> usize {
@@ -159,11 +172,18 @@ impl<O: Operation, B: Body<O> + 'static> Fom<O, B> {
         };
         course::tell_end(self, &outcome);
         // From here on a further event is given back to who sends it; those before go with the outcome.
-        let untaken = self.typed.close(outcome.as_ref().ok().map(|ended| O::index(O::kind(&ended.phase))));
+        let untaken = self.typed.close(
+            outcome
+                .as_ref()
+                .ok()
+                .map(|ended| O::index(O::kind(&ended.phase))),
+        );
         self.header.entry.left_behind(untaken.len());
         self.header.leave(failed);
         // Nobody may want the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
-        self.fenced("while its outcome was told", || self.typed.answer(outcome, untaken));
+        self.fenced("while its outcome was told", || {
+            self.typed.answer(outcome, untaken)
+        });
         self.fenced("while the idle were told", || self.header.count_out());
     }
 }
@@ -250,7 +270,13 @@ pub enum Synchronous {}
 
 impl<O: SyncOperation> Launch<O> for Synchronous {
     fn launch(seed: Seed<O>) -> Launched<O> {
-        let body = plain::Plain::new(course::Course::new(seed.operation, seed.phase, seed.tries, seed.left, seed.resumed));
+        let body = plain::Plain::new(course::Course::new(
+            seed.operation,
+            seed.phase,
+            seed.tries,
+            seed.left,
+            seed.resumed,
+        ));
         Launched(Arc::new_cyclic(|me| Fom {
             body: UnsafeCell::new(body),
             header: seed.header,
@@ -267,7 +293,13 @@ pub enum Asynchronous {}
 
 impl<O: AsyncOperation> Launch<O> for Asynchronous {
     fn launch(seed: Seed<O>) -> Launched<O> {
-        let course = course::Course::new(seed.operation, seed.phase, seed.tries, seed.left, seed.resumed);
+        let course = course::Course::new(
+            seed.operation,
+            seed.phase,
+            seed.tries,
+            seed.left,
+            seed.resumed,
+        );
         grow(seed.header, |me| future::drive(me, course))
     }
 }
@@ -288,11 +320,13 @@ fn grow<O: Operation, F>(header: Header, make: impl FnOnce(SelfRef<O>) -> F) -> 
 where
     F: Future<Output = Outcome<O>> + Send + 'static,
 {
-    Launched(Arc::new_cyclic(|me: &Weak<Fom<O, future::Driven<F>>>| Fom {
-        body: UnsafeCell::new(future::Driven::new(make(SelfRef(me.clone())))),
-        header,
-        typed: Typed::new(),
-        me: Weak::clone(me),
+    Launched(Arc::new_cyclic(|me: &Weak<Fom<O, future::Driven<F>>>| {
+        Fom {
+            body: UnsafeCell::new(future::Driven::new(make(SelfRef(me.clone())))),
+            header,
+            typed: Typed::new(),
+            me: Weak::clone(me),
+        }
     }))
 }
 

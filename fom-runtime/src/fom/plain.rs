@@ -30,7 +30,10 @@ enum At {
 
 impl<O: SyncOperation> Plain<O> {
     pub(super) fn new(course: Course<O>) -> Self {
-        Self { course: Some(course), at: At::New }
+        Self {
+            course: Some(course),
+            at: At::New,
+        }
     }
 }
 
@@ -38,9 +41,15 @@ impl<O: SyncOperation> Plain<O> {
 impl<O: SyncOperation> Unpin for Plain<O> {}
 
 impl<O: SyncOperation> Body<O> for Plain<O> {
-    fn run(mut self: Pin<&mut Self>, fom: &dyn TypedFom<O>, _: &mut dyn FnMut() -> Waker) -> Result<Progress, Outcome<O>> {
+    fn run(
+        mut self: Pin<&mut Self>,
+        fom: &dyn TypedFom<O>,
+        _: &mut dyn FnMut() -> Waker,
+    ) -> Result<Progress, Outcome<O>> {
         let me = &mut *self;
-        let Some(course) = &mut me.course else { return Ok(Progress::Waiting) };
+        let Some(course) = &mut me.course else {
+            return Ok(Progress::Waiting);
+        };
         let header = fom.header();
         header.set_waiting_for(WaitingFor::Nothing);
         let mut after = match me.at {
@@ -55,7 +64,9 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             me.at = At::Enter;
             let late = match after {
                 After::Late => true,
-                After::Enter | After::Stay if crate::locality::spent() => return Ok(Progress::Again),
+                After::Enter | After::Stay if crate::locality::spent() => {
+                    return Ok(Progress::Again);
+                }
                 After::Enter | After::Stay => false,
                 After::Retry(until) => {
                     if header.world().clock.nanos() < until {
@@ -67,8 +78,16 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     header.arm_deadline();
                     false
                 }
-                After::Ended => return Err(me.course.take().map(Course::ended).expect("checked above")),
-                After::Failed(cause) => return Err(me.course.take().map(|course| course.failed(cause)).expect("checked above")),
+                After::Ended => {
+                    return Err(me.course.take().map(Course::ended).expect("checked above"));
+                }
+                After::Failed(cause) => {
+                    return Err(me
+                        .course
+                        .take()
+                        .map(|course| course.failed(cause))
+                        .expect("checked above"));
+                }
             };
             let entry = if !late && course.info().waits() {
                 let Some(event) = fom.take_event() else {
@@ -81,13 +100,23 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             };
             let verdict = course.before(fom).unwrap_or_else(|| {
                 let mut cx = Cx::new(fom);
-                let step = || course.operation.step(operation::At { phase: &mut course.phase, cx: &mut cx, entry });
+                let step = || {
+                    course.operation.step(operation::At {
+                        phase: &mut course.phase,
+                        cx: &mut cx,
+                        entry,
+                    })
+                };
                 match catch_unwind(AssertUnwindSafe(step)) {
                     Ok(stepped) => Verdict::Stepped(stepped),
                     Err(panic) => Verdict::Panicked(panic),
                 }
             });
-            after = if late { course.settle_late(fom, verdict) } else { course.settle(fom, verdict) };
+            after = if late {
+                course.settle_late(fom, verdict)
+            } else {
+                course.settle(fom, verdict)
+            };
         }
     }
 

@@ -46,7 +46,10 @@ pub(crate) enum Told {
 
 impl Watcher {
     pub(crate) fn new(phases: Vec<usize>, tell: oneshot::Sender<Told>) -> Self {
-        Self { phases, tell: Some(tell) }
+        Self {
+            phases,
+            tell: Some(tell),
+        }
     }
 
     /// Whether this is what it waits for, or it waits no more.
@@ -99,7 +102,11 @@ impl<O: Operation> Typed<O> {
         }))
     }
 
-    pub(crate) fn push_event(&self, event: O::Event, most: usize) -> Result<(), SendError<O::Event>> {
+    pub(crate) fn push_event(
+        &self,
+        event: O::Event,
+        most: usize,
+    ) -> Result<(), SendError<O::Event>> {
         let mut inner = self.0.lock();
         if inner.ended.is_some() {
             return Err(SendError::Ended(event));
@@ -115,7 +122,10 @@ impl<O: Operation> Typed<O> {
     pub(crate) fn take_event(&self) -> Option<O::Event> {
         let mut inner = self.0.lock();
         let kind = inner.takes?;
-        let at = inner.events.iter().position(|event| O::takes(kind, event))?;
+        let at = inner
+            .events
+            .iter()
+            .position(|event| O::takes(kind, event))?;
         inner.events.remove(at)
     }
 
@@ -136,7 +146,10 @@ impl<O: Operation> Typed<O> {
 
     /// Gives the outcome, once; a second one is dropped. After [`close`](Self::close).
     pub(crate) fn answer(&self, mut outcome: Outcome<O>, untaken: Vec<O::Event>) {
-        let ended = outcome.as_ref().ok().map(|ended| O::index(O::kind(&ended.phase)));
+        let ended = outcome
+            .as_ref()
+            .ok()
+            .map(|ended| O::index(O::kind(&ended.phase)));
         match &mut outcome {
             Ok(ended) => ended.untaken = untaken,
             Err(failure) => failure.untaken = untaken,
@@ -149,10 +162,19 @@ impl<O: Operation> Typed<O> {
             } else {
                 unwanted = Some(outcome);
             }
-            (inner.waker.take(), std::mem::take(&mut inner.watchers), unwanted)
+            (
+                inner.waker.take(),
+                std::mem::take(&mut inner.watchers),
+                unwanted,
+            )
         };
         for mut watcher in watchers {
-            watcher.tell(ended.map(Told::Phase).filter(|told| watcher.hears(*told)).unwrap_or(Told::Ended));
+            watcher.tell(
+                ended
+                    .map(Told::Phase)
+                    .filter(|told| watcher.hears(*told))
+                    .unwrap_or(Told::Ended),
+            );
         }
         if let Some(waker) = waker {
             waker.wake();
@@ -182,14 +204,22 @@ impl<O: Operation> Typed<O> {
     pub(crate) fn detach(&self) {
         let left = {
             let mut inner = self.0.lock();
-            (inner.waker.take(), std::mem::replace(&mut inner.answer, Answer::Unwanted))
+            (
+                inner.waker.take(),
+                std::mem::replace(&mut inner.answer, Answer::Unwanted),
+            )
         };
         drop(left);
     }
 
     /// Tells those who wait for this phase.
     pub(crate) fn arrived(&self, index: usize) {
-        let told: Vec<_> = self.0.lock().watchers.extract_if(.., |watcher| watcher.hears(Told::Phase(index))).collect();
+        let told: Vec<_> = self
+            .0
+            .lock()
+            .watchers
+            .extract_if(.., |watcher| watcher.hears(Told::Phase(index)))
+            .collect();
         // Without the lock: whoever is woken may do anything with this fom at once.
         for mut watcher in told {
             watcher.tell(Told::Phase(index));

@@ -20,7 +20,9 @@ pub(crate) struct Away {
 /// It is left in the slot, from where leave-block takes it back if nobody needed it meanwhile. With work ready, or with
 /// foms whose reactor and timers must be minded, a follower is called at once; whoever is first at the slot has it.
 pub(crate) fn enter_block() -> Result<Away, BlockError> {
-    let Some(mut core) = here::take() else { return Err(BlockError::NotInPhase) };
+    let Some(mut core) = here::take() else {
+        return Err(BlockError::NotInPhase);
+    };
     let Some(fom) = core.running.take() else {
         here::lay(core);
         return Err(BlockError::NotInPhase);
@@ -37,7 +39,10 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     }
     fom.header().set_waiting_for(WaitingFor::Blocking);
     fom.header().set_blocked(true);
-    Ok(Away { home, fom: Some(fom) })
+    Ok(Away {
+        home,
+        fom: Some(fom),
+    })
 }
 
 fn leave_in_slot(core: Box<Core>) {
@@ -80,7 +85,11 @@ fn wait_for_turn(mut core: Box<Core>) {
 
 impl Drop for Away {
     fn drop(&mut self) {
-        let mut core = self.home.slot.take().unwrap_or_else(|| self.home.crew.regain(&self.home));
+        let mut core = self
+            .home
+            .slot
+            .take()
+            .unwrap_or_else(|| self.home.crew.regain(&self.home));
         self.home.crew.unblock();
         // Before anything of this fom: what it posted while it was away came before what it does from now on. The
         // marks of the inbox go as well.

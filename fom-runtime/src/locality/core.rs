@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::AnyFom,
-    locality::{Job, Locality, Reactor, handler::fenced, queue::RunQueue, timers::Timers},
+    locality::{Job, Locality, Reactor, queue::RunQueue, timers::Timers},
     protocol::FomState,
     sync::atomic::Ordering,
 };
@@ -91,7 +91,7 @@ impl Core {
         if !self.quiet.is_empty() && self.home.threads().1 == 0 {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
-                fenced(&self.home, "who waited for quiet in", || {
+                self.home.fenced("who waited for quiet in", || {
                     // Who no longer listens need not hear.
                     let _ = waiter.send(runs);
                 });

@@ -36,7 +36,11 @@ pub struct Followers {
 impl Default for Followers {
     /// 1 to 64, 10 seconds.
     fn default() -> Self {
-        Self { least: 1, most: 64, idle: Duration::from_secs(10) }
+        Self {
+            least: 1,
+            most: 64,
+            idle: Duration::from_secs(10),
+        }
     }
 }
 
@@ -211,7 +215,10 @@ impl Crew {
             if roster.threads > self.followers.least.saturating_add(1) {
                 let out;
                 (roster, out) = self.idle.wait_for(roster, self.followers.idle);
-                if out && roster.calls == 0 && roster.threads - roster.blocked > self.followers.least.saturating_add(1) {
+                if out
+                    && roster.calls == 0
+                    && roster.threads - roster.blocked > self.followers.least.saturating_add(1)
+                {
                     roster.threads -= 1;
                     return Idle::Leave;
                 }
@@ -231,10 +238,13 @@ impl Crew {
         let first = {
             let mut returning = self.returning.lock();
             let first = returning.pop_front();
-            self.returning_count.store(returning.len(), Ordering::Release);
+            self.returning_count
+                .store(returning.len(), Ordering::Release);
             first
         };
-        let Some(first) = first else { return Some(core) };
+        let Some(first) = first else {
+            return Some(core);
+        };
         *first.core.lock() = Some(core);
         first.given.notify_one();
         None
@@ -246,7 +256,8 @@ impl Crew {
         {
             let mut returning = self.returning.lock();
             returning.push_back(Arc::clone(&me));
-            self.returning_count.store(returning.len(), Ordering::Release);
+            self.returning_count
+                .store(returning.len(), Ordering::Release);
         }
         // After the count: the poke makes it visible to the handler's next round, and ends its sleep.
         home.poke();

@@ -1,13 +1,9 @@
 //! The handler's round.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    fom::{AnyFom, Progress, panic_message},
+    fom::{AnyFom, Progress},
     locality::{Core, Job, Locality, crew::Idle, here},
     protocol::Stopped,
     sync::atomic::Ordering,
@@ -27,7 +23,10 @@ pub(super) fn main(home: &Arc<Locality>) {
         && let Err(error) = bind_current_thread(&home.plan.cpus)
     {
         // It runs anywhere then; slower, not wrong.
-        home.world.incident(format!("cannot bind a thread of locality {} to its processors: {error}", home.index));
+        home.world.incident(format!(
+            "cannot bind a thread of locality {} to its processors: {error}",
+            home.index
+        ));
     }
     let _entered = home.reactor.enter();
     while let Idle::Look = home.crew.idle() {
@@ -70,7 +69,10 @@ fn handle(mut core: Box<Core>) {
         }
         core.tell_quiet();
         let clock = &home.world.clock;
-        let due_in = core.timers.next_at().map(|at| Duration::from_nanos(at.saturating_sub(clock.nanos())));
+        let due_in = core
+            .timers
+            .next_at()
+            .map(|at| Duration::from_nanos(at.saturating_sub(clock.nanos())));
         // Looked at on a clock that a test moves, too: that it was moved is told by a poke, and the last poke may have been
         // taken in since the timers were fired.
         if due_in == Some(Duration::ZERO) {
@@ -84,7 +86,9 @@ fn handle(mut core: Box<Core>) {
 
 fn run_jobs(mut core: Box<Core>) -> Box<Core> {
     for _ in 0..JOBS {
-        let Some(job) = core.jobs.pop_front() else { break };
+        let Some(job) = core.jobs.pop_front() else {
+            break;
+        };
         core.runs += 1;
         core.since_turn += 1;
         run_job(&mut core, job);
@@ -94,15 +98,7 @@ fn run_jobs(mut core: Box<Core>) -> Box<Core> {
 
 fn run_job(core: &mut Core, job: Job) {
     let home = Arc::clone(&core.home);
-    fenced(&home, "a job posted to", || here::holding(|| job(core)));
-}
-
-/// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
-pub(super) fn fenced(home: &Locality, what: &str, f: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-        let message = panic_message(panic);
-        home.world.incident(format!("{what} locality {} panicked: {message}", home.index));
-    }
+    home.fenced("a job posted to", || here::holding(|| job(core)));
 }
 
 fn run_foms(mut core: Box<Core>) -> Box<Core> {
@@ -126,7 +122,14 @@ fn run_fom(mut core: Box<Core>, fom: Arc<dyn AnyFom>) -> Box<Core> {
     fom.header().token.start();
     core.runs += 1;
     core.running = Some(Arc::clone(&fom));
-    here::begin(&home.world, budget.phases, home.world.clock.nanos().saturating_add(crate::clock::nanos(budget.time)));
+    here::begin(
+        &home.world,
+        budget.phases,
+        home.world
+            .clock
+            .nanos()
+            .saturating_add(crate::clock::nanos(budget.time)),
+    );
     here::lay(core);
     let progress = Arc::clone(&fom).run();
     // The core is back unless user code leaked its guard of a blocking section; then it must be waited for.
@@ -158,13 +161,13 @@ fn end(mut core: Box<Core>) {
     let home = Arc::clone(&core.home);
     home.closed.store(true, Ordering::SeqCst);
     for parcel in home.inbox.drain() {
-        fenced(&home, "what was posted to", || parcel.reject());
+        home.fenced("what was posted to", || parcel.reject());
     }
     for job in core.jobs.drain(..) {
-        fenced(&home, "what was posted to", || drop(job));
+        home.fenced("what was posted to", || drop(job));
     }
     for data in core.data.drain(..) {
-        fenced(&home, "the data of", || drop(data));
+        home.fenced("the data of", || drop(data));
     }
     home.crew.dismiss();
     home.world.locality_ended();

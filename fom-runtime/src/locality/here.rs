@@ -2,11 +2,7 @@
 
 use std::{cell::Cell, ptr};
 
-use crate::{
-    locality::Core,
-    runtime::World,
-    sync::thread_local,
-};
+use crate::{locality::Core, runtime::World, sync::thread_local};
 
 #[cfg(not(fom_shuttle))]
 thread_local! {
@@ -31,8 +27,17 @@ struct Here {
 }
 
 impl Here {
-    #[allow(clippy::declare_interior_mutable_const, reason = "each thread starts from a copy")]
-    const NOWHERE: Self = Self { core: Cell::new(None), phases: Cell::new(0), until: Cell::new(0), world: Cell::new(ptr::null()), taken: Cell::new(0) };
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "each thread starts from a copy"
+    )]
+    const NOWHERE: Self = Self {
+        core: Cell::new(None),
+        phases: Cell::new(0),
+        until: Cell::new(0),
+        world: Cell::new(ptr::null()),
+        taken: Cell::new(0),
+    };
 }
 
 /// Lays the core down for the code that a fom runs, and takes it up again.
@@ -107,7 +112,11 @@ pub(super) fn end() {
 /// One phase of the running fom's budget is used.
 pub(crate) fn spend(now: u64) {
     HERE.with(|here| {
-        let left = if now >= here.until.get() { 0 } else { here.phases.get().saturating_sub(1) };
+        let left = if now >= here.until.get() {
+            0
+        } else {
+            here.phases.get().saturating_sub(1)
+        };
         here.phases.set(left);
     });
 }

@@ -14,7 +14,10 @@ mod reactor;
 mod registry;
 mod timers;
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use crossbeam_utils::CachePadded;
 
@@ -23,13 +26,13 @@ pub(crate) use self::{
     block::{Away, enter_block},
     core::Core,
     crew::Spawner,
-    timers::TimerKey,
     here::{is_taken, runs_fom_of, spend, spent, with_core},
     reactor::Reactor,
+    timers::TimerKey,
 };
 use crate::{
     clock::Moved,
-    fom::AnyFom,
+    fom::{AnyFom, panic_message},
     protocol::{Inbox, Link, Linked, Reader, Slot},
     runtime::{Types, World},
     sync::{
@@ -137,7 +140,8 @@ impl Locality {
     /// Creates the first threads and gives one of them the core.
     pub(crate) fn start(self: &Arc<Self>, reactor: Reactor) -> std::io::Result<()> {
         self.crew.muster(self)?;
-        self.slot.put(Box::new(Core::new(Arc::clone(self), reactor)));
+        self.slot
+            .put(Box::new(Core::new(Arc::clone(self), reactor)));
         self.crew.wake_one();
         Ok(())
     }
@@ -151,7 +155,10 @@ impl Locality {
     }
 
     pub(crate) fn post_job(&self, job: Job) {
-        self.post(Arc::new(Message { link: Link::new(), job: Mutex::new(Some(job)) }));
+        self.post(Arc::new(Message {
+            link: Link::new(),
+            job: Mutex::new(Some(job)),
+        }));
     }
 
     /// Makes the handler look round once more.
@@ -181,7 +188,12 @@ impl Locality {
     /// Tells every fom to end that has not been told. `true` when there was one: also one whose submission was taken just
     /// before the runtime closed, and that nobody else saw.
     pub(crate) fn sweep(&self) -> bool {
-        let untold: Vec<_> = self.registry.all().into_iter().filter(|fom| !fom.header().is_shut_down()).collect();
+        let untold: Vec<_> = self
+            .registry
+            .all()
+            .into_iter()
+            .filter(|fom| !fom.header().is_shut_down())
+            .collect();
         let found = !untold.is_empty();
         untold.into_iter().for_each(crate::fom::shut_down);
         found
@@ -191,6 +203,17 @@ impl Locality {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.poke();
+    }
+
+    /// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
+    fn fenced(&self, what: &str, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            let message = panic_message(panic);
+            self.world.incident(format!(
+                "{what} locality {} panicked: {message}",
+                self.index
+            ));
+        }
     }
 
     /// Whether it has ended: nothing that is posted runs any more.

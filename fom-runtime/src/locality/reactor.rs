@@ -34,7 +34,10 @@ mod real {
 
     impl Reactor {
         pub(crate) fn new() -> io::Result<Self> {
-            Builder::new_current_thread().enable_all().build().map(|runtime| Self(Some(runtime)))
+            Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map(|runtime| Self(Some(runtime)))
         }
 
         fn runtime(&self) -> &Runtime {
@@ -164,11 +167,14 @@ pub(crate) use model::*;
 
 #[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
 mod tests {
-    use std::{sync::mpsc, thread, time::Duration};
+    use std::{
+        sync::{Arc, mpsc},
+        time::Duration,
+    };
 
     use crate::{locality::with_core, prelude::*};
 
-    struct Where(mpsc::Sender<std::sync::Arc<crate::locality::Locality>>);
+    struct Where(mpsc::Sender<Arc<crate::locality::Locality>>);
 
     #[fom(operation(Where), transient)]
     enum Asked {
@@ -180,7 +186,7 @@ mod tests {
 
     impl AskedTransitions for Where {
         fn ask(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
-            let home = with_core(|core| std::sync::Arc::clone(&core.home)).ok_or("no core")?;
+            let home = with_core(|core| Arc::clone(&core.home)).ok_or("no core")?;
             Ok(self.0.send(home)?)
         }
     }
@@ -193,15 +199,26 @@ mod tests {
         let (tell, told) = mpsc::channel();
         runtime.submit(Where(tell)).start().unwrap().wait().unwrap();
         let home = told.recv().unwrap();
-        while !home.inbox.is_asleep() {
-            thread::yield_now();
-        }
-        home.alarm.ring();
-        // Until the handler has heard it and found nothing.
-        thread::sleep(Duration::from_millis(100));
-        assert!(home.inbox.is_asleep());
+        // Beside the sleep, on the thread that sleeps: between two of its yields the sleep is polled.
+        let (heard, was_heard) = mpsc::channel();
+        let entered = home.reactor.enter();
+        let late = Arc::clone(&home);
+        tokio::spawn(async move {
+            while !late.inbox.is_asleep() {
+                tokio::task::yield_now().await;
+            }
+            late.alarm.ring();
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+            heard.send(late.inbox.is_asleep()).unwrap();
+        });
+        drop(entered);
+        // For the task: who is spawned on a sleeping reactor wakes it.
+        assert!(was_heard.recv_timeout(Duration::from_secs(5)).unwrap());
         let (tell, told) = mpsc::channel();
         home.post_job(Box::new(move |_| tell.send(()).unwrap()));
-        told.recv_timeout(Duration::from_secs(5)).expect("the handler was rung a second time");
+        told.recv_timeout(Duration::from_secs(5))
+            .expect("the handler was rung a second time");
     }
 }

@@ -27,6 +27,10 @@ impl Registry {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<dyn AnyFom>> {
-        self.0.lock().iter().map(|(_, fom)| Arc::clone(fom)).collect()
+        self.0
+            .lock()
+            .iter()
+            .map(|(_, fom)| Arc::clone(fom))
+            .collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, task::Waker};
 
-use crate::{fom::AnyFom, locality::{Core, handler::fenced}};
+use crate::{fom::AnyFom, locality::Core};
 
 /// Set in the second part of the key of a timer that is not a fom's own.
 const OTHER: u64 = 1 << 63;
@@ -29,7 +29,10 @@ pub(crate) struct TimerKey {
 impl TimerKey {
     /// For this time of the clock; `number` is unique in the runtime.
     pub(crate) fn new(at: u64, number: u64) -> Self {
-        Self { at, number: number | OTHER }
+        Self {
+            at,
+            number: number | OTHER,
+        }
     }
 
     pub(crate) fn at(self) -> u64 {
@@ -79,7 +82,7 @@ impl Due {
                 }
             }
             // It may be of an executor of the user's.
-            Self::Waker(waker) => fenced(&core.home, "the waker of a sleep in", || waker.wake()),
+            Self::Waker(waker) => core.home.fenced("the waker of a sleep in", || waker.wake()),
         }
     }
 }

@@ -8,7 +8,12 @@ use crate::{
     Clock,
     error::{BoxError, BuildError},
     locality::{Core, Followers, Locality, Reactor, Spawner},
-    runtime::{Runtime, World, resources::Resources, shutdown::Guard, world::{Mode, Settings}},
+    runtime::{
+        Runtime, World,
+        resources::Resources,
+        shutdown::Guard,
+        world::{Mode, Settings},
+    },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
 };
 
@@ -25,7 +30,10 @@ pub struct Budget {
 impl Default for Budget {
     /// 64 phases, 100 microseconds.
     fn default() -> Self {
-        Self { phases: 64, time: Duration::from_micros(100) }
+        Self {
+            phases: 64,
+            time: Duration::from_micros(100),
+        }
     }
 }
 
@@ -115,7 +123,10 @@ impl Builder {
 
     /// Data of each locality, made inside it, reached without a lock ([`Cx::local`](crate::Cx::local)). When one cannot
     /// be made, those made before are dropped and [`build`](Self::build) fails.
-    pub fn locality_data<T, E>(mut self, make: impl Fn(usize) -> Result<T, E> + Send + Sync + 'static) -> Self
+    pub fn locality_data<T, E>(
+        mut self,
+        make: impl Fn(usize) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Self
     where
         T: Send + 'static,
         E: Into<BoxError>,
@@ -175,7 +186,10 @@ impl Builder {
             return range("localities", "at least one");
         }
         if self.followers.least == 0 {
-            return range("followers.least", "at least one: somebody must take over when the handler blocks");
+            return range(
+                "followers.least",
+                "at least one: somebody must take over when the handler blocks",
+            );
         }
         if self.followers.most < self.followers.least {
             return range("followers.most", "no less than `followers.least`");
@@ -191,7 +205,9 @@ impl Builder {
 
     /// The plan, and whether threads are to be bound to it.
     fn plan(&self) -> (Vec<LocalityPlan>, bool) {
-        let options = self.localities.map_or_else(PlanOptions::default, |n| PlanOptions::default().localities(n));
+        let options = self.localities.map_or_else(PlanOptions::default, |n| {
+            PlanOptions::default().localities(n)
+        });
         #[cfg(not(fom_shuttle))]
         let machine = || Machine::detect();
         // Under the model checker the host's cores are of no interest.
@@ -222,13 +238,23 @@ impl Builder {
         let mut reactors = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let reactor = Reactor::new().map_err(BuildError::Reactor)?;
-            localities.push(Locality::new(index, plan, bound, Arc::clone(&world), self.followers, &reactor));
+            localities.push(Locality::new(
+                index,
+                plan,
+                bound,
+                Arc::clone(&world),
+                self.followers,
+                &reactor,
+            ));
             reactors.push(reactor);
         }
         let localities: Arc<[Arc<Locality>]> = localities.into();
         world.settle(&localities);
         // From here on dropping the guard ends what was started.
-        let guard = Arc::new(Guard { world: Arc::clone(&world), localities: Arc::clone(&localities) });
+        let guard = Arc::new(Guard {
+            world: Arc::clone(&world),
+            localities: Arc::clone(&localities),
+        });
         for (started, (home, reactor)) in localities.iter().zip(reactors).enumerate() {
             if let Err(error) = home.start(reactor) {
                 abort(&world, &localities[..started]);
@@ -241,11 +267,18 @@ impl Builder {
             for home in localities.iter() {
                 if let Err(source) = make_data(home, make) {
                     abort(&world, &localities);
-                    return Err(BuildError::LocalityData { locality: home.index, source });
+                    return Err(BuildError::LocalityData {
+                        locality: home.index,
+                        source,
+                    });
                 }
             }
         }
-        Ok(Runtime { world, localities, _guard: Some(guard) })
+        Ok(Runtime {
+            world,
+            localities,
+            _guard: Some(guard),
+        })
     }
 }
 
@@ -266,6 +299,9 @@ fn abort(world: &World, localities: &[Arc<Locality>]) {
     for home in localities {
         home.stop();
     }
-    world.wait_ended(localities.len(), std::time::Instant::now() + Duration::from_secs(10));
+    world.wait_ended(
+        localities.len(),
+        std::time::Instant::now() + Duration::from_secs(10),
+    );
     world.unsettle();
 }

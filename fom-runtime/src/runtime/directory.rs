@@ -28,7 +28,10 @@ pub(crate) struct Directory {
 
 impl Default for Directory {
     fn default() -> Self {
-        Self { shards: std::array::from_fn(|_| Shard::default()), hasher: RandomState::new() }
+        Self {
+            shards: std::array::from_fn(|_| Shard::default()),
+            hasher: RandomState::new(),
+        }
     }
 }
 
@@ -44,14 +47,25 @@ impl Directory {
 
     pub(crate) fn find<O: Operation>(&self, key: &Key) -> Option<FomRef<O>> {
         let shard = self.shard(key).lock();
-        shard.get(&(TypeId::of::<O>(), key.clone()))?.1.downcast_ref::<FomRef<O>>().cloned()
+        shard
+            .get(&(TypeId::of::<O>(), key.clone()))?
+            .1
+            .downcast_ref::<FomRef<O>>()
+            .cloned()
     }
 
     /// Gives the key to the fom that `make` makes, unless a live one has it. Nobody else gets in between.
-    pub(crate) fn claim<O: Operation>(&self, key: &Key, make: impl FnOnce() -> FomRef<O>) -> Result<FomRef<O>, FomRef<O>> {
+    pub(crate) fn claim<O: Operation>(
+        &self,
+        key: &Key,
+        make: impl FnOnce() -> FomRef<O>,
+    ) -> Result<FomRef<O>, FomRef<O>> {
         let mut shard = self.shard(key).lock();
         let place = (TypeId::of::<O>(), key.clone());
-        if let Some(live) = shard.get(&place).and_then(|held| held.1.downcast_ref::<FomRef<O>>()) {
+        if let Some(live) = shard
+            .get(&place)
+            .and_then(|held| held.1.downcast_ref::<FomRef<O>>())
+        {
             return Err(live.clone());
         }
         let fom = make();
@@ -62,7 +76,10 @@ impl Directory {
     pub(crate) fn remove(&self, of: TypeId, key: &Key, id: FomId) {
         let mut shard = self.shard(key).lock();
         let place = (of, key.clone());
-        let held = shard.get(&place).is_some_and(|held| held.0 == id).then(|| shard.remove(&place));
+        let held = shard
+            .get(&place)
+            .is_some_and(|held| held.0 == id)
+            .then(|| shard.remove(&place));
         drop(shard);
         drop(held);
     }

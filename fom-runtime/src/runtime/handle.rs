@@ -36,7 +36,9 @@ pub struct Ended<O: Operation> {
 
 impl<O: Operation> fmt::Debug for Ended<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ended").field("phase", &O::kind(&self.phase)).finish_non_exhaustive()
+        f.debug_struct("Ended")
+            .field("phase", &O::kind(&self.phase))
+            .finish_non_exhaustive()
     }
 }
 
@@ -133,7 +135,13 @@ impl<O: Operation> Clone for FomRef<O> {
 
 impl<O: Operation> fmt::Debug for FomRef<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} in {}", O::GRAPH.operation(), self.id(), self.0.header().phase_name())
+        write!(
+            f,
+            "{} {} in {}",
+            O::GRAPH.operation(),
+            self.id(),
+            self.0.header().phase_name()
+        )
     }
 }
 
@@ -230,7 +238,11 @@ impl<O: Operation> FomRef<O> {
 
 /// The phase that a fom has begun; none while it is still in the queue before its first.
 fn visited<O: Operation>(fom: &dyn TypedFom<O>) -> usize {
-    if fom.header().has_begun() { fom.header().phase_index() } else { usize::MAX }
+    if fom.header().has_begun() {
+        fom.header().phase_index()
+    } else {
+        usize::MAX
+    }
 }
 
 /// What became of a wait for a phase.

@@ -34,7 +34,10 @@ impl Local<'_> {
     pub fn data<T: Send + 'static>(&mut self) -> &mut T {
         match self.core.data_mut() {
             Some(data) => data,
-            None => panic!("there is no locality data of type `{0}`; give `Builder::locality_data` one that makes `{0}`", type_name::<T>()),
+            None => panic!(
+                "there is no locality data of type `{0}`; give `Builder::locality_data` one that makes `{0}`",
+                type_name::<T>()
+            ),
         }
     }
 }
@@ -53,7 +56,9 @@ pub enum CallError {
 
 impl Runtime {
     fn home(&self, locality: usize) -> Result<&Arc<Locality>, CallError> {
-        self.localities.get(locality).ok_or(CallError::NoSuchLocality(locality))
+        self.localities
+            .get(locality)
+            .ok_or(CallError::NoSuchLocality(locality))
     }
 
     /// Runs `f` in a locality, soon, and does not wait for it. Posts of one thread run in their order. What is
@@ -62,7 +67,11 @@ impl Runtime {
     /// # Errors
     ///
     /// [`CallError::NoSuchLocality`], and [`CallError::Dropped`] after the runtime has shut down.
-    pub fn post(&self, locality: usize, f: impl FnOnce(&mut Local<'_>) + Send + 'static) -> Result<(), CallError> {
+    pub fn post(
+        &self,
+        locality: usize,
+        f: impl FnOnce(&mut Local<'_>) + Send + 'static,
+    ) -> Result<(), CallError> {
         let home = self.home(locality)?;
         if home.is_closed() {
             return Err(CallError::Dropped);
@@ -96,7 +105,9 @@ impl Runtime {
         if let Some(Some(done)) = inline {
             return Ok(done);
         }
-        let Some(f) = f else { return Err(CallError::Dropped) };
+        let Some(f) = f else {
+            return Err(CallError::Dropped);
+        };
         self.ask(home, f).await.map_err(|_| CallError::Dropped)
     }
 

@@ -28,7 +28,9 @@ use crate::{
     locality::Locality,
     operation::{Operation, Persistent},
     snapshot::{Meta, Snapshot},
-    watch::{FomInfo, Interpose, Interposed, Listening, Operations, Transition, TransitionOf, inspect},
+    watch::{
+        FomInfo, Interpose, Interposed, Listening, Operations, Transition, TransitionOf, inspect,
+    },
 };
 
 /// Runs foms. A clone is another handle to the same runtime; when the last one is dropped the runtime shuts down at once,
@@ -43,7 +45,10 @@ pub struct Runtime {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("localities", &self.localities.len()).field("in_flight", &self.in_flight()).finish()
+        f.debug_struct("Runtime")
+            .field("localities", &self.localities.len())
+            .field("in_flight", &self.in_flight())
+            .finish()
     }
 }
 
@@ -70,7 +75,11 @@ impl Runtime {
 
     pub(crate) fn of(world: &Arc<World>) -> Option<Self> {
         let localities = world.localities()?;
-        Some(Self { world: Arc::clone(world), localities, _guard: None })
+        Some(Self {
+            world: Arc::clone(world),
+            localities,
+            _guard: None,
+        })
     }
 
     /// Submits an operation. Nothing happens before the submission is started or awaited.
@@ -86,9 +95,20 @@ impl Runtime {
     /// # Errors
     ///
     /// [`RestoreError`] when the snapshot does not fit.
-    pub fn resume<O: Persistent>(&self, snapshot: &Snapshot) -> Result<Submission<O>, RestoreError> {
+    pub fn resume<O: Persistent>(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<Submission<O>, RestoreError> {
         let (operation, phase) = O::restore(snapshot)?;
-        Ok(Submission::resumed(self.clone(), operation, phase, Meta { resumed: true, ..snapshot.meta()? }))
+        Ok(Submission::resumed(
+            self.clone(),
+            operation,
+            phase,
+            Meta {
+                resumed: true,
+                ..snapshot.meta()?
+            },
+        ))
     }
 
     /// The live fom that has this key.
@@ -102,7 +122,10 @@ impl Runtime {
     /// [`Operations::incidents`].
     pub fn listen(&self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Listening {
         let id = self.world.hooks.listen(Box::new(listener));
-        Listening { world: Arc::downgrade(&self.world), id }
+        Listening {
+            world: Arc::downgrade(&self.world),
+            id,
+        }
     }
 
     /// As [`listen`](Self::listen), for one operation type, with the operation and the phase.
@@ -111,13 +134,20 @@ impl Runtime {
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Listening {
         let id = self.world.hooks.listen_to::<O>(Box::new(listener));
-        Listening { world: Arc::downgrade(&self.world), id }
+        Listening {
+            world: Arc::downgrade(&self.world),
+            id,
+        }
     }
 
     /// Puts an interposer on top of those of this operation type.
     pub fn interpose<O: Operation>(&self, interposer: impl Interpose<O>) -> Interposed {
         let id = self.world.hooks.interpose::<O>(Box::new(interposer));
-        Interposed { world: Arc::downgrade(&self.world), id, of: TypeId::of::<O>() }
+        Interposed {
+            world: Arc::downgrade(&self.world),
+            id,
+            of: TypeId::of::<O>(),
+        }
     }
 
     /// What is in flight, and totals. Asks no locality, so a fom that does not come back is listed like any other.
@@ -147,12 +177,18 @@ impl Runtime {
     }
 
     fn any_fom(&self, id: FomId) -> Option<Arc<dyn AnyFom>> {
-        self.localities.iter().flat_map(|home| home.registry.all()).find(|fom| fom.header().id == id)
+        self.localities
+            .iter()
+            .flat_map(|home| home.registry.all())
+            .find(|fom| fom.header().id == id)
     }
 
     /// Foms that were submitted and have not ended.
     pub fn in_flight(&self) -> usize {
-        self.localities.iter().map(|home| home.live.load(crate::sync::atomic::Ordering::Acquire)).sum()
+        self.localities
+            .iter()
+            .map(|home| home.live.load(crate::sync::atomic::Ordering::Acquire))
+            .sum()
     }
 
     /// How many localities there are; they are numbered from zero.

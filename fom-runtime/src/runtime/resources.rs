@@ -20,11 +20,16 @@ impl Resources {
 
     /// The resource of this type and its place in the list.
     pub(crate) fn get<T: 'static>(&self) -> Option<(&T, u32)> {
-        let place = self.0.iter().position(|resource| resource.0 == TypeId::of::<T>())?;
+        let place = self
+            .0
+            .iter()
+            .position(|resource| resource.0 == TypeId::of::<T>())?;
         Some((self.0[place].2.downcast_ref()?, place as u32))
     }
 
     pub(crate) fn name(&self, place: u32) -> &'static str {
-        self.0.get(place as usize).map_or("a resource", |resource| resource.1)
+        self.0
+            .get(place as usize)
+            .map_or("a resource", |resource| resource.1)
     }
 }

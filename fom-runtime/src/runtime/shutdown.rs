@@ -47,10 +47,12 @@ impl Runtime {
     pub async fn shutdown(&self, how: Shutdown, within: Duration) -> ShutdownReport {
         let (tell, told) = oneshot::channel();
         let runtime = self.clone();
-        let spawned = std::thread::Builder::new().name("fom-shutdown".into()).spawn(move || {
-            // Who asked may have gone; the shutdown goes on.
-            let _ = tell.send(runtime.shutdown_blocking(how, within));
-        });
+        let spawned = std::thread::Builder::new()
+            .name("fom-shutdown".into())
+            .spawn(move || {
+                // Who asked may have gone; the shutdown goes on.
+                let _ = tell.send(runtime.shutdown_blocking(how, within));
+            });
         match spawned {
             Ok(_) => told.await.unwrap_or_default(),
             // Without a thread to wait in, end it at once: that needs no waiting.

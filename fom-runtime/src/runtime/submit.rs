@@ -81,7 +81,15 @@ impl<O: Operation> Submission<O> {
     }
 
     pub(super) fn resumed(runtime: Runtime, operation: O, phase: O::Phase, meta: Meta) -> Self {
-        Self { runtime, operation, phase, meta, key: None, placement: None, priority: Priority::Normal }
+        Self {
+            runtime,
+            operation,
+            phase,
+            meta,
+            key: None,
+            placement: None,
+            priority: Priority::Normal,
+        }
     }
 
     /// Makes it findable by this key, and refuses it while another fom of its type has the key. Foms of one key share a
@@ -119,7 +127,11 @@ impl<O: Operation> Submission<O> {
                 world.give_room();
             }
             world.count_out();
-            Err(Refused(Box::new(RefusedInner { reason, operation, live })))
+            Err(Refused(Box::new(RefusedInner {
+                reason,
+                operation,
+                live,
+            })))
         };
         match world.mode() {
             Mode::Open => {}
@@ -132,7 +144,8 @@ impl<O: Operation> Submission<O> {
         let Some(home) = self.home() else {
             return refuse(RefusedReason::NoSuchLocality, self.operation, None);
         };
-        let (operation, phase, meta, priority) = (self.operation, self.phase, self.meta, self.priority);
+        let (operation, phase, meta, priority) =
+            (self.operation, self.phase, self.meta, self.priority);
         let fom = match self.key {
             None => make(&home, operation, phase, meta, priority, None),
             Some(key) => {
@@ -143,7 +156,9 @@ impl<O: Operation> Submission<O> {
                 });
                 match (claimed, operation) {
                     (Ok(fom), _) => fom,
-                    (Err(live), Some(operation)) => return refuse(RefusedReason::KeyInUse, operation, Some(live)),
+                    (Err(live), Some(operation)) => {
+                        return refuse(RefusedReason::KeyInUse, operation, Some(live));
+                    }
                     (Err(live), None) => live,
                 }
             }
@@ -158,17 +173,24 @@ impl<O: Operation> Submission<O> {
 
     fn home(&self) -> Option<Arc<Locality>> {
         let all = &self.runtime.localities;
-        let here = || crate::locality::with_core(|core| Arc::clone(&core.home)).filter(|home| Arc::ptr_eq(&home.world, &self.runtime.world));
+        let here = || {
+            crate::locality::with_core(|core| Arc::clone(&core.home))
+                .filter(|home| Arc::ptr_eq(&home.world, &self.runtime.world))
+        };
         let next = || self.runtime.world.turn.fetch_add(1, Ordering::Relaxed) % all.len();
         let by_hash = |hash: u64| (hash % all.len() as u64) as usize;
         let index = match (self.placement, &self.key) {
             (Some(Placement::Locality(index)), _) => index,
-            (Some(Placement::Key(key)), _) => by_hash(self.runtime.world.directory.hash(&Key::Int(key))),
+            (Some(Placement::Key(key)), _) => {
+                by_hash(self.runtime.world.directory.hash(&Key::Int(key)))
+            }
             (None, Some(key)) => by_hash(self.runtime.world.directory.hash(key)),
             (Some(Placement::LeastLoaded), _) => {
                 // The first after the last one taken, so that equally loaded ones take turns.
                 let first = next();
-                (0..all.len()).map(|n| (first + n) % all.len()).min_by_key(|index| all[*index].live.load(Ordering::Relaxed))?
+                (0..all.len())
+                    .map(|n| (first + n) % all.len())
+                    .min_by_key(|index| all[*index].live.load(Ordering::Relaxed))?
             }
             (Some(Placement::RoundRobin), _) => next(),
             (Some(Placement::Here) | None, _) => match here() {
@@ -189,9 +211,25 @@ fn make<O: Operation>(
     key: Option<Key>,
 ) -> FomRef<O> {
     let world = &home.world;
-    let header =
-        Header::new(FomId(world.next_number()), Arc::clone(home), priority, key, home.types.of::<O>(), O::index(O::kind(&phase)));
-    FomRef::new(O::Form::launch(Seed { header, operation, phase, tries: meta.attempt, left: meta.left, resumed: meta.resumed }).0)
+    let header = Header::new(
+        FomId(world.next_number()),
+        Arc::clone(home),
+        priority,
+        key,
+        home.types.of::<O>(),
+        O::index(O::kind(&phase)),
+    );
+    FomRef::new(
+        O::Form::launch(Seed {
+            header,
+            operation,
+            phase,
+            tries: meta.attempt,
+            left: meta.left,
+            resumed: meta.resumed,
+        })
+        .0,
+    )
 }
 
 impl<O: Operation> IntoFuture for Submission<O> {
@@ -218,12 +256,19 @@ impl<O: Operation> Unpin for Started<O> {}
 impl<O: Operation> Future for Started<O> {
     type Output = Result<Ended<O>, Failure<O>>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+    fn poll(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
         match &mut self.0 {
             Ok(handle) => Pin::new(handle).poll(cx),
             Err(refused) => {
                 let refused = refused.take().expect("polled after it was ready");
-                std::task::Poll::Ready(Err(Failure::new(Cause::Refused(refused.reason()), O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(), Some(refused.into_operation()))))
+                std::task::Poll::Ready(Err(Failure::new(
+                    Cause::Refused(refused.reason()),
+                    O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(),
+                    Some(refused.into_operation()),
+                )))
             }
         }
     }

@@ -51,16 +51,26 @@ impl Types {
 /// The totals of all localities together, by operation type.
 pub(crate) fn totals<'a>(localities: impl Iterator<Item = &'a Types>) -> Vec<TypeInfo> {
     let mut types = HashMap::<TypeId, Vec<Arc<TypeEntry>>>::new();
-    for entry in localities.flat_map(|types| types.0.read().values().map(Arc::clone).collect::<Vec<_>>()) {
+    for entry in
+        localities.flat_map(|types| types.0.read().values().map(Arc::clone).collect::<Vec<_>>())
+    {
         types.entry(entry.type_id).or_default().push(entry);
     }
-    let mut infos: Vec<_> = types.values().filter_map(|entries| total(entries)).collect();
+    let mut infos: Vec<_> = types
+        .values()
+        .filter_map(|entries| total(entries))
+        .collect();
     infos.sort_by_key(|info| info.operation);
     infos
 }
 
 fn total(entries: &[Arc<TypeEntry>]) -> Option<TypeInfo> {
-    let sum = |count: fn(&TypeEntry) -> &AtomicU64, order| entries.iter().map(|entry| count(entry).load(order)).sum::<u64>();
+    let sum = |count: fn(&TypeEntry) -> &AtomicU64, order| {
+        entries
+            .iter()
+            .map(|entry| count(entry).load(order))
+            .sum::<u64>()
+    };
     // `ended` first: so "started" is never less.
     let ended = sum(|entry| &entry.ended, Ordering::Acquire);
     let started = sum(|entry| &entry.started, Ordering::Relaxed);
@@ -73,7 +83,12 @@ fn total(entries: &[Arc<TypeEntry>]) -> Option<TypeInfo> {
         failed: sum(|entry| &entry.failed, Ordering::Relaxed),
         untaken: sum(|entry| &entry.untaken, Ordering::Relaxed),
         mean: Duration::from_nanos(nanos.checked_div(ended).unwrap_or(0)),
-        longest: Duration::from_nanos(entries.iter().map(|entry| entry.longest.load(Ordering::Relaxed)).max()?),
+        longest: Duration::from_nanos(
+            entries
+                .iter()
+                .map(|entry| entry.longest.load(Ordering::Relaxed))
+                .max()?,
+        ),
     })
 }
 

@@ -148,7 +148,11 @@ impl World {
     /// Takes room for one more fom, if there is any.
     pub(super) fn take_room(&self) -> bool {
         let one_more = |taken| (taken < self.capacity).then_some(taken + 1);
-        self.capacity == usize::MAX || self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+        self.capacity == usize::MAX
+            || self
+                .taken
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
+                .is_ok()
     }
 
     pub(crate) fn give_room(&self) {
@@ -198,7 +202,9 @@ impl World {
             if left.is_zero() {
                 return false;
             }
-            (ends, _) = self.changed.wait_for(ends, left.min(Duration::from_secs(3600)));
+            (ends, _) = self
+                .changed
+                .wait_for(ends, left.min(Duration::from_secs(3600)));
         }
     }
 

@@ -28,7 +28,11 @@ use crate::{
 pub trait Interpose<O: Operation>: Send + Sync + 'static {
     /// Before the phase function. `Some` takes its place: neither it nor the interposers inside run, but every
     /// [`after`](Self::after) does.
-    fn before(&self, operation: &mut O, phase: &mut O::Phase) -> Option<Result<O::Phase, O::Error>> {
+    fn before(
+        &self,
+        operation: &mut O,
+        phase: &mut O::Phase,
+    ) -> Option<Result<O::Phase, O::Error>> {
         let _ = (operation, phase);
         None
     }
@@ -80,7 +84,9 @@ pub(crate) struct List(Vec<Hook>);
 impl Hooks {
     /// The hooks of this moment, if there are any.
     pub(crate) fn active(&self) -> Option<Arc<List>> {
-        self.any.load(Ordering::Relaxed).then(|| Arc::clone(&self.list.read()))
+        self.any
+            .load(Ordering::Relaxed)
+            .then(|| Arc::clone(&self.list.read()))
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Hook>)) {
@@ -120,7 +126,9 @@ impl Hooks {
     fn remove_top(&self, id: u64, of: TypeId) -> bool {
         let mut removed = false;
         self.change(|hooks| {
-            let top = hooks.iter().rposition(|hook| matches!(hook.kind, Kind::Interposer(t, _) if t == of));
+            let top = hooks
+                .iter()
+                .rposition(|hook| matches!(hook.kind, Kind::Interposer(t, _) if t == of));
             if let Some(top) = top
                 && hooks[top].id == id
             {
@@ -141,7 +149,11 @@ impl List {
         operation: &O,
         phase: Option<&O::Phase>,
     ) {
-        let typed = TransitionOf { transition, operation, phase };
+        let typed = TransitionOf {
+            transition,
+            operation,
+            phase,
+        };
         for hook in &self.0 {
             let told = catch_unwind(AssertUnwindSafe(|| match &hook.kind {
                 Kind::General(listener) => listener(transition),
@@ -168,7 +180,9 @@ impl List {
 
     fn interposers<O: Operation>(&self) -> impl DoubleEndedIterator<Item = &Interposer<O>> {
         self.0.iter().filter_map(|hook| match &hook.kind {
-            Kind::Interposer(of, interposer) if *of == TypeId::of::<O>() => interposer.downcast_ref(),
+            Kind::Interposer(of, interposer) if *of == TypeId::of::<O>() => {
+                interposer.downcast_ref()
+            }
             _ => None,
         })
     }
@@ -178,14 +192,19 @@ impl List {
     }
 
     /// What takes the place of the phase function, from the outermost interposer that wants to.
-    #[allow(clippy::type_complexity, reason = "a result in an option in a result is what it is")]
+    #[allow(
+        clippy::type_complexity,
+        reason = "a result in an option in a result is what it is"
+    )]
     pub(crate) fn before<O: Operation>(
         &self,
         operation: &mut O,
         phase: &mut O::Phase,
     ) -> Result<Option<Result<O::Phase, O::Error>>, Panicked> {
         catch_unwind(AssertUnwindSafe(|| {
-            self.interposers::<O>().rev().find_map(|interposer| interposer.before(operation, phase))
+            self.interposers::<O>()
+                .rev()
+                .find_map(|interposer| interposer.before(operation, phase))
         }))
     }
 
@@ -198,7 +217,9 @@ impl List {
         result: Result<O::Phase, O::Error>,
     ) -> Result<Result<O::Phase, O::Error>, Panicked> {
         catch_unwind(AssertUnwindSafe(|| {
-            self.interposers::<O>().fold(result, |result, interposer| interposer.after(operation, phase, result))
+            self.interposers::<O>().fold(result, |result, interposer| {
+                interposer.after(operation, phase, result)
+            })
         }))
     }
 }
@@ -206,7 +227,10 @@ impl List {
 fn take_off_if_panicked(world: &World, id: u64, told: Result<(), Panicked>) {
     if let Err(panic) = told {
         world.hooks.remove(id);
-        world.incident(format!("a listener panicked and was taken off: {}", panic_message(panic)));
+        world.incident(format!(
+            "a listener panicked and was taken off: {}",
+            panic_message(panic)
+        ));
     }
 }
 
@@ -264,7 +288,13 @@ impl Interposed {
     ///
     /// [`NotOnTop`], with the interposer still in place.
     pub fn remove(self) -> Result<(), NotOnTop> {
-        let Some(world) = self.world.upgrade() else { return Ok(()) };
-        if world.hooks.remove_top(self.id, self.of) { Ok(()) } else { Err(NotOnTop(self)) }
+        let Some(world) = self.world.upgrade() else {
+            return Ok(());
+        };
+        if world.hooks.remove_top(self.id, self.of) {
+            Ok(())
+        } else {
+            Err(NotOnTop(self))
+        }
     }
 }

@@ -122,7 +122,10 @@ pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
         WaitingFor::Event if header.phase_info().takes().is_empty() => {
             Some("an event, and its phase takes none".to_owned())
         }
-        WaitingFor::Event => Some(format!("an event: {}", header.phase_info().takes().join(", "))),
+        WaitingFor::Event => Some(format!(
+            "an event: {}",
+            header.phase_info().takes().join(", ")
+        )),
         WaitingFor::Timer => Some("a timer".to_owned()),
         WaitingFor::Retry => Some("its next attempt".to_owned()),
         WaitingFor::Blocking => Some("a blocking call".to_owned()),
@@ -138,7 +141,9 @@ pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
         in_phase: header.age(now),
         age: Duration::from_nanos(now.saturating_sub(header.submitted)),
         waiting_for,
-        deadline_in: header.deadline().map(|at| Duration::from_nanos(at.saturating_sub(now))),
+        deadline_in: header
+            .deadline()
+            .map(|at| Duration::from_nanos(at.saturating_sub(now))),
         events: fom.parked_events(),
         attempt: header.attempt(),
         locality: header.home.index,
@@ -155,7 +160,11 @@ pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
 }
 
 pub(crate) fn inspect(world: &World, localities: &[Arc<Locality>]) -> Operations {
-    let mut foms: Vec<_> = localities.iter().flat_map(|home| home.registry.all()).map(|fom| fom_info(&fom)).collect();
+    let mut foms: Vec<_> = localities
+        .iter()
+        .flat_map(|home| home.registry.all())
+        .map(|fom| fom_info(&fom))
+        .collect();
     foms.sort_by_key(|fom| fom.id);
     Operations {
         foms,
@@ -180,25 +189,57 @@ pub(crate) fn inspect(world: &World, localities: &[Arc<Locality>]) -> Operations
 
 impl fmt::Display for Operations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}", "operation", "in flight", "started", "ended", "failed", "mean", "longest")?;
+        writeln!(
+            f,
+            "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}",
+            "operation", "in flight", "started", "ended", "failed", "mean", "longest"
+        )?;
         for t in &self.types {
             writeln!(
                 f,
                 "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}",
-                t.operation, t.in_flight, t.started, t.ended, t.failed, since_ended(t, t.mean), since_ended(t, t.longest)
+                t.operation,
+                t.in_flight,
+                t.started,
+                t.ended,
+                t.failed,
+                since_ended(t, t.mean),
+                since_ended(t, t.longest)
             )?;
         }
         if !self.foms.is_empty() {
-            writeln!(f, "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for", "id", "operation and key", "phase", "state", "in phase", "loc")?;
+            writeln!(
+                f,
+                "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for",
+                "id", "operation and key", "phase", "state", "in phase", "loc"
+            )?;
             for fom in &self.foms {
-                let state = if fom.blocked { "blocked".to_owned() } else { fom.state.to_string() };
-                let named = fom.key.as_ref().map_or_else(|| fom.operation.to_owned(), |key| format!("{} {key}", fom.operation));
+                let state = if fom.blocked {
+                    "blocked".to_owned()
+                } else {
+                    fom.state.to_string()
+                };
+                let named = fom.key.as_ref().map_or_else(
+                    || fom.operation.to_owned(),
+                    |key| format!("{} {key}", fom.operation),
+                );
                 let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
-                let waiting: Vec<_> = fom.waiting_for.iter().chain(&left).map(String::as_str).collect();
+                let waiting: Vec<_> = fom
+                    .waiting_for
+                    .iter()
+                    .chain(&left)
+                    .map(String::as_str)
+                    .collect();
                 writeln!(
                     f,
                     "{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} {}",
-                    fom.id, named, fom.phase, state, round(fom.in_phase), fom.locality, waiting.join("; ")
+                    fom.id,
+                    named,
+                    fom.phase,
+                    state,
+                    round(fom.in_phase),
+                    fom.locality,
+                    waiting.join("; ")
                 )?;
             }
         }
@@ -211,7 +252,11 @@ impl fmt::Display for Operations {
 
 /// A time that there is only once a fom has ended.
 fn since_ended(of: &TypeInfo, time: Duration) -> String {
-    if of.ended == 0 { "-".to_owned() } else { round(time) }
+    if of.ended == 0 {
+        "-".to_owned()
+    } else {
+        round(time)
+    }
 }
 
 /// Three digits are enough for a table.
@@ -226,5 +271,11 @@ fn round(time: Duration) -> String {
         n if n < 1e9 => (n / 1e6, "ms"),
         n => (n / 1e9, "s"),
     };
-    if value < 10.0 { format!("{value:.2}{unit}") } else if value < 100.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
+    if value < 10.0 {
+        format!("{value:.2}{unit}")
+    } else if value < 100.0 {
+        format!("{value:.1}{unit}")
+    } else {
+        format!("{value:.0}{unit}")
+    }
 }

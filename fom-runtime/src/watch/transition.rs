@@ -76,7 +76,9 @@ impl<'a> Transition<'a> {
             stayed,
             locality: header.home.index,
             attempt: header.attempt(),
-            left: header.deadline().map(|deadline| deadline.saturating_sub(at)),
+            left: header
+                .deadline()
+                .map(|deadline| deadline.saturating_sub(at)),
         }
     }
 
@@ -184,8 +186,15 @@ impl<'a, O: Operation> TransitionOf<'a, O> {
     /// [`SnapshotError::Transient`] for a transient machine and for the failed outcome, which is no phase; what the
     /// user's `Serialize` says.
     pub fn snapshot(&self) -> Result<Snapshot, SnapshotError> {
-        let (Some(codec), Some(phase)) = (O::CODEC, self.phase) else { return Err(SnapshotError::Transient) };
-        let meta = Meta { id: self.transition.id.get(), attempt: 0, left: self.transition.left, resumed: false };
+        let (Some(codec), Some(phase)) = (O::CODEC, self.phase) else {
+            return Err(SnapshotError::Transient);
+        };
+        let meta = Meta {
+            id: self.transition.id.get(),
+            attempt: 0,
+            left: self.transition.left,
+            resumed: false,
+        };
         (codec.save)(self.operation, phase, meta)
     }
 }
