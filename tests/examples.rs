@@ -17,6 +17,7 @@ macro_rules! examples {
 }
 
 examples! {
+    balancing "../examples/balancing/main.rs"
     blocking_io "../examples/blocking_io.rs"
     deadlines "../examples/deadlines.rs"
     events "../examples/events.rs"
@@ -48,6 +49,8 @@ fn every_example_is_run_and_listed() {
             );
         }
     }
+    // One that is a folder, and no crate of its own.
+    assert!(list.contains("[`balancing`](balancing)"));
 }
 
 /// What the README shows is what runs.
@@ -63,6 +66,15 @@ fn readme_shows_the_program_and_its_diagram() {
         format!("{program}    Ok(())\n}}").replace("pub(crate) async fn main", "async fn main");
     assert_eq!(blocks(readme, "rust").join("\n\n"), program);
     assert_eq!(blocks(readme, "mermaid"), [hello::diagram().trim_end()]);
+}
+
+/// The figures of the book are those of the simulation.
+#[test]
+fn book_shows_what_balancing_brings() {
+    let machine = fom_runtime::topology::Machine::synthetic(2, 4, 8, 1);
+    let table = balancing::table(&balancing::runs(&machine));
+    let page = include_str!("../book/src/balancing.md");
+    assert_eq!(blocks(page, "text"), [table]);
 }
 
 /// What the reference says that the compiler says is what the tests of the messages expect.

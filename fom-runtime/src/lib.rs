@@ -79,6 +79,8 @@ pub mod __protocol;
 #[doc(hidden)]
 pub mod __private;
 #[cfg(not(fom_loom))]
+pub mod balance;
+#[cfg(not(fom_loom))]
 mod clock;
 #[cfg(not(fom_loom))]
 mod cx;

@@ -1,0 +1,108 @@
+//! What is moved: the policies' questions, and what their answers cost here.
+
+use fom_runtime::balance::{
+    foms::{self, LINE, WAKE},
+    processors,
+};
+
+use super::{Event, Nanos, Simulation, nanos};
+
+/// To ring for a thread that sleeps: a write to its eventfd.
+const RING: Nanos = 1_000;
+
+/// To let the threads of a locality run on one processor more or less.
+const REBIND: Nanos = 10_000;
+
+impl Simulation {
+    /// Gives foms to one that is idle, if that pays.
+    pub(super) fn give(&mut self, giver: usize) -> bool {
+        let load = self.sites[giver].load(self.now);
+        let idle = self.sites.iter().zip(&self.distances[giver]).enumerate();
+        let idle = idle
+            .filter(|(_, (site, _))| site.hungry)
+            .map(|(index, (_, distance))| (index, *distance));
+        let Some(to) = foms::whom_to_serve(&load, idle) else {
+            return false;
+        };
+        let line = nanos(LINE) * Nanos::from(self.distances[giver][to].factor());
+        let mut foms = self.sites[giver].take_every_other(foms::share(&load));
+        for fom in &mut foms {
+            // Its data has to come along.
+            fom.service += 4 * line;
+        }
+        self.outcome.moved(foms.len());
+        let busy = RING + 2 * line * foms.len() as Nanos;
+        self.sites[to].hungry = false;
+        self.sites[giver].begin_move(self.now, busy);
+        self.events
+            .at(self.now + busy + nanos(WAKE), Event::Deliver { to, foms });
+        true
+    }
+
+    /// Who gets too little of its processors borrows.
+    pub(super) fn look(&mut self) {
+        for index in 0..self.sites.len() {
+            self.sites[index].look(self.now);
+        }
+        for lender in 0..self.sites.len() {
+            if let Some(borrower) = self.sites[lender].lent_to
+                && processors::gives_back(
+                    &self.sites[borrower].load(self.now),
+                    &self.sites[lender].load(self.now),
+                )
+            {
+                self.given_back(lender);
+            }
+        }
+        for borrower in 0..self.sites.len() {
+            let others = self.sites.iter().enumerate();
+            let others = others
+                .filter(|(_, site)| site.lent_to.is_none())
+                .map(|(index, site)| {
+                    let distance = self.distances[borrower][index];
+                    (index, site.load(self.now), distance)
+                });
+            let lender =
+                processors::whom_to_borrow_from(&self.sites[borrower].load(self.now), others);
+            if let Some(lender) = lender {
+                self.outcome.lent();
+                self.sites[lender].own = 0.0;
+                self.sites[lender].lent_to = Some(borrower);
+                let site = &mut self.sites[borrower];
+                site.borrowed += 1.0;
+                site.loans += 1;
+                self.schedule(borrower);
+            }
+        }
+    }
+
+    /// A lender has work again: both run on its processor until the borrower's threads have left it.
+    pub(super) fn take_back(&mut self, lender: usize) {
+        let Some(borrower) = self.sites[lender].lent_to else {
+            return;
+        };
+        self.sites[lender].own = 0.5;
+        let site = &mut self.sites[borrower];
+        site.advance(self.now);
+        site.borrowed -= 0.5;
+        self.schedule(borrower);
+        self.events.at(self.now + REBIND, Event::Back { lender });
+    }
+
+    pub(super) fn given_back(&mut self, lender: usize) {
+        let Some(borrower) = self.sites[lender].lent_to.take() else {
+            return;
+        };
+        let now = self.now;
+        let site = &mut self.sites[lender];
+        site.advance(now);
+        let lent = 1.0 - site.own;
+        site.own = 1.0;
+        self.schedule(lender);
+        let site = &mut self.sites[borrower];
+        site.advance(now);
+        site.borrowed -= lent;
+        site.loans -= 1;
+        self.schedule(borrower);
+    }
+}
