@@ -1,0 +1,26 @@
+//! What the questions share: rounds of processes, figures, ratios, and the table at the end.
+//!
+//! A question is a program of its own with a [`Question`] and [`ask`] in its `main`. It runs every peer of every case in
+//! a process of its own, so that none disturbs another; a round runs each once, in rotated order; a ratio is taken inside
+//! a round, and what is shown is the median of those.
+
+mod args;
+mod figures;
+mod machine;
+mod question;
+mod rounds;
+mod row;
+mod spent;
+mod table;
+mod work;
+
+pub use figures::{Figures, Record};
+pub use machine::{cores, cpu_time, pin, resident_bytes};
+pub use question::{Case, One, Question, ask};
+pub use rounds::{Round, Rounds, family};
+pub use row::{Answer, Best, Better, Row, Target};
+pub use spent::{Spent, Tally, measure, percentile};
+pub use table::{details, short, table};
+pub use work::mix;
+
+pub mod peers;

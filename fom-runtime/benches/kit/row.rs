@@ -1,0 +1,131 @@
+//! A row of the table: a figure of ours beside those of the peers, the limit and the target.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Round, Rounds, family};
+
+/// Which of two figures is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Better {
+    Less,
+    More,
+}
+
+/// What we want. All that is given must hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Target {
+    /// As the table shows it.
+    pub text: &'static str,
+    /// Ours by the best variant of tokio's multi-threaded runtime, by the limit, and as it is. The last one only for what
+    /// does not depend on the machine: bytes, instructions, counts.
+    pub of_tokio: Option<f64>,
+    pub of_limit: Option<f64>,
+    pub absolute: Option<f64>,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Row {
+    pub question: &'static str,
+    pub unit: &'static str,
+    /// The figure of a peer in one round; `None` for who takes no part.
+    pub value: fn(&Round, &str) -> Option<f64>,
+    pub better: Better,
+    /// Which peer is ours, and which one is the limit (empty: there is none).
+    pub fom: &'static str,
+    pub limit: &'static str,
+    pub target: Target,
+}
+
+/// A peer's median.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Best {
+    pub peer: String,
+    pub value: f64,
+}
+
+/// What came out: one JSON line of a question's answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    pub program: String,
+    pub question: String,
+    pub unit: String,
+    pub tokio: Option<Best>,
+    pub other: Option<Best>,
+    pub limit: Option<Best>,
+    pub fom: Option<Best>,
+    pub by_tokio: Option<f64>,
+    pub by_limit: Option<f64>,
+    pub target: String,
+    /// `yes`, or what is missed; empty without a target or a figure.
+    pub met: String,
+}
+
+impl Row {
+    pub(crate) fn answer(&self, program: &str, rounds: &Rounds) -> Answer {
+        let median = |peer: &str| rounds.median(|round| (self.value)(round, peer));
+        let best_of = |takes: &dyn Fn(&str) -> bool| {
+            let all = rounds.peers().into_iter().filter(|peer| takes(peer));
+            let all = all.filter_map(|peer| Some((peer, median(peer)?)));
+            let best = match self.better {
+                Better::Less => all.min_by(|a, b| a.1.total_cmp(&b.1)),
+                Better::More => all.max_by(|a, b| a.1.total_cmp(&b.1)),
+            };
+            best.map(|(peer, value)| Best {
+                peer: peer.to_owned(),
+                value,
+            })
+        };
+        let tokio = best_of(&|peer| family(peer) == "tokio-mt");
+        let other = best_of(&|peer| !["tokio-mt", "limit", "fom"].contains(&family(peer)));
+        let limit = best_of(&|peer| peer == self.limit);
+        let fom = best_of(&|peer| peer == self.fom);
+        let by = |best: &Option<Best>| {
+            let peer = &*best.as_ref()?.peer;
+            rounds.median(|round| Some((self.value)(round, self.fom)? / (self.value)(round, peer)?))
+        };
+        let (by_tokio, by_limit) = (by(&tokio), by(&limit));
+        Answer {
+            program: program.to_owned(),
+            question: self.question.to_owned(),
+            unit: self.unit.to_owned(),
+            met: self.met(by_tokio, by_limit, fom.as_ref().map(|fom| fom.value)),
+            target: self.target.text.to_owned(),
+            tokio,
+            other,
+            limit,
+            fom,
+            by_tokio,
+            by_limit,
+        }
+    }
+
+    fn met(&self, by_tokio: Option<f64>, by_limit: Option<f64>, fom: Option<f64>) -> String {
+        let good = |value: f64, wanted: f64| match self.better {
+            Better::Less => value <= wanted,
+            Better::More => value >= wanted,
+        };
+        let asked = [
+            (self.target.of_tokio, by_tokio, "tokio"),
+            (self.target.of_limit, by_limit, "limit"),
+            (self.target.absolute, fom, ""),
+        ];
+        let asked: Vec<_> = asked
+            .into_iter()
+            .filter_map(|(wanted, value, name)| Some((wanted?, value, name)))
+            .collect();
+        if asked.is_empty() || fom.is_none() {
+            return String::new();
+        }
+        let missed: Vec<_> = asked
+            .iter()
+            .filter(|(wanted, value, _)| !value.is_some_and(|value| good(value, *wanted)))
+            .map(|(_, _, name)| *name)
+            .collect();
+        match (missed.is_empty(), missed.join(", ")) {
+            (true, _) => "yes".to_owned(),
+            (false, names) if names.is_empty() => "no".to_owned(),
+            (false, names) => format!("no ({names})"),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Measuring from beside: what was done, how long that took, and what it cost.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{Figures, cpu_time};
+
+/// What one worker has finished, on a cache line of its own. It says so once for many: the line moves when it is read.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    /// One for each worker, for ever.
+    pub fn of(workers: usize) -> &'static [Self] {
+        Box::leak((0..workers).map(|_| Self::default()).collect())
+    }
+
+    /// So many are finished by now.
+    pub fn set(&self, finished: u64) {
+        self.0.store(finished, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What was done in a time, at what cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Spent {
+    pub done: u64,
+    pub wall: Duration,
+    /// Of all threads.
+    pub cpu: Duration,
+}
+
+impl Spent {
+    /// Runs this and says what it took; `f` gives back how much it did.
+    pub fn on(f: impl FnOnce() -> u64) -> Self {
+        let (wall, cpu) = (Instant::now(), cpu_time());
+        let done = f();
+        Self {
+            done,
+            wall: wall.elapsed(),
+            cpu: cpu_time().saturating_sub(cpu),
+        }
+    }
+
+    /// Nanoseconds of wall clock for each of `parts` parts of what was done.
+    pub fn ns(&self, parts: u64) -> f64 {
+        self.wall.as_nanos() as f64 / (self.done * parts).max(1) as f64
+    }
+
+    /// Nanoseconds of processor time for each.
+    pub fn cpu_ns(&self, parts: u64) -> f64 {
+        self.cpu.as_nanos() as f64 / (self.done * parts).max(1) as f64
+    }
+
+    /// Both, as `ns_per_<unit>` and `cpu_ns_per_<unit>`.
+    pub fn figures(&self, unit: &str, parts: u64) -> Figures {
+        Figures::new()
+            .with(&format!("ns_per_{unit}"), self.ns(parts))
+            .with(&format!("cpu_ns_per_{unit}"), self.cpu_ns(parts))
+    }
+}
+
+/// Looks at workers that run on by themselves: lets them warm up, then counts for `span`, or longer where they have not
+/// finished anything by then. The measuring thread sleeps meanwhile.
+pub fn measure(tallies: &[Tally], warm: Duration, span: Duration) -> Spent {
+    let done = || tallies.iter().map(Tally::get).sum::<u64>();
+    thread::sleep(warm);
+    let before = done();
+    Spent::on(|| {
+        for _ in 0..30 {
+            thread::sleep(span);
+            if done() > before {
+                break;
+            }
+        }
+        done() - before
+    })
+}
+
+/// The value below which this part (0 to 1) of the sorted ones lies.
+pub fn percentile(sorted: &[u64], part: f64) -> f64 {
+    match sorted.len() {
+        0 => f64::NAN,
+        n => sorted[((n as f64 * part) as usize).min(n - 1)] as f64,
+    }
+}

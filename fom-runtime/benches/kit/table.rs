@@ -1,0 +1,114 @@
+//! Figures, for people.
+
+use std::fmt::Write as _;
+
+use crate::{Answer, Best, Case, Rounds};
+
+/// Three digits, and no more zeros than a reader can count.
+pub fn short(value: f64) -> String {
+    let size = value.abs();
+    let (value, suffix) = match size {
+        s if s >= 1e9 => (value / 1e9, "G"),
+        s if s >= 1e6 => (value / 1e6, "M"),
+        s if s >= 1e5 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let digits = match value.abs() {
+        s if s >= 100.0 || s == 0.0 => 0,
+        s if s >= 10.0 => 1,
+        s if s >= 1.0 => 2,
+        s if s >= 0.1 => 3,
+        _ => 4,
+    };
+    format!("{value:.digits$}{suffix}")
+}
+
+/// Columns as wide as what stands in them; those after the `left` first are set to the right.
+fn columns(rows: &[Vec<String>], left: usize) -> String {
+    let width = |n: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(n))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<_> = (0..).map_while(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a string cannot fail.
+            let _ = if n < left {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The one table.
+pub fn table(answers: &[Answer]) -> String {
+    let head = [
+        "question",
+        "unit",
+        "tokio-mt",
+        "best other",
+        "limit",
+        "fom",
+        "fom/tokio",
+        "fom/limit",
+        "target",
+        "met?",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
+    let named = |best: &Option<Best>| {
+        best.as_ref().map_or_else(
+            || "-".to_owned(),
+            |best| format!("{} ({})", short(best.value), best.peer),
+        )
+    };
+    for answer in answers {
+        rows.push(vec![
+            answer.question.clone(),
+            answer.unit.clone(),
+            number(answer.tokio.as_ref().map(|best| best.value)),
+            named(&answer.other),
+            number(answer.limit.as_ref().map(|best| best.value)),
+            number(answer.fom.as_ref().map(|best| best.value)),
+            number(answer.by_tokio),
+            number(answer.by_limit),
+            answer.target.clone(),
+            answer.met.clone(),
+        ]);
+    }
+    columns(&rows, 2)
+}
+
+/// All medians, case by case.
+pub fn details(cases: &[Case], rounds: &Rounds) -> String {
+    let mut text = String::new();
+    for case in cases {
+        let figures = rounds.figures(case.name);
+        if figures.is_empty() {
+            continue;
+        }
+        let head = [case.name].into_iter().chain(figures.iter().copied());
+        let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+        for peer in case.peers {
+            let value = |figure: &&str| rounds.median(|round| round.get(case.name, peer, figure));
+            let mut row = vec![format!("  {peer}")];
+            row.extend(
+                figures
+                    .iter()
+                    .map(|figure| value(figure).map_or_else(|| "-".to_owned(), short)),
+            );
+            rows.push(row);
+        }
+        text.push_str(&columns(&rows, 1));
+    }
+    text
+}

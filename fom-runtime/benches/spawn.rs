@@ -1,0 +1,208 @@
+//! Small operations of four phases, from spawn to finish: what does a transition cost, and do two localities do twice as
+//! much as one?
+//!
+//! Each worker has a generator that keeps at most 4096 operations in flight and spawns them 1024 at a time. An operation
+//! mixes a number in each phase. Between two phases a peer yields, so that others have their turn; a fom runs on within
+//! its budget of 64 phases, `fom:turns` has a budget of one and is queued at every transition as the peers are, and in the
+//! case `straight` the peers do not yield either.
+
+#[path = "spawn/fom.rs"]
+mod fom;
+#[path = "spawn/limit.rs"]
+mod limit;
+#[path = "spawn/peers.rs"]
+mod peers;
+
+use std::{process::ExitCode, time::Duration};
+
+use kit::{Better, Case, Figures, One, Question, Row, Tally, Target, ask, measure};
+
+const YIELDING: &[&str] = &[
+    "tokio-mt",
+    "tokio-mt:self-wake",
+    "tokio-ct",
+    "tokio-ct:local",
+    "smol",
+    "smol:local",
+    "glommio",
+    "monoio",
+    "limit",
+    "limit:slab",
+    "fom",
+    "fom:turns",
+    "fom:async",
+];
+const STRAIGHT: &[&str] = &[
+    "tokio-mt",
+    "tokio-ct",
+    "tokio-ct:local",
+    "smol",
+    "smol:local",
+    "glommio",
+    "monoio",
+    "limit",
+    "limit:slab",
+    "fom",
+    "fom:async",
+];
+
+const QUESTION: Question = Question {
+    name: "spawn",
+    cases: &[
+        Case {
+            name: "two",
+            rounds: 5,
+            peers: YIELDING,
+        },
+        Case {
+            name: "one",
+            rounds: 5,
+            peers: YIELDING,
+        },
+        Case {
+            name: "straight",
+            rounds: 3,
+            peers: STRAIGHT,
+        },
+        Case {
+            name: "long",
+            rounds: 3,
+            peers: YIELDING,
+        },
+    ],
+    rows: &[
+        Row {
+            question: "4 phases, spawn to finish, 2 localities",
+            unit: "ns a transition",
+            value: |round, peer| round.get("two", peer, NS),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit:slab",
+            target: Target {
+                text: "2.8",
+                of_tokio: Some(2.8 / 160.0),
+                of_limit: Some(2.8 / 1.4),
+                absolute: None,
+            },
+        },
+        Row {
+            question: "  with a turn for every phase",
+            unit: "ns a transition",
+            value: |round, peer| round.get("two", peer, NS),
+            better: Better::Less,
+            fom: "fom:turns",
+            limit: "limit:slab",
+            target: Target {
+                text: "",
+                of_tokio: None,
+                of_limit: None,
+                absolute: None,
+            },
+        },
+        Row {
+            question: "  with async phases",
+            unit: "ns a transition",
+            value: |round, peer| round.get("two", peer, NS),
+            better: Better::Less,
+            fom: "fom:async",
+            limit: "limit:slab",
+            target: Target {
+                text: "",
+                of_tokio: None,
+                of_limit: None,
+                absolute: None,
+            },
+        },
+        Row {
+            question: "  with peers that do not yield, either",
+            unit: "ns a transition",
+            value: |round, peer| round.get("straight", peer, NS),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit:slab",
+            target: Target {
+                text: "",
+                of_tokio: None,
+                of_limit: None,
+                absolute: None,
+            },
+        },
+        Row {
+            question: "  of 400 phases, 1 locality",
+            unit: "ns a transition",
+            value: |round, peer| round.get("long", peer, NS),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit:slab",
+            target: Target {
+                text: "",
+                of_tokio: None,
+                of_limit: None,
+                absolute: None,
+            },
+        },
+        Row {
+            question: "  from 1 to 2 localities",
+            unit: "speed-up",
+            value: |round, peer| Some(round.get("one", peer, NS)? / round.get("two", peer, NS)?),
+            better: Better::More,
+            fom: "fom",
+            limit: "limit:slab",
+            target: Target {
+                text: "1.9",
+                of_tokio: None,
+                of_limit: None,
+                absolute: Some(1.9),
+            },
+        },
+    ],
+    run,
+};
+
+const NS: &str = "ns_per_transition";
+
+fn main() -> ExitCode {
+    ask(&QUESTION)
+}
+
+/// What a generator does, and where it tells how far it is.
+#[derive(Clone, Copy)]
+struct Load {
+    workers: usize,
+    phases: u32,
+    /// At most so many in flight in each worker, spawned so many at a time.
+    window: usize,
+    batch: usize,
+    tallies: &'static [Tally],
+}
+
+fn run(one: &One) -> Figures {
+    let (workers, phases, window) = match &*one.case {
+        "two" | "straight" => (2, 4, 4096),
+        "one" => (1, 4, 4096),
+        "long" => (1, 400, 1024),
+        _ => one.unknown(),
+    };
+    let load = Load {
+        workers,
+        phases,
+        window,
+        batch: window / 4,
+        tallies: Tally::of(workers),
+    };
+    let straight = one.case == "straight";
+    match &*one.peer {
+        "limit" => limit::start(load, limit::Memory::Malloc, straight),
+        "limit:slab" => limit::start(load, limit::Memory::Slab, straight),
+        "fom" | "fom:turns" | "fom:async" => fom::start(load, &one.peer),
+        peer if straight => peers::start(load, peer, peers::How::Straight),
+        "tokio-mt:self-wake" => peers::start(load, "tokio-mt", peers::How::SelfWake),
+        peer => peers::start(load, peer, peers::How::Yield),
+    }
+    let spent = measure(
+        load.tallies,
+        one.time(Duration::from_millis(100)),
+        one.time(Duration::from_millis(300)),
+    );
+    spent.figures("transition", u64::from(phases))
+}

@@ -1,0 +1,234 @@
+//! Foms of four phases, from a generator that is a fom, too.
+
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    task::{Poll, Waker},
+};
+
+use fom_runtime::{Budget, Cx, Operation, Placement, Runtime, fom};
+use kit::mix;
+
+use crate::Load;
+
+/// What a locality has in flight, and who waits until that is less.
+#[derive(Default)]
+struct Window {
+    flying: usize,
+    low: usize,
+    waker: Option<Waker>,
+    sum: u64,
+}
+
+impl Window {
+    fn done(&mut self, x: u64) {
+        self.sum ^= x;
+        self.flying -= 1;
+        if self.flying == self.low
+            && let Some(waker) = self.waker.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// An operation that is made of a number, and goes through so many phases.
+trait Small: Operation {
+    fn new(x: u64, phases: u32) -> Self;
+}
+
+struct Plain {
+    x: u64,
+    left: u32,
+}
+
+#[fom(operation(Plain), error(Infallible), transient)]
+enum Plainly {
+    #[phase(start, sync, to(Second))]
+    First,
+    #[phase(sync, to(Third))]
+    Second,
+    #[phase(sync, to(Fourth))]
+    Third,
+    #[phase(sync, to(First, Done))]
+    Fourth,
+    #[phase(end)]
+    Done,
+}
+
+impl PlainlyTransitions for Plain {
+    fn first(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = mix(self.x);
+        Ok(())
+    }
+
+    fn second(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = mix(self.x ^ 1);
+        Ok(())
+    }
+
+    fn third(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = mix(self.x ^ 2);
+        Ok(())
+    }
+
+    fn fourth(&mut self, cx: &mut Cx<'_>) -> Result<PlainlyAfterFourth, Infallible> {
+        self.x = mix(self.x ^ 3);
+        self.left -= 4;
+        if self.left > 0 {
+            return Ok(PlainlyAfterFourth::First);
+        }
+        cx.local(|window: &mut Window| window.done(self.x));
+        Ok(PlainlyAfterFourth::Done)
+    }
+}
+
+impl Small for Plain {
+    fn new(x: u64, phases: u32) -> Self {
+        Self { x, left: phases }
+    }
+}
+
+struct Async {
+    x: u64,
+    left: u32,
+}
+
+#[fom(operation(Async), error(Infallible), transient)]
+enum Asynchronously {
+    #[phase(start, to(Second))]
+    First,
+    #[phase(to(Third))]
+    Second,
+    #[phase(to(Fourth))]
+    Third,
+    #[phase(to(First, Done))]
+    Fourth,
+    #[phase(end)]
+    Done,
+}
+
+impl AsynchronouslyTransitions for Async {
+    async fn first(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = mix(self.x);
+        Ok(())
+    }
+
+    async fn second(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = mix(self.x ^ 1);
+        Ok(())
+    }
+
+    async fn third(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = mix(self.x ^ 2);
+        Ok(())
+    }
+
+    async fn fourth(&mut self, cx: &mut Cx<'_>) -> Result<AsynchronouslyAfterFourth, Infallible> {
+        self.x = mix(self.x ^ 3);
+        self.left -= 4;
+        if self.left > 0 {
+            return Ok(AsynchronouslyAfterFourth::First);
+        }
+        cx.local(|window: &mut Window| window.done(self.x));
+        Ok(AsynchronouslyAfterFourth::Done)
+    }
+}
+
+impl Small for Async {
+    fn new(x: u64, phases: u32) -> Self {
+        Self { x, left: phases }
+    }
+}
+
+/// Spawns small ones for ever.
+struct Generator<O> {
+    load: Load,
+    small: std::marker::PhantomData<O>,
+}
+
+#[fom(
+    operation("Generator<O>"),
+    generics("O: Small"),
+    error(Infallible),
+    transient
+)]
+enum Generating {
+    #[phase(start, to(Never))]
+    Generate,
+    #[phase(end)]
+    Never,
+}
+
+impl<O: Small> GeneratingTransitions for Generator<O> {
+    async fn generate(&mut self, cx: &mut Cx<'_>) -> Result<(), Infallible> {
+        let load = self.load;
+        let low = load.window - load.batch;
+        let mut started = 0;
+        loop {
+            for _ in 0..load.batch {
+                start_one(cx, O::new(started, load.phases));
+                started += 1;
+            }
+            cx.local(|window: &mut Window| {
+                window.flying += load.batch;
+                window.low = low;
+            });
+            poll_fn(|task| {
+                cx.local(|window: &mut Window| {
+                    if window.flying <= low {
+                        return Poll::Ready(());
+                    }
+                    window.waker = Some(task.waker().clone());
+                    Poll::Pending
+                })
+            })
+            .await;
+            let flying = cx.local(|window: &mut Window| window.flying);
+            load.tallies[cx.locality()].set(started - flying as u64);
+        }
+    }
+}
+
+/// Starts it here, and keeps nothing of it.
+#[inline]
+fn start_one<O: Operation>(cx: &mut Cx<'_>, operation: O) {
+    drop(
+        cx.runtime()
+            .submit(operation)
+            .start()
+            .expect("there is room"),
+    );
+}
+
+pub(crate) fn start(load: Load, peer: &str) {
+    let mut builder = Runtime::builder()
+        .localities(load.workers)
+        .locality_data(|_| Ok::<_, Infallible>(Window::default()));
+    if peer == "fom:turns" {
+        builder = builder.budget(Budget {
+            phases: 1,
+            ..Budget::default()
+        });
+    }
+    let runtime = builder.build().expect("a runtime");
+    match peer {
+        "fom:async" => generate::<Async>(&runtime, load),
+        _ => generate::<Plain>(&runtime, load),
+    }
+    std::mem::forget(runtime);
+}
+
+fn generate<O: Small>(runtime: &Runtime, load: Load) {
+    for n in 0..load.workers {
+        let generator = Generator {
+            load,
+            small: std::marker::PhantomData::<O>,
+        };
+        let started = runtime
+            .submit(generator)
+            .place(Placement::Locality(n))
+            .start();
+        drop(started.expect("there is room"));
+    }
+}

@@ -1,0 +1,105 @@
+//! The least that any program could do: a ring of pointers for each thread, and a match.
+
+use std::{
+    collections::VecDeque,
+    hint::black_box,
+    ptr,
+    sync::atomic::{AtomicPtr, Ordering},
+    thread,
+};
+
+use kit::{mix, pin};
+
+use crate::Load;
+
+struct Op {
+    phase: u32,
+    left: u32,
+    x: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Memory {
+    /// One allocation each.
+    Malloc,
+    /// A free list.
+    Slab,
+}
+
+pub(crate) fn start(load: Load, memory: Memory, straight: bool) {
+    for n in 0..load.workers {
+        thread::spawn(move || {
+            pin(n);
+            match (memory, straight) {
+                (Memory::Malloc, false) => work::<false, false>(load, n),
+                (Memory::Malloc, true) => work::<false, true>(load, n),
+                (Memory::Slab, false) => work::<true, false>(load, n),
+                (Memory::Slab, true) => work::<true, true>(load, n),
+            }
+        });
+    }
+}
+
+/// Whether it is at its end.
+#[inline]
+fn step(op: &mut Op) -> bool {
+    op.x = match op.phase {
+        0 => mix(op.x),
+        1 => mix(op.x ^ 1),
+        2 => mix(op.x ^ 2),
+        _ => mix(op.x ^ 3),
+    };
+    op.phase = (op.phase + 1) & 3;
+    op.left -= 1;
+    op.left == 0
+}
+
+fn work<const SLAB: bool, const STRAIGHT: bool>(load: Load, n: usize) -> ! {
+    // What came from other threads: looked at on every transition, as one has to.
+    let inbox = black_box(Box::leak(Box::new(AtomicPtr::<Op>::new(ptr::null_mut()))));
+    let mut ready: VecDeque<Box<Op>> = VecDeque::with_capacity(load.window);
+    let mut free: Vec<Box<Op>> = Vec::with_capacity(load.window);
+    let (mut started, mut finished, mut sum) = (0_u64, 0_u64, 0_u64);
+    loop {
+        while ready.len() <= load.window - load.batch {
+            for _ in 0..load.batch {
+                let new = Op {
+                    phase: 0,
+                    left: load.phases,
+                    x: started,
+                };
+                started += 1;
+                ready.push_back(match free.pop() {
+                    Some(mut op) if SLAB => {
+                        *op = new;
+                        op
+                    }
+                    _ => Box::new(new),
+                });
+            }
+        }
+        load.tallies[n].set(finished);
+        black_box(sum);
+        for _ in 0..load.window {
+            if !inbox.load(Ordering::Acquire).is_null() {
+                unreachable!("nobody sends anything");
+            }
+            let Some(mut op) = ready.pop_front() else {
+                break;
+            };
+            let mut done = step(&mut op);
+            while STRAIGHT && !done {
+                done = step(&mut op);
+            }
+            if !done {
+                ready.push_back(op);
+                continue;
+            }
+            sum ^= op.x;
+            finished += 1;
+            if SLAB {
+                free.push(op);
+            }
+        }
+    }
+}
