@@ -1,0 +1,105 @@
+//! Submits from inside a locality, as a server's own operations do: from there it is cheapest, for every peer.
+
+use fom_runtime::prelude::*;
+
+use crate::machines::{AsyncChain, Chain, Go, Parked, Timed, to_the_tail};
+
+/// Operations in flight at a time.
+const WINDOW: u64 = 512;
+
+/// What the generator submits, and what it does with it.
+#[derive(Clone, Copy)]
+pub(crate) enum Load {
+    /// Sync operations of so many phases, until they have ended.
+    Chains(u64),
+    /// Async ones.
+    AsyncChains(u64),
+    /// Operations that wait for an event.
+    Parked,
+    /// .. and get it.
+    ParkedGo,
+    /// Operations that wait for an event or a deadline.
+    Timed,
+    /// .. and get the event.
+    TimedGo,
+}
+
+pub(crate) struct Generator {
+    pub(crate) load: Load,
+    pub(crate) left: u64,
+}
+
+#[fom(operation(Generator), transient)]
+pub(crate) enum Generate {
+    #[phase(start, to(Generated))]
+    Submit,
+    #[phase(end)]
+    Generated,
+}
+
+impl GenerateTransitions for Generator {
+    async fn submit(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let runtime = cx.runtime();
+        match self.load {
+            Load::Chains(left) => self.run(&runtime, || Chain { word: 1, left }).await,
+            Load::AsyncChains(left) => {
+                let one = || AsyncChain(Chain { word: 1, left });
+                self.run(&runtime, one).await
+            }
+            Load::Parked => self.park(&runtime, || Parked, false).await,
+            Load::ParkedGo => self.park(&runtime, || Parked, true).await,
+            Load::Timed => self.park(&runtime, || Timed, false).await,
+            Load::TimedGo => self.park(&runtime, || Timed, true).await,
+        }
+        Ok(())
+    }
+}
+
+impl Generator {
+    fn windows(&self) -> impl Iterator<Item = u64> + use<> {
+        let left = self.left;
+        (0..left.div_ceil(WINDOW)).map(move |n| WINDOW.min(left - n * WINDOW))
+    }
+
+    /// A window is waited for by its last one: those before it have ended by then, first in, first out.
+    async fn run<O: Operation>(&self, runtime: &Runtime, one: impl Fn() -> O) {
+        for window in self.windows() {
+            for _ in 1..window {
+                drop(start(runtime, one()));
+            }
+            assert!(start(runtime, one()).await.is_ok());
+        }
+    }
+
+    async fn park<O: Operation<Event = Go>>(
+        &self,
+        runtime: &Runtime,
+        one: impl Fn() -> O,
+        go: bool,
+    ) {
+        let mut all = Vec::with_capacity(self.left as usize);
+        for window in self.windows() {
+            for _ in 0..window {
+                all.push(start(runtime, one()));
+            }
+            to_the_tail().await;
+        }
+        if go {
+            for window in all.chunks(WINDOW as usize) {
+                for parked in window {
+                    assert!(parked.send(Go::Go).is_ok());
+                }
+                to_the_tail().await;
+            }
+        }
+        // The handles are let go at the end of the process: `Parked` is not to pay for it, either.
+        std::mem::forget(all);
+    }
+}
+
+fn start<O: Operation>(runtime: &Runtime, operation: O) -> Handle<O> {
+    match runtime.submit(operation).start() {
+        Ok(handle) => handle,
+        Err(refused) => panic!("refused: {:?}", refused.reason()),
+    }
+}

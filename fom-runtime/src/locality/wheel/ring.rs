@@ -1,0 +1,237 @@
+//! The rings that the wheel is made of: circular lists through what is armed, in both directions.
+//!
+//! A ring begins and ends at its head, which lies in the wheel. So a node is unlinked without knowing its ring, and
+//! the ring that it leaves empty shows: both its neighbours are the same, which is then the head.
+//!
+//! All here is unsafe for one reason, given as *linked* below: the pointers of a ring lead to members of it that
+//! are alive, and that nobody else touches meanwhile. All fields are cells, so that shared references to members
+//! may overlap.
+
+use std::{cell::Cell, ptr, ptr::NonNull};
+
+/// A member of a ring: its head, or the first part of a [`Node`].
+#[repr(C)]
+pub(super) struct Links {
+    /// Null when in no ring.
+    next: Cell<*mut Links>,
+    prev: Cell<*mut Links>,
+}
+
+impl Links {
+    pub(super) const fn new() -> Self {
+        Self {
+            next: Cell::new(ptr::null_mut()),
+            prev: Cell::new(ptr::null_mut()),
+        }
+    }
+}
+
+/// A timer's place in a [`Wheel`](super::Wheel), inside of what it is the timer of.
+#[repr(C)]
+pub(crate) struct Node {
+    // First, so that a pointer to one is a pointer to the other.
+    links: Links,
+    at: Cell<u64>,
+}
+
+impl Node {
+    pub(crate) const fn new() -> Self {
+        Self {
+            links: Links::new(),
+            at: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        !self.links.next.get().is_null()
+    }
+
+    /// The time that it was armed for last, in nanoseconds.
+    pub(crate) fn at(&self) -> u64 {
+        self.at.get()
+    }
+
+    pub(super) fn set_at(&self, at: u64) {
+        self.at.set(at);
+    }
+}
+
+/// The heads of so many rings, in memory of their own since their members point there.
+pub(super) struct Heads<const N: usize>(NonNull<[Links; N]>);
+
+impl<const N: usize> Heads<N> {
+    pub(super) fn new() -> Self {
+        let heads = Box::into_raw(Box::new([const { Links::new() }; N]));
+        // SAFETY: a box is not null.
+        let heads = Self(unsafe { NonNull::new_unchecked(heads) });
+        for index in 0..N {
+            let head = heads.get(index);
+            // SAFETY: alive until `drop`.
+            let links = unsafe { &*head };
+            links.next.set(head);
+            links.prev.set(head);
+        }
+        heads
+    }
+
+    /// The head of a ring: linked as long as `self` is there.
+    pub(super) fn get(&self, index: usize) -> *mut Links {
+        assert!(index < N);
+        self.0.as_ptr().cast::<Links>().wrapping_add(index)
+    }
+
+    /// The number of a head, if it is one of these.
+    pub(super) fn index_of(&self, head: *mut Links) -> Option<usize> {
+        let offset = head.addr().wrapping_sub(self.0.addr().get());
+        Some(offset / size_of::<Links>()).filter(|index| *index < N)
+    }
+}
+
+impl<const N: usize> Drop for Heads<N> {
+    fn drop(&mut self) {
+        // No node must go on pointing here.
+        for index in 0..N {
+            let head = self.get(index);
+            // SAFETY: a ring is linked all round, and what is not its head is a node.
+            unsafe {
+                while next(head) != head {
+                    unlink(NonNull::new_unchecked(next(head).cast()));
+                }
+            }
+        }
+        // SAFETY: it came out of a box, and no node points there any more.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// # Safety
+/// `member` is linked.
+pub(super) unsafe fn next(member: *mut Links) -> *mut Links {
+    // SAFETY: linked, so alive.
+    unsafe { (*member).next.get() }
+}
+
+/// # Safety
+/// `member` is linked.
+pub(super) unsafe fn prev(member: *mut Links) -> *mut Links {
+    // SAFETY: linked, so alive.
+    unsafe { (*member).prev.get() }
+}
+
+/// The time of a member that is no head.
+///
+/// # Safety
+/// `member` is linked, and the first part of a node.
+pub(super) unsafe fn at(member: *mut Links) -> u64 {
+    // SAFETY: linked, so alive; it came from a pointer to the whole node.
+    unsafe { (*member.cast::<Node>()).at.get() }
+}
+
+/// Puts a node before a member: at the end of the ring when that is its head.
+///
+/// # Safety
+/// `place` is linked; `node` is alive and in no ring.
+pub(super) unsafe fn insert(node: NonNull<Node>, place: *mut Links) {
+    let node = node.as_ptr().cast::<Links>();
+    // SAFETY: `place` is linked, and so is the member before it; `node` is alive.
+    unsafe {
+        let before = prev(place);
+        (*node).next.set(place);
+        (*node).prev.set(before);
+        (*before).next.set(node);
+        (*place).prev.set(node);
+    }
+}
+
+/// Takes a node out. The head of its ring, if that is empty now.
+///
+/// # Safety
+/// `node` is linked.
+pub(super) unsafe fn unlink(node: NonNull<Node>) -> Option<*mut Links> {
+    let node = node.as_ptr().cast::<Links>();
+    // SAFETY: linked, and so are its neighbours.
+    unsafe {
+        let (before, after) = (prev(node), next(node));
+        (*before).next.set(after);
+        (*after).prev.set(before);
+        (*node).next.set(ptr::null_mut());
+        (before == after).then_some(after)
+    }
+}
+
+/// Moves the members from `first` up to `end`, without it, from their ring to before `place`.
+///
+/// # Safety
+/// All are linked; `end` comes after `first` in its ring, no head is among those moved, and `place` is not either.
+unsafe fn transfer(first: *mut Links, end: *mut Links, place: *mut Links) {
+    // SAFETY: linked, and so are their neighbours. `end` is not `first`, so there is a last one to move.
+    unsafe {
+        let (left, last) = (prev(first), prev(end));
+        (*left).next.set(end);
+        (*end).prev.set(left);
+        let before = prev(place);
+        (*before).next.set(first);
+        (*first).prev.set(before);
+        (*last).next.set(place);
+        (*place).prev.set(last);
+    }
+}
+
+/// The first member from the first one of the ring on that is later than `time`; the head when there is none.
+///
+/// # Safety
+/// `member` is linked, in the ring of `head`.
+pub(super) unsafe fn later_than(time: u64, mut member: *mut Links, head: *mut Links) -> *mut Links {
+    // SAFETY: a ring is linked all round, and what is not its head is a node.
+    unsafe {
+        while member != head && at(member) <= time {
+            member = next(member);
+        }
+    }
+    member
+}
+
+/// Moves all of one ring to the end of another.
+///
+/// # Safety
+/// Both are heads of rings.
+pub(super) unsafe fn append(from: *mut Links, to: *mut Links) {
+    // SAFETY: heads are linked; from the first member up to the head is all but the head.
+    unsafe {
+        let first = next(from);
+        if first != from {
+            transfer(first, from, to);
+        }
+    }
+}
+
+/// Merges a sorted ring into another; of equal times, those in `older` come first.
+///
+/// # Safety
+/// Both are heads of rings, and not the same.
+pub(super) unsafe fn merge(younger: *mut Links, older: *mut Links) {
+    // SAFETY: rings are linked all round, what is not the head is a node, and what is transferred lies between the
+    // first member of `younger` and its head, while the place lies in `older`.
+    unsafe {
+        let mut place = next(older);
+        // Armed in the order of their times, as those of one duration are: nothing to look for.
+        if place != older && next(younger) != younger && at(prev(older)) <= at(next(younger)) {
+            place = older;
+        }
+        loop {
+            let first = next(younger);
+            if first == younger {
+                return;
+            }
+            place = later_than(at(first), place, older);
+            if place == older {
+                return append(younger, older);
+            }
+            let mut end = next(first);
+            while end != younger && at(end) < at(place) {
+                end = next(end);
+            }
+            transfer(first, end, place);
+        }
+    }
+}
