@@ -38,28 +38,27 @@ impl Args {
                 .next()
                 .ok_or_else(|| format!("{of}: a value is missing"))
         };
-        let read = loop {
-            let Ok(arg) = next("") else { break Ok(()) };
-            let taken = match arg.as_str() {
-                "--one" => {
-                    next("--one").and_then(|case| Ok(args.one = Some((case, next("--one")?))))
+        let mut read = || -> Result<(), String> {
+            while let Ok(arg) = next("") {
+                match arg.as_str() {
+                    "--one" => args.one = Some((next("--one")?, next("--one")?)),
+                    "--quick" => args.quick = true,
+                    "--json" => args.json = true,
+                    "--rounds" => {
+                        let n = next("--rounds")?;
+                        let rounds = n.parse().ok().filter(|n| *n > 0);
+                        args.rounds =
+                            Some(rounds.ok_or_else(|| format!("--rounds {n}: no count"))?);
+                    }
+                    "--case" => args.cases.push(next("--case")?),
+                    "--peer" => args.peers.push(next("--peer")?),
+                    "--out" => args.out = Some(next("--out")?.into()),
+                    other => return Err(format!("{other}: what is this?")),
                 }
-                "--quick" => Ok(args.quick = true),
-                "--json" => Ok(args.json = true),
-                "--rounds" => next("--rounds").and_then(|n| match n.parse() {
-                    Ok(0) | Err(_) => Err(format!("--rounds {n}: no count")),
-                    Ok(n) => Ok(args.rounds = Some(n)),
-                }),
-                "--case" => next("--case").map(|name| args.cases.push(name)),
-                "--peer" => next("--peer").map(|name| args.peers.push(name)),
-                "--out" => next("--out").map(|path| args.out = Some(path.into())),
-                other => Err(format!("{other}: what is this?")),
-            };
-            if taken.is_err() {
-                break taken;
             }
+            Ok(())
         };
-        if let Err(wrong) = read {
+        if let Err(wrong) = read() {
             eprintln!("{wrong}\n{USAGE}");
             exit(2);
         }

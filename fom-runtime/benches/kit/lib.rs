@@ -6,6 +6,7 @@
 
 mod args;
 mod figures;
+mod histogram;
 mod machine;
 mod question;
 mod rounds;
@@ -15,6 +16,7 @@ mod table;
 mod work;
 
 pub use figures::{Figures, Record};
+pub use histogram::{Histogram, now};
 pub use machine::{cores, cpu_time, pin, resident_bytes};
 pub use question::{Case, One, Question, ask};
 pub use rounds::{Round, Rounds, family};

@@ -24,7 +24,8 @@ impl Tally {
         self.0.store(finished, Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    /// How many that are.
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,36 +1,14 @@
 //! Foms of four phases, from a generator that is a fom, too.
 
-use std::{
-    convert::Infallible,
-    future::poll_fn,
-    task::{Poll, Waker},
-};
+use std::convert::Infallible;
 
 use fom_runtime::{Budget, Cx, Operation, Placement, Runtime, fom};
-use kit::mix;
+use kit::{
+    mix,
+    peers::{Flight, submit_here},
+};
 
 use crate::Load;
-
-/// What a locality has in flight, and who waits until that is less.
-#[derive(Default)]
-struct Window {
-    flying: usize,
-    low: usize,
-    waker: Option<Waker>,
-    sum: u64,
-}
-
-impl Window {
-    fn done(&mut self, x: u64) {
-        self.sum ^= x;
-        self.flying -= 1;
-        if self.flying == self.low
-            && let Some(waker) = self.waker.take()
-        {
-            waker.wake();
-        }
-    }
-}
 
 /// An operation that is made of a number, and goes through so many phases.
 trait Small: Operation {
@@ -78,7 +56,7 @@ impl PlainlyTransitions for Plain {
         if self.left > 0 {
             return Ok(PlainlyAfterFourth::First);
         }
-        cx.local(|window: &mut Window| window.done(self.x));
+        cx.local(|flight: &mut Flight| flight.done(self.x));
         Ok(PlainlyAfterFourth::Done)
     }
 }
@@ -130,7 +108,7 @@ impl AsynchronouslyTransitions for Async {
         if self.left > 0 {
             return Ok(AsynchronouslyAfterFourth::First);
         }
-        cx.local(|window: &mut Window| window.done(self.x));
+        cx.local(|flight: &mut Flight| flight.done(self.x));
         Ok(AsynchronouslyAfterFourth::Done)
     }
 }
@@ -167,44 +145,18 @@ impl<O: Small> GeneratingTransitions for Generator<O> {
         let mut started = 0;
         loop {
             for _ in 0..load.batch {
-                start_one(cx, O::new(started, load.phases));
+                submit_here(cx, O::new(started, load.phases));
                 started += 1;
             }
-            cx.local(|window: &mut Window| {
-                window.flying += load.batch;
-                window.low = low;
-            });
-            poll_fn(|task| {
-                cx.local(|window: &mut Window| {
-                    if window.flying <= low {
-                        return Poll::Ready(());
-                    }
-                    window.waker = Some(task.waker().clone());
-                    Poll::Pending
-                })
-            })
-            .await;
-            let flying = cx.local(|window: &mut Window| window.flying);
+            cx.local(|flight: &mut Flight| flight.add(load.batch));
+            let flying = Flight::at_most(cx, low).await;
             load.tallies[cx.locality()].set(started - flying as u64);
         }
     }
 }
 
-/// Starts it here, and keeps nothing of it.
-#[inline]
-fn start_one<O: Operation>(cx: &mut Cx<'_>, operation: O) {
-    drop(
-        cx.runtime()
-            .submit(operation)
-            .start()
-            .expect("there is room"),
-    );
-}
-
 pub(crate) fn start(load: Load, peer: &str) {
-    let mut builder = Runtime::builder()
-        .localities(load.workers)
-        .locality_data(|_| Ok::<_, Infallible>(Window::default()));
+    let mut builder = kit::peers::fom(load.workers);
     if peer == "fom:turns" {
         builder = builder.budget(Budget {
             phases: 1,

@@ -1,9 +1,11 @@
 //! How each peer is started, the way its own documentation recommends, with a worker pinned to each core.
 
 mod executors;
+mod fom;
 mod window;
 mod yields;
 
 pub use executors::{glommio, monoio, smol, smol_local, tokio_ct, tokio_local, tokio_mt};
+pub use fom::{Flight, fom, submit_here};
 pub use window::{LocalWindow, SharedWindow};
 pub use yields::{DeferredYield, self_wake};
