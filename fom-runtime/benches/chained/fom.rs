@@ -56,7 +56,7 @@ impl ChainingTransitions for Chain {
     async fn third(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         self.call(cx).await?;
         let load = self.load;
-        load.ended.set(load.ended.get() + 1);
+        load.ended.add_alone();
         submit_here(cx, Self { x: self.x, load });
         Ok(())
     }
@@ -123,7 +123,7 @@ impl EventingTransitions for Evented {
             return Ok(EventingAfterWait::Stay);
         }
         let load = self.load;
-        load.ended.set(load.ended.get() + 1);
+        load.ended.add_alone();
         submit_here(
             cx,
             Self {

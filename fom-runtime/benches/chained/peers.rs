@@ -104,7 +104,7 @@ async fn op<C: Calls>(mut x: u64, load: Load, service: &Service<C::Reply>) -> u6
 
 /// Counts one that ended. There is one worker, so nobody else writes.
 fn ended(load: Load) {
-    load.ended.set(load.ended.get() + 1);
+    load.ended.add_alone();
 }
 
 pub(crate) fn start(load: Load, peer: &str) {
@@ -134,6 +134,10 @@ fn forever<C: Calls>() -> &'static Service<C::Reply> {
 /// An operation that starts the next one when it ends, on tokio.
 fn on_tokio<C: Calls>(x: u64, load: Load, service: &'static Service<C::Reply>) {
     // Boxed by name, since a future cannot hold its own type.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "that it is `Send` cannot be inferred from itself"
+    )]
     fn next<C: Calls>(
         x: u64,
         load: Load,
@@ -181,6 +185,10 @@ fn tokio_local<C: Calls>(load: Load) {
 fn smol<C: Calls>(load: Load) {
     type Executor = &'static async_executor::Executor<'static>;
     fn start<C: Calls>(x: u64, load: Load, service: &'static Service<C::Reply>, on: Executor) {
+        #[expect(
+            clippy::manual_async_fn,
+            reason = "that it is `Send` cannot be inferred from itself"
+        )]
         fn next<C: Calls>(
             x: u64,
             load: Load,

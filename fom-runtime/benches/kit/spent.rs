@@ -24,6 +24,16 @@ impl Tally {
         self.0.store(finished, Ordering::Relaxed);
     }
 
+    /// One more. For its only writer.
+    pub fn add_alone(&self) {
+        self.set(self.get() + 1);
+    }
+
+    /// One more, from anywhere.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How many that are.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -97,18 +97,19 @@ pub fn details(cases: &[Case], rounds: &Rounds) -> String {
             continue;
         }
         let head = [case.name].into_iter().chain(figures.iter().copied());
-        let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+        let mut lines = vec![head.map(str::to_owned).collect::<Vec<_>>()];
         for peer in case.peers {
             let value = |figure: &&str| rounds.median(|round| round.get(case.name, peer, figure));
-            let mut row = vec![format!("  {peer}")];
-            row.extend(
-                figures
-                    .iter()
-                    .map(|figure| value(figure).map_or_else(|| "-".to_owned(), short)),
-            );
-            rows.push(row);
+            let values: Vec<_> = figures.iter().map(value).collect();
+            if values.iter().all(Option::is_none) {
+                continue;
+            }
+            let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
+            let mut line = vec![format!("  {peer}")];
+            line.extend(values.into_iter().map(shown));
+            lines.push(line);
         }
-        text.push_str(&columns(&rows, 1));
+        text.push_str(&columns(&lines, 1));
     }
     text
 }

@@ -1,0 +1,201 @@
+//! A million parked operations with 64 bytes of state: how much memory is each, what it is woken by included, and what
+//! does it cost to wake all of them?
+//!
+//! Two workers, each with a generator that starts its half, 1024 at a time; each operation waits for an event of its own,
+//! which its generator keeps a sender or handle of. Then the main thread wakes all, in turns from both halves, and waits
+//! for the last to end. Bytes are the growth of resident memory.
+
+#[path = "parked/fom.rs"]
+mod fom;
+#[path = "parked/limit.rs"]
+mod limit;
+#[path = "parked/peers.rs"]
+mod peers;
+
+use std::{process::ExitCode, sync::mpsc, thread, time::Duration};
+
+use kit::{Better, Case, Figures, One, Question, Row, Spent, Tally, Target, ask, resident_bytes};
+
+const QUESTION: Question = Question {
+    name: "parked",
+    cases: &[Case {
+        name: "1M",
+        rounds: 3,
+        peers: &[
+            "tokio-mt",
+            "tokio-ct",
+            "tokio-ct:local",
+            "smol",
+            "smol:local",
+            "glommio",
+            "monoio",
+            "limit",
+            "limit:slab",
+            "fom",
+            "fom:async",
+        ],
+    }],
+    rows: &[
+        Row {
+            question: "1,000,000 parked, 64 bytes of state, sync phases",
+            unit: "bytes each",
+            value: |round, peer| round.get("1M", peer, "bytes_per_op"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit:slab",
+            target: Target {
+                text: "96",
+                of_tokio: None,
+                of_limit: None,
+                absolute: Some(96.0),
+            },
+        },
+        Row {
+            question: "  with async phases",
+            unit: "bytes each",
+            value: |round, peer| round.get("1M", peer, "bytes_per_op"),
+            better: Better::Less,
+            fom: "fom:async",
+            limit: "limit:slab",
+            target: Target {
+                text: "future + 48",
+                of_tokio: None,
+                of_limit: None,
+                absolute: None,
+            },
+        },
+        Row {
+            question: "  beyond the future (async phases)",
+            unit: "bytes each",
+            value: |round, peer| {
+                Some(
+                    round.get("1M", peer, "bytes_per_op")?
+                        - round.get("1M", peer, "future_bytes")?,
+                )
+            },
+            better: Better::Less,
+            fom: "fom:async",
+            limit: "",
+            target: Target {
+                text: "48",
+                of_tokio: None,
+                of_limit: None,
+                absolute: Some(48.0),
+            },
+        },
+        Row {
+            question: "  waking all, sync phases",
+            unit: "ns each",
+            value: |round, peer| round.get("1M", peer, "ns_per_wake"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit:slab",
+            target: Target {
+                text: "40",
+                of_tokio: Some(40.0 / 408.0),
+                of_limit: Some(40.0 / 27.0),
+                absolute: None,
+            },
+        },
+        Row {
+            question: "  waking all, async phases",
+            unit: "ns each",
+            value: |round, peer| round.get("1M", peer, "ns_per_wake"),
+            better: Better::Less,
+            fom: "fom:async",
+            limit: "limit:slab",
+            target: Target {
+                text: "",
+                of_tokio: None,
+                of_limit: None,
+                absolute: None,
+            },
+        },
+    ],
+    run,
+};
+
+const WORKERS: usize = 2;
+/// Started at a time; those have parked before the next ones are started.
+const BATCH: usize = 1024;
+
+fn main() -> ExitCode {
+    ask(&QUESTION)
+}
+
+/// What an operation keeps while it waits.
+type State = [u64; 8];
+
+fn state(n: u64) -> State {
+    std::array::from_fn(|place| n + place as u64)
+}
+
+/// What each generator does.
+struct Load<H> {
+    /// Operations in each worker.
+    each: usize,
+    /// Says how many have ended, for each worker.
+    ended: &'static [Tally],
+    /// Takes what they are woken by, once all are parked.
+    parked: mpsc::Sender<(usize, Vec<H>)>,
+}
+
+impl<H> Clone for Load<H> {
+    fn clone(&self) -> Self {
+        Self {
+            each: self.each,
+            ended: self.ended,
+            parked: self.parked.clone(),
+        }
+    }
+}
+
+/// Parks and wakes: `start` starts the workers, `wake` wakes one.
+fn measure<H>(one: &One, start: impl FnOnce(Load<H>), wake: impl Fn(H)) -> Figures {
+    let each = one.size(1_000_000, 20_000) / WORKERS;
+    let all = (each * WORKERS) as u64;
+    let ended = Tally::of(WORKERS);
+    let (parked, told) = mpsc::channel();
+    let mut before = 0;
+    let mut halves = Vec::new();
+    let parking = Spent::on(|| {
+        before = resident_bytes();
+        start(Load {
+            each,
+            ended,
+            parked,
+        });
+        halves = told.into_iter().take(WORKERS).collect();
+        all
+    });
+    let bytes = resident_bytes() - before;
+    halves.sort_by_key(|(worker, _)| *worker);
+    let mut halves: Vec<_> = halves
+        .into_iter()
+        .map(|(_, handles)| handles.into_iter())
+        .collect();
+    let waking = Spent::on(|| {
+        for _ in 0..each {
+            halves.iter_mut().filter_map(Iterator::next).for_each(&wake);
+        }
+        while ended.iter().map(Tally::get).sum::<u64>() < all {
+            thread::sleep(Duration::from_micros(50));
+        }
+        all
+    });
+    Figures::new()
+        .with("bytes_per_op", bytes as f64 / all as f64)
+        .with("handle_bytes", size_of::<H>() as f64)
+        .with("park_cpu_ns_per_op", parking.cpu_ns(1))
+        .and(waking.figures("wake", 1))
+}
+
+fn run(one: &One) -> Figures {
+    match &*one.peer {
+        "limit" => limit::run(one, limit::Memory::Malloc),
+        "limit:slab" => limit::run(one, limit::Memory::Slab),
+        "fom" => fom::run(one),
+        "fom:async" => fom::run_async(one),
+        _ => peers::run(one),
+    }
+}
