@@ -10,12 +10,12 @@
 mod fom;
 #[path = "spawn/limit.rs"]
 mod limit;
-#[path = "spawn/peers.rs"]
-mod peers;
+#[path = "spawn/tasks.rs"]
+mod tasks;
 
 use std::{process::ExitCode, time::Duration};
 
-use kit::{Better, Case, Figures, One, Question, Row, Tally, Target, ask, measure};
+use kit::{Better, Case, Figures, One, Question, Row, Target, ask, measure, peers::Load};
 
 const YIELDING: &[&str] = &[
     "tokio-mt",
@@ -165,17 +165,6 @@ fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// What a generator does, and where it tells how far it is.
-#[derive(Clone, Copy)]
-struct Load {
-    workers: usize,
-    phases: u32,
-    /// At most so many in flight in each worker, spawned so many at a time.
-    window: usize,
-    batch: usize,
-    tallies: &'static [Tally],
-}
-
 fn run(one: &One) -> Figures {
     let (workers, phases, window) = match &*one.case {
         "two" | "straight" => (2, 4, 4096),
@@ -183,21 +172,15 @@ fn run(one: &One) -> Figures {
         "long" => (1, 400, 1024),
         _ => one.unknown(),
     };
-    let load = Load {
-        workers,
-        phases,
-        window,
-        batch: window / 4,
-        tallies: Tally::of(workers),
-    };
+    let load = Load::new(workers, phases, window);
     let straight = one.case == "straight";
     match &*one.peer {
         "limit" => limit::start(load, limit::Memory::Malloc, straight),
         "limit:slab" => limit::start(load, limit::Memory::Slab, straight),
         "fom" | "fom:turns" | "fom:async" => fom::start(load, &one.peer),
-        peer if straight => peers::start(load, peer, peers::How::Straight),
-        "tokio-mt:self-wake" => peers::start(load, "tokio-mt", peers::How::SelfWake),
-        peer => peers::start(load, peer, peers::How::Yield),
+        peer if straight => tasks::start(load, peer, tasks::How::Straight),
+        "tokio-mt:self-wake" => tasks::start(load, "tokio-mt", tasks::How::SelfWake),
+        peer => tasks::start(load, peer, tasks::How::Yield),
     }
     let spent = measure(
         load.tallies,

@@ -12,7 +12,12 @@ use std::{
 use kit::{Answer, table};
 
 /// The questions in the order of the table, and about how many seconds each takes.
-const QUESTIONS: &[(&str, u64)] = &[("spawn", 90), ("chained", 80), ("parked", 45)];
+const QUESTIONS: &[(&str, u64)] = &[
+    ("spawn", 90),
+    ("chained", 80),
+    ("parked", 45),
+    ("growth", 85),
+];
 
 const USAGE: &str = "\
 cargo bench [-- [--quick] [--out DIR] [QUESTION]..]

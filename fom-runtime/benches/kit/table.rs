@@ -88,28 +88,31 @@ pub fn table(answers: &[Answer]) -> String {
     columns(&rows, 2)
 }
 
-/// All medians, case by case.
+/// All medians; cases with the same figures stand together.
 pub fn details(cases: &[Case], rounds: &Rounds) -> String {
     let mut text = String::new();
-    for case in cases {
-        let figures = rounds.figures(case.name);
-        if figures.is_empty() {
-            continue;
-        }
-        let head = [case.name].into_iter().chain(figures.iter().copied());
+    let figures_of = |case: &Case| rounds.figures(case.name);
+    for cases in cases.chunk_by(|a, b| figures_of(a) == figures_of(b)) {
+        let figures = figures_of(&cases[0]);
+        let head = ["case", "peer"].into_iter().chain(figures.iter().copied());
         let mut lines = vec![head.map(str::to_owned).collect::<Vec<_>>()];
-        for peer in case.peers {
+        for (case, peer) in cases
+            .iter()
+            .flat_map(|case| case.peers.iter().map(move |peer| (case, peer)))
+        {
             let value = |figure: &&str| rounds.median(|round| round.get(case.name, peer, figure));
             let values: Vec<_> = figures.iter().map(value).collect();
             if values.iter().all(Option::is_none) {
                 continue;
             }
             let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
-            let mut line = vec![format!("  {peer}")];
+            let mut line = vec![case.name.to_owned(), (*peer).to_owned()];
             line.extend(values.into_iter().map(shown));
             lines.push(line);
         }
-        text.push_str(&columns(&lines, 1));
+        if lines.len() > 1 {
+            text.push_str(&columns(&lines, 2));
+        }
     }
     text
 }

@@ -1,19 +1,12 @@
-//! Foms of four phases, from a generator that is a fom, too.
+//! Foms of four phases, plain functions or async ones; their generator is a fom, too.
 
 use std::convert::Infallible;
 
-use fom_runtime::{Budget, Cx, Operation, Placement, Runtime, fom};
+use fom_runtime::{Budget, Cx, fom};
 use kit::{
     mix,
-    peers::{Flight, submit_here},
+    peers::{Flight, Load, Small, generate_foms},
 };
-
-use crate::Load;
-
-/// An operation that is made of a number, and goes through so many phases.
-trait Small: Operation {
-    fn new(x: u64, phases: u32) -> Self;
-}
 
 struct Plain {
     x: u64,
@@ -119,42 +112,6 @@ impl Small for Async {
     }
 }
 
-/// Spawns small ones for ever.
-struct Generator<O> {
-    load: Load,
-    small: std::marker::PhantomData<O>,
-}
-
-#[fom(
-    operation("Generator<O>"),
-    generics("O: Small"),
-    error(Infallible),
-    transient
-)]
-enum Generating {
-    #[phase(start, to(Never))]
-    Generate,
-    #[phase(end)]
-    Never,
-}
-
-impl<O: Small> GeneratingTransitions for Generator<O> {
-    async fn generate(&mut self, cx: &mut Cx<'_>) -> Result<(), Infallible> {
-        let load = self.load;
-        let low = load.window - load.batch;
-        let mut started = 0;
-        loop {
-            for _ in 0..load.batch {
-                submit_here(cx, O::new(started, load.phases));
-                started += 1;
-            }
-            cx.local(|flight: &mut Flight| flight.add(load.batch));
-            let flying = Flight::at_most(cx, low).await;
-            load.tallies[cx.locality()].set(started - flying as u64);
-        }
-    }
-}
-
 pub(crate) fn start(load: Load, peer: &str) {
     let mut builder = kit::peers::fom(load.workers);
     if peer == "fom:turns" {
@@ -165,22 +122,7 @@ pub(crate) fn start(load: Load, peer: &str) {
     }
     let runtime = builder.build().expect("a runtime");
     match peer {
-        "fom:async" => generate::<Async>(&runtime, load),
-        _ => generate::<Plain>(&runtime, load),
-    }
-    std::mem::forget(runtime);
-}
-
-fn generate<O: Small>(runtime: &Runtime, load: Load) {
-    for n in 0..load.workers {
-        let generator = Generator {
-            load,
-            small: std::marker::PhantomData::<O>,
-        };
-        let started = runtime
-            .submit(generator)
-            .place(Placement::Locality(n))
-            .start();
-        drop(started.expect("there is room"));
+        "fom:async" => generate_foms::<Async>(runtime, load),
+        _ => generate_foms::<Plain>(runtime, load),
     }
 }

@@ -8,9 +8,7 @@ use std::{
     thread,
 };
 
-use kit::{mix, pin};
-
-use crate::Load;
+use kit::{mix, peers::Load, pin};
 
 struct Op {
     phase: u32,

@@ -2,10 +2,12 @@
 
 mod executors;
 mod fom;
+mod generate;
 mod window;
 mod yields;
 
 pub use executors::{glommio, monoio, smol, smol_local, tokio_ct, tokio_local, tokio_mt};
 pub use fom::{Flight, fom, submit_here};
+pub use generate::{Load, Small, generate, generate_foms, generate_shared};
 pub use window::{LocalWindow, SharedWindow};
 pub use yields::{DeferredYield, self_wake};

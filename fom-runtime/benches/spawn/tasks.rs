@@ -4,10 +4,10 @@ use std::{future::Future, hint::black_box};
 
 use kit::{
     mix,
-    peers::{self, DeferredYield, LocalWindow, SharedWindow, self_wake},
+    peers::{
+        self, DeferredYield, Load, LocalWindow, SharedWindow, generate, generate_shared, self_wake,
+    },
 };
-
-use crate::Load;
 
 /// What is between two phases.
 #[derive(Clone, Copy, PartialEq)]
@@ -55,36 +55,6 @@ async fn op<Y: Future<Output = ()>>(mut x: u64, phases: u32, between: impl Fn() 
         }
     }
     x
-}
-
-/// Spawns them for ever, on this thread.
-async fn generate(load: Load, n: usize, window: &LocalWindow, mut spawn: impl FnMut(u64)) {
-    let mut started = 0;
-    loop {
-        for _ in 0..load.batch {
-            spawn(started);
-            started += 1;
-        }
-        window.add(load.batch);
-        let low = load.window - load.batch;
-        window.at_most(low).await;
-        load.tallies[n].set(started - low as u64);
-    }
-}
-
-/// The same where others may take them.
-async fn generate_shared(load: Load, n: usize, window: &SharedWindow, mut spawn: impl FnMut(u64)) {
-    let mut started = 0;
-    loop {
-        window.add(load.batch);
-        for _ in 0..load.batch {
-            spawn(started);
-            started += 1;
-        }
-        let low = load.window - load.batch;
-        window.at_most(low).await;
-        load.tallies[n].set(started - low as u64);
-    }
 }
 
 fn tokio_mt<Y>(load: Load, between: impl Fn() -> Y + Copy + Send + Sync + 'static)

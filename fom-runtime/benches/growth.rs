@@ -1,0 +1,175 @@
+//! Does cost grow as the work? Throughput against operations in flight, localities, phases, state, and blocking.
+//!
+//! Operations as in `spawn`, of which one thing at a time is varied: 4096 in flight in each of two workers, 4 phases,
+//! 8 bytes of state, nothing that blocks. A case is called by what is varied and its value, which is the figure `x`, too.
+//! Tokio's tasks yield between two phases. What blocks does so for 1 ms in one of its phases: a fom in a `blocking` phase,
+//! a task of tokio's in `spawn_blocking` or, as `tokio-mt:in-place`, in `block_in_place`.
+
+#[path = "growth/fom.rs"]
+mod fom;
+#[path = "growth/tasks.rs"]
+mod tasks;
+
+use std::{process::ExitCode, time::Duration};
+
+use kit::{Better, Case, Figures, One, Question, Row, Target, ask, measure, peers::Load};
+
+const PEERS: &[&str] = &["tokio-mt", "fom"];
+const BLOCKING: &[&str] = &["tokio-mt", "tokio-mt:in-place", "fom"];
+
+const fn case(name: &'static str) -> Case {
+    Case {
+        name,
+        rounds: 3,
+        peers: PEERS,
+    }
+}
+
+const fn blocking(name: &'static str) -> Case {
+    Case {
+        name,
+        rounds: 3,
+        peers: BLOCKING,
+    }
+}
+
+const QUESTION: Question = Question {
+    name: "growth",
+    cases: &[
+        case("in_flight 1"),
+        case("in_flight 4"),
+        case("in_flight 16"),
+        case("in_flight 64"),
+        case("in_flight 256"),
+        case("in_flight 1024"),
+        case("in_flight 4096"),
+        case("in_flight 16384"),
+        case("in_flight 65536"),
+        case("in_flight 262144"),
+        case("in_flight 1000000"),
+        case("localities 1"),
+        case("localities 2"),
+        case("phases 1"),
+        case("phases 2"),
+        case("phases 4"),
+        case("phases 8"),
+        case("phases 16"),
+        case("phases 32"),
+        case("phases 64"),
+        case("state_bytes 8"),
+        case("state_bytes 64"),
+        case("state_bytes 256"),
+        case("state_bytes 1024"),
+        case("state_bytes 4096"),
+        blocking("blocking_percent 0"),
+        blocking("blocking_percent 1"),
+        blocking("blocking_percent 5"),
+        blocking("blocking_percent 10"),
+        blocking("blocking_percent 20"),
+        blocking("blocking_percent 50"),
+    ],
+    rows: &[
+        row("growth: 1,000,000 in flight, by 4096", |round, peer| {
+            Some(
+                round.get("in_flight 1000000", peer, RATE)?
+                    / round.get("in_flight 4096", peer, RATE)?,
+            )
+        }),
+        row("  64 phases, by 4: phases a second", |round, peer| {
+            let per_phase = |case| round.get(case, peer, "ns_per_phase");
+            Some(per_phase("phases 4")? / per_phase("phases 64")?)
+        }),
+        row("  4096 bytes of state, by 64", |round, peer| {
+            Some(
+                round.get("state_bytes 4096", peer, RATE)?
+                    / round.get("state_bytes 64", peer, RATE)?,
+            )
+        }),
+    ],
+    run,
+};
+
+/// Growth has no target of its own: the plots are what is looked at.
+const fn row(question: &'static str, value: fn(&kit::Round, &str) -> Option<f64>) -> Row {
+    Row {
+        question,
+        unit: "ratio of rates",
+        value,
+        better: Better::More,
+        fom: "fom",
+        limit: "",
+        target: Target {
+            text: "",
+            of_tokio: None,
+            of_limit: None,
+            absolute: None,
+        },
+    }
+}
+
+const RATE: &str = "ops_per_s";
+
+/// How long one blocks.
+const BLOCK: Duration = Duration::from_millis(1);
+
+fn main() -> ExitCode {
+    ask(&QUESTION)
+}
+
+/// What is varied.
+#[derive(Clone, Copy)]
+struct Shape {
+    load: Load,
+    state_bytes: usize,
+    blocking_percent: u64,
+}
+
+fn run(one: &One) -> Figures {
+    let Some((varied, x)) = one.case.split_once(' ') else {
+        one.unknown()
+    };
+    let x: usize = x.parse().unwrap_or_else(|_| one.unknown());
+    let with = |workers, phases, window| Shape {
+        load: Load::new(workers, phases, window),
+        state_bytes: 8,
+        blocking_percent: 0,
+    };
+    let usual = with(2, 4, 4096);
+    let shape = match varied {
+        // All of them together; one worker has the only one.
+        "in_flight" if x == 1 => with(1, 4, 1),
+        "in_flight" => with(2, 4, x / 2),
+        "localities" => with(x, 4, 4096),
+        "phases" => with(2, x as u32, 4096),
+        "state_bytes" => Shape {
+            state_bytes: x,
+            ..usual
+        },
+        "blocking_percent" => Shape {
+            blocking_percent: x as u64,
+            ..with(2, 4, 128)
+        },
+        _ => one.unknown(),
+    };
+    match &*one.peer {
+        "fom" => fom::start(shape),
+        "tokio-mt" => tasks::start(shape, false),
+        "tokio-mt:in-place" => tasks::start(shape, true),
+        _ => one.unknown(),
+    }
+    // The first million takes its time.
+    let warm = if varied == "in_flight" && x > 100_000 {
+        600
+    } else {
+        100
+    };
+    let spent = measure(
+        shape.load.tallies,
+        one.time(Duration::from_millis(warm)),
+        one.time(Duration::from_millis(250)),
+    );
+    spent
+        .figures("phase", u64::from(shape.load.phases))
+        .with("x", x as f64)
+        .with(RATE, 1e9 / spent.ns(1))
+}

@@ -1,0 +1,129 @@
+//! Generators: they keep so many operations in flight, for ever.
+
+use std::{convert::Infallible, marker::PhantomData};
+
+use fom_runtime::{Cx, Operation, Placement, Runtime, fom};
+
+use super::{Flight, LocalWindow, SharedWindow, submit_here};
+use crate::Tally;
+
+/// What the generator of each worker does, and where it tells how far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Workers, with a generator each.
+    pub workers: usize,
+    /// Phases of an operation.
+    pub phases: u32,
+    /// At most so many in flight in each worker.
+    pub window: usize,
+    /// Started so many at a time.
+    pub batch: usize,
+    /// Of what each has finished.
+    pub tallies: &'static [Tally],
+}
+
+impl Load {
+    /// A quarter of the window is started at a time.
+    pub fn new(workers: usize, phases: u32, window: usize) -> Self {
+        Self {
+            workers,
+            phases,
+            window,
+            batch: (window / 4).max(1),
+            tallies: Tally::of(workers),
+        }
+    }
+
+    fn low(&self) -> usize {
+        self.window - self.batch
+    }
+}
+
+/// Spawns operations whose tasks stay on this thread.
+pub async fn generate(load: Load, n: usize, window: &LocalWindow, mut spawn: impl FnMut(u64)) {
+    let mut started = 0;
+    loop {
+        for _ in 0..load.batch {
+            spawn(started);
+            started += 1;
+        }
+        window.add(load.batch);
+        window.at_most(load.low()).await;
+        load.tallies[n].set(started - load.low() as u64);
+    }
+}
+
+/// The same where other threads may take them.
+pub async fn generate_shared(
+    load: Load,
+    n: usize,
+    window: &SharedWindow,
+    mut spawn: impl FnMut(u64),
+) {
+    let mut started = 0;
+    loop {
+        window.add(load.batch);
+        for _ in 0..load.batch {
+            spawn(started);
+            started += 1;
+        }
+        window.at_most(load.low()).await;
+        load.tallies[n].set(started - load.low() as u64);
+    }
+}
+
+/// An operation that is made of a number, goes through so many phases, and tells [`Flight`] when it ends.
+pub trait Small: Operation {
+    /// The `x`th.
+    fn new(x: u64, phases: u32) -> Self;
+}
+
+struct Generator<O> {
+    load: Load,
+    small: PhantomData<O>,
+}
+
+#[fom(
+    operation("Generator<O>"),
+    generics("O: Small"),
+    error(Infallible),
+    transient
+)]
+enum Generating {
+    #[phase(start, to(Never))]
+    Generate,
+    #[phase(end)]
+    Never,
+}
+
+impl<O: Small> GeneratingTransitions for Generator<O> {
+    async fn generate(&mut self, cx: &mut Cx<'_>) -> Result<(), Infallible> {
+        let load = self.load;
+        let mut started = 0;
+        loop {
+            for _ in 0..load.batch {
+                submit_here(cx, O::new(started, load.phases));
+                started += 1;
+            }
+            cx.local(|flight: &mut Flight| flight.add(load.batch));
+            let flying = Flight::at_most(cx, load.low()).await;
+            load.tallies[cx.locality()].set(started - flying as u64);
+        }
+    }
+}
+
+/// Starts a generator of foms in each locality. The runtime stays for ever.
+pub fn generate_foms<O: Small>(runtime: Runtime, load: Load) {
+    for n in 0..load.workers {
+        let generator = Generator {
+            load,
+            small: PhantomData::<O>,
+        };
+        let started = runtime
+            .submit(generator)
+            .place(Placement::Locality(n))
+            .start();
+        drop(started.expect("there is room"));
+    }
+    std::mem::forget(runtime);
+}
