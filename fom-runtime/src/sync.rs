@@ -5,16 +5,20 @@
 
 pub(crate) mod atomic {
     #[cfg(fom_loom)]
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8};
+    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
     #[cfg(fom_shuttle)]
-    pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU8};
+    pub(crate) use shuttle::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
     #[cfg(not(any(fom_loom, fom_shuttle)))]
-    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8};
+    pub(crate) use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
 
     #[cfg(fom_loom)]
     pub(crate) use loom::sync::atomic::Ordering;
+    #[cfg(fom_shuttle)]
+    pub(crate) use shuttle::sync::atomic::fence;
     #[cfg(not(fom_loom))]
     pub(crate) use std::sync::atomic::Ordering;
+    #[cfg(not(any(fom_loom, fom_shuttle)))]
+    pub(crate) use std::sync::atomic::fence;
 
     #[cfg(fom_shuttle)]
     pub(crate) use shuttle::sync::atomic::{
@@ -22,25 +26,6 @@ pub(crate) mod atomic {
     };
     #[cfg(not(any(fom_loom, fom_shuttle)))]
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
-}
-
-/// An `UnsafeCell` with loom's closure surface, so that loom sees each access.
-#[cfg(fom_loom)]
-pub(crate) use loom::cell::UnsafeCell;
-
-#[cfg(not(fom_loom))]
-#[derive(Debug)]
-pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-#[cfg(not(fom_loom))]
-impl<T> UnsafeCell<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(std::cell::UnsafeCell::new(value))
-    }
-
-    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-        f(self.0.get())
-    }
 }
 
 #[cfg(not(any(fom_loom, fom_shuttle)))]

@@ -152,7 +152,7 @@ fn what_a_fom_submits_lives_with_it() {
     }
     impl ParentingTransitions for Parent {
         fn submit(&mut self, cx: &mut Cx<'_>) -> Result<ParentingAfterSubmit, Oops> {
-            let child = cx.runtime().submit(Native);
+            let child = cx.submit(Native);
             let child = match self.0 {
                 Some(placement) => child.place(placement),
                 None => child,

@@ -5,7 +5,7 @@ use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 use crate::{
     Cx,
     error::BlockError,
-    fom::AnyFom,
+    fom::Header,
     id::{FomId, Key},
     locality::Away,
     runtime::Runtime,
@@ -35,7 +35,7 @@ impl<E> Cx<'_, E> {
         Ok(BlockGuard {
             _away: away,
             cx: BlockingCx {
-                fom: self.fom.as_any(),
+                fom: self.fom,
                 not_send: PhantomData,
             },
         })
@@ -55,19 +55,19 @@ impl<E> Cx<'_, E> {
 
 /// What is left of the context in a blocking section: neither the locality's data, nor events, nor waits.
 pub struct BlockingCx<'a> {
-    fom: &'a dyn AnyFom,
+    fom: &'a Header,
     /// A section belongs to its thread.
     not_send: PhantomData<*const ()>,
 }
 
 impl fmt::Debug for BlockingCx<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let header = self.fom.header();
+        let header = self.fom;
         write!(
             f,
             "BlockingCx({} {} in {})",
             header.type_name(),
-            header.id,
+            header.id(),
             header.phase_name()
         )
     }
@@ -76,33 +76,33 @@ impl fmt::Debug for BlockingCx<'_> {
 impl BlockingCx<'_> {
     /// The fom's id.
     pub fn id(&self) -> FomId {
-        self.fom.header().id
+        self.fom.id()
     }
 
     /// The key that it was submitted with.
     pub fn key(&self) -> Option<&Key> {
-        self.fom.header().key.as_ref()
+        self.fom.key()
     }
 
     /// Failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
-        self.fom.header().attempt()
+        self.fom.attempt()
     }
 
     /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has
     /// passed. What the function returns counts nevertheless.
     pub fn is_cancelled(&self) -> bool {
-        self.fom.header().interrupt().is_some()
+        self.fom.interrupt().is_some()
     }
 
     /// The time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.header().world().clock.now()
+        self.fom.world().clock.now()
     }
 
     /// The runtime, to submit and find others.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.header().world()).expect("the locality of a running fom has not ended")
+        Runtime::of(self.fom.world())
     }
 
     /// The resource of this type.
@@ -111,7 +111,7 @@ impl BlockingCx<'_> {
     ///
     /// When the runtime was built without it; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
-        match self.fom.header().world().resources.get() {
+        match self.fom.world().resources.get() {
             Some((resource, _)) => resource,
             None => panic!(
                 "there is no resource of type `{0}`; give one to `Builder::resource`",

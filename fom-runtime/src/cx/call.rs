@@ -178,7 +178,7 @@ impl<E> Cx<'_, E> {
     {
         let (reply, answer) = oneshot::channel();
         let place = {
-            let (resource, place) = resource::<R>(self.fom.as_any());
+            let (resource, place) = resource::<R>(self.fom);
             request(resource, Reply(Some(To::One(reply))));
             place
         };
@@ -186,9 +186,7 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = answer.as_mut().poll(cx);
             if polled.is_pending() {
-                self.fom
-                    .header()
-                    .set_waiting_for(WaitingFor::Resource(place));
+                self.fom.set_waiting_for(WaitingFor::Resource(place));
             }
             polled
         })
@@ -266,7 +264,7 @@ impl<E> Cx<'_, E> {
         R: Send + Sync + 'static,
         I: IntoIterator,
     {
-        let (resource, at) = resource::<R>(self.fom.as_any());
+        let (resource, at) = resource::<R>(self.fom);
         // All places before the first request: it may be answered at once.
         let items: Vec<_> = items.into_iter().collect();
         let collecting = Collecting::new(items.len(), any);
@@ -284,9 +282,7 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = collecting.poll(cx.waker());
             if polled.is_pending() {
-                self.fom
-                    .header()
-                    .set_waiting_for(WaitingFor::Resource(place));
+                self.fom.set_waiting_for(WaitingFor::Resource(place));
             }
             polled
         })

@@ -11,75 +11,82 @@ pub use call::Reply;
 pub use time::Sleep;
 
 use crate::{
+    Operation, Submission,
     error::NoEvent,
-    fom::{EventFom, WaitingFor},
+    fom::{Header, Mailed, WaitingFor},
     id::{FomId, Key},
     runtime::{EventSender, Runtime},
 };
 
 /// The context of a running fom; `E` is the type of its events.
 pub struct Cx<'a, E = NoEvent> {
-    fom: &'a dyn EventFom<E>,
+    fom: &'a Mailed<E>,
 }
 
 impl<E> fmt::Debug for Cx<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let header = self.fom.header();
+        let header = self.fom;
         write!(
             f,
             "Cx({} {} in {})",
             header.type_name(),
-            header.id,
+            header.id(),
             header.phase_name()
         )
     }
 }
 
 impl<'a, E> Cx<'a, E> {
-    pub(crate) fn new(fom: &'a dyn EventFom<E>) -> Self {
+    pub(crate) fn new(fom: &'a Mailed<E>) -> Self {
         Self { fom }
     }
 
     /// The fom's id.
     pub fn id(&self) -> FomId {
-        self.fom.header().id
+        self.fom.id()
     }
 
     /// The key that it was submitted with.
     pub fn key(&self) -> Option<&Key> {
-        self.fom.header().key.as_ref()
+        self.fom.key()
     }
 
     /// Its home.
     pub fn locality(&self) -> usize {
-        self.fom.header().home.index
+        self.fom.home_index()
     }
 
     /// Failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
-        self.fom.header().attempt()
+        self.fom.attempt()
     }
 
     /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has
     /// passed ([`deadline`](Self::deadline) tells them apart). It is dropped at its next wait; what a plain function
     /// returns counts nevertheless.
     pub fn is_cancelled(&self) -> bool {
-        self.fom.header().interrupt().is_some()
+        self.fom.interrupt().is_some()
     }
 
     /// The time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.header().world().clock.now()
+        self.fom.world().clock.now()
     }
 
     /// When the deadline of this visit passes, on the runtime's clock.
     pub fn deadline(&self) -> Option<Duration> {
-        self.fom.header().deadline().map(Duration::from_nanos)
+        self.fom.deadline().map(Duration::from_nanos)
     }
 
-    /// The runtime, to submit and find others. This handle does not keep the runtime alive.
+    /// The runtime, to find others, and to be passed on. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.header().world()).expect("the locality of a running fom has not ended")
+        Runtime::of(self.fom.world())
+    }
+
+    /// Submits an operation to the runtime that this fom runs in. Its home is this locality, unless a key or a placement says
+    /// otherwise.
+    pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
+        Submission::new(self.fom.world(), operation)
     }
 
     /// The resource of this type.
@@ -88,12 +95,12 @@ impl<'a, E> Cx<'a, E> {
     ///
     /// When the runtime was built without it; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
-        resource(self.fom.as_any()).0
+        resource(self.fom).0
     }
 
     /// A way to send events to this fom, for whoever answers later.
     pub fn address(&self) -> EventSender<E> {
-        EventSender(self.fom.strong())
+        EventSender::of(self.fom)
     }
 
     /// The oldest event that this phase takes, if there is one.
@@ -111,7 +118,7 @@ impl<'a, E> Cx<'a, E> {
         poll_fn(|_| match self.fom.take_event() {
             Some(event) => Poll::Ready(event),
             None => {
-                self.fom.header().set_waiting_for(WaitingFor::Event);
+                self.fom.set_waiting_for(WaitingFor::Event);
                 Poll::Pending
             }
         })
@@ -130,7 +137,7 @@ impl<'a, E> Cx<'a, E> {
                 return Poll::Ready(Some(event));
             }
             let slept = sleep.as_mut().poll(cx).map(|()| None);
-            self.fom.header().set_waiting_for(WaitingFor::Event);
+            self.fom.set_waiting_for(WaitingFor::Event);
             slept
         })
         .await
@@ -142,7 +149,7 @@ impl<'a, E> Cx<'a, E> {
     ///
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        Sleep::new(std::sync::Arc::clone(&self.fom.header().home), time)
+        Sleep::new(self.fom.home_owned(), time)
     }
 
     /// The locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing else of it can be
@@ -153,6 +160,7 @@ impl<'a, E> Cx<'a, E> {
     /// When the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type, or inside
     /// another `local`.
     pub fn local<T: Send + 'static, R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.fom.settle();
         let done = crate::locality::with_core(|core| core.data_mut::<T>().map(f));
         match done {
             Some(Some(done)) => done,
@@ -167,8 +175,8 @@ impl<'a, E> Cx<'a, E> {
     }
 }
 
-fn resource<T: Send + Sync + 'static>(fom: &dyn crate::fom::AnyFom) -> (&T, u32) {
-    match fom.header().world().resources.get() {
+fn resource<T: Send + Sync + 'static>(fom: &Header) -> (&T, u32) {
+    match fom.world().resources.get() {
         Some(found) => found,
         None => panic!(
             "there is no resource of type `{0}`; give one to `Builder::resource`",

@@ -11,16 +11,16 @@ use std::{
 
 use crate::{
     fom::WaitingFor,
-    locality::{Core, Locality, TimerKey, with_core},
+    locality::{Core, Home, Sleeper, with_core},
 };
 
 /// A sleep on the runtime's clock; a test's clock ends it too. See [`Cx::sleep`](crate::Cx::sleep).
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
-    home: Arc<Locality>,
-    key: TimerKey,
-    /// The waker that it is armed with.
-    armed: Option<Waker>,
+    home: Home,
+    at: u64,
+    /// What it is armed with.
+    armed: Option<Arc<Sleeper>>,
     /// A job about its timer may be on its way: whatever comes next must not overtake it.
     posted: bool,
 }
@@ -28,22 +28,21 @@ pub struct Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep")
-            .field("at", &Duration::from_nanos(self.key.at()))
+            .field("at", &Duration::from_nanos(self.at))
             .finish()
     }
 }
 
 impl Sleep {
-    pub(crate) fn new(home: Arc<Locality>, time: Duration) -> Self {
+    pub(crate) fn new(home: Home, time: Duration) -> Self {
         let at = home
-            .world
+            .world()
             .clock
             .nanos()
             .saturating_add(crate::clock::nanos(time));
-        let key = TimerKey::new(at, home.world.next_number());
         Self {
             home,
-            key,
+            at,
             armed: None,
             posted: false,
         }
@@ -54,7 +53,7 @@ impl Sleep {
         let mut f = Some(f);
         if !self.posted {
             with_core(|core| {
-                if Arc::ptr_eq(&core.home, &self.home)
+                if core.home.is(self.home.world(), self.home.index)
                     && let Some(f) = f.take()
                 {
                     f(core);
@@ -66,29 +65,44 @@ impl Sleep {
             self.home.post_job(Box::new(f));
         }
     }
+
+    /// Arms it, or gives it the waker of this poll.
+    fn arm(&mut self, waker: &Waker) {
+        if let Some(sleeper) = &self.armed {
+            let old = {
+                let mut armed = sleeper.waker.lock();
+                match &*armed {
+                    Some(armed) if armed.will_wake(waker) => return,
+                    Some(_) => armed.replace(waker.clone()),
+                    // It has fired just now, by a clock that is ahead of the one that was looked at here.
+                    None => None,
+                }
+            };
+            if let Some(old) = old {
+                // It may be anybody's: dropped without the lock.
+                drop(old);
+                return;
+            }
+        }
+        let sleeper = Sleeper::new(waker.clone());
+        self.armed = Some(Arc::clone(&sleeper));
+        let at = self.at;
+        self.at_home(move |core| core.timers.arm_sleeper(&sleeper, at));
+    }
 }
 
 impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let key = self.key;
-        if self.home.world.clock.nanos() >= key.at() {
+        if self.home.world().clock.nanos() >= self.at {
             return Poll::Ready(());
         }
-        if !self
-            .armed
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(cx.waker()))
-        {
-            let waker = cx.waker().clone();
-            self.armed = Some(waker.clone());
-            self.at_home(move |core| core.timers.arm(key, waker));
-        }
+        self.arm(cx.waker());
         // Said at each poll: what a fom waits for is forgotten before each.
         with_core(|core| {
-            if let Some(fom) = &core.running {
-                fom.header().set_waiting_for(WaitingFor::Timer);
+            if let Some(fom) = core.running() {
+                fom.set_waiting_for(WaitingFor::Timer);
             }
         });
         Poll::Pending
@@ -97,9 +111,12 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if self.armed.is_some() {
-            let key = self.key;
-            self.at_home(move |core| core.timers.disarm(key));
+        if let Some(sleeper) = self.armed.take() {
+            let waker = sleeper.waker.lock().take();
+            // Without one it has fired, and nothing is armed.
+            if waker.is_some() {
+                self.at_home(move |core| core.timers.disarm_sleeper(&sleeper));
+            }
         }
     }
 }

@@ -4,11 +4,13 @@
 //! taken out and those of the new one armed, phase and time are stored, listeners hear of it, those who wait for the phase
 //! are told, and then the function of the new phase is entered.
 
+use std::any::Any;
+
 use crate::{
     Ended, PhaseInfo,
     clock::nanos,
     error::{BlockError, Cause, Failure},
-    fom::{Interrupt, TypedFom, panic_message, typed::Outcome},
+    fom::{Interrupt, Outcome, Typed, panic_message},
     operation::{Entry, Next, Operation, Stepped},
     watch::{Transition, TransitionCause},
 };
@@ -17,17 +19,12 @@ use crate::{
 pub(super) struct Course<O: Operation> {
     pub(super) operation: O,
     pub(super) phase: O::Phase,
-    /// Failed attempts in this visit.
-    tries: u32,
-    /// What was left of the deadline when it was saved.
-    left: Option<u64>,
-    resumed: bool,
 }
 
 /// What a step came to.
 pub(super) enum Verdict<O: Operation> {
     Stepped(Stepped<O>),
-    Panicked(Box<dyn std::any::Any + Send>),
+    Panicked(Box<dyn Any + Send>),
     Interrupted(Interrupt),
 }
 
@@ -44,50 +41,32 @@ pub(super) enum After<O: Operation> {
 }
 
 impl<O: Operation> Course<O> {
-    pub(super) fn new(
-        operation: O,
-        phase: O::Phase,
-        tries: u32,
-        left: Option<u64>,
-        resumed: bool,
-    ) -> Self {
-        Self {
-            operation,
-            phase,
-            tries,
-            left,
-            resumed,
-        }
+    pub(super) fn new(operation: O, phase: O::Phase) -> Self {
+        Self { operation, phase }
     }
 
-    fn index(&self) -> usize {
+    #[inline]
+    pub(super) fn index(&self) -> usize {
         O::index(O::kind(&self.phase))
     }
 
+    #[inline]
     pub(super) fn info(&self) -> &'static PhaseInfo {
         &O::GRAPH.phases()[self.index()]
     }
 
     /// The first visit. A fom that was cancelled in the queue never gets to it.
-    pub(super) fn begin(&mut self, fom: &dyn TypedFom<O>) -> After<O> {
-        // The runtime is asked as well: a shutdown may not have come to this fom yet, or may have looked for those to tell
-        // just before it was in any list. In the second case nobody else would ever tell it.
-        let closed = fom
-            .header()
-            .world()
-            .is_closed()
-            .then_some(Interrupt::Shutdown);
-        if let Some(interrupt) = closed.or_else(|| fom.header().interrupt()) {
+    #[inline]
+    pub(super) fn begin(&mut self, fom: &Typed<O>) -> After<O> {
+        // A shutdown that looked for those to wake before this one was in any list has closed the runtime before.
+        if let Some(interrupt) = fom.interrupt() {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
-        fom.header().set_attempt(self.tries);
-        let left = self.left.take();
-        let cause = if self.resumed {
-            TransitionCause::Resumed
+        if fom.is_resumed() {
+            self.resume(fom);
         } else {
-            TransitionCause::Started
-        };
-        self.enter(fom, None, cause, left);
+            self.enter(fom, None, TransitionCause::Started, None);
+        }
         if self.info().is_end() {
             After::Ended
         } else {
@@ -95,51 +74,66 @@ impl<O: Operation> Course<O> {
         }
     }
 
+    #[cold]
+    fn resume(&mut self, fom: &Typed<O>) {
+        let (left, tries) = fom
+            .extra()
+            .map_or((None, 0), |extra| (extra.left, extra.tries));
+        self.enter(fom, None, TransitionCause::Resumed, left);
+        if let Some(timing) = fom.timing() {
+            timing.set_attempt(tries);
+        }
+    }
+
+    #[inline]
     fn enter(
         &mut self,
-        fom: &dyn TypedFom<O>,
+        fom: &Typed<O>,
         from: Option<usize>,
         cause: TransitionCause,
         left: Option<u64>,
     ) {
-        let header = fom.header();
-        let now = header.world().clock.nanos();
-        let stayed = now.saturating_sub(header.since());
-        let tried = header.attempt();
-        header.set_attempt(self.tries);
+        let world = fom.world();
+        let hooks = world.hooks.active();
         let index = self.index();
-        header.enter(index, now, left);
         let info = self.info();
-        if !info.takes().is_empty() {
-            fom.typed().takes(Some(O::kind(&self.phase)));
-        } else if from.is_some_and(|from| !O::GRAPH.phases()[from].takes().is_empty()) {
-            // What the old phase took stays for a later one that takes it.
-            fom.typed().takes(None);
-        }
-        if let Some(hooks) = header.world().hooks.active() {
-            let from = from.map(|from| O::GRAPH.phases()[from].name());
-            let transition =
-                Transition::new(header, from, Some(info.name()), cause, now, stayed).tried(tried);
-            hooks.tell(
-                header.world(),
-                &transition,
-                &self.operation,
-                Some(&self.phase),
-            );
-        }
-        if header.watched.load(crate::sync::atomic::Ordering::Relaxed) {
-            fom.typed().arrived(index);
-        }
+        let timing = if const { O::GRAPH.has_deadlines() } {
+            fom.timing()
+        } else {
+            None
+        };
+        // Deadlines and listeners get the time as it is, the rest as it was a few steps ago.
+        let timed =
+            timing.filter(|timing| info.within().is_some() || left.is_some() || !timing.is_calm());
         // The budget is for steps: the first visit follows none. Else a thread that loses its processor just before it
         // would send a fom to the tail that has not run at all, behind those that were submitted after it.
-        if from.is_some() {
-            crate::locality::spend(now);
+        let now = crate::locality::step(world, from.is_some(), timed.is_some() || hooks.is_some());
+        let (stayed, tried) = (now.saturating_sub(fom.since()), fom.attempt());
+        if let Some(timing) = timed {
+            timing.enter(fom, index, now, left);
+        }
+        fom.enter(index, now);
+        if !info.takes().is_empty() {
+            fom.set_takes(Some(O::kind(&self.phase)));
+        } else if from.is_some_and(|from| !O::GRAPH.phases()[from].takes().is_empty()) {
+            // What the old phase took stays for a later one that takes it.
+            fom.set_takes(None);
+        }
+        if let Some(hooks) = hooks {
+            let from = from.map(|from| O::GRAPH.phases()[from].name());
+            let transition =
+                Transition::new(fom, from, Some(info.name()), cause, now, stayed).tried(tried);
+            hooks.tell(world, &transition, &self.operation, Some(&self.phase));
+        }
+        if fom.is_observed() {
+            fom.arrived(index);
         }
     }
 
     /// Whether an interposer takes the place of the step.
-    pub(super) fn before(&mut self, fom: &dyn TypedFom<O>) -> Option<Verdict<O>> {
-        let hooks = fom.header().world().hooks.active()?;
+    #[inline]
+    pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
+        let hooks = fom.world().hooks.active()?;
         match hooks.before::<O>(&mut self.operation, &mut self.phase) {
             Ok(None) => None,
             Ok(Some(Ok(next))) => Some(Verdict::Stepped(Ok(Next::Go(next)))),
@@ -150,11 +144,10 @@ impl<O: Operation> Course<O> {
 
     fn after(
         &mut self,
-        fom: &dyn TypedFom<O>,
+        fom: &Typed<O>,
         stepped: Stepped<O>,
     ) -> Result<Stepped<O>, Cause<O::Error>> {
         let Some(hooks) = fom
-            .header()
             .world()
             .hooks
             .active()
@@ -187,51 +180,34 @@ impl<O: Operation> Course<O> {
         Ok(result.map(Next::Go))
     }
 
-    pub(super) fn settle(&mut self, fom: &dyn TypedFom<O>, verdict: Verdict<O>) -> After<O> {
+    pub(super) fn settle(&mut self, fom: &Typed<O>, verdict: Verdict<O>) -> After<O> {
         self.settle_as(fom, verdict, TransitionCause::Returned)
     }
 
     /// As [`settle`](Self::settle), for what the late function returned.
-    pub(super) fn settle_late(&mut self, fom: &dyn TypedFom<O>, verdict: Verdict<O>) -> After<O> {
+    pub(super) fn settle_late(&mut self, fom: &Typed<O>, verdict: Verdict<O>) -> After<O> {
         self.settle_as(fom, verdict, TransitionCause::Late)
     }
 
+    #[inline]
     fn settle_as(
         &mut self,
-        fom: &dyn TypedFom<O>,
+        fom: &Typed<O>,
         verdict: Verdict<O>,
         cause: TransitionCause,
     ) -> After<O> {
-        let header = fom.header();
         let stepped = match verdict {
             Verdict::Stepped(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return After::Failed(cause),
             },
-            Verdict::Panicked(panic) => {
-                return After::Failed(match panic.downcast::<BlockError>() {
-                    // How a blocking phase that found no thread gets out of the user's function.
-                    Ok(error) => Cause::NoThread(*error),
-                    Err(panic) => Cause::Panicked(panic_message(panic)),
-                });
-            }
-            Verdict::Interrupted(Interrupt::Shutdown) => return After::Failed(Cause::Shutdown),
-            Verdict::Interrupted(Interrupt::Cancelled) => return After::Failed(Cause::Cancelled),
-            Verdict::Interrupted(Interrupt::Late) => {
-                let armed_in = header.late_of();
-                header.clear_late();
-                return if self.info().is_late() {
-                    After::Late
-                } else {
-                    After::Failed(Cause::Late { armed_in })
-                };
-            }
+            Verdict::Panicked(panic) => return After::Failed(cause_of(panic)),
+            Verdict::Interrupted(interrupt) => return self.interrupted(fom, interrupt),
         };
         match stepped {
             Ok(Next::Go(next)) => {
                 let from = self.index();
                 self.phase = next;
-                self.tries = 0;
                 self.enter(fom, Some(from), cause, None);
                 if self.info().is_end() {
                     After::Ended
@@ -241,22 +217,49 @@ impl<O: Operation> Course<O> {
             }
             Ok(Next::Stay) => {
                 // As a phase would: a flood of events must not keep the locality.
-                crate::locality::spend(header.world().clock.nanos());
+                crate::locality::step(fom.world(), true, false);
                 After::Stay
             }
-            Err(error) => match self.info().retries() {
-                // An attempt of the late function would be one more visit without a deadline: it fails at once.
-                Some(retry) if self.tries < retry.times && cause != TransitionCause::Late => {
-                    // Doubles from the least wait to the most.
-                    let wait = nanos(retry.min)
-                        .saturating_mul(1 << self.tries.min(32))
-                        .min(nanos(retry.max));
-                    self.tries += 1;
-                    header.set_attempt(self.tries);
-                    After::Retry(header.world().clock.nanos().saturating_add(wait))
+            Err(error) => self.erred(fom, error, cause),
+        }
+    }
+
+    #[cold]
+    fn interrupted(&mut self, fom: &Typed<O>, interrupt: Interrupt) -> After<O> {
+        match interrupt {
+            Interrupt::Shutdown => After::Failed(Cause::Shutdown),
+            Interrupt::Cancelled => After::Failed(Cause::Cancelled),
+            Interrupt::Late => {
+                let Some(timing) = fom.timing() else {
+                    unreachable!("late without a deadline")
+                };
+                let armed_in = timing.late_of(fom);
+                timing.clear_late(fom.world().clock.nanos());
+                if self.info().is_late() {
+                    After::Late
+                } else {
+                    After::Failed(Cause::Late { armed_in })
                 }
-                _ => After::Failed(Cause::Error(error)),
-            },
+            }
+        }
+    }
+
+    #[cold]
+    fn erred(&mut self, fom: &Typed<O>, error: O::Error, cause: TransitionCause) -> After<O> {
+        match (self.info().retries(), fom.timing()) {
+            // An attempt of the late function would be one more visit without a deadline: it fails at once.
+            (Some(retry), Some(timing))
+                if timing.attempt() < retry.times && cause != TransitionCause::Late =>
+            {
+                let tries = timing.attempt();
+                // Doubles from the least wait to the most.
+                let wait = nanos(retry.min)
+                    .saturating_mul(1 << tries.min(32))
+                    .min(nanos(retry.max));
+                timing.set_attempt(tries + 1);
+                After::Retry(fom.world().clock.nanos().saturating_add(wait))
+            }
+            _ => After::Failed(Cause::Error(error)),
         }
     }
 
@@ -268,12 +271,17 @@ impl<O: Operation> Course<O> {
         })
     }
 
-    pub(super) fn failed(self, cause: Cause<O::Error>) -> Outcome<O> {
-        Err(Failure::new(
-            cause,
-            self.info().name(),
-            Some(self.operation),
-        ))
+    pub(super) fn failed(self, cause: Cause<O::Error>) -> Failure<O> {
+        Failure::new(cause, self.info().name(), Some(self.operation))
+    }
+}
+
+/// Why a fom failed whose function panicked.
+pub(super) fn cause_of<E>(panic: Box<dyn Any + Send>) -> Cause<E> {
+    match panic.downcast::<BlockError>() {
+        // How a blocking phase that found no thread gets out of the user's function.
+        Ok(error) => Cause::NoThread(*error),
+        Err(panic) => Cause::Panicked(panic_message(panic)),
     }
 }
 
@@ -283,19 +291,17 @@ pub(super) fn entry<E>(late: bool) -> Entry<E> {
 }
 
 /// The last transition of a fom that fails: into the standard failed outcome.
-pub(super) fn tell_end<O: Operation>(fom: &dyn TypedFom<O>, outcome: &Outcome<O>) {
-    let (Err(failure), header) = (outcome, fom.header()) else {
+pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
+    let world = fom.world();
+    let Some(hooks) = world.hooks.active() else {
         return;
     };
-    let Some(hooks) = header.world().hooks.active() else {
-        return;
-    };
-    let now = header.world().clock.nanos();
-    let stayed = now.saturating_sub(header.since());
+    let now = world.clock.nanos();
+    let stayed = now.saturating_sub(fom.since());
     let cause = TransitionCause::Failed(failure.cause.name());
-    let transition = Transition::new(header, Some(failure.phase), None, cause, now, stayed);
+    let transition = Transition::new(fom, Some(failure.phase), None, cause, now, stayed);
     match &failure.operation {
-        Some(operation) => hooks.tell::<O>(header.world(), &transition, operation, None),
-        None => hooks.tell_untyped(header.world(), &transition),
+        Some(operation) => hooks.tell::<O>(world, &transition, operation, None),
+        None => hooks.tell_untyped(world, &transition),
     }
 }

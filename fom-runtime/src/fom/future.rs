@@ -4,53 +4,77 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use pin_project::pin_project;
 
 use crate::{
-    Cx,
+    Cx, Failure,
     fom::{
-        AnyFom, Body, Progress, SelfRef, TypedFom, WaitingFor,
-        course::{After, Course, Verdict, entry},
-        typed::Outcome,
+        Body, Outcome, Progress, Typed, WaitingFor,
+        course::{After, Course, Verdict, cause_of, entry},
+        launch::SelfRef,
+        reference,
     },
     operation::{AsyncOperation, At, Entry, Operation},
 };
 
-/// A future in place of operation and phase.
-#[pin_project]
-pub(super) struct Driven<F> {
-    #[pin]
-    future: Option<F>,
+/// A future in place of operation and phase; then what it came to.
+#[pin_project(project = Projected, project_replace = Replaced)]
+pub(super) enum Driven<O: Operation, F> {
+    Future(#[pin] F),
+    Ended(Outcome<O>),
+    Gone,
 }
 
-impl<F> Driven<F> {
+impl<O: Operation, F> Driven<O, F> {
     pub(super) fn new(future: F) -> Self {
-        Self {
-            future: Some(future),
-        }
+        Self::Future(future)
     }
 }
 
-impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<F> {
-    fn run(
-        self: Pin<&mut Self>,
-        _: &dyn TypedFom<O>,
-        waker: &mut dyn FnMut() -> Waker,
-    ) -> Result<Progress, Outcome<O>> {
-        let Some(future) = self.project().future.as_pin_mut() else {
-            return Ok(Progress::Waiting);
+impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, F> {
+    fn run(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
+        let Projected::Future(future) = self.as_mut().project() else {
+            return Progress::Waiting;
         };
-        match future.poll(&mut Context::from_waker(&waker())) {
-            Poll::Pending => Ok(Progress::Waiting),
-            Poll::Ready(outcome) => Err(outcome),
+        match reference::with_waker(fom, |waker| future.poll(&mut Context::from_waker(waker))) {
+            Poll::Pending => Progress::Waiting,
+            Poll::Ready(outcome) => {
+                self.project_replace(Self::Ended(outcome));
+                Progress::Finished
+            }
+        }
+    }
+
+    fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn std::any::Any + Send>) {
+        // Phase functions are fenced one by one; this was something else of the user's, such as a `Drop` of what the
+        // operation holds.
+        self.fail(Failure::new(cause_of(panic), fom.phase_name(), None));
+    }
+
+    fn fail(self: Pin<&mut Self>, failure: Failure<O>) {
+        self.project_replace(Self::Ended(Err(failure)));
+    }
+
+    fn ended(&self) -> Result<usize, &Failure<O>> {
+        match self {
+            Self::Ended(Ok(ended)) => Ok(O::index(O::kind(&ended.phase))),
+            Self::Ended(Err(failure)) => Err(failure),
+            _ => unreachable!("the outcome is taken once"),
+        }
+    }
+
+    fn take(self: Pin<&mut Self>) -> Outcome<O> {
+        match self.project_replace(Self::Gone) {
+            Replaced::Ended(outcome) => outcome,
+            _ => unreachable!("the outcome is taken once"),
         }
     }
 
     fn clear(self: Pin<&mut Self>) {
-        self.project().future.set(None);
+        self.project_replace(Self::Gone);
     }
 }
 
@@ -64,9 +88,9 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
             After::Late => true,
             After::Enter | After::Stay if crate::locality::spent() => {
                 // To the tail: a wake while it runs makes it ready again when it stops.
-                fom.header().token.wake();
+                fom.wake();
                 Yield(false).await;
-                after = match fom.header().interrupt() {
+                after = match fom.interrupt() {
                     Some(interrupt) => course.settle(fom, Verdict::Interrupted(interrupt)),
                     None => After::Enter,
                 };
@@ -74,10 +98,7 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
             }
             After::Enter | After::Stay => false,
             After::Retry(until) => {
-                let wait = Until {
-                    fom: fom.as_any(),
-                    at: until,
-                };
+                let wait = Until { fom, at: until };
                 match Fence::new(fom, wait).await {
                     Ok(()) => false,
                     Err(verdict) => {
@@ -87,7 +108,7 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
                 }
             }
             After::Ended => return course.ended(),
-            After::Failed(cause) => return course.failed(cause),
+            After::Failed(cause) => return Err(course.failed(cause)),
         };
         let entry = if !late && course.info().waits() {
             match Fence::new(fom, cx.event()).await {
@@ -125,14 +146,14 @@ pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<
 /// Looks at cancel and deadline before each poll but the first, and catches panics.
 #[pin_project]
 struct Fence<'a, O: Operation, F> {
-    fom: &'a dyn TypedFom<O>,
+    fom: &'a Typed<O>,
     waited: bool,
     #[pin]
     inner: F,
 }
 
 impl<'a, O: Operation, F: Future> Fence<'a, O, F> {
-    fn new(fom: &'a dyn TypedFom<O>, inner: F) -> Self {
+    fn new(fom: &'a Typed<O>, inner: F) -> Self {
         Self {
             fom,
             waited: false,
@@ -146,7 +167,7 @@ impl<O: Operation, F: Future> Future for Fence<'_, O, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let header = this.fom.header();
+        let header = this.fom;
         if *this.waited
             && let Some(interrupt) = header.interrupt()
         {
@@ -183,22 +204,24 @@ impl Future for Yield {
 }
 
 /// Ready at a time of the fom's clock; uses the fom's own timer.
-struct Until<'a> {
-    fom: &'a dyn AnyFom,
+struct Until<'a, O: Operation> {
+    fom: &'a Typed<O>,
     at: u64,
 }
 
-impl Future for Until<'_> {
+impl<O: Operation> Future for Until<'_, O> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let header = self.fom.header();
-        if header.world().clock.nanos() >= self.at {
-            header.arm_deadline();
+        let Some(timing) = self.fom.timing() else {
+            unreachable!("a retry without a timer")
+        };
+        if self.fom.world().clock.nanos() >= self.at {
+            timing.retried();
             return Poll::Ready(());
         }
-        header.arm_until(self.at);
-        header.set_waiting_for(WaitingFor::Retry);
+        timing.await_retry(self.at);
+        self.fom.set_waiting_for(WaitingFor::Retry);
         Poll::Pending
     }
 }

@@ -1,31 +1,20 @@
-//! What any thread may know of a fom.
+//! What any thread may know of a fom: one cache line, the same for every operation type.
+//!
+//! It lives in memory that stays a header for as long as its pool lives, also while no fom is in it: whoever lists a locality
+//! reads it at any time. So all of it is atomic, and what is written by the thread that runs the fom alone is written with plain
+//! stores.
 
-use std::{any::TypeId, collections::VecDeque, sync::Arc, time::Duration};
+use std::{any::TypeId, collections::VecDeque, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
     Graph, PhaseInfo,
-    fom::Progress,
+    fom::{Extra, Pool, Timing},
     id::{FomId, Key},
-    locality::{Locality, Parcel},
-    protocol::{Cancelled, Link, Token},
-    runtime::{Priority, TypeEntry, World},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    },
+    locality::{Home, Locality},
+    protocol::{Link, Token},
+    runtime::{Priority, World},
+    sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
-
-/// A fom whose operation type is of no interest.
-pub(crate) trait AnyFom: Parcel {
-    fn header(&self) -> &Header;
-    /// Runs it once. Only in Running, on the thread that holds its home locality's core.
-    fn run(self: Arc<Self>) -> Progress;
-    /// Answers whoever waits, although the fom cannot be stopped.
-    fn abandon(&self);
-    fn parked_events(&self) -> usize;
-    /// The size of its allocation.
-    fn bytes(&self) -> usize;
-}
 
 /// What a fom waits for, as one number: small, and readable from any thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +29,10 @@ pub(crate) enum WaitingFor {
     Resource(u32),
 }
 
-const RESOURCES_FROM: u32 = 16;
+const RESOURCES_FROM: u16 = 16;
 
 impl WaitingFor {
-    fn encode(self) -> u32 {
+    fn encode(self) -> u16 {
         match self {
             Self::Nothing => 0,
             Self::Future => 1,
@@ -51,18 +40,21 @@ impl WaitingFor {
             Self::Timer => 3,
             Self::Retry => 4,
             Self::Blocking => 5,
-            Self::Resource(place) => RESOURCES_FROM + place,
+            // A table with more resources than that is shown with the last of them.
+            Self::Resource(place) => {
+                RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
+            }
         }
     }
 
-    fn decode(code: u32) -> Self {
+    fn decode(code: u16) -> Self {
         match code {
             1 => Self::Future,
             2 => Self::Event,
             3 => Self::Timer,
             4 => Self::Retry,
             5 => Self::Blocking,
-            place if place >= RESOURCES_FROM => Self::Resource(place - RESOURCES_FROM),
+            place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }
     }
@@ -76,13 +68,6 @@ pub(crate) enum Interrupt {
     Shutdown,
 }
 
-const NO_DEADLINE: u64 = u64::MAX;
-/// `late_of`: no deadline passed.
-const NOT_LATE: u16 = u16::MAX;
-
-/// The most lines of history that are allocated with the fom; more come as they are needed.
-const HISTORY_AT_ONCE: usize = 64;
-
 /// One line of a fom's history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
@@ -90,98 +75,203 @@ pub(crate) struct Seen {
     pub(crate) at: u64,
 }
 
+// What the thread that runs the fom says of it (`Header::own`).
+const PRIORITY: u8 = 0b11;
+/// It has entered its first phase.
+const BEGUN: u8 = 1 << 2;
+/// Between enter-block and leave-block.
+const BLOCKED: u8 = 1 << 3;
+/// It stands in the listing: submitted, not ended.
+const LISTED: u8 = 1 << 4;
+/// It was saved and is submitted again.
+const RESUMED: u8 = 1 << 5;
+/// It stays where it is: placed by hand, by its key, or bound to its locality's data.
+const SETTLED: u8 = 1 << 6;
+
+#[repr(C)]
 pub(crate) struct Header {
-    pub(crate) id: FomId,
+    /// Ties it into the inbox, a run queue or the pool's free list: first, so that it has the header's address.
+    pub(super) link: Link,
+    /// Null in what is no fom: see [`Parcel`](crate::locality::Parcel).
+    pub(super) pool: *const Pool,
+    /// References: one that the runtime has until the fom has ended, and one for each address, handle and waker.
+    pub(super) refs: AtomicU32,
     pub(crate) token: Token,
-    pub(crate) home: Arc<Locality>,
-    pub(crate) priority: Priority,
-    pub(crate) key: Option<Key>,
-    pub(crate) entry: Arc<TypeEntry>,
-    pub(crate) submitted: u64,
-    link: Link<dyn Parcel>,
+    /// Who waits for its outcome, and whether it is there; see `outcome.rs`.
+    pub(super) marks: AtomicU8,
     phase: AtomicU16,
+    id: AtomicU64,
+    submitted: AtomicU64,
     since: AtomicU64,
-    waiting: AtomicU32,
-    attempt: AtomicU32,
-    /// The phase whose deadline passed in this visit.
-    late_of: AtomicU16,
-    /// The deadline of this visit, and one that an earlier phase keeps over it with the phase that armed it.
-    deadline: AtomicU64,
-    kept: AtomicU64,
-    kept_by: AtomicU16,
-    /// The key of the timer in the core's wheel.
-    armed: AtomicU64,
-    shutdown: AtomicBool,
-    /// It has entered its first phase.
-    begun: AtomicBool,
-    /// Somebody waits for a phase of it.
-    pub(crate) watched: AtomicBool,
-    /// Threads that it has blocked at this moment: 0 or 1.
-    blocked: AtomicU8,
-    slot: AtomicUsize,
-    history: Option<Box<Mutex<VecDeque<Seen>>>>,
+    /// What few foms have.
+    pub(super) extra: AtomicPtr<Extra>,
+    /// The locality that it lives in.
+    home: AtomicU16,
+    waiting: AtomicU16,
+    own: AtomicU8,
+}
+
+// SAFETY: `pool` never changes once the header is made, and a pool is `Sync`; the rest is atomic.
+unsafe impl Sync for Header {}
+// SAFETY: as above.
+unsafe impl Send for Header {}
+
+/// What a new fom is to be called and where it stands.
+pub(crate) struct Birth {
+    pub(crate) id: FomId,
+    pub(crate) priority: Priority,
+    pub(crate) now: u64,
+    pub(crate) phase: usize,
+    pub(crate) settled: bool,
+    pub(crate) resumed: bool,
+    pub(crate) extra: Option<Box<Extra>>,
+    /// Somebody holds a handle.
+    pub(crate) wanted: bool,
 }
 
 impl Header {
-    pub(crate) fn new(
-        id: FomId,
-        home: Arc<Locality>,
-        priority: Priority,
-        key: Option<Key>,
-        entry: Arc<TypeEntry>,
-        phase: usize,
-    ) -> Self {
-        let now = home.world.clock.nanos();
-        let history = home.world.history;
+    /// Of a slot without a fom.
+    pub(super) fn vacant(pool: *const Pool) -> Self {
         Self {
-            id,
-            token: Token::new(),
-            home,
-            priority,
-            key,
-            entry,
-            submitted: now,
             link: Link::new(),
-            phase: AtomicU16::new(phase as u16),
-            since: AtomicU64::new(now),
-            waiting: AtomicU32::new(0),
-            attempt: AtomicU32::new(0),
-            late_of: AtomicU16::new(NOT_LATE),
-            deadline: AtomicU64::new(NO_DEADLINE),
-            kept: AtomicU64::new(NO_DEADLINE),
-            kept_by: AtomicU16::new(0),
-            armed: AtomicU64::new(NO_DEADLINE),
-            shutdown: AtomicBool::new(false),
-            begun: AtomicBool::new(false),
-            watched: AtomicBool::new(false),
-            blocked: AtomicU8::new(0),
-            slot: AtomicUsize::new(usize::MAX),
-            history: (history > 0).then(|| {
-                Box::new(Mutex::new(VecDeque::with_capacity(
-                    history.min(HISTORY_AT_ONCE),
-                )))
-            }),
+            pool,
+            refs: AtomicU32::new(0),
+            token: Token::new(),
+            marks: AtomicU8::new(0),
+            phase: AtomicU16::new(0),
+            id: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            extra: AtomicPtr::new(std::ptr::null_mut()),
+            home: AtomicU16::new(0),
+            waiting: AtomicU16::new(0),
+            own: AtomicU8::new(0),
         }
     }
 
-    pub(crate) fn link(&self) -> &Link<dyn Parcel> {
-        &self.link
+    /// A fom moves in. It is not to be seen before its references are counted.
+    #[inline]
+    pub(super) fn bear(&self, birth: Birth) {
+        self.token.reset();
+        self.marks.store(
+            if birth.wanted {
+                super::outcome::WANTED
+            } else {
+                0
+            },
+            Ordering::Relaxed,
+        );
+        self.phase.store(birth.phase as u16, Ordering::Relaxed);
+        self.id.store(birth.id.0, Ordering::Relaxed);
+        self.submitted.store(birth.now, Ordering::Relaxed);
+        self.since.store(birth.now, Ordering::Relaxed);
+        self.extra.store(
+            birth.extra.map_or(std::ptr::null_mut(), Box::into_raw),
+            Ordering::Relaxed,
+        );
+        self.home.store(self.pool().home as u16, Ordering::Relaxed);
+        self.waiting.store(0, Ordering::Relaxed);
+        let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+        self.own.store(
+            birth.priority as u8
+                | LISTED
+                | flag(birth.settled, SETTLED)
+                | flag(birth.resumed, RESUMED),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// A pointer to all of the fom, of which this is the beginning.
+    #[inline]
+    pub(crate) fn whole(&self) -> NonNull<Self> {
+        let address = std::ptr::from_ref(self).addr();
+        // SAFETY: the address of a reference is not null. The page exposed its memory when it was made.
+        unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) }
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        // SAFETY: a fom's header is in a slot of this pool, and a pool lives as long as any slot of it is in use.
+        unsafe { &*self.pool }
     }
 
     pub(crate) fn world(&self) -> &Arc<World> {
-        &self.home.world
+        &self.pool().world
+    }
+
+    /// The locality that it lives in.
+    pub(crate) fn home(&self) -> &Locality {
+        &self.world().localities[self.home_index()]
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn home_owned(&self) -> Home {
+        Home::new(Arc::clone(self.world()), self.home_index())
+    }
+
+    #[inline]
+    pub(crate) fn home_index(&self) -> usize {
+        self.home.load(Ordering::Relaxed).into()
+    }
+
+    pub(crate) fn id(&self) -> FomId {
+        FomId(self.id.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        match self.own.load(Ordering::Relaxed) & PRIORITY {
+            0 => Priority::High,
+            1 => Priority::Normal,
+            _ => Priority::Low,
+        }
+    }
+
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Relaxed)
     }
 
     pub(crate) fn graph(&self) -> &'static Graph {
-        self.entry.graph
+        self.pool().graph
     }
 
     pub(crate) fn type_name(&self) -> &'static str {
-        self.entry.graph.operation()
+        self.graph().operation()
     }
 
     pub(crate) fn type_id(&self) -> TypeId {
-        self.entry.type_id
+        self.pool().type_id
+    }
+
+    /// The key that it was submitted with. Only for who holds a reference, as all that stands in `extra`.
+    pub(crate) fn key(&self) -> Option<&Key> {
+        self.extra().and_then(|extra| extra.key.as_ref())
+    }
+
+    pub(crate) fn extra(&self) -> Option<&Extra> {
+        // SAFETY: set once, by a `Box`, and freed when the last reference goes.
+        unsafe { self.extra.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Makes it when there is none.
+    pub(crate) fn extra_made(&self) -> &Extra {
+        if let Some(extra) = self.extra() {
+            return extra;
+        }
+        let new = Box::into_raw(Box::<Extra>::default());
+        match self.extra.compare_exchange(
+            std::ptr::null_mut(),
+            new,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            // SAFETY: ours until the exchange, the fom's since; see `extra`.
+            Ok(_) => unsafe { &*new },
+            Err(theirs) => {
+                // SAFETY: nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: as in `extra`.
+                unsafe { &*theirs }
+            }
+        }
     }
 
     pub(crate) fn phase_index(&self) -> usize {
@@ -196,209 +286,121 @@ impl Header {
         self.phase_info().name()
     }
 
+    #[inline]
+    fn own(&self, flag: u8) -> bool {
+        self.own.load(Ordering::Acquire) & flag != 0
+    }
+
+    /// Only the thread that runs the fom.
+    #[inline]
+    fn set_own(&self, flag: u8, on: bool) {
+        let own = self.own.load(Ordering::Relaxed);
+        let own = if on { own | flag } else { own & !flag };
+        self.own.store(own, Ordering::Release);
+    }
+
     pub(crate) fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Acquire)
+        self.own(BEGUN)
+    }
+
+    pub(crate) fn is_listed(&self) -> bool {
+        self.own(LISTED)
+    }
+
+    pub(crate) fn unlist(&self) {
+        self.set_own(LISTED, false);
+    }
+
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.own(RESUMED)
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.own(BLOCKED)
+    }
+
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.set_own(BLOCKED, blocked);
+    }
+
+    #[allow(dead_code, reason = "for moving foms to another locality")]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.own(SETTLED)
+    }
+
+    /// It has touched the locality's data: it stays.
+    pub(crate) fn settle(&self) {
+        if !self.own(SETTLED) {
+            self.set_own(SETTLED, true);
+        }
     }
 
     pub(crate) fn since(&self) -> u64 {
         self.since.load(Ordering::Acquire)
     }
 
+    /// Failed attempts in this visit.
     pub(crate) fn attempt(&self) -> u32 {
-        self.attempt.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_attempt(&self, attempt: u32) {
-        self.attempt.store(attempt, Ordering::Relaxed);
+        self.timing().map_or(0, Timing::attempt)
     }
 
     pub(crate) fn waiting_for(&self) -> WaitingFor {
         WaitingFor::decode(self.waiting.load(Ordering::Relaxed))
     }
 
+    #[inline]
     pub(crate) fn set_waiting_for(&self, what: WaitingFor) {
         self.waiting.store(what.encode(), Ordering::Relaxed);
     }
 
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked.load(Ordering::Relaxed) > 0
-    }
-
-    pub(crate) fn set_blocked(&self, blocked: bool) {
-        self.blocked.store(blocked.into(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn slot(&self) -> &AtomicUsize {
-        &self.slot
-    }
-
     pub(crate) fn history(&self) -> Vec<Seen> {
-        self.history
-            .as_ref()
+        self.extra()
+            .and_then(|extra| extra.history.as_ref())
             .map(|log| log.lock().iter().copied().collect())
             .unwrap_or_default()
     }
 
-    /// Wakes it at `at`, or before if a deadline is nearer.
-    pub(crate) fn arm_until(&self, at: u64) {
-        self.arm(self.deadline().map_or(at, |deadline| deadline.min(at)));
-    }
-
-    /// Back to the deadlines alone, after something else used the timer.
-    pub(crate) fn arm_deadline(&self) {
-        self.arm(self.deadline().unwrap_or(NO_DEADLINE));
+    /// The deadlines, where the machine has any.
+    #[inline]
+    pub(crate) fn timing(&self) -> Option<&Timing> {
+        self.pool().timing_of(self)
     }
 
     /// The nearest deadline that stands over this visit.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        let nearest = self
-            .deadline
-            .load(Ordering::Relaxed)
-            .min(self.kept.load(Ordering::Relaxed));
-        (nearest != NO_DEADLINE).then_some(nearest)
+        self.timing().and_then(Timing::deadline)
     }
 
-    /// Begins a visit of the phase at `index`: deadlines first, so that who hears of the visit may move the clock.
-    pub(crate) fn enter(&self, index: usize, now: u64, left: Option<u64>) {
-        let graph = self.graph();
-        let info = &graph.phases()[index];
-        let from = self.phase_index();
-        let keeps = |owner: usize| {
-            graph.phases()[owner]
-                .kept_in_indexes()
-                .contains(&(index as u16))
-        };
-        // Which deadlines of before go on: an old kept one, and the one of the phase that is left. The earlier stays.
-        let kept_by = usize::from(self.kept_by.load(Ordering::Relaxed));
-        let mut kept = self.kept.load(Ordering::Relaxed);
-        let mut owner = kept_by;
-        if kept != NO_DEADLINE && !keeps(kept_by) {
-            kept = NO_DEADLINE;
-        }
-        let left_behind = self.deadline.load(Ordering::Relaxed);
-        if left_behind < kept && from != index && keeps(from) {
-            kept = left_behind;
-            owner = from;
-        }
-        let own = match (left, info.within()) {
-            (Some(left), _) => now.saturating_add(left),
-            (None, Some(within)) => now.saturating_add(crate::clock::nanos(within)),
-            (None, None) => NO_DEADLINE,
-        };
-        self.kept.store(kept, Ordering::Relaxed);
-        self.kept_by.store(owner as u16, Ordering::Relaxed);
-        self.deadline.store(own, Ordering::Relaxed);
-        self.late_of.store(NOT_LATE, Ordering::Relaxed);
-        self.arm(own.min(kept));
-        self.since.store(now, Ordering::Release);
+    /// Begins a visit of the phase at `index`.
+    #[inline]
+    pub(crate) fn enter(&self, index: usize, now: u64) {
+        self.since.store(now, Ordering::Relaxed);
         self.phase.store(index as u16, Ordering::Release);
         self.waiting.store(0, Ordering::Relaxed);
-        self.begun.store(true, Ordering::Release);
-        if let Some(log) = &self.history {
-            let mut log = log.lock();
-            if log.len() == self.world().history {
-                log.pop_front();
-            }
-            log.push_back(Seen {
-                phase: index as u16,
-                at: now,
-            });
+        self.set_own(BEGUN, true);
+        if let Some(log) = self.extra().and_then(|extra| extra.history.as_ref()) {
+            remember(log, self.world().history, index, now);
         }
     }
 
-    /// Wakes it at this time of the clock, instead of at the time armed before. Only while it runs.
-    ///
-    /// A timer belongs to one visit: leaving the phase takes it out, on the thread that would fire it.
-    pub(crate) fn arm(&self, at: u64) {
-        let before = self.armed.swap(at, Ordering::Relaxed);
-        if before == at {
-            return;
-        }
-        let id = self.id.0;
-        crate::locality::with_core(|core| {
-            if before != NO_DEADLINE {
-                core.timers.disarm_fom(before, id);
-            }
-            if at != NO_DEADLINE
-                && let Some(fom) = &core.running
-            {
-                core.timers.arm_fom(at, id, Arc::clone(fom));
-            }
-        });
-    }
-
-    /// The timer fired: the fom is late in this visit if a deadline of it has passed. Only on the core's thread.
-    pub(crate) fn timer_fired(&self, now: u64) {
-        self.armed.store(NO_DEADLINE, Ordering::Relaxed);
-        if self.deadline.load(Ordering::Relaxed) <= now {
-            self.late_of
-                .store(self.phase.load(Ordering::Relaxed), Ordering::Relaxed);
-        } else if self.kept.load(Ordering::Relaxed) <= now {
-            self.late_of
-                .store(self.kept_by.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-
-    /// The phase whose deadline passed.
-    pub(crate) fn late_of(&self) -> &'static str {
-        let index = self.late_of.load(Ordering::Relaxed);
-        self.graph()
-            .phases()
-            .get(usize::from(index))
-            .map_or("", PhaseInfo::name)
-    }
-
-    /// The lateness was taken notice of: the late function runs without any deadline. One that an earlier phase keeps and
-    /// that has not passed goes on after it.
-    pub(crate) fn clear_late(&self) {
-        self.late_of.store(NOT_LATE, Ordering::Relaxed);
-        self.deadline.store(NO_DEADLINE, Ordering::Relaxed);
-        if self.kept.load(Ordering::Relaxed) <= self.world().clock.nanos() {
-            self.kept.store(NO_DEADLINE, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn is_shut_down(&self) -> bool {
-        self.shutdown.load(Ordering::Acquire)
-    }
-
+    #[inline]
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
-        // The token first: `shut_down` says why before it cancels, so that who sees the cancel sees why.
-        if self.token.is_cancelled() {
-            Some(if self.shutdown.load(Ordering::Acquire) {
-                Interrupt::Shutdown
-            } else {
-                Interrupt::Cancelled
-            })
-        } else if self.late_of.load(Ordering::Relaxed) != NOT_LATE {
+        // Why before that: who shuts down closes the runtime first.
+        if self.world().is_closed() {
+            Some(Interrupt::Shutdown)
+        } else if self.token.is_cancelled() {
+            Some(Interrupt::Cancelled)
+        } else if self.timing().is_some_and(Timing::is_late) {
             Some(Interrupt::Late)
         } else {
             None
         }
     }
 
-    /// The end of a fom's life in the tables, before its outcome is told.
-    pub(crate) fn leave(&self, failed: bool) {
-        let armed = self.armed.swap(NO_DEADLINE, Ordering::Relaxed);
-        if armed != NO_DEADLINE {
-            let id = self.id.0;
-            crate::locality::with_core(|core| core.timers.disarm_fom(armed, id));
-        }
-        let world = self.world();
-        if let Some(key) = &self.key {
-            world.directory.remove(self.type_id(), key, self.id);
-        }
-        self.home.registry.remove(self.slot.load(Ordering::Relaxed));
-        // Its home does not end before this run is over, which is the last to look at it.
-        self.home.live.fetch_sub(1, Ordering::AcqRel);
-        world.give_room();
-        self.entry
-            .ended(failed, world.clock.nanos().saturating_sub(self.submitted));
-    }
-
-    /// The very last step: from here on the runtime may be gone.
-    pub(crate) fn count_out(&self) {
-        self.world().count_out();
+    /// Whether nobody has its address: then nobody but the thread that runs it touches its token.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.refs.load(Ordering::Acquire) == 1
     }
 
     pub(crate) fn age(&self, now: u64) -> Duration {
@@ -406,15 +408,25 @@ impl Header {
     }
 }
 
-/// Tells a fom to end; what it does is dropped at its next wait.
-pub(crate) fn cancel(fom: Arc<dyn AnyFom>) {
-    if fom.header().token.cancel() == Cancelled::Enqueue {
-        crate::locality::enqueue(fom);
+#[cold]
+fn remember(log: &crate::sync::Mutex<VecDeque<Seen>>, most: usize, index: usize, at: u64) {
+    let mut log = log.lock();
+    if log.len() == most {
+        log.pop_front();
     }
+    log.push_back(Seen {
+        phase: index as u16,
+        at,
+    });
 }
 
-/// As [`cancel`], because the runtime shuts down.
-pub(crate) fn shut_down(fom: Arc<dyn AnyFom>) {
-    fom.header().shutdown.store(true, Ordering::Release);
-    cancel(fom);
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// What every fom has beside its operation and phase.
+    #[test]
+    fn a_header_is_one_cache_line() {
+        assert_eq!(size_of::<Header>(), 64);
+    }
 }

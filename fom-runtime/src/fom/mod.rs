@@ -1,35 +1,60 @@
-//! One operation in flight: a single allocation of header, mailbox, outcome and body.
+//! One operation in flight: a slot with header, mailbox, deadlines and body.
 //!
 //! Who may touch what:
 //!
 //! | part | who |
 //! | --- | --- |
 //! | [`Header`] | any thread; all of it is atomic or never changes |
-//! | [`Typed`] | any thread, under its lock |
-//! | body (operation, phase, future) | only the thread that runs the fom, which holds the core of its home locality or has it back before it goes on |
+//! | [`Mail`](mail::Mail), [`Extra`] | whoever has a reference, under its lock |
+//! | [`Timing`] | read by any thread; written by the thread that runs the fom or fires its timer, which holds the core |
+//! | body (operation and phase, or future; then the outcome) | only the thread that runs the fom, which holds the core of its home or has it back before it goes on; then whoever the outcome is left to |
+//!
+//! What it costs in memory: 64 bytes of header, 16 of mailbox and what one event needs, 8 more where the machine takes events,
+//! 72 where it has deadlines; then operation and phase, or the future.
 
+mod body;
 mod course;
+mod extra;
 mod future;
 mod header;
+mod launch;
+mod mail;
+mod outcome;
 mod plain;
-mod typed;
+mod pool;
+mod reference;
+mod timing;
 
 use std::{
+    alloc::Layout,
+    any::TypeId,
     cell::UnsafeCell,
+    mem::offset_of,
+    num::NonZeroU16,
+    ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Weak},
-    task::{Wake, Waker},
+    ptr::{self, NonNull},
+    sync::Arc,
 };
 
-pub(crate) use header::{AnyFom, Header, Interrupt, WaitingFor, cancel, shut_down};
-pub(crate) use typed::{EventFom, Outcome, Told, Typed, TypedFom, Watcher};
+use body::Body;
+pub(crate) use extra::{Extra, Told, Watcher};
+pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
+pub use launch::{Asynchronous, Launch, Launched, Seed, Synchronous, Unfinished};
+pub(crate) use mail::Mailed;
+pub(crate) use outcome::Outcome;
+pub(crate) use pool::{Pool, Pools, Stocks};
+pub(crate) use reference::{AnyRef, Resident, Vtable};
+pub(crate) use timing::Timing;
 
 use crate::{
     error::{Cause, Failure},
-    locality::{Core, Parcel},
-    operation::{AsyncOperation, Operation, SyncOperation},
-    protocol::{FomState, Link},
+    locality::Timer,
+    operation::Operation,
+    protocol::FomState,
+    runtime::World,
+    sync::atomic::Ordering,
 };
 
 /// How a run of a fom ended.
@@ -43,174 +68,314 @@ pub(crate) enum Progress {
     Finished,
 }
 
-/// The part of a fom that runs.
-pub(crate) trait Body<O: Operation>: Send {
-    /// Runs until it waits, yields or ends. An outcome is given once.
-    fn run(
-        self: Pin<&mut Self>,
-        fom: &dyn TypedFom<O>,
-        waker: &mut dyn FnMut() -> Waker,
-    ) -> Result<Progress, Outcome<O>>;
-
-    /// Drops all that is left of operation and future.
-    fn clear(self: Pin<&mut Self>);
+/// A fom of a known operation type.
+#[repr(C)]
+pub(crate) struct Typed<O: Operation> {
+    /// First: a pointer to one is a pointer to the other.
+    mailed: Mailed<O::Event>,
+    /// The phase that events are taken for; only kept while it takes any. Touched by the thread that runs the fom alone.
+    takes: UnsafeCell<Option<O::Kind>>,
 }
 
-/// Header, shared typed part and body in one allocation.
-pub(crate) struct Fom<O: Operation, B> {
-    /// First, so that it is dropped before what it may point at.
-    body: UnsafeCell<B>,
-    header: Header,
+impl<O: Operation> Deref for Typed<O> {
+    type Target = Mailed<O::Event>;
+
+    #[inline]
+    fn deref(&self) -> &Mailed<O::Event> {
+        &self.mailed
+    }
+}
+
+impl<O: Operation> Typed<O> {
+    /// Only the thread that runs the fom.
+    fn set_takes(&self, kind: Option<O::Kind>) {
+        // SAFETY: the thread that runs the fom is the only one that touches it, and it is `Copy`: no reference is kept.
+        unsafe { *self.takes.get() = kind }
+    }
+
+    /// The oldest event that the current phase takes. Only the thread that runs the fom.
+    fn take_event(&self) -> Option<O::Event> {
+        // SAFETY: as above.
+        let kind = unsafe { *self.takes.get() }?;
+        self.mail.take(|event| O::takes(kind, event))
+    }
+}
+
+// SAFETY: `takes` is touched by one thread at a time, the one that runs the fom, and `Kind` is `Send`.
+unsafe impl<O: Operation> Sync for Typed<O> {}
+
+impl<E> Mailed<E> {
+    /// The oldest event that the current phase takes. Only the thread that runs the fom.
+    pub(crate) fn take_event(&self) -> Option<E> {
+        let mut event = None::<E>;
+        // SAFETY: the events of this fom are `E`, so its table writes an `Option<E>`.
+        unsafe { (self.pool().vtable.take_event)(self.whole(), ptr::from_mut(&mut event).cast()) };
+        event
+    }
+
+    /// Keeps the event for the fom and wakes it.
+    pub(crate) fn send(&self, event: E) -> Result<(), crate::error::SendError<E>> {
+        self.mail.push(event, self.world().mailbox)?;
+        self.wake();
+        Ok(())
+    }
+}
+
+/// A whole fom. `T` is [`Timing`] where the machine has deadlines, else nothing.
+#[repr(C)]
+struct Fom<O: Operation, T, B> {
     typed: Typed<O>,
-    me: Weak<Self>,
+    timing: T,
+    body: UnsafeCell<B>,
 }
 
-// SAFETY: `body` is the only part that is not `Sync`. It is touched in `run` alone, and the token lets one thread at a
-// time into `run` (Ready → Running has one winner); `B: Send` (a supertrait of `Body`) then suffices.
-unsafe impl<O: Operation, B: Body<O>> Sync for Fom<O, B> {}
-// SAFETY: all parts are `Send`.
-unsafe impl<O: Operation, B: Body<O>> Send for Fom<O, B> {}
+/// Deadlines or none.
+trait Clockwork: 'static {
+    const IS: bool;
+    fn new(offset: u16) -> Self;
+    fn reset(&self);
+}
 
-impl<O: Operation, B: Body<O> + 'static> Parcel for Fom<O, B> {
-    fn link(&self) -> &Link<dyn Parcel> {
-        self.header.link()
+impl Clockwork for () {
+    const IS: bool = false;
+    fn new(_: u16) -> Self {}
+    fn reset(&self) {}
+}
+
+impl Clockwork for Timing {
+    const IS: bool = true;
+    fn new(offset: u16) -> Self {
+        Self::new(Timer::of_fom(offset))
+    }
+    fn reset(&self) {
+        Self::reset(self);
+    }
+}
+
+impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
+    const TIMING: u16 = {
+        let offset = offset_of!(Self, timing);
+        assert!(
+            offset <= u16::MAX as usize,
+            "an event type of more than 64 KiB"
+        );
+        offset as u16
+    };
+
+    const VTABLE: Vtable = Vtable {
+        layout: Layout::new::<Self>(),
+        timing: if T::IS {
+            NonZeroU16::new(Self::TIMING)
+        } else {
+            None
+        },
+        prepare: Self::prepare,
+        run: Self::run,
+        end: Self::end,
+        reject: Self::reject,
+        take_event: Self::take_event,
+        take_outcome: Self::take_outcome,
+        events: Self::events,
+        abandon: Self::abandon,
+        clear: Self::clear,
+    };
+
+    /// A new fom in a slot of the stock, with so many references.
+    #[inline]
+    fn create(
+        stocks: &mut Stocks,
+        world: &Arc<World>,
+        home: usize,
+        birth: Birth,
+        body: impl FnOnce(NonNull<Typed<O>>) -> B,
+    ) -> NonNull<Header> {
+        let stock = stocks.of(TypeId::of::<O>(), |place| pool::PoolOf {
+            vtable: &Self::VTABLE,
+            world: Arc::clone(world),
+            home,
+            place,
+            type_id: TypeId::of::<O>(),
+            graph: O::GRAPH,
+        });
+        stock.totals().started();
+        let slot = stock.take();
+        let fom = slot.cast::<Self>().as_ptr();
+        // The runtime's own, and the handle's.
+        let refs = if birth.wanted { 2 } else { 1 };
+        // SAFETY: a slot of this type that nobody else has, with a header and deadlines in it; the other parts are empty, so
+        // nothing is overwritten. It is shown to others by the store of `refs`.
+        unsafe {
+            slot.as_ref().bear(birth);
+            (*fom).timing.reset();
+            (&raw mut (*fom).typed.mailed.mail).write(mail::Mail::new());
+            (&raw mut (*fom).typed.takes).write(UnsafeCell::new(None));
+            (&raw mut (*fom).body).write(UnsafeCell::new(body(slot.cast())));
+            slot.as_ref().refs.store(refs, Ordering::Release);
+        }
+        slot
     }
 
-    fn deliver(self: Arc<Self>, core: &mut Core) {
-        core.enqueue(self);
-    }
-
-    fn reject(self: Arc<Self>) {
-        // A locality ends when none of its foms is left. What still comes was submitted by a fom of another locality while
-        // the last handle to the runtime was dropped: it never runs, and whoever waits for it hears so.
-        if self.header.token.state() == FomState::Init {
-            let phase = self.header.phase_name();
-            self.end(Err(Failure::new(Cause::Shutdown, phase, None)));
+    unsafe fn prepare(slot: NonNull<Header>, pool: *const Pool) {
+        let fom = slot.cast::<Self>().as_ptr();
+        // SAFETY: memory for a slot of this type, which nobody else has seen.
+        unsafe {
+            slot.write(Header::vacant(pool));
+            (&raw mut (*fom).timing).write(T::new(Self::TIMING));
         }
     }
-}
 
-impl<O: Operation, B: Body<O> + 'static> Wake for Fom<O, B> {
-    fn wake(self: Arc<Self>) {
-        if self.header.token.wake() {
-            crate::locality::enqueue(self);
+    /// # Safety
+    ///
+    /// It is the header of such a fom, which is alive.
+    unsafe fn of<'a>(header: NonNull<Header>) -> &'a Self {
+        // SAFETY: the caller's promise; the body is in a cell.
+        unsafe { header.cast::<Self>().as_ref() }
+    }
+
+    /// # Safety
+    ///
+    /// The caller is the one who may touch the body now.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "it is a cell, and the caller has it alone"
+    )]
+    unsafe fn body(&self) -> Pin<&mut B> {
+        // SAFETY: the caller's promise. A slot does not move, and the body is dropped in place.
+        unsafe { Pin::new_unchecked(&mut *self.body.get()) }
+    }
+
+    unsafe fn run(header: NonNull<Header>) -> Progress {
+        // SAFETY: as the table says.
+        let fom = unsafe { Self::of(header) };
+        // SAFETY: the token is in Running, and this is the thread that put it there: nobody else is in here.
+        let mut body = unsafe { fom.body() };
+        match catch_unwind(AssertUnwindSafe(|| body.as_mut().run(&fom.typed))) {
+            Ok(Progress::Finished) => {}
+            Ok(progress) => return progress,
+            Err(panic) => fom.typed.fenced("while it was dropped", || {
+                body.as_mut().panicked(&fom.typed, panic);
+            }),
         }
-    }
-}
-
-impl<O: Operation, B: Body<O> + 'static> AnyFom for Fom<O, B> {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn run(self: Arc<Self>) -> Progress {
-        // SAFETY: the token is in Running, and this is the thread that put it there: nobody else is in here. The body
-        // is never moved: it lives in this `Arc` until it is dropped in place.
-        let mut body = unsafe { Pin::new_unchecked(&mut *self.body.get()) };
-        let me = &self;
-        let mut waker = || Waker::from(Arc::clone(me));
-        let ran = catch_unwind(AssertUnwindSafe(|| body.as_mut().run(&*self, &mut waker)));
-        let outcome = match ran {
-            Ok(Ok(progress)) => return progress,
-            Ok(Err(outcome)) => outcome,
-            // Phase functions are fenced one by one; this is the fence around everything else of the user's, such as
-            // a `Drop` of what the operation holds.
-            Err(panic) => Err(Failure::new(
-                Cause::Panicked(panic_message(panic)),
-                self.header.phase_name(),
-                None,
-            )),
-        };
-        // The rest of the body goes before anybody hears of the end: who waited may take down what it points to.
-        self.fenced("while it was dropped", || body.as_mut().clear());
-        self.end(outcome);
         Progress::Finished
     }
 
-    fn abandon(&self) {
-        let untaken = self.typed.close(None);
-        self.header.entry.left_behind(untaken.len());
-        self.typed.answer(
-            Err(Failure::new(
-                Cause::Shutdown,
-                self.header.phase_name(),
-                None,
-            )),
-            untaken,
-        );
+    /// The last steps of a fom, in the order that those who wait may rely on: it is out of the directory and the
+    /// listing, its end is counted, and then its outcome is told.
+    unsafe fn end(header: NonNull<Header>, by_handler: bool) {
+        // SAFETY: as the table says.
+        let this = unsafe { Self::of(header) };
+        let fom = &this.typed;
+        fom.token.finish(fom.is_alone());
+        // SAFETY: until it is answered below, the body is this thread's.
+        let mut body = unsafe { this.body() };
+        let ended = body.ended().ok();
+        if let Err(failure) = body.ended() {
+            course::tell_failure(fom, failure);
+        }
+        // From here on a further event is given back to who sends it; those before go with the outcome.
+        let untaken = fom.mail.close();
+        let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
+        fom.leave(failed, untaken, by_handler);
+        let answered = fom.answer(ended.is_some());
+        if answered.watched {
+            fom.fenced("while its outcome was told", || fom.tell_end(ended));
+        }
+        if !answered.wanted {
+            // Nobody wants the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
+            fom.fenced("while its outcome was dropped", || body.as_mut().clear());
+            if untaken > 0 {
+                fom.fenced("while its events were dropped", || drop(fom.mail.rest()));
+            }
+        }
+        if by_handler {
+            fom.home().counts.one_done();
+        } else {
+            fom.home().counts.one_back();
+        }
     }
 
-    fn parked_events(&self) -> usize {
-        self.typed.events_kept()
+    unsafe fn reject(header: NonNull<Header>) {
+        // SAFETY: as the table says.
+        let fom = unsafe { Self::of(header) };
+        if fom.typed.token.state() == FomState::Init {
+            let failure = Failure::new(Cause::Shutdown, fom.typed.phase_name(), None);
+            // SAFETY: it has never run, and never will: who rejects it has it alone.
+            let body = unsafe { fom.body() };
+            fom.typed
+                .fenced("while it was dropped", || body.fail(failure));
+            // SAFETY: it has just failed, here.
+            unsafe { Self::end(header, false) };
+        }
     }
 
-    fn bytes(&self) -> usize {
-        size_of::<Self>()
+    unsafe fn take_event(header: NonNull<Header>, into: *mut ()) {
+        // SAFETY: as the table says.
+        let event = unsafe { Self::of(header) }.typed.take_event();
+        // SAFETY: the caller gives an `Option` of the event.
+        unsafe { *into.cast::<Option<O::Event>>() = event };
+    }
+
+    unsafe fn take_outcome(header: NonNull<Header>, into: *mut ()) {
+        // SAFETY: as the table says, and the outcome was left to the caller.
+        let outcome = unsafe { Self::of(header).body() }.take();
+        // SAFETY: the caller gives room for an outcome.
+        unsafe { into.cast::<Outcome<O>>().write(outcome) };
+    }
+
+    unsafe fn events(header: NonNull<Header>) -> usize {
+        // SAFETY: as the table says.
+        unsafe { Self::of(header) }.typed.mail.len()
+    }
+
+    unsafe fn abandon(header: NonNull<Header>) {
+        // SAFETY: as the table says.
+        let fom = unsafe { Self::of(header) };
+        let untaken = fom.typed.mail.close();
+        if fom.typed.give_up_on() {
+            fom.typed.pool().totals.left_behind_elsewhere(untaken);
+        }
+    }
+
+    unsafe fn clear(header: NonNull<Header>) {
+        let fom = header.cast::<Self>().as_ptr();
+        // SAFETY: nobody else can reach it. Header and deadlines stay for the next one; what else is in the slot goes.
+        unsafe {
+            (&raw mut (*fom).body).drop_in_place();
+            (&raw mut (*fom).typed.mailed.mail).drop_in_place();
+        }
     }
 }
 
-impl<O: Operation, B: Body<O> + 'static> Fom<O, B> {
+impl Header {
     /// Calls code of the user's that can no longer change the outcome: a panic in it is reported, and ends nothing.
     fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.header.world().incident(format!(
+            self.world().incident(format!(
                 "{} {} panicked {when}: {}",
-                self.header.type_name(),
-                self.header.id,
+                self.type_name(),
+                self.id(),
                 panic_message(panic)
             ));
         }
     }
 
-    /// The last steps of a fom, in the order that those who wait may rely on: it is out of the directory and the
-    /// registry, its end is counted, and then its outcome is told.
-    fn end(&self, outcome: Outcome<O>) {
-        self.header.token.finish();
-        let failed = match &outcome {
-            Ok(ended) => O::GRAPH.phases()[O::index(O::kind(&ended.phase))].is_failure(),
-            Err(_) => true,
-        };
-        course::tell_end(self, &outcome);
-        // From here on a further event is given back to who sends it; those before go with the outcome.
-        let untaken = self.typed.close(
-            outcome
-                .as_ref()
-                .ok()
-                .map(|ended| O::index(O::kind(&ended.phase))),
-        );
-        self.header.entry.left_behind(untaken.len());
-        self.header.leave(failed);
-        // Nobody may want the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
-        self.fenced("while its outcome was told", || {
-            self.typed.answer(outcome, untaken)
-        });
-        self.fenced("while the idle were told", || self.header.count_out());
-    }
-}
-
-impl<O: Operation, B: Body<O> + 'static> EventFom<O::Event> for Fom<O, B> {
-    fn take_event(&self) -> Option<O::Event> {
-        self.typed.take_event()
-    }
-
-    fn send(self: Arc<Self>, event: O::Event) -> Result<(), crate::error::SendError<O::Event>> {
-        self.typed.push_event(event, self.header.world().mailbox)?;
-        Wake::wake(self);
-        Ok(())
-    }
-
-    fn strong(&self) -> Arc<dyn EventFom<O::Event>> {
-        self.me.upgrade().expect("whoever runs the fom holds it")
-    }
-
-    fn as_any(&self) -> &dyn AnyFom {
-        self
-    }
-}
-
-impl<O: Operation, B: Body<O> + 'static> TypedFom<O> for Fom<O, B> {
-    fn typed(&self) -> &Typed<O> {
-        &self.typed
+    /// The end of a fom's life in the tables, before its outcome is told.
+    #[inline]
+    fn leave(&self, failed: bool, untaken: usize, by_handler: bool) {
+        if let Some(timing) = self.timing() {
+            timing.disarm();
+        }
+        let world = self.world();
+        if let Some(key) = self.key() {
+            world.directory.remove(self.type_id(), key, self.id());
+        }
+        self.unlist();
+        if by_handler {
+            self.home().counts.one_left();
+        }
+        world.give_room();
+        let age = crate::locality::now(world).saturating_sub(self.submitted());
+        self.pool().totals.ended(failed, age, untaken);
     }
 }
 
@@ -228,116 +393,4 @@ pub(crate) fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
         std::mem::forget(again);
     }
     text
-}
-
-/// What a new fom is made of. Generated code turns it into one, with a future or without.
-#[doc(hidden)]
-pub struct Seed<O: Operation> {
-    pub(crate) header: Header,
-    pub(crate) operation: O,
-    pub(crate) phase: O::Phase,
-    pub(crate) tries: u32,
-    pub(crate) left: Option<u64>,
-    pub(crate) resumed: bool,
-}
-
-/// A new fom.
-#[doc(hidden)]
-pub struct Launched<O: Operation>(pub(crate) Arc<dyn TypedFom<O>>);
-
-impl<O: Operation> std::fmt::Debug for Seed<O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Seed")
-    }
-}
-
-impl<O: Operation> std::fmt::Debug for Launched<O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Launched")
-    }
-}
-
-/// Makes the fom that a kind of machine needs. A machine names its own in [`Operation::Form`].
-#[doc(hidden)]
-pub trait Launch<O: Operation> {
-    fn launch(seed: Seed<O>) -> Launched<O>;
-}
-
-/// A machine of plain functions: header, operation and phase, no future.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Synchronous {}
-
-impl<O: SyncOperation> Launch<O> for Synchronous {
-    fn launch(seed: Seed<O>) -> Launched<O> {
-        let body = plain::Plain::new(course::Course::new(
-            seed.operation,
-            seed.phase,
-            seed.tries,
-            seed.left,
-            seed.resumed,
-        ));
-        Launched(Arc::new_cyclic(|me| Fom {
-            body: UnsafeCell::new(body),
-            header: seed.header,
-            typed: Typed::new(),
-            me: Weak::clone(me),
-        }))
-    }
-}
-
-/// A machine with async phases: one future for the whole run.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Asynchronous {}
-
-impl<O: AsyncOperation> Launch<O> for Asynchronous {
-    fn launch(seed: Seed<O>) -> Launched<O> {
-        let course = course::Course::new(
-            seed.operation,
-            seed.phase,
-            seed.tries,
-            seed.left,
-            seed.resumed,
-        );
-        grow(seed.header, |me| future::drive(me, course))
-    }
-}
-
-/// A machine with a mistake in it, which never runs.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Unfinished {}
-
-impl<O: Operation> Launch<O> for Unfinished {
-    fn launch(_: Seed<O>) -> Launched<O> {
-        unreachable!("it does not compile")
-    }
-}
-
-/// A helper, since the type of the future has no name.
-fn grow<O: Operation, F>(header: Header, make: impl FnOnce(SelfRef<O>) -> F) -> Launched<O>
-where
-    F: Future<Output = Outcome<O>> + Send + 'static,
-{
-    Launched(Arc::new_cyclic(|me: &Weak<Fom<O, future::Driven<F>>>| {
-        Fom {
-            body: UnsafeCell::new(future::Driven::new(make(SelfRef(me.clone())))),
-            header,
-            typed: Typed::new(),
-            me: Weak::clone(me),
-        }
-    }))
-}
-
-/// A fom's way to itself, for the future inside it.
-pub(crate) struct SelfRef<O: Operation>(Weak<dyn TypedFom<O>>);
-
-impl<O: Operation> SelfRef<O> {
-    pub(crate) fn get(&self) -> &dyn TypedFom<O> {
-        // SAFETY: a `SelfRef` is made in `grow` alone and moved into the future that is the fom's own body. Whoever
-        // has `&self` is that future, being polled or dropped in place; the body is the first field of the fom and so
-        // is dropped before header and typed part. The allocation lives as long as this weak reference.
-        unsafe { &*self.0.as_ptr() }
-    }
 }

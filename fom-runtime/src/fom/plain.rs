@@ -1,98 +1,89 @@
 //! The body of a machine of plain functions: the operation and its phase, no future.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    task::Waker,
-};
+use std::{mem, pin::Pin};
 
 use crate::{
-    Cx,
+    Cx, Failure,
     fom::{
-        Body, Progress, TypedFom, WaitingFor,
-        course::{After, Course, Verdict, entry},
-        typed::Outcome,
+        Body, Outcome, Progress, Typed, WaitingFor,
+        course::{After, Course, Verdict, cause_of, entry},
     },
-    operation::{self, Entry, SyncOperation},
+    operation::{self, Entry, Operation, SyncOperation},
 };
 
-pub(super) struct Plain<O: SyncOperation> {
-    course: Option<Course<O>>,
-    at: At,
-}
-
-#[derive(Clone, Copy)]
-enum At {
-    New,
-    Enter,
-    Retry(u64),
+/// Operation and phase stay where they are from the submission to the moment when the outcome is taken.
+pub(super) enum Plain<O: Operation> {
+    Live(Course<O>),
+    Failed(Box<Failure<O>>),
+    Gone,
 }
 
 impl<O: SyncOperation> Plain<O> {
+    #[inline]
     pub(super) fn new(course: Course<O>) -> Self {
-        Self {
-            course: Some(course),
-            at: At::New,
+        Self::Live(course)
+    }
+
+    fn course(&mut self) -> Option<&mut Course<O>> {
+        match self {
+            Self::Live(course) => Some(course),
+            _ => None,
         }
+    }
+
+    #[cold]
+    fn fail_with(&mut self, failure: impl FnOnce(Course<O>) -> Failure<O>) -> Progress {
+        if let Self::Live(course) = mem::replace(self, Self::Gone) {
+            *self = Self::Failed(Box::new(failure(course)));
+        }
+        Progress::Finished
     }
 }
 
 // Nothing in here is ever pinned: there is no future.
-impl<O: SyncOperation> Unpin for Plain<O> {}
+impl<O: Operation> Unpin for Plain<O> {}
 
 impl<O: SyncOperation> Body<O> for Plain<O> {
-    fn run(
-        mut self: Pin<&mut Self>,
-        fom: &dyn TypedFom<O>,
-        _: &mut dyn FnMut() -> Waker,
-    ) -> Result<Progress, Outcome<O>> {
-        let me = &mut *self;
-        let Some(course) = &mut me.course else {
-            return Ok(Progress::Waiting);
+    fn run(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
+        let Some(course) = self.course() else {
+            return Progress::Waiting;
         };
-        let header = fom.header();
-        header.set_waiting_for(WaitingFor::Nothing);
-        let mut after = match me.at {
-            At::New => course.begin(fom),
-            at => match (header.interrupt(), at) {
-                (Some(interrupt), _) => course.settle(fom, Verdict::Interrupted(interrupt)),
-                (None, At::Retry(until)) => After::Retry(until),
-                (None, _) => After::Enter,
-            },
+        fom.set_waiting_for(WaitingFor::Nothing);
+        let mut after = if !fom.has_begun() {
+            course.begin(fom)
+        } else if let Some(interrupt) = fom.interrupt() {
+            course.settle(fom, Verdict::Interrupted(interrupt))
+        } else if let Some(until) = fom.timing().and_then(|timing| timing.retry_at()) {
+            After::Retry(until)
+        } else {
+            After::Enter
         };
         loop {
-            me.at = At::Enter;
             let late = match after {
                 After::Late => true,
                 After::Enter | After::Stay if crate::locality::spent() => {
-                    return Ok(Progress::Again);
+                    return Progress::Again;
                 }
                 After::Enter | After::Stay => false,
                 After::Retry(until) => {
-                    if header.world().clock.nanos() < until {
-                        me.at = At::Retry(until);
-                        header.arm_until(until);
-                        header.set_waiting_for(WaitingFor::Retry);
-                        return Ok(Progress::Waiting);
+                    let Some(timing) = fom.timing() else {
+                        unreachable!("a retry without a timer")
+                    };
+                    if fom.world().clock.nanos() < until {
+                        timing.await_retry(until);
+                        fom.set_waiting_for(WaitingFor::Retry);
+                        return Progress::Waiting;
                     }
-                    header.arm_deadline();
+                    timing.retried();
                     false
                 }
-                After::Ended => {
-                    return Err(me.course.take().map(Course::ended).expect("checked above"));
-                }
-                After::Failed(cause) => {
-                    return Err(me
-                        .course
-                        .take()
-                        .map(|course| course.failed(cause))
-                        .expect("checked above"));
-                }
+                After::Ended => return Progress::Finished,
+                After::Failed(cause) => return self.fail_with(|course| course.failed(cause)),
             };
             let entry = if !late && course.info().waits() {
                 let Some(event) = fom.take_event() else {
-                    header.set_waiting_for(WaitingFor::Event);
-                    return Ok(Progress::Waiting);
+                    fom.set_waiting_for(WaitingFor::Event);
+                    return Progress::Waiting;
                 };
                 Entry::Event(event)
             } else {
@@ -100,17 +91,12 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             };
             let verdict = course.before(fom).unwrap_or_else(|| {
                 let mut cx = Cx::new(fom);
-                let step = || {
-                    course.operation.step(operation::At {
-                        phase: &mut course.phase,
-                        cx: &mut cx,
-                        entry,
-                    })
-                };
-                match catch_unwind(AssertUnwindSafe(step)) {
-                    Ok(stepped) => Verdict::Stepped(stepped),
-                    Err(panic) => Verdict::Panicked(panic),
-                }
+                // A panic is caught around the whole run: operation and phase stay where they are.
+                Verdict::Stepped(course.operation.step(operation::At {
+                    phase: &mut course.phase,
+                    cx: &mut cx,
+                    entry,
+                }))
             });
             after = if late {
                 course.settle_late(fom, verdict)
@@ -120,7 +106,31 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
         }
     }
 
+    fn panicked(mut self: Pin<&mut Self>, _: &Typed<O>, panic: Box<dyn std::any::Any + Send>) {
+        self.fail_with(|course| course.failed(cause_of(panic)));
+    }
+
+    fn fail(mut self: Pin<&mut Self>, failure: Failure<O>) {
+        *self = Self::Failed(Box::new(failure));
+    }
+
+    fn ended(&self) -> Result<usize, &Failure<O>> {
+        match self {
+            Self::Live(course) => Ok(course.index()),
+            Self::Failed(failure) => Err(failure),
+            Self::Gone => unreachable!("the outcome is taken once"),
+        }
+    }
+
+    fn take(mut self: Pin<&mut Self>) -> Outcome<O> {
+        match mem::replace(&mut *self, Self::Gone) {
+            Self::Live(course) => course.ended(),
+            Self::Failed(failure) => Err(*failure),
+            Self::Gone => unreachable!("the outcome is taken once"),
+        }
+    }
+
     fn clear(mut self: Pin<&mut Self>) {
-        self.course = None;
+        *self = Self::Gone;
     }
 }

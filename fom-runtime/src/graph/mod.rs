@@ -78,6 +78,19 @@ impl Graph {
         self.phases
     }
 
+    /// Whether a fom of it ever needs a timer of its own.
+    pub(crate) const fn has_deadlines(&self) -> bool {
+        let mut index = 0;
+        while index < self.phases.len() {
+            let phase = &self.phases[index];
+            if phase.within_nanos.is_some() || phase.retry.is_some() {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
     /// The phase with this index, which is the one that `Operation::index` gives.
     #[must_use]
     pub fn phase(&self, index: usize) -> Option<&'static PhaseInfo> {

@@ -1,18 +1,17 @@
 //! Enter-block and leave-block: the core goes to another thread while a fom blocks this one.
 
-use std::sync::Arc;
+use std::ptr::NonNull;
 
 use crate::{
     error::BlockError,
-    fom::{AnyFom, WaitingFor},
-    locality::{Core, Locality, crew::NoReserve, here},
-    sync::atomic::Ordering,
+    fom::{Header, WaitingFor},
+    locality::{Core, Home, crew::NoReserve, here},
 };
 
 /// A thread between enter-block and leave-block. Dropping it is leave-block: it waits until the locality is back.
 pub(crate) struct Away {
-    home: Arc<Locality>,
-    fom: Option<Arc<dyn AnyFom>>,
+    home: Home,
+    fom: NonNull<Header>,
 }
 
 /// Gives the core of this thread away.
@@ -27,7 +26,7 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
         here::lay(core);
         return Err(BlockError::NotInPhase);
     };
-    let home = Arc::clone(&core.home);
+    let home = core.home.clone();
     match home.crew.reserve(&home) {
         Ok(()) => leave_in_slot(core),
         Err(NoReserve::AtMost) => wait_for_turn(core),
@@ -37,20 +36,18 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
             return Err(BlockError::NoThread(error));
         }
     }
-    fom.header().set_waiting_for(WaitingFor::Blocking);
-    fom.header().set_blocked(true);
-    Ok(Away {
-        home,
-        fom: Some(fom),
-    })
+    let away = Away { home, fom };
+    away.fom().set_waiting_for(WaitingFor::Blocking);
+    away.fom().set_blocked(true);
+    Ok(away)
 }
 
 fn leave_in_slot(core: Box<Core>) {
-    let home = Arc::clone(&core.home);
+    let home = core.home.clone();
     let needed = core.has_work()
         || !core.timers.is_empty()
         // Others here may wait for their sockets; the blocked fom itself is one of the live ones.
-        || home.live.load(Ordering::Relaxed) > 1
+        || home.counts.in_flight() > 1
         || core.reactor.has_tasks()
         // Its poke may have been taken in already, by a drain since the handler last looked.
         || home.crew.somebody_returns();
@@ -62,9 +59,25 @@ fn leave_in_slot(core: Box<Core>) {
     }
 }
 
+/// The core of a fom whose code returned without ending its blocking section: a leaked guard.
+#[inline]
+pub(crate) fn regain_leaked(fom: &Header) {
+    if !here::has_core() {
+        regain(fom);
+    }
+}
+
+#[cold]
+fn regain(fom: &Header) {
+    drop(Away {
+        home: fom.home_owned(),
+        fom: fom.whole(),
+    });
+}
+
 /// As many threads are blocked as may be: waits until one of them is back, and gives it the core.
 fn wait_for_turn(mut core: Box<Core>) {
-    let home = Arc::clone(&core.home);
+    let home = core.home.clone();
     loop {
         if home.crew.somebody_returns() {
             // Counted before the other one has the core: else it could block again as if there were a thread left,
@@ -83,6 +96,13 @@ fn wait_for_turn(mut core: Box<Core>) {
     }
 }
 
+impl Away {
+    fn fom(&self) -> &Header {
+        // SAFETY: a fom does not end while it is in a blocking section.
+        unsafe { self.fom.as_ref() }
+    }
+}
+
 impl Drop for Away {
     fn drop(&mut self) {
         let mut core = self
@@ -94,11 +114,9 @@ impl Drop for Away {
         // Before anything of this fom: what it posted while it was away came before what it does from now on. The
         // marks of the inbox go as well.
         core.drain();
-        if let Some(fom) = &self.fom {
-            fom.header().set_blocked(false);
-            fom.header().set_waiting_for(WaitingFor::Nothing);
-        }
-        core.running = self.fom.take();
+        self.fom().set_blocked(false);
+        self.fom().set_waiting_for(WaitingFor::Nothing);
+        core.running = Some(self.fom);
         here::lay(core);
     }
 }

@@ -1,43 +1,55 @@
 //! The core: all that belongs to one locality alone. Whoever holds it is the handler.
 
-use std::{any::Any, collections::VecDeque, sync::Arc};
+use std::{any::Any, collections::VecDeque, ptr::NonNull};
 
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::AnyFom,
-    locality::{Job, Locality, Reactor, queue::RunQueue, timers::Timers},
+    fom::{Header, Resident, Stocks},
+    locality::{Home, Job, Parcel, Reactor, pace::Pace, queue::RunQueue, timers::Timers},
     protocol::FomState,
     sync::atomic::Ordering,
 };
 
 pub(crate) struct Core {
-    pub(crate) home: Arc<Locality>,
+    pub(crate) home: Home,
     pub(crate) timers: Timers,
+    /// Memory for the foms that are submitted here.
+    pub(crate) stocks: Stocks,
     pub(crate) jobs: VecDeque<Job>,
     /// The fom that runs on the thread that holds the core.
-    pub(crate) running: Option<Arc<dyn AnyFom>>,
+    pub(crate) running: Option<NonNull<Header>>,
     /// The locality's own data, one value a type.
     pub(crate) data: Vec<Box<dyn Any + Send>>,
     /// Runs of foms and jobs so far.
     pub(crate) runs: u64,
+    /// Foms submitted here so far.
+    pub(crate) born: u64,
     /// Who waits until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
+    pub(super) pace: Pace,
     pub(super) queue: RunQueue,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
 }
 
+// SAFETY: `running` is a pointer to a header, which is `Sync`; all else is `Send` by itself.
+unsafe impl Send for Core {}
+
 impl Core {
-    pub(super) fn new(home: Arc<Locality>, reactor: Reactor) -> Self {
+    pub(super) fn new(home: Home, reactor: Reactor) -> Self {
+        let now = home.world().clock.nanos();
         Self {
             home,
-            timers: Timers::default(),
+            timers: Timers::new(now),
+            stocks: Stocks::default(),
             jobs: VecDeque::new(),
             running: None,
             data: Vec::new(),
             runs: 0,
+            born: 0,
             quiet: Vec::new(),
+            pace: Pace::default(),
             queue: RunQueue::default(),
             reactor,
             since_turn: 0,
@@ -45,13 +57,18 @@ impl Core {
     }
 
     /// To the tail of its run queue.
-    pub(crate) fn enqueue(&mut self, fom: Arc<dyn AnyFom>) {
-        let header = fom.header();
-        if header.token.state() == FomState::Init {
-            header.token.admit();
+    #[inline]
+    pub(crate) fn enqueue(&mut self, fom: Resident) {
+        if fom.token.state() == FomState::Init {
+            fom.token.admit(fom.is_alone());
         }
-        let priority = header.priority;
-        self.queue.push(priority, fom);
+        self.queue.push(fom.priority(), fom);
+    }
+
+    /// The fom that runs, to be looked at.
+    pub(crate) fn running(&self) -> Option<&Header> {
+        // SAFETY: a fom does not end while it is noted here.
+        self.running.map(|fom| unsafe { fom.as_ref() })
     }
 
     /// The locality's data of this type.
@@ -59,11 +76,19 @@ impl Core {
         self.data.iter_mut().find_map(|data| data.downcast_mut())
     }
 
+    /// The time as it was at the last look.
+    pub(crate) fn now(&self) -> u64 {
+        self.pace.now()
+    }
+
     /// Takes in what came meanwhile.
     pub(super) fn drain(&mut self) {
-        let home = Arc::clone(&self.home);
-        for parcel in home.inbox.drain() {
-            parcel.deliver(self);
+        let mail = self.home.inbox.drain();
+        for parcel in mail {
+            match parcel {
+                Parcel::Fom(fom) => self.enqueue(fom),
+                Parcel::Job(job) => self.jobs.push_back(job),
+            }
         }
     }
 
@@ -76,7 +101,7 @@ impl Core {
         if self.timers.is_empty() {
             return;
         }
-        let now = self.home.world.clock.nanos();
+        let now = self.pace.look(&self.home.world().clock);
         while let Some(due) = self.timers.pop_due(now) {
             due.fire(self, now);
         }

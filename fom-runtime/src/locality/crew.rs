@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     fom::panic_message,
-    locality::{Core, Locality, handler},
+    locality::{Core, Home, Locality, handler},
     sync::{
         Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -125,7 +125,7 @@ impl Crew {
     }
 
     /// The first threads: a handler and the least of followers.
-    pub(super) fn muster(&self, home: &Arc<Locality>) -> io::Result<()> {
+    pub(super) fn muster(&self, home: &Home) -> io::Result<()> {
         for _ in 0..=self.followers.least {
             let made = self.spawn(home);
             if made.is_err() {
@@ -136,17 +136,17 @@ impl Crew {
         Ok(())
     }
 
-    fn spawn(&self, home: &Arc<Locality>) -> io::Result<()> {
+    fn spawn(&self, home: &Home) -> io::Result<()> {
         let name = {
             let mut roster = self.roster.lock();
             roster.threads += 1;
             roster.named += 1;
             format!("fom-{}-{}", home.index, roster.named)
         };
-        let thread_home = Arc::clone(home);
+        let thread_home = home.clone();
         let main = Box::new(move || handler::main(&thread_home));
         // The core is in the hands of the caller: a panic of the user's function must not drop it.
-        let made = catch_unwind(AssertUnwindSafe(|| (home.world.spawner.0)(name, main)))
+        let made = catch_unwind(AssertUnwindSafe(|| (home.world().spawner.0)(name, main)))
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))));
         if made.is_err() {
             self.roster.lock().threads -= 1;
@@ -155,7 +155,7 @@ impl Crew {
     }
 
     /// Makes sure that a thread is left when the caller blocks, and counts the caller as blocked.
-    pub(super) fn reserve(&self, home: &Arc<Locality>) -> Result<(), NoReserve> {
+    pub(super) fn reserve(&self, home: &Home) -> Result<(), NoReserve> {
         let create = {
             let mut roster = self.roster.lock();
             if roster.threads >= roster.blocked + 2 {

@@ -1,10 +1,10 @@
 //! The handler's round.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
-    fom::{AnyFom, Progress},
-    locality::{Core, Job, Locality, crew::Idle, here},
+    fom::{Progress, Resident},
+    locality::{Core, Home, Job, crew::Idle, here},
     protocol::Stopped,
     sync::atomic::Ordering,
     topology::bind_current_thread,
@@ -18,12 +18,12 @@ const JOBS: u32 = 32;
 const TURN_EVERY: u32 = 61;
 
 /// The whole life of a thread of a locality.
-pub(super) fn main(home: &Arc<Locality>) {
+pub(super) fn main(home: &Home) {
     if home.bound
         && let Err(error) = bind_current_thread(&home.plan.cpus)
     {
         // It runs anywhere then; slower, not wrong.
-        home.world.incident(format!(
+        home.world().incident(format!(
             "cannot bind a thread of locality {} to its processors: {error}",
             home.index
         ));
@@ -38,7 +38,7 @@ pub(super) fn main(home: &Arc<Locality>) {
 
 /// Runs the locality until the core goes to another thread or the locality ends.
 fn handle(mut core: Box<Core>) {
-    let home = Arc::clone(&core.home);
+    let home = core.home.clone();
     loop {
         // Who comes back from leave-block goes before everything else.
         if home.crew.somebody_returns() {
@@ -61,14 +61,18 @@ fn handle(mut core: Box<Core>) {
             continue;
         }
         core.publish();
-        if home.stopping.load(Ordering::Acquire) && home.live.load(Ordering::Acquire) == 0 {
-            return end(core);
-        }
-        if home.stopping.load(Ordering::Acquire) && home.sweep() {
-            continue;
+        home.world().tell_idle();
+        if home.stopping.load(Ordering::Acquire) {
+            if home.counts.is_idle() {
+                return end(core);
+            }
+            // Whoever came in since the shutdown looked for those to wake.
+            if home.sweep() {
+                continue;
+            }
         }
         core.tell_quiet();
-        let clock = &home.world.clock;
+        let clock = &home.world().clock;
         let due_in = core
             .timers
             .next_at()
@@ -97,7 +101,7 @@ fn run_jobs(mut core: Box<Core>) -> Box<Core> {
 }
 
 fn run_job(core: &mut Core, job: Job) {
-    let home = Arc::clone(&core.home);
+    let home = core.home.clone();
     home.fenced("a job posted to", || here::holding(|| job(core)));
 }
 
@@ -116,49 +120,40 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
     core
 }
 
-fn run_fom(mut core: Box<Core>, fom: Arc<dyn AnyFom>) -> Box<Core> {
-    let home = Arc::clone(&core.home);
-    let budget = home.world.budget;
-    fom.header().token.start();
+#[inline]
+fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
+    let world = core.home.world();
+    fom.token.start(fom.is_alone());
+    here::begin(world);
+    core.pace.begin(&world.clock, world.budget);
     core.runs += 1;
-    core.running = Some(Arc::clone(&fom));
-    here::begin(
-        &home.world,
-        budget.phases,
-        home.world
-            .clock
-            .nanos()
-            .saturating_add(crate::clock::nanos(budget.time)),
-    );
+    core.running = Some(fom.as_ptr());
     here::lay(core);
-    let progress = Arc::clone(&fom).run();
-    // The core is back unless user code leaked its guard of a blocking section; then it must be waited for.
-    let mut core = here::take().unwrap_or_else(|| {
-        let core = home.slot.take().unwrap_or_else(|| home.crew.regain(&home));
-        home.crew.unblock();
-        fom.header().set_blocked(false);
-        core
-    });
+    let (fom, progress) = fom.run();
+    let mut core = here::take().expect("a run ends with the core");
     here::end();
     core.running = None;
-    match progress {
-        Progress::Waiting => {
-            if fom.header().token.stop() == Stopped::Ready {
+    match (progress, fom) {
+        (Progress::Waiting, Some(fom)) => {
+            if fom.token.stop(fom.is_alone()) == Stopped::Ready {
+                core.enqueue(fom);
+            } else if core.home.world().is_closed() && fom.wake_here() {
+                // It began to wait after the shutdown had looked for those to wake.
                 core.enqueue(fom);
             }
         }
-        Progress::Again => {
-            fom.header().token.again();
+        (_, Some(fom)) => {
+            fom.token.again(fom.is_alone());
             core.enqueue(fom);
         }
-        Progress::Finished => {}
+        (_, None) => {}
     }
     core
 }
 
 /// The locality has ended: nothing lives here any more, and nothing can come.
 fn end(mut core: Box<Core>) {
-    let home = Arc::clone(&core.home);
+    let home = core.home.clone();
     home.closed.store(true, Ordering::SeqCst);
     for parcel in home.inbox.drain() {
         home.fenced("what was posted to", || parcel.reject());
@@ -170,5 +165,9 @@ fn end(mut core: Box<Core>) {
         home.fenced("the data of", || drop(data));
     }
     home.crew.dismiss();
-    home.world.locality_ended();
+    // What handles still refer to stays until they are gone.
+    home.pools.clear();
+    home.outer.lock().clear();
+    drop(core);
+    home.world().locality_ended();
 }

@@ -1,4 +1,4 @@
-//! What a thread knows of where it is: the core that it holds while it runs a fom, and that fom's budget.
+//! What a thread knows of where it is: the core that it holds while it runs a fom.
 
 use std::{cell::Cell, ptr};
 
@@ -16,10 +16,9 @@ thread_local! {
 }
 
 struct Here {
-    core: Cell<Option<Box<Core>>>,
-    /// What is left of the running fom's budget.
-    phases: Cell<u32>,
-    until: Cell<u64>,
+    /// A box, taken apart: so that there is nothing to be dropped with the thread, which would make each look dearer. It is
+    /// null when a thread ends, as the handler takes it up again after each run.
+    core: Cell<*mut Core>,
     /// The runtime whose fom runs on this thread, also while that fom is in a blocking section; an address to compare.
     world: Cell<*const World>,
     /// Inside how many `with_core` this thread is.
@@ -32,22 +31,30 @@ impl Here {
         reason = "each thread starts from a copy"
     )]
     const NOWHERE: Self = Self {
-        core: Cell::new(None),
-        phases: Cell::new(0),
-        until: Cell::new(0),
+        core: Cell::new(ptr::null_mut()),
         world: Cell::new(ptr::null()),
         taken: Cell::new(0),
     };
 }
 
-/// Lays the core down for the code that a fom runs, and takes it up again.
+/// Lays the core down for the code that a fom runs.
+#[inline]
 pub(super) fn lay(core: Box<Core>) {
-    HERE.with(|here| here.core.set(Some(core)));
+    HERE.with(|here| here.core.set(Box::into_raw(core)));
 }
 
+/// Takes it up again.
+#[inline]
 pub(super) fn take() -> Option<Box<Core>> {
-    // `try_with`: wakers may be dropped while a thread's locals are taken down.
-    HERE.try_with(|here| here.core.take()).ok().flatten()
+    let core = HERE.with(|here| here.core.replace(ptr::null_mut()));
+    // SAFETY: it came from `Box::into_raw` in `lay`, and is out of the cell now.
+    (!core.is_null()).then(|| unsafe { Box::from_raw(core) })
+}
+
+/// Whether this thread holds a core that can be reached.
+#[inline]
+pub(super) fn has_core() -> bool {
+    HERE.with(|here| !here.core.get().is_null())
 }
 
 /// Whether this thread runs a fom of this runtime, with the core or in a blocking section.
@@ -56,22 +63,45 @@ pub(crate) fn runs_fom_of(world: &World) -> bool {
 }
 
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` there is none.
+#[inline]
 pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    struct Back(Option<Box<Core>>);
+    struct Back(*mut Core);
 
     impl Drop for Back {
+        #[inline]
         fn drop(&mut self) {
-            if let Some(core) = self.0.take() {
-                lay(core);
-                HERE.with(|here| here.taken.set(here.taken.get() - 1));
-            }
+            HERE.with(|here| {
+                here.core.set(self.0);
+                here.taken.set(here.taken.get() - 1);
+            });
         }
     }
 
+    let core = HERE.with(|here| {
+        let core = here.core.replace(ptr::null_mut());
+        if !core.is_null() {
+            here.taken.set(here.taken.get() + 1);
+        }
+        core
+    });
+    if core.is_null() {
+        return None;
+    }
     // Back in place also when `f` panics.
-    let mut back = Back(Some(take()?));
-    HERE.with(|here| here.taken.set(here.taken.get() + 1));
-    back.0.as_deref_mut().map(f)
+    let back = Back(core);
+    // SAFETY: out of the cell until `back` is dropped, so there is no other way to it.
+    let done = f(unsafe { &mut *back.0 });
+    drop(back);
+    Some(done)
+}
+
+/// As [`with_core`], for short work of our own that never comes back here.
+#[inline]
+pub(super) fn peek_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
+    HERE.with(|here| {
+        // SAFETY: it stays in the cell, and nothing that `f` calls looks there: neither users' code nor `with_core`.
+        unsafe { here.core.get().as_mut() }.map(f)
+    })
 }
 
 /// Runs what has the core in its hands without being a fom, a job or a task on the reactor: blocking in there would be for
@@ -95,33 +125,14 @@ pub(crate) fn is_taken() -> bool {
     HERE.with(|here| here.taken.get() > 0)
 }
 
-/// A new run begins, with this budget.
-pub(super) fn begin(world: &World, phases: u32, until: u64) {
-    HERE.with(|here| {
-        here.world.set(world);
-        here.phases.set(phases);
-        here.until.set(until);
-    });
+/// A new run begins.
+#[inline]
+pub(super) fn begin(world: &World) {
+    HERE.with(|here| here.world.set(world));
 }
 
 /// The run is over.
+#[inline]
 pub(super) fn end() {
     HERE.with(|here| here.world.set(ptr::null()));
-}
-
-/// One phase of the running fom's budget is used.
-pub(crate) fn spend(now: u64) {
-    HERE.with(|here| {
-        let left = if now >= here.until.get() {
-            0
-        } else {
-            here.phases.get().saturating_sub(1)
-        };
-        here.phases.set(left);
-    });
-}
-
-/// Whether the running fom must go to the tail.
-pub(crate) fn spent() -> bool {
-    HERE.with(|here| here.phases.get() == 0)
 }

@@ -6,18 +6,20 @@
 
 mod block;
 mod core;
+mod counts;
 mod crew;
 mod handler;
 mod here;
+mod pace;
 mod queue;
 mod reactor;
-mod registry;
 mod timers;
-#[allow(dead_code, reason = "the locality's timers are moved to it next")]
 mod wheel;
 
 use std::{
+    ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
+    ptr::{self, NonNull},
     sync::Arc,
 };
 
@@ -25,18 +27,18 @@ use crossbeam_utils::CachePadded;
 
 pub use self::crew::Followers;
 pub(crate) use self::{
-    block::{Away, enter_block},
+    block::{Away, enter_block, regain_leaked},
     core::Core,
+    counts::{Counts, all_idle, count},
     crew::Spawner,
-    here::{is_taken, runs_fom_of, spend, spent, with_core},
+    here::{is_taken, runs_fom_of, with_core},
     reactor::Reactor,
-    timers::TimerKey,
+    timers::{Sleeper, Timer},
 };
 use crate::{
-    clock::Moved,
-    fom::{AnyFom, panic_message},
+    fom::{Pool, Pools, Resident, Stocks, panic_message},
     protocol::{Inbox, Link, Linked, Reader, Slot},
-    runtime::{Types, World},
+    runtime::World,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -44,44 +46,50 @@ use crate::{
     topology::LocalityPlan,
 };
 
-/// What is put into the inbox of a locality: a fom that is new or was woken, or a job.
-pub(crate) trait Parcel: Send + Sync {
-    fn link(&self) -> &Link<dyn Parcel>;
-    /// On the thread that holds the core.
-    fn deliver(self: Arc<Self>, core: &mut Core);
-    /// The locality has ended: whoever waits for it must hear so.
-    fn reject(self: Arc<Self>);
-}
-
-impl Linked for dyn Parcel {
-    fn link(&self) -> &Link<dyn Parcel> {
-        Parcel::link(self)
-    }
-}
-
 /// Work for a locality that is no fom.
 pub(crate) type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
-struct Message {
-    link: Link<dyn Parcel>,
-    job: Mutex<Option<Job>>,
+/// What is put into the inbox of a locality: a fom that is new or was woken, or a job.
+pub(crate) enum Parcel {
+    Fom(Resident),
+    Job(Job),
 }
 
-impl Parcel for Message {
-    fn link(&self) -> &Link<dyn Parcel> {
-        &self.link
-    }
+/// A job in the inbox. Laid out as a fom's header begins: who takes a link out tells by the pool which it is.
+#[repr(C)]
+struct Message {
+    link: Link,
+    pool: *const Pool,
+    job: Job,
+}
 
-    fn deliver(self: Arc<Self>, core: &mut Core) {
-        if let Some(job) = self.job.lock().take() {
-            core.jobs.push_back(job);
+// SAFETY: a fom's header and a boxed message do not move, and both begin with their link.
+unsafe impl Linked for Parcel {
+    fn into_link(self) -> NonNull<Link> {
+        match self {
+            Self::Fom(fom) => fom.into_link(),
+            Self::Job(job) => {
+                let message = Box::new(Message {
+                    link: Link::new(),
+                    pool: ptr::null(),
+                    job,
+                });
+                NonNull::from(Box::leak(message)).cast()
+            }
         }
     }
 
-    fn reject(self: Arc<Self>) {
-        // Dropping the job drops its end of whatever it would have answered.
-        let job = self.job.lock().take();
-        drop(job);
+    unsafe fn from_link(link: NonNull<Link>) -> Self {
+        // SAFETY: behind the link of a fom or a message stands its pool.
+        let pool = unsafe { (&raw const (*link.cast::<Message>().as_ptr()).pool).read() };
+        if pool.is_null() {
+            // SAFETY: only a message has none; it was leaked in `into_link`.
+            let message = unsafe { Box::from_raw(link.cast::<Message>().as_ptr()) };
+            Self::Job(message.job)
+        } else {
+            // SAFETY: it is a fom's.
+            Self::Fom(unsafe { Resident::from_link(link) })
+        }
     }
 }
 
@@ -91,15 +99,14 @@ pub(crate) struct Locality {
     pub(crate) plan: LocalityPlan,
     /// Whether its threads are bound to the processors of the plan.
     pub(crate) bound: bool,
-    pub(crate) world: Arc<World>,
-    /// Foms here that were submitted and have not ended. On a cache line of its own, as all that other threads write to.
-    pub(crate) live: CachePadded<AtomicUsize>,
-    pub(crate) registry: registry::Registry,
-    /// Totals of the foms here, so that no count is written by two localities.
-    pub(crate) types: Types,
+    pub(crate) counts: Counts,
+    /// Where its foms are, and their totals by operation type.
+    pub(crate) pools: Pools,
+    /// Memory for the foms that are submitted from elsewhere.
+    pub(crate) outer: Mutex<Stocks>,
     /// How many foms are in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
-    inbox: CachePadded<Inbox<dyn Parcel>>,
+    inbox: CachePadded<Inbox<Parcel>>,
     alarm: reactor::Alarm,
     /// Where enter-block leaves the core.
     slot: Slot<Core>,
@@ -116,18 +123,16 @@ impl Locality {
         index: usize,
         plan: LocalityPlan,
         bound: bool,
-        world: Arc<World>,
         followers: Followers,
         reactor: &Reactor,
-    ) -> Arc<Self> {
-        Arc::new(Self {
+    ) -> Self {
+        Self {
             index,
             plan,
             bound,
-            world,
-            live: CachePadded::new(AtomicUsize::new(0)),
-            registry: registry::Registry::default(),
-            types: Types::default(),
+            counts: Counts::default(),
+            pools: Pools::default(),
+            outer: Mutex::default(),
             ready: AtomicUsize::new(0),
             inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),
@@ -136,31 +141,18 @@ impl Locality {
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             reactor: reactor.entrance(),
-        })
-    }
-
-    /// Creates the first threads and gives one of them the core.
-    pub(crate) fn start(self: &Arc<Self>, reactor: Reactor) -> std::io::Result<()> {
-        self.crew.muster(self)?;
-        self.slot
-            .put(Box::new(Core::new(Arc::clone(self), reactor)));
-        self.crew.wake_one();
-        Ok(())
+        }
     }
 
     /// Puts a parcel into the inbox and wakes whoever must read it.
-    pub(crate) fn post(&self, parcel: Arc<dyn Parcel>) {
-        if let Some(reader) = self.inbox.push(parcel) {
-            self.rouse(reader);
-        }
+    pub(crate) fn post(&self, parcel: Parcel) {
+        let reader = self.inbox.push(parcel);
+        self.rouse(reader);
         self.reject_when_closed();
     }
 
     pub(crate) fn post_job(&self, job: Job) {
-        self.post(Arc::new(Message {
-            link: Link::new(),
-            job: Mutex::new(Some(job)),
-        }));
+        self.post(Parcel::Job(job));
     }
 
     /// Makes the handler look round once more.
@@ -184,20 +176,18 @@ impl Locality {
             for parcel in self.inbox.drain() {
                 parcel.reject();
             }
+            // What came too late may have made pools anew, which would keep the runtime for ever.
+            self.pools.clear();
+            self.outer.lock().clear();
         }
     }
 
-    /// Tells every fom to end that has not been told. `true` when there was one: also one whose submission was taken just
-    /// before the runtime closed, and that nobody else saw.
+    /// Wakes every fom that waits, so that it sees the shutdown. `true` when there was one.
     pub(crate) fn sweep(&self) -> bool {
-        let untold: Vec<_> = self
-            .registry
-            .all()
-            .into_iter()
-            .filter(|fom| !fom.header().is_shut_down())
-            .collect();
-        let found = !untold.is_empty();
-        untold.into_iter().for_each(crate::fom::shut_down);
+        let mut found = false;
+        for fom in self.pools.foms() {
+            found |= fom.sweep();
+        }
         found
     }
 
@@ -205,17 +195,6 @@ impl Locality {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.poke();
-    }
-
-    /// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
-    fn fenced(&self, what: &str, f: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            let message = panic_message(panic);
-            self.world.incident(format!(
-                "{what} locality {} panicked: {message}",
-                self.index
-            ));
-        }
     }
 
     /// Whether it has ended: nothing that is posted runs any more.
@@ -229,27 +208,130 @@ impl Locality {
     }
 }
 
-impl Moved for Locality {
-    fn moved(&self) {
-        self.poke();
+impl Parcel {
+    /// The locality has ended: whoever waits for it hears so.
+    fn reject(self) {
+        match self {
+            // It was submitted by a fom of another locality while the last handle to the runtime was dropped.
+            Self::Fom(fom) => fom.reject(),
+            // Dropping the job drops its end of whatever it would have answered.
+            Self::Job(job) => drop(job),
+        }
     }
 }
 
-/// Puts a fom that became ready where its home will find it: straight into the run queue on its own thread.
-pub(crate) fn enqueue(fom: Arc<dyn AnyFom>) {
+/// A locality with the runtime that it is of, to be kept.
+#[derive(Clone)]
+pub(crate) struct Home {
+    world: Arc<World>,
+    index: usize,
+}
+
+impl Deref for Home {
+    type Target = Locality;
+
+    #[inline]
+    fn deref(&self) -> &Locality {
+        &self.world.localities[self.index]
+    }
+}
+
+impl Home {
+    pub(crate) fn new(world: Arc<World>, index: usize) -> Self {
+        Self { world, index }
+    }
+
+    #[inline]
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// Whether it is this locality of this runtime.
+    #[inline]
+    pub(crate) fn is(&self, world: &World, index: usize) -> bool {
+        ptr::eq(Arc::as_ptr(&self.world), world) && self.index == index
+    }
+
+    /// Creates the first threads and gives one of them the core.
+    pub(crate) fn start(&self, reactor: Reactor) -> std::io::Result<()> {
+        self.crew.muster(self)?;
+        self.slot.put(Box::new(Core::new(self.clone(), reactor)));
+        self.crew.wake_one();
+        Ok(())
+    }
+
+    /// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
+    fn fenced(&self, what: &str, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            let message = panic_message(panic);
+            self.world.incident(format!(
+                "{what} locality {} panicked: {message}",
+                self.index
+            ));
+        }
+    }
+}
+
+/// Puts a fom that became ready where its home will find it: straight into the run queue on its own thread. The caller keeps
+/// the runtime: the fom may be gone as soon as it is in.
+#[inline]
+pub(crate) fn enqueue(world: &World, fom: Resident) {
+    let index = fom.home_index();
     let mut fom = Some(fom);
-    with_core(|core| {
-        if let Some(ready) = fom.take_if(|fom| Arc::ptr_eq(&fom.header().home, &core.home)) {
+    here::peek_core(|core| {
+        if core.home.is(world, index)
+            && let Some(fom) = fom.take()
+        {
             // This thread may have put something into the inbox while its core was out of reach (`Cx::local`): that came
             // first.
             if core.home.inbox.has_mail() {
                 core.drain();
             }
-            core.enqueue(ready);
+            core.enqueue(fom);
         }
     });
     if let Some(fom) = fom {
-        let home = Arc::clone(&fom.header().home);
-        home.post(fom);
+        world.localities[index].post(Parcel::Fom(fom));
     }
+}
+
+/// Whether this thread holds the core of this locality.
+#[inline]
+pub(crate) fn holds(world: &World, index: usize) -> bool {
+    here::peek_core(|core| core.home.is(world, index)).unwrap_or(false)
+}
+
+/// The locality of this runtime that this thread holds the core of.
+#[inline]
+pub(crate) fn here_in(world: &World) -> Option<usize> {
+    here::peek_core(|core| {
+        core.home
+            .is(world, core.home.index)
+            .then_some(core.home.index)
+    })?
+}
+
+/// The core that this thread holds, for making a fom: no user's code runs in there.
+#[inline]
+pub(crate) fn at_home<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
+    here::peek_core(f)
+}
+
+/// A step of a fom was made; the time of it, `exact` or as it was a few steps ago. `spend`: it counts against the budget.
+#[inline]
+pub(crate) fn step(world: &World, spend: bool, exact: bool) -> u64 {
+    here::peek_core(|core| core.pace.step(&core.home.world.clock, spend, exact))
+        .unwrap_or_else(|| world.clock.nanos())
+}
+
+/// Whether the running fom must go to the tail.
+#[inline]
+pub(crate) fn spent() -> bool {
+    here::peek_core(|core| core.pace.spent()).unwrap_or(false)
+}
+
+/// The time as it was a few steps ago, on a thread that holds a core.
+#[inline]
+pub(crate) fn now(world: &World) -> u64 {
+    here::peek_core(|core| core.now()).unwrap_or_else(|| world.clock.nanos())
 }

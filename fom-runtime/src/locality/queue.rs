@@ -1,37 +1,83 @@
-//! The run queues: one for each priority, first in first out inside one.
+//! The run queues: one for each priority, first in first out inside one, tied together by the links of the foms.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::ptr::NonNull;
 
-use crate::{fom::AnyFom, runtime::Priority};
+use crate::{fom::Resident, protocol::Link, runtime::Priority};
 
 /// One pick in so many goes to the lowest queue that has work, so that no priority starves.
 const LOWEST_EVERY: u32 = 16;
 
 #[derive(Default)]
 pub(super) struct RunQueue {
-    queues: [VecDeque<Arc<dyn AnyFom>>; Priority::COUNT],
+    queues: [Queue; Priority::COUNT],
     picks: u32,
+    len: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// The first to go and the last that came; both or none.
+    ends: Option<(NonNull<Link>, NonNull<Link>)>,
+}
+
+// SAFETY: the foms in it are `Send`, and so are the links that stand for them.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    #[inline]
+    fn push(&mut self, fom: Resident) {
+        let link = fom.into_link();
+        // SAFETY: whoever has the resident reference has the link.
+        unsafe { link.as_ref() }.set_next(std::ptr::null_mut());
+        self.ends = Some(match self.ends {
+            None => (link, link),
+            Some((first, last)) => {
+                // SAFETY: it is in this queue, so it is ours.
+                unsafe { last.as_ref() }.set_next(link.as_ptr());
+                (first, link)
+            }
+        });
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Resident> {
+        let (first, last) = self.ends?;
+        // SAFETY: it is in this queue, so it is ours.
+        let next = NonNull::new(unsafe { first.as_ref() }.next());
+        self.ends = next.map(|next| (next, last));
+        // SAFETY: it was put in by `push`, and is out now.
+        Some(unsafe { Resident::from_link(first) })
+    }
 }
 
 impl RunQueue {
-    pub(super) fn push(&mut self, priority: Priority, fom: Arc<dyn AnyFom>) {
-        self.queues[priority as usize].push_back(fom);
+    #[inline]
+    pub(super) fn push(&mut self, priority: Priority, fom: Resident) {
+        self.len += 1;
+        self.queues[priority as usize].push(fom);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Arc<dyn AnyFom>> {
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Resident> {
+        if self.len == 0 {
+            return None;
+        }
+        self.len -= 1;
         self.picks = self.picks.wrapping_add(1);
         if self.picks.is_multiple_of(LOWEST_EVERY) {
-            self.queues.iter_mut().rev().find_map(VecDeque::pop_front)
+            self.queues.iter_mut().rev().find_map(Queue::pop)
         } else {
-            self.queues.iter_mut().find_map(VecDeque::pop_front)
+            self.queues.iter_mut().find_map(Queue::pop)
         }
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.queues.iter().all(VecDeque::is_empty)
+        self.len == 0
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.queues.iter().map(VecDeque::len).sum()
+        self.len
     }
 }

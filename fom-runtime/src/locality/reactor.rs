@@ -3,12 +3,17 @@
 
 #[cfg(not(fom_shuttle))]
 mod real {
-    use std::{future::poll_fn, io, task::Poll, time::Duration};
+    use std::{
+        future::poll_fn,
+        io,
+        task::Poll,
+        time::{Duration, Instant},
+    };
 
     use futures::task::AtomicWaker;
     use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 
-    use crate::locality::{Locality, here};
+    use crate::locality::{Home, here};
 
     /// `None` only while it is dropped.
     pub(crate) struct Reactor(Option<Runtime>);
@@ -60,7 +65,10 @@ mod real {
 
         /// Sleeps until something is put into the locality's inbox, or for this time; serves sockets meanwhile. `false`:
         /// there was something in the inbox already, and no socket was looked at.
-        pub(crate) fn park(&self, home: &Locality, time: Option<Duration>) -> bool {
+        pub(crate) fn park(&self, home: &Home, time: Option<Duration>) -> bool {
+            if home.world().spin > 0 && spin(home, time) {
+                return false;
+            }
             let sleep = async {
                 let timer = time.map(tokio::time::sleep);
                 let mut timer = std::pin::pin!(timer);
@@ -89,6 +97,23 @@ mod real {
         }
     }
 
+    /// Looks for work for a while. Whether there was some.
+    #[cold]
+    fn spin(home: &Home, time: Option<Duration>) -> bool {
+        let most = Duration::from_nanos(home.world().spin);
+        let begun = Instant::now();
+        while begun.elapsed() < time.map_or(most, |time| time.min(most)) {
+            // A few looks for one at the clock.
+            for _ in 0..16 {
+                if home.inbox.has_mail() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        false
+    }
+
     impl Drop for Reactor {
         /// Ends without waiting for what was spawned on it: this may be in async code, where waiting is not allowed.
         fn drop(&mut self) {
@@ -108,7 +133,7 @@ mod model {
     use std::{io, time::Duration};
 
     use crate::{
-        locality::Locality,
+        locality::Home,
         sync::{Condvar, Mutex},
     };
 
@@ -148,7 +173,7 @@ mod model {
 
         pub(crate) fn turn(&self) {}
 
-        pub(crate) fn park(&self, home: &Locality, _: Option<Duration>) -> bool {
+        pub(crate) fn park(&self, home: &Home, _: Option<Duration>) -> bool {
             *home.alarm.rung.lock() = false;
             if !home.inbox.sleep() {
                 return false;
@@ -167,14 +192,11 @@ pub(crate) use model::*;
 
 #[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
 mod tests {
-    use std::{
-        sync::{Arc, mpsc},
-        time::Duration,
-    };
+    use std::{sync::mpsc, time::Duration};
 
     use crate::{locality::with_core, prelude::*};
 
-    struct Where(mpsc::Sender<Arc<crate::locality::Locality>>);
+    struct Where(mpsc::Sender<crate::locality::Home>);
 
     #[fom(operation(Where), transient)]
     enum Asked {
@@ -186,7 +208,7 @@ mod tests {
 
     impl AskedTransitions for Where {
         fn ask(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
-            let home = with_core(|core| Arc::clone(&core.home)).ok_or("no core")?;
+            let home = with_core(|core| core.home.clone()).ok_or("no core")?;
             Ok(self.0.send(home)?)
         }
     }
@@ -202,7 +224,7 @@ mod tests {
         // Beside the sleep, on the thread that sleeps: between two of its yields the sleep is polled.
         let (heard, was_heard) = mpsc::channel();
         let entered = home.reactor.enter();
-        let late = Arc::clone(&home);
+        let late = home.clone();
         tokio::spawn(async move {
             while !late.inbox.is_asleep() {
                 tokio::task::yield_now().await;

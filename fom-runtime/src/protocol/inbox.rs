@@ -21,88 +21,79 @@
 //!   `Acquire`. Pushing and draining are lock-free and allocate nothing.
 //! - The list is built newest first and turned round when drained, so that items of one pusher come out in the order
 //!   of its pushes (a plain stack would run bursts backwards).
-//! - A [`Link`] is in at most one inbox at most once: [`Link::claim`] takes it with one compare-exchange, and only the
-//!   thread that claimed it writes to it until the reader has released it.
+//! - A push takes the item and a drain gives it back, so an item is in at most one inbox at most once: whoever has it is the
+//!   only one who writes to its [`Link`].
 //! - A poke is a read-modify-write even when there is something already: what the poker stored before is then visible
 //!   to the reader after its next drain, whoever's item it drains.
 
-use std::{fmt, marker::PhantomData, ptr, sync::Arc};
+use std::{fmt, marker::PhantomData, mem, ptr, ptr::NonNull};
 
-use crate::sync::{
-    UnsafeCell,
-    atomic::{AtomicPtr, Ordering},
-};
+use crate::sync::atomic::{AtomicPtr, Ordering};
 
-/// What can be put into an [`Inbox`]: something with a [`Link`] of its own.
-pub trait Linked {
-    /// The link of this item.
-    fn link(&self) -> &Link<Self>;
+/// What can be put into an [`Inbox`]: something that owns a [`Link`] in memory that does not move.
+///
+/// # Safety
+///
+/// The link stays where it is, and alive, from [`into_link`](Self::into_link) to [`from_link`](Self::from_link); its address
+/// is above 8.
+pub unsafe trait Linked: Sized + Send {
+    /// Its link, which stands for it from now on.
+    fn into_link(self) -> NonNull<Link>;
+    /// What the link stands for.
+    ///
+    /// # Safety
+    ///
+    /// The link came from [`into_link`](Self::into_link) of this type, and is turned back once.
+    unsafe fn from_link(link: NonNull<Link>) -> Self;
 }
 
-/// The place in an item that ties it into an inbox.
-pub struct Link<T: ?Sized> {
-    /// `FREE` when in no inbox, else the next older item, or null.
-    next: AtomicPtr<Link<T>>,
-    /// The item itself while it is in an inbox; keeps it alive there.
-    owner: UnsafeCell<Option<Arc<T>>>,
+/// The place in an item that ties it into an inbox, or into any other list while it is in none.
+#[derive(Debug)]
+#[repr(align(8))]
+pub struct Link {
+    next: AtomicPtr<Link>,
 }
 
-// SAFETY: `owner` is only touched by the thread that claimed the link (between `claim` and the push), then by the one
-// that drained it (between the drain's swap and `release`); claim and release order those accesses.
-unsafe impl<T: ?Sized + Send + Sync> Sync for Link<T> {}
-// SAFETY: a link owns at most an `Arc<T>`, which is `Send` under these bounds.
-unsafe impl<T: ?Sized + Send + Sync> Send for Link<T> {}
-
-impl<T: ?Sized> fmt::Debug for Link<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Link")
-    }
-}
-
-impl<T: ?Sized> Default for Link<T> {
+impl Default for Link {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: ?Sized> Link<T> {
+impl Link {
     /// A link that is in no inbox.
     pub fn new() -> Self {
         Self {
-            next: AtomicPtr::new(free()),
-            owner: UnsafeCell::new(None),
+            next: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    fn claim(&self) -> bool {
-        self.next
-            .compare_exchange(
-                free(),
-                ptr::null_mut(),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            )
-            .is_ok()
+    /// What its owner stored last. Only for who owns the item.
+    #[inline]
+    pub fn next(&self) -> *mut Link {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// For lists of the owner's own.
+    #[inline]
+    pub fn set_next(&self, next: *mut Link) {
+        self.next.store(next, Ordering::Relaxed);
     }
 }
 
-fn free<T: ?Sized>() -> *mut Link<T> {
-    ptr::without_provenance_mut(1)
-}
-
-fn poked<T: ?Sized>() -> *mut Link<T> {
+fn poked() -> *mut Link {
     ptr::without_provenance_mut(2)
 }
 
-fn asleep<T: ?Sized>() -> *mut Link<T> {
+fn asleep() -> *mut Link {
     ptr::without_provenance_mut(3)
 }
 
-fn vacant<T: ?Sized>() -> *mut Link<T> {
+fn vacant() -> *mut Link {
     ptr::without_provenance_mut(4)
 }
 
-fn is_item<T: ?Sized>(head: *mut Link<T>) -> bool {
+fn is_item(head: *mut Link) -> bool {
     head.addr() > 4
 }
 
@@ -118,24 +109,24 @@ pub enum Reader {
 }
 
 /// An unbounded queue of many writers and one reader, emptied whole.
-pub struct Inbox<T: ?Sized> {
-    head: AtomicPtr<Link<T>>,
-    items: PhantomData<Arc<T>>,
+pub struct Inbox<T: Linked> {
+    head: AtomicPtr<Link>,
+    items: PhantomData<fn(T) -> T>,
 }
 
-impl<T: ?Sized> fmt::Debug for Inbox<T> {
+impl<T: Linked> fmt::Debug for Inbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Inbox")
     }
 }
 
-impl<T: ?Sized + Linked> Default for Inbox<T> {
+impl<T: Linked> Default for Inbox<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: ?Sized + Linked> Inbox<T> {
+impl<T: Linked> Inbox<T> {
     /// An empty inbox whose reader is awake.
     pub fn new() -> Self {
         Self {
@@ -144,29 +135,21 @@ impl<T: ?Sized + Linked> Inbox<T> {
         }
     }
 
-    /// Puts an item in. `None` when it is in an inbox already; then nothing changed.
-    pub fn push(&self, item: Arc<T>) -> Option<Reader> {
-        let link: *const Link<T> = item.link();
-        // SAFETY: `item` is alive here, and with it its link.
-        if !unsafe { &*link }.claim() {
-            return None;
-        }
-        // SAFETY: alive, as above.
-        let owner = unsafe { &(*link).owner };
-        // SAFETY: claimed above, so no other thread touches `owner` until the reader has drained it.
-        owner.with_mut(|owner| unsafe { *owner = Some(item) });
+    /// Puts an item in.
+    pub fn push(&self, item: T) -> Reader {
+        let link = item.into_link();
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             let older = if is_item(head) { head } else { ptr::null_mut() };
-            // SAFETY: not in the list yet, and `owner` keeps it alive.
-            unsafe { &*link }.next.store(older, Ordering::Relaxed);
+            // SAFETY: alive (`Linked`), and not in the list yet: it is ours alone.
+            unsafe { link.as_ref() }.set_next(older);
             match self.head.compare_exchange_weak(
                 head,
-                link.cast_mut(),
+                link.as_ptr(),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Some(reader(head)),
+                Ok(_) => return reader(head),
                 Err(now) => head = now,
             }
         }
@@ -197,20 +180,7 @@ impl<T: ?Sized + Linked> Inbox<T> {
 
     /// Takes all items, oldest first, and clears every mark. Only the reader calls this.
     pub fn drain(&self) -> Drain<T> {
-        let mut newest = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
-        let mut oldest: *mut Link<T> = ptr::null_mut();
-        while is_item(newest) {
-            // SAFETY: the swap made this list ours, and each item's `owner` keeps it alive.
-            let next = unsafe { &*newest }.next.load(Ordering::Relaxed);
-            // SAFETY: as above.
-            unsafe { &*newest }.next.store(oldest, Ordering::Relaxed);
-            oldest = newest;
-            newest = next;
-        }
-        Drain {
-            head: oldest,
-            items: PhantomData,
-        }
+        Drain::of(self.head.swap(ptr::null_mut(), Ordering::AcqRel))
     }
 
     /// The reader goes to sleep. `false` when there is something to do first.
@@ -229,7 +199,7 @@ impl<T: ?Sized + Linked> Inbox<T> {
         self.head.load(Ordering::Acquire) == asleep()
     }
 
-    fn mark(&self, mark: *mut Link<T>) -> bool {
+    fn mark(&self, mark: *mut Link) -> bool {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             if is_item(head) || head == poked() {
@@ -249,7 +219,7 @@ impl<T: ?Sized + Linked> Inbox<T> {
     }
 }
 
-fn reader<T: ?Sized>(head: *mut Link<T>) -> Reader {
+fn reader(head: *mut Link) -> Reader {
     if head == asleep() {
         Reader::Asleep
     } else if head == vacant() {
@@ -259,50 +229,61 @@ fn reader<T: ?Sized>(head: *mut Link<T>) -> Reader {
     }
 }
 
-impl<T: ?Sized> Drop for Inbox<T> {
+impl<T: Linked> Drop for Inbox<T> {
     fn drop(&mut self) {
-        let head = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
-        drop(Drain {
-            head: if is_item(head) { head } else { ptr::null_mut() },
-            items: PhantomData,
-        });
+        drop(self.drain());
     }
 }
 
-/// The items of one [`Inbox::drain`], oldest first. Dropping it releases the rest.
-pub struct Drain<T: ?Sized> {
-    head: *mut Link<T>,
-    items: PhantomData<Arc<T>>,
+/// The items of one [`Inbox::drain`], oldest first. Dropping it drops the rest.
+pub struct Drain<T: Linked> {
+    head: *mut Link,
+    items: PhantomData<T>,
 }
 
-impl<T: ?Sized> fmt::Debug for Drain<T> {
+impl<T: Linked> fmt::Debug for Drain<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Drain")
     }
 }
 
-impl<T: ?Sized> Iterator for Drain<T> {
-    type Item = Arc<T>;
-
-    fn next(&mut self) -> Option<Arc<T>> {
-        if self.head.is_null() {
-            return None;
+impl<T: Linked> Drain<T> {
+    /// Turns the list round, which is ours since the swap.
+    fn of(mut newest: *mut Link) -> Self {
+        let mut oldest: *mut Link = ptr::null_mut();
+        while is_item(newest) {
+            // SAFETY: the swap made this list ours, and `Linked` keeps its links alive.
+            let link = unsafe { &*newest };
+            let next = link.next();
+            link.set_next(oldest);
+            oldest = newest;
+            newest = next;
         }
-        // SAFETY: the drained list is ours alone, and the item's `owner` keeps its link alive until taken below.
-        let link = unsafe { &*self.head };
-        // Before the link is released: from then on another thread may write to it.
-        let next = link.next.load(Ordering::Relaxed);
-        // SAFETY: between the drain's swap and the release below nobody else touches `owner`.
-        let item = link.owner.with_mut(|owner| unsafe { (*owner).take() });
-        self.head = next;
-        link.next.store(free(), Ordering::Release);
-        item
+        Self {
+            head: oldest,
+            items: PhantomData,
+        }
     }
 }
 
-impl<T: ?Sized> Drop for Drain<T> {
+impl<T: Linked> Iterator for Drain<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        let link = NonNull::new(self.head)?;
+        // SAFETY: the drained list is ours alone, and its links are alive until turned back.
+        self.head = unsafe { link.as_ref() }.next();
+        // SAFETY: it was pushed by `into_link` of this type, and leaves the list here.
+        Some(unsafe { T::from_link(link) })
+    }
+}
+
+impl<T: Linked> Drop for Drain<T> {
     fn drop(&mut self) {
-        while self.next().is_some() {}
+        if mem::needs_drop::<T>() {
+            self.for_each(drop);
+        }
     }
 }
 
@@ -310,11 +291,16 @@ impl<T: ?Sized> Drop for Drain<T> {
 mod tests {
     use super::*;
 
-    struct Item(Link<Self>);
+    struct Item(Box<Link>);
 
-    impl Linked for Item {
-        fn link(&self) -> &Link<Self> {
-            &self.0
+    // SAFETY: what a box holds does not move with it.
+    unsafe impl Linked for Item {
+        fn into_link(self) -> NonNull<Link> {
+            NonNull::from(Box::leak(self.0))
+        }
+        unsafe fn from_link(link: NonNull<Link>) -> Self {
+            // SAFETY: leaked above.
+            Self(unsafe { Box::from_raw(link.as_ptr()) })
         }
     }
 
@@ -325,10 +311,7 @@ mod tests {
         assert!(inbox.sleep());
         assert!(inbox.vacate());
         assert!(inbox.is_asleep());
-        assert_eq!(
-            inbox.push(Arc::new(Item(Link::new()))),
-            Some(Reader::Asleep)
-        );
+        assert_eq!(inbox.push(Item(Box::default())), Reader::Asleep);
         assert_eq!(inbox.drain().count(), 1);
         // The other way round there is a reader, which is the one to be woken.
         assert!(inbox.vacate());

@@ -9,9 +9,11 @@
 )]
 
 mod inbox;
+mod returns;
 mod slot;
 mod token;
 
 pub use inbox::{Inbox, Link, Linked, Reader};
+pub use returns::{Returned, Returns};
 pub use slot::Slot;
 pub use token::{Cancelled, FomState, Stopped, Token};

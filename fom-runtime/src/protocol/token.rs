@@ -15,6 +15,10 @@
 //! ```
 //!
 //! Any other step is a bug, and is caught in release builds too.
+//!
+//! Who may overwrite whom: a fom that nobody has an address of (no handle, no sender, no waker) can be woken by nobody, so
+//! its own steps are plain stores then. Whoever makes the first address does so on the thread that runs it, between two
+//! of its steps; and who gives the last one back does so with a release that the next step's look at the count acquires.
 
 use std::fmt;
 
@@ -92,6 +96,12 @@ impl Token {
         Self(AtomicU8::new(INIT))
     }
 
+    /// Back to [`FomState::Init`], for the next fom in the same place.
+    #[inline]
+    pub fn reset(&self) {
+        self.0.store(INIT, Ordering::Relaxed);
+    }
+
     /// The state now; another thread may change it at once.
     pub fn state(&self) -> FomState {
         match self.0.load(Ordering::Acquire) & STATE {
@@ -109,24 +119,30 @@ impl Token {
     }
 
     /// Init → Ready.
-    pub fn admit(&self) {
+    #[inline]
+    pub fn admit(&self, alone: bool) {
         self.step(
+            alone,
             |word| (word & STATE == INIT).then_some(word & !(STATE | WOKEN) | READY),
             "admit",
         );
     }
 
     /// Ready → Running; wakes up to now are used up by this run.
-    pub fn start(&self) {
+    #[inline]
+    pub fn start(&self, alone: bool) {
         self.step(
+            alone,
             |word| (word & STATE == READY).then_some(word & !(STATE | WOKEN) | RUNNING),
             "start",
         );
     }
 
     /// Running → Waiting, or → Ready when a wake came meanwhile.
-    pub fn stop(&self) -> Stopped {
+    #[inline]
+    pub fn stop(&self, alone: bool) -> Stopped {
         let before = self.step(
+            alone,
             |word| {
                 let next = if word & WOKEN == 0 { WAITING } else { READY };
                 (word & STATE == RUNNING).then_some(word & !(STATE | WOKEN) | next)
@@ -141,21 +157,38 @@ impl Token {
     }
 
     /// Running → Ready: it has more to do, and others are due first.
-    pub fn again(&self) {
+    #[inline]
+    pub fn again(&self, alone: bool) {
         self.step(
+            alone,
             |word| (word & STATE == RUNNING).then_some(word & !(STATE | WOKEN) | READY),
             "again",
         );
     }
 
     /// Running or Init → Finished.
-    pub fn finish(&self) {
+    #[inline]
+    pub fn finish(&self, alone: bool) {
         self.step(
+            alone,
             |word| {
                 matches!(word & STATE, RUNNING | INIT).then_some(word & !(STATE | WOKEN) | FINISHED)
             },
             "finish",
         );
+    }
+
+    /// As [`wake`](Self::wake), for who knows that nobody else can reach the fom.
+    #[inline]
+    pub fn wake_alone(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        let new = match word & STATE {
+            WAITING => word & !STATE | READY,
+            RUNNING => word | WOKEN,
+            _ => return false,
+        };
+        self.0.store(new, Ordering::Relaxed);
+        word & STATE == WAITING
     }
 
     /// Remembers a wake. `true`: it was waiting, is ready now, and the caller must enqueue it.
@@ -203,13 +236,19 @@ impl Token {
         }
     }
 
-    /// Every own step of the fom goes through here.
-    fn step(&self, next: impl Fn(u8) -> Option<u8>, name: &str) -> u8 {
+    /// Every own step of the fom goes through here. `alone`: nobody else can reach the fom at this moment, so that nobody
+    /// can be overwritten.
+    #[inline]
+    fn step(&self, alone: bool, next: impl Fn(u8) -> Option<u8>, name: &'static str) -> u8 {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let Some(new) = next(word) else {
-                panic!("bug in fom: `{name}` from state {word:#b}")
+                bug(name, word)
             };
+            if alone {
+                self.0.store(new, Ordering::Release);
+                return word;
+            }
             match self
                 .0
                 .compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed)
@@ -219,4 +258,10 @@ impl Token {
             }
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn bug(step: &str, word: u8) -> ! {
+    panic!("bug in fom: `{step}` from state {word:#b}")
 }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::{
     Clock,
     error::{BoxError, BuildError},
-    locality::{Core, Followers, Locality, Reactor, Spawner},
+    locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     runtime::{
         Runtime, World,
         resources::Resources,
@@ -53,6 +53,7 @@ pub struct Builder {
     capacity: usize,
     mailbox: usize,
     history: usize,
+    spin: Duration,
 }
 
 impl fmt::Debug for Builder {
@@ -84,6 +85,7 @@ impl Default for Builder {
             capacity: usize::MAX,
             mailbox: 1024,
             history: 0,
+            spin: Duration::ZERO,
         }
     }
 }
@@ -180,6 +182,13 @@ impl Builder {
         self
     }
 
+    /// How long a locality without work looks for some before it sleeps. By default not at all: a locality that looks keeps
+    /// its processor busy. Waking one that looks takes a tenth of a microsecond, waking one that sleeps some ten.
+    pub fn spin(mut self, time: Duration) -> Self {
+        self.spin = time;
+        self
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         let range = |what, hint| Err(BuildError::Range { what, hint });
         if self.localities == Some(0) {
@@ -225,6 +234,13 @@ impl Builder {
     pub fn build(self) -> Result<Runtime, BuildError> {
         self.check()?;
         let (plans, bound) = self.plan();
+        let mut localities = Vec::new();
+        let mut reactors = Vec::new();
+        for (index, plan) in plans.into_iter().enumerate() {
+            let reactor = Reactor::new().map_err(BuildError::Reactor)?;
+            localities.push(Locality::new(index, plan, bound, self.followers, &reactor));
+            reactors.push(reactor);
+        }
         let world = World::new(Settings {
             clock: self.clock,
             resources: self.resources,
@@ -233,40 +249,25 @@ impl Builder {
             mailbox: self.mailbox,
             history: self.history,
             capacity: self.capacity,
+            spin: self.spin,
+            localities: localities.into(),
         });
-        let mut localities = Vec::new();
-        let mut reactors = Vec::new();
-        for (index, plan) in plans.into_iter().enumerate() {
-            let reactor = Reactor::new().map_err(BuildError::Reactor)?;
-            localities.push(Locality::new(
-                index,
-                plan,
-                bound,
-                Arc::clone(&world),
-                self.followers,
-                &reactor,
-            ));
-            reactors.push(reactor);
-        }
-        let localities: Arc<[Arc<Locality>]> = localities.into();
-        world.settle(&localities);
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {
             world: Arc::clone(&world),
-            localities: Arc::clone(&localities),
         });
-        for (started, (home, reactor)) in localities.iter().zip(reactors).enumerate() {
-            if let Err(error) = home.start(reactor) {
-                abort(&world, &localities[..started]);
+        for (index, reactor) in reactors.into_iter().enumerate() {
+            if let Err(error) = Home::new(Arc::clone(&world), index).start(reactor) {
+                abort(&world, &world.localities[..index]);
                 return Err(BuildError::Thread(error));
             }
-            let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(home) as _;
-            world.clock.watch(Arc::downgrade(&watcher));
         }
+        let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&world) as _;
+        world.clock.watch(Arc::downgrade(&watcher));
         for make in &self.data {
-            for home in localities.iter() {
+            for home in &world.localities {
                 if let Err(source) = make_data(home, make) {
-                    abort(&world, &localities);
+                    abort(&world, &world.localities);
                     return Err(BuildError::LocalityData {
                         locality: home.index,
                         source,
@@ -276,7 +277,6 @@ impl Builder {
         }
         Ok(Runtime {
             world,
-            localities,
             _guard: Some(guard),
         })
     }
@@ -294,7 +294,7 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
-fn abort(world: &World, localities: &[Arc<Locality>]) {
+fn abort(world: &World, localities: &[Locality]) {
     world.close(Mode::Closed);
     for home in localities {
         home.stop();
@@ -303,5 +303,4 @@ fn abort(world: &World, localities: &[Arc<Locality>]) {
         localities.len(),
         std::time::Instant::now() + Duration::from_secs(10),
     );
-    world.unsettle();
 }

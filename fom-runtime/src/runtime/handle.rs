@@ -3,9 +3,10 @@
 use std::{
     fmt,
     future::{Future, IntoFuture, poll_fn},
+    marker::PhantomData,
     ops::Deref,
     pin::{Pin, pin},
-    sync::Arc,
+    ptr::NonNull,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,12 +16,11 @@ use tokio::sync::oneshot;
 use crate::{
     Sleep,
     error::{BlockError, Failure, SendError, TimedOut},
-    fom::{AnyFom, EventFom, Told, TypedFom, Watcher},
+    fom::{AnyRef, Header, Mailed, Told, Typed, Watcher},
     id::FomId,
-    locality::Locality,
+    locality::Home,
     operation::Operation,
     protocol::FomState,
-    sync::atomic::Ordering,
 };
 
 /// A fom that ended in one of its end phases.
@@ -111,7 +111,7 @@ impl<O: Operation> Future for Handle<O> {
     type Output = Result<Ended<O>, Failure<O>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.fom.0.typed().poll_outcome(cx.waker()) {
+        match self.fom.typed().poll_outcome(cx.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => Poll::Pending,
         }
@@ -120,16 +120,16 @@ impl<O: Operation> Future for Handle<O> {
 
 impl<O: Operation> Drop for Handle<O> {
     fn drop(&mut self) {
-        self.fom.0.typed().detach();
+        self.fom.typed().detach();
     }
 }
 
 /// The address of a fom. Cheap to clone; keeps the fom's memory, not the fom.
-pub struct FomRef<O: Operation>(Arc<dyn TypedFom<O>>);
+pub struct FomRef<O: Operation>(AnyRef, PhantomData<fn(O) -> O>);
 
 impl<O: Operation> Clone for FomRef<O> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self(self.0.clone(), PhantomData)
     }
 }
 
@@ -140,38 +140,49 @@ impl<O: Operation> fmt::Debug for FomRef<O> {
             "{} {} in {}",
             O::GRAPH.operation(),
             self.id(),
-            self.0.header().phase_name()
+            self.0.phase_name()
         )
     }
 }
 
 impl<O: Operation> FomRef<O> {
-    pub(crate) fn new(fom: Arc<dyn TypedFom<O>>) -> Self {
-        Self(fom)
+    /// # Safety
+    ///
+    /// It is a fom of `O`, and its count has one for this.
+    pub(super) unsafe fn from_raw(fom: NonNull<Header>) -> Self {
+        // SAFETY: as above.
+        Self(unsafe { AnyRef::from_raw(fom) }, PhantomData)
     }
 
-    pub(super) fn any(&self) -> Arc<dyn AnyFom> {
-        Arc::clone(&self.0) as Arc<dyn AnyFom>
+    /// One more reference to a fom of `O`.
+    pub(super) fn of(fom: &Header) -> Self {
+        debug_assert_eq!(fom.type_id(), std::any::TypeId::of::<O>());
+        Self(AnyRef::of(fom), PhantomData)
+    }
+
+    fn typed(&self) -> &Typed<O> {
+        // SAFETY: it was made for a fom of `O`, which begins with that.
+        unsafe { self.0.as_ptr().cast().as_ref() }
     }
 
     /// Its id.
     pub fn id(&self) -> FomId {
-        self.0.header().id
+        self.0.id()
     }
 
     /// Its home.
     pub fn locality(&self) -> usize {
-        self.0.header().home.index
+        self.0.home_index()
     }
 
     /// What the runtime does with it at this moment.
     pub fn state(&self) -> FomState {
-        self.0.header().token.state()
+        self.0.token.state()
     }
 
     /// The name of its phase at this moment.
     pub fn phase(&self) -> &'static str {
-        self.0.header().phase_name()
+        self.0.phase_name()
     }
 
     /// Gives it an event. Events are kept in order until a phase takes them.
@@ -180,26 +191,24 @@ impl<O: Operation> FomRef<O> {
     ///
     /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
     pub fn send(&self, event: O::Event) -> Result<(), SendError<O::Event>> {
-        EventFom::send(Arc::clone(&self.0), event)
+        self.typed().send(event)
     }
 
     /// Somebody else's way to send it events, without knowing its operation type.
     pub fn sender(&self) -> EventSender<O::Event> {
-        EventSender(Arc::clone(&self.0) as Arc<dyn EventFom<O::Event>>)
+        EventSender(self.0.clone(), PhantomData)
     }
 
     /// Wakes it: it looks again at what it waits for. Wakes coalesce; one after the end is nothing.
     pub fn wake(&self) {
-        if self.0.header().token.wake() {
-            crate::locality::enqueue(self.any());
-        }
+        self.0.wake();
     }
 
     /// Cancels it. In the queue before its first phase: it never runs. Waiting: it ends at once. Running: it is told
     /// ([`Cx::is_cancelled`](crate::Cx::is_cancelled)) and dropped at its next wait, or when its budget sends it to the
     /// tail. Its outcome is [`Cause::Cancelled`](crate::Cause::Cancelled), unless it ended first.
     pub fn cancel(&self) {
-        crate::fom::cancel(self.any());
+        self.0.cancel();
     }
 
     /// Waits until it is in one of these phases. It may be there already, and one that it only passes through counts; what
@@ -209,37 +218,36 @@ impl<O: Operation> FomRef<O> {
         let kinds: Vec<_> = phases.into_iter().collect();
         let (tell, told) = oneshot::channel();
         let watcher = Watcher::new(kinds.iter().map(|kind| O::index(*kind)).collect(), tell);
-        let fom = Arc::clone(&self.0);
-        fom.header().watched.store(true, Ordering::Release);
         // At once, and not by the job below: a fom that runs takes the event that is sent after this call, and passes
-        // through phases, before its locality comes to its jobs. The mailbox's lock makes it see `watched` by then.
-        if fom.typed().watch(watcher) {
+        // through phases, before its locality comes to its jobs. The mailbox's lock makes it see the mark by then.
+        if self.0.watch(watcher) {
             // Is it there already? Inside its locality, between two of its steps: no transition happens meanwhile.
-            let home = Arc::clone(&fom.header().home);
-            let mut look = Some(move || fom.typed().arrived(visited(&*fom)));
+            let fom = self.0.clone();
+            let mut look = Some(move || fom.arrived(visited(&fom)));
+            let (world, index) = (self.0.world(), self.0.home_index());
             crate::locality::with_core(|core| {
-                if Arc::ptr_eq(&core.home, &home)
+                if core.home.is(world, index)
                     && let Some(look) = look.take()
                 {
                     look();
                 }
             });
             if let Some(look) = look {
-                home.post_job(Box::new(move |_| look()));
+                self.0.home().post_job(Box::new(move |_| look()));
             }
         }
         Waiting {
             kinds,
             told,
-            home: Arc::clone(&self.0.header().home),
+            home: self.0.home_owned(),
         }
     }
 }
 
 /// The phase that a fom has begun; none while it is still in the queue before its first.
-fn visited<O: Operation>(fom: &dyn TypedFom<O>) -> usize {
-    if fom.header().has_begun() {
-        fom.header().phase_index()
+fn visited(fom: &Header) -> usize {
+    if fom.has_begun() {
+        fom.phase_index()
     } else {
         usize::MAX
     }
@@ -263,7 +271,7 @@ pub enum Reached<K> {
 pub struct Waiting<O: Operation> {
     kinds: Vec<O::Kind>,
     told: oneshot::Receiver<Told>,
-    home: Arc<Locality>,
+    home: Home,
 }
 
 impl<O: Operation> fmt::Debug for Waiting<O> {
@@ -289,7 +297,7 @@ impl<O: Operation> Waiting<O> {
     ///
     /// [`TimedOut`] when neither a phase nor the end was reached by then.
     pub async fn within(mut self, time: Duration) -> Result<Reached<O::Kind>, TimedOut> {
-        let mut sleep = pin!(Sleep::new(Arc::clone(&self.home), time));
+        let mut sleep = pin!(Sleep::new(self.home.clone(), time));
         let told = poll_fn(|cx| {
             if let Poll::Ready(told) = Pin::new(&mut self.told).poll(cx) {
                 return Poll::Ready(Ok(told.unwrap_or(Told::Ended)));
@@ -319,27 +327,33 @@ impl<O: Operation> IntoFuture for Waiting<O> {
 }
 
 /// A way to send events to a fom whose operation type does not matter.
-pub struct EventSender<E>(pub(crate) Arc<dyn EventFom<E>>);
+pub struct EventSender<E>(AnyRef, PhantomData<fn(E)>);
 
 impl<E> Clone for EventSender<E> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self(self.0.clone(), PhantomData)
     }
 }
 
 impl<E> fmt::Debug for EventSender<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EventSender({})", self.0.header().id)
+        write!(f, "EventSender({})", self.0.id())
     }
 }
 
 impl<E> EventSender<E> {
+    pub(crate) fn of(fom: &Mailed<E>) -> Self {
+        Self(AnyRef::of(fom), PhantomData)
+    }
+
     /// Gives the fom an event.
     ///
     /// # Errors
     ///
     /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
     pub fn send(&self, event: E) -> Result<(), SendError<E>> {
-        Arc::clone(&self.0).send(event)
+        // SAFETY: it was made for a fom whose events are `E`, which begins with that.
+        let fom: &Mailed<E> = unsafe { self.0.as_ptr().cast().as_ref() };
+        fom.send(event)
     }
 }

@@ -1,6 +1,6 @@
 //! Work for a locality that is no fom: posted, called, and done in each of them.
 
-use std::{any::type_name, fmt, sync::Arc};
+use std::{any::type_name, fmt};
 
 use tokio::sync::oneshot;
 
@@ -55,8 +55,9 @@ pub enum CallError {
 }
 
 impl Runtime {
-    fn home(&self, locality: usize) -> Result<&Arc<Locality>, CallError> {
-        self.localities
+    fn home(&self, locality: usize) -> Result<&Locality, CallError> {
+        self.world
+            .localities
             .get(locality)
             .ok_or(CallError::NoSuchLocality(locality))
     }
@@ -97,7 +98,7 @@ impl Runtime {
         let home = self.home(locality)?;
         let mut f = Some(f);
         let inline = crate::locality::with_core(|core| {
-            if !Arc::ptr_eq(&core.home, home) {
+            if !core.home.is(&self.world, home.index) {
                 return None;
             }
             f.take().map(|f| f(&mut Local { core }))
@@ -137,9 +138,11 @@ impl Runtime {
         f: impl Fn(&mut Local<'_>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, CallError> {
         let mut asked = Vec::new();
-        for (index, home) in self.localities.iter().enumerate() {
+        for (index, home) in self.world.localities.iter().enumerate() {
             let here = crate::locality::with_core(|core| {
-                Arc::ptr_eq(&core.home, home).then(|| f(&mut Local { core }))
+                core.home
+                    .is(&self.world, home.index)
+                    .then(|| f(&mut Local { core }))
             });
             asked.push(match here.flatten() {
                 Some(done) => Ok(done),
@@ -178,7 +181,7 @@ impl Runtime {
         let mut before = None;
         loop {
             let mut asked = Vec::new();
-            for home in &*self.localities {
+            for home in &self.world.localities {
                 let (tell, told) = oneshot::channel();
                 home.post_job(Box::new(move |core| {
                     // Not a run of anything: else two rounds would never agree.

@@ -18,14 +18,13 @@ pub use local::{CallError, Local};
 pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Placement, Priority, Submission};
 
-pub(crate) use types::{TypeEntry, Types, totals};
+pub(crate) use types::{Totals, totals};
 pub(crate) use world::World;
 
 use crate::{
     error::{BuildError, RestoreError},
-    fom::AnyFom,
+    fom::AnyRef,
     id::{FomId, Key},
-    locality::Locality,
     operation::{Operation, Persistent},
     snapshot::{Meta, Snapshot},
     watch::{
@@ -38,7 +37,6 @@ use crate::{
 #[derive(Clone)]
 pub struct Runtime {
     world: Arc<World>,
-    localities: Arc<[Arc<Locality>]>,
     /// Not in handles that foms hold: those must not keep the runtime alive.
     _guard: Option<Arc<shutdown::Guard>>,
 }
@@ -46,7 +44,7 @@ pub struct Runtime {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime")
-            .field("localities", &self.localities.len())
+            .field("localities", &self.localities())
             .field("in_flight", &self.in_flight())
             .finish()
     }
@@ -69,22 +67,19 @@ impl Runtime {
 
     /// The runtime whose fom runs on this thread.
     pub fn current() -> Option<Self> {
-        let world = crate::locality::with_core(|core| Arc::clone(&core.home.world))?;
-        Self::of(&world)
+        crate::locality::with_core(|core| Self::of(core.home.world()))
     }
 
-    pub(crate) fn of(world: &Arc<World>) -> Option<Self> {
-        let localities = world.localities()?;
-        Some(Self {
+    pub(crate) fn of(world: &Arc<World>) -> Self {
+        Self {
             world: Arc::clone(world),
-            localities,
             _guard: None,
-        })
+        }
     }
 
     /// Submits an operation. Nothing happens before the submission is started or awaited.
-    pub fn submit<O: Operation>(&self, operation: O) -> Submission<O> {
-        Submission::new(self.clone(), operation)
+    pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
+        Submission::new(&self.world, operation)
     }
 
     /// Submits a saved fom again: it enters the function of the phase that it was saved in, and nothing else is re-run.
@@ -98,10 +93,10 @@ impl Runtime {
     pub fn resume<O: Persistent>(
         &self,
         snapshot: &Snapshot,
-    ) -> Result<Submission<O>, RestoreError> {
+    ) -> Result<Submission<'_, O>, RestoreError> {
         let (operation, phase) = O::restore(snapshot)?;
         Ok(Submission::resumed(
-            self.clone(),
+            &self.world,
             operation,
             phase,
             Meta {
@@ -152,7 +147,7 @@ impl Runtime {
 
     /// What is in flight, and totals. Asks no locality, so a fom that does not come back is listed like any other.
     pub fn operations(&self) -> Operations {
-        inspect(&self.world, &self.localities)
+        inspect(&self.world)
     }
 
     /// One fom in flight.
@@ -162,38 +157,44 @@ impl Runtime {
 
     /// Wakes a fom: it looks again at what it waits for. `false` when it is not in flight.
     pub fn wake(&self, id: FomId) -> bool {
-        let found = self.any_fom(id);
-        if let Some(fom) = &found
-            && fom.header().token.wake()
-        {
-            crate::locality::enqueue(Arc::clone(fom));
-        }
-        found.is_some()
+        self.tell(id, |fom| fom.wake())
     }
 
     /// Cancels a fom, as [`FomRef::cancel`] does. `false` when it is not in flight.
     pub fn cancel(&self, id: FomId) -> bool {
-        self.any_fom(id).map(crate::fom::cancel).is_some()
+        self.tell(id, |fom| {
+            fom.cancel();
+        })
     }
 
-    fn any_fom(&self, id: FomId) -> Option<Arc<dyn AnyFom>> {
-        self.localities
+    /// Inside the fom's locality: it may be a fom that nobody has the address of, and which so counts on being alone.
+    fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
+        let found = self
+            .world
+            .localities
             .iter()
-            .flat_map(|home| home.registry.all())
-            .find(|fom| fom.header().id == id)
+            .flat_map(|home| home.pools.foms())
+            .find(|fom| fom.id() == id);
+        let Some(fom) = found else {
+            return false;
+        };
+        let home = fom.home_owned();
+        home.post_job(Box::new(move |_| what(&fom)));
+        true
     }
 
     /// Foms that were submitted and have not ended.
     pub fn in_flight(&self) -> usize {
-        self.localities
+        self.world
+            .localities
             .iter()
-            .map(|home| home.live.load(crate::sync::atomic::Ordering::Acquire))
+            .map(|home| home.counts.in_flight())
             .sum()
     }
 
     /// How many localities there are; they are numbered from zero.
     pub fn localities(&self) -> usize {
-        self.localities.len()
+        self.world.localities.len()
     }
 
     /// The time on the runtime's clock.

@@ -8,7 +8,6 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    locality::Locality,
     runtime::{Runtime, World, world::Mode},
     watch::{FomInfo, inspect},
 };
@@ -64,7 +63,7 @@ impl Runtime {
     pub fn shutdown_blocking(&self, how: Shutdown, within: Duration) -> ShutdownReport {
         let now = Instant::now();
         let by = now.checked_add(within).unwrap_or(now + FOREVER);
-        let (world, localities) = (&self.world, &self.localities);
+        let (world, localities) = (&self.world, &self.world.localities);
         world.close(match how {
             Shutdown::Drain => Mode::Draining,
             Shutdown::Now => Mode::Closed,
@@ -74,16 +73,16 @@ impl Runtime {
         world.close(Mode::Closed);
         if !all_ended {
             if how == Shutdown::Drain {
-                remained = inspect(world, localities).foms;
+                remained = inspect(world).foms;
             }
-            tell_all(localities);
+            tell_all(world);
             all_ended = world.wait_idle(by.max(Instant::now() + GRACE));
         }
         if !all_ended {
             if remained.is_empty() {
-                remained = inspect(world, localities).foms;
+                remained = inspect(world).foms;
             }
-            for fom in localities.iter().flat_map(|home| home.registry.all()) {
+            for fom in localities.iter().flat_map(|home| home.pools.foms()) {
                 fom.abandon();
             }
         }
@@ -97,23 +96,25 @@ impl Runtime {
     }
 }
 
-fn tell_all(localities: &[Arc<Locality>]) {
-    for home in localities {
-        home.sweep();
+/// Each handler wakes its own: nobody else may touch a fom that nobody has the address of.
+fn tell_all(world: &World) {
+    for home in &world.localities {
+        home.post_job(Box::new(|core| {
+            core.home.sweep();
+        }));
     }
 }
 
 /// Dropped with the last handle that a user has.
 pub(super) struct Guard {
     pub(super) world: Arc<World>,
-    pub(super) localities: Arc<[Arc<Locality>]>,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         self.world.close(Mode::Closed);
-        tell_all(&self.localities);
-        for home in self.localities.iter() {
+        tell_all(&self.world);
+        for home in &self.world.localities {
             home.stop();
         }
     }

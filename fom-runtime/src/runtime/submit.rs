@@ -4,16 +4,17 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    ptr::NonNull,
     sync::Arc,
 };
 
 use crate::{
     error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
-    fom::{Header, Launch, Seed},
+    fom::{Birth, Extra, Header, Launch, Resident, Seed, Stocks},
     id::{FomId, Key},
     locality::Locality,
     operation::Operation,
-    runtime::{Ended, FomRef, Handle, Runtime, world::Mode},
+    runtime::{Ended, FomRef, Handle, World, world::Mode},
     snapshot::Meta,
     sync::atomic::Ordering,
 };
@@ -54,8 +55,8 @@ pub enum Placement {
 
 /// An operation on its way in. It starts when it is awaited, or by [`start`](Self::start).
 #[must_use = "a submission does nothing until it is started or awaited"]
-pub struct Submission<O: Operation> {
-    runtime: Runtime,
+pub struct Submission<'a, O: Operation> {
+    world: &'a Arc<World>,
     operation: O,
     phase: O::Phase,
     meta: Meta,
@@ -64,7 +65,7 @@ pub struct Submission<O: Operation> {
     priority: Priority,
 }
 
-impl<O: Operation> fmt::Debug for Submission<O> {
+impl<O: Operation> fmt::Debug for Submission<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Submission")
             .field("operation", &O::GRAPH.operation())
@@ -75,14 +76,21 @@ impl<O: Operation> fmt::Debug for Submission<O> {
     }
 }
 
-impl<O: Operation> Submission<O> {
-    pub(super) fn new(runtime: Runtime, operation: O) -> Self {
-        Self::resumed(runtime, operation, O::start(), Meta::default())
+impl<'a, O: Operation> Submission<'a, O> {
+    #[inline]
+    pub(crate) fn new(world: &'a Arc<World>, operation: O) -> Self {
+        Self::resumed(world, operation, O::start(), Meta::default())
     }
 
-    pub(super) fn resumed(runtime: Runtime, operation: O, phase: O::Phase, meta: Meta) -> Self {
+    #[inline]
+    pub(super) fn resumed(
+        world: &'a Arc<World>,
+        operation: O,
+        phase: O::Phase,
+        meta: Meta,
+    ) -> Self {
         Self {
-            runtime,
+            world,
             operation,
             phase,
             meta,
@@ -118,121 +126,205 @@ impl<O: Operation> Submission<O> {
     ///
     /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use, or there is
     /// no such locality. A refused submission leaves nothing behind.
+    #[inline]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
-        let world = &self.runtime.world;
-        // Counted before it is looked at, so that a shutdown that begins meanwhile waits for it or refuses it.
-        world.count_in();
-        let refuse = |reason, operation, live| {
-            if !matches!(reason, RefusedReason::ShuttingDown | RefusedReason::Full) {
+        // SAFETY: a fom that is wanted is born with a reference for its handle.
+        self.launch(true)
+            .map(|fom| Handle::new(unsafe { FomRef::from_raw(fom.0) }))
+    }
+
+    /// Starts it and wants no outcome: whatever it comes to is dropped, and counted. Costs less than a handle that is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], as for [`start`](Self::start).
+    #[inline]
+    pub fn detach(self) -> Result<FomId, Refused<O>> {
+        self.launch(false).map(|fom| fom.1)
+    }
+
+    #[inline]
+    fn launch(self, wanted: bool) -> Result<(NonNull<Header>, FomId), Refused<O>> {
+        let world = self.world;
+        let index = self.home();
+        let here = index.is_some_and(|index| crate::locality::holds(world, index));
+        let sent = index
+            .filter(|_| !here)
+            .and_then(|index| world.localities.get(index));
+        if let Some(home) = sent {
+            // Counted before the mode is looked at, so that a shutdown that begins meanwhile waits for it or refuses it.
+            home.counts.one_sent();
+        }
+        let reason = match world.mode() {
+            Mode::Open => None,
+            Mode::Draining if here || crate::locality::runs_fom_of(world) => None,
+            _ => Some(RefusedReason::ShuttingDown),
+        };
+        let reason = reason.or_else(|| (!world.take_room()).then_some(RefusedReason::Full));
+        let (reason, index) = match (reason, index) {
+            (None, Some(index)) if index < world.localities.len() => (None, index),
+            (None, _) => {
                 world.give_room();
+                (Some(RefusedReason::NoSuchLocality), 0)
             }
-            world.count_out();
-            Err(Refused(Box::new(RefusedInner {
-                reason,
-                operation,
-                live,
-            })))
+            (reason, _) => (reason, 0),
         };
-        match world.mode() {
-            Mode::Open => {}
-            Mode::Draining if crate::locality::runs_fom_of(world) => {}
-            _ => return refuse(RefusedReason::ShuttingDown, self.operation, None),
+        if let Some(reason) = reason {
+            return refuse(world, sent, reason, self.operation, None);
         }
-        if !world.take_room() {
-            return refuse(RefusedReason::Full, self.operation, None);
-        }
-        let Some(home) = self.home() else {
-            return refuse(RefusedReason::NoSuchLocality, self.operation, None);
+        let settled = self.key.is_some()
+            || matches!(
+                self.placement,
+                Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
+            );
+        let maker = Maker {
+            world,
+            index,
+            here,
+            wanted,
+            settled,
+            meta: self.meta,
+            priority: self.priority,
         };
-        let (operation, phase, meta, priority) =
-            (self.operation, self.phase, self.meta, self.priority);
-        let fom = match self.key {
-            None => make(&home, operation, phase, meta, priority, None),
+        let (fom, id) = match self.key {
+            None => maker.make(self.operation, self.phase, None),
             Some(key) => {
-                let mut operation = Some(operation);
+                let (mut operation, phase) = (Some(self.operation), self.phase);
+                let mut made = None;
                 let claimed = world.directory.claim(&key, || {
                     let operation = operation.take().expect("claim calls this once");
-                    make(&home, operation, phase, meta, priority, Some(key.clone()))
+                    let (fom, id) = maker.make(operation, phase, Some(key.clone()));
+                    made = Some((fom, id));
+                    // SAFETY: just made, and not enqueued yet: it is alive.
+                    FomRef::of(unsafe { fom.as_ref() })
                 });
-                match (claimed, operation) {
-                    (Ok(fom), _) => fom,
-                    (Err(live), Some(operation)) => {
-                        return refuse(RefusedReason::KeyInUse, operation, Some(live));
+                match (claimed, made, operation) {
+                    (Err(live), _, Some(operation)) => {
+                        world.give_room();
+                        return refuse(world, sent, RefusedReason::KeyInUse, operation, Some(live));
                     }
-                    (Err(live), None) => live,
+                    (_, Some(made), _) => made,
+                    _ => unreachable!("a claim makes a fom or finds one"),
                 }
             }
         };
-        let any = fom.any();
-        home.live.fetch_add(1, Ordering::AcqRel);
-        any.header().entry.started();
-        home.registry.insert(Arc::clone(&any));
-        crate::locality::enqueue(any);
-        Ok(Handle::new(fom))
+        // SAFETY: just made, so this is the one resident reference.
+        crate::locality::enqueue(world, unsafe { Resident::new(fom) });
+        Ok((fom, id))
     }
 
-    fn home(&self) -> Option<Arc<Locality>> {
-        let all = &self.runtime.localities;
-        let here = || {
-            crate::locality::with_core(|core| Arc::clone(&core.home))
-                .filter(|home| Arc::ptr_eq(&home.world, &self.runtime.world))
-        };
-        let next = || self.runtime.world.turn.fetch_add(1, Ordering::Relaxed) % all.len();
-        let by_hash = |hash: u64| (hash % all.len() as u64) as usize;
-        let index = match (self.placement, &self.key) {
-            (Some(Placement::Locality(index)), _) => index,
-            (Some(Placement::Key(key)), _) => {
-                by_hash(self.runtime.world.directory.hash(&Key::Int(key)))
-            }
-            (None, Some(key)) => by_hash(self.runtime.world.directory.hash(key)),
+    /// The index of its home; beyond the last for one that does not exist.
+    #[inline]
+    fn home(&self) -> Option<usize> {
+        let world = self.world;
+        let count = world.localities.len();
+        let next = || world.turn.fetch_add(1, Ordering::Relaxed) % count;
+        let by_hash = |hash: u64| (hash % count as u64) as usize;
+        match (self.placement, &self.key) {
+            (Some(Placement::Locality(index)), _) => (index < count).then_some(index),
+            (Some(Placement::Key(key)), _) => Some(by_hash(world.directory.hash(&Key::Int(key)))),
+            (None, Some(key)) => Some(by_hash(world.directory.hash(key))),
             (Some(Placement::LeastLoaded), _) => {
                 // The first after the last one taken, so that equally loaded ones take turns.
                 let first = next();
-                (0..all.len())
-                    .map(|n| (first + n) % all.len())
-                    .min_by_key(|index| all[*index].live.load(Ordering::Relaxed))?
+                (0..count)
+                    .map(|n| (first + n) % count)
+                    .min_by_key(|index| world.localities[*index].counts.in_flight())
             }
-            (Some(Placement::RoundRobin), _) => next(),
-            (Some(Placement::Here) | None, _) => match here() {
-                Some(home) => return Some(home),
-                None => next(),
-            },
-        };
-        all.get(index).cloned()
+            (Some(Placement::RoundRobin), _) => Some(next()),
+            (Some(Placement::Here) | None, _) => {
+                Some(crate::locality::here_in(world).unwrap_or_else(next))
+            }
+        }
     }
 }
 
-fn make<O: Operation>(
-    home: &Arc<Locality>,
+#[cold]
+fn refuse<T, O: Operation>(
+    world: &World,
+    sent: Option<&Locality>,
+    reason: RefusedReason,
     operation: O,
-    phase: O::Phase,
-    meta: Meta,
-    priority: Priority,
-    key: Option<Key>,
-) -> FomRef<O> {
-    let world = &home.world;
-    let header = Header::new(
-        FomId(world.next_number()),
-        Arc::clone(home),
-        priority,
-        key,
-        home.types.of::<O>(),
-        O::index(O::kind(&phase)),
-    );
-    FomRef::new(
-        O::Form::launch(Seed {
-            header,
-            operation,
-            phase,
-            tries: meta.attempt,
-            left: meta.left,
-            resumed: meta.resumed,
-        })
-        .0,
-    )
+    live: Option<FomRef<O>>,
+) -> Result<T, Refused<O>> {
+    if let Some(home) = sent {
+        home.counts.one_back();
+        world.tell_idle();
+    }
+    Err(Refused(Box::new(RefusedInner {
+        reason,
+        operation,
+        live,
+    })))
 }
 
-impl<O: Operation> IntoFuture for Submission<O> {
+/// Makes one fom.
+struct Maker<'a> {
+    world: &'a Arc<World>,
+    index: usize,
+    /// On the thread that holds the core of its home.
+    here: bool,
+    wanted: bool,
+    settled: bool,
+    meta: Meta,
+    priority: Priority,
+}
+
+impl Maker<'_> {
+    #[inline]
+    fn make<O: Operation>(
+        self,
+        operation: O,
+        phase: O::Phase,
+        key: Option<Key>,
+    ) -> (NonNull<Header>, FomId) {
+        let world = self.world;
+        let extra = if key.is_some() || world.history > 0 || self.meta.resumed {
+            Some(Extra::new(key, world.history, &self.meta))
+        } else {
+            None
+        };
+        let launch = |stocks: &mut Stocks, id, now| {
+            let birth = Birth {
+                id,
+                priority: self.priority,
+                now,
+                phase: O::index(O::kind(&phase)),
+                settled: self.settled,
+                resumed: self.meta.resumed,
+                extra,
+                wanted: self.wanted,
+            };
+            let launched = O::Form::launch(Seed {
+                stocks,
+                world,
+                home: self.index,
+                birth,
+                operation,
+                phase,
+            });
+            (launched.0, id)
+        };
+        // Those of a locality, and of outside, are numbered in between each other: nobody shares a counter.
+        let (own, ways) = (self.index as u64 + 2, world.localities.len() as u64 + 1);
+        if self.here {
+            let launched = crate::locality::at_home(|core| {
+                core.home.counts.one_born();
+                let id = FomId(core.born * ways + own);
+                core.born += 1;
+                let now = core.now();
+                launch(&mut core.stocks, id, now)
+            });
+            launched.expect("looked at just now, on this thread")
+        } else {
+            let id = FomId(world.next_number() * ways + 1);
+            let now = world.clock.nanos();
+            launch(&mut world.localities[self.index].outer.lock(), id, now)
+        }
+    }
+}
+
+impl<O: Operation> IntoFuture for Submission<'_, O> {
     type Output = Result<Ended<O>, Failure<O>>;
     type IntoFuture = Started<O>;
 

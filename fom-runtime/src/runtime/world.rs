@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,11 +11,12 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     Clock,
-    locality::{Locality, Spawner},
+    clock::Moved,
+    locality::{Locality, Spawner, all_idle},
     runtime::{Budget, directory::Directory, resources::Resources},
     sync::{
-        Condvar, Mutex, RwLock,
-        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+        Condvar, Mutex,
+        atomic::{self, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     watch::Hooks,
 };
@@ -43,16 +45,18 @@ pub(crate) struct World {
     pub(crate) mailbox: usize,
     /// Phases kept of each fom.
     pub(crate) history: usize,
+    /// How long a handler looks for work before it sleeps, in nanoseconds.
+    pub(crate) spin: u64,
     capacity: usize,
-    /// How much of the capacity is taken. Not `live`, which goes down only after the outcome was told: whoever hears of an
-    /// end may rely on there being room.
+    /// How much of the capacity is taken. Not what the localities count: that goes down only after the outcome was told, and
+    /// whoever hears of an end may rely on there being room.
     taken: CachePadded<AtomicUsize>,
-    /// For foms, who find their runtime here. A circle, cut when the last locality has ended.
-    localities: RwLock<Option<Arc<[Arc<Locality>]>>>,
-    live: CachePadded<AtomicUsize>,
+    pub(crate) localities: Box<[Locality]>,
     mode: AtomicU8,
+    /// How many wait until no fom is in flight.
+    waiters: AtomicUsize,
     next_number: CachePadded<AtomicU64>,
-    pub(super) turn: AtomicUsize,
+    pub(super) turn: CachePadded<AtomicUsize>,
     ends: Mutex<Ends>,
     changed: Condvar,
     idle: tokio::sync::Notify,
@@ -72,6 +76,30 @@ pub(super) struct Settings {
     pub(super) mailbox: usize,
     pub(super) history: usize,
     pub(super) capacity: usize,
+    pub(super) spin: Duration,
+    pub(super) localities: Box<[Locality]>,
+}
+
+impl Moved for World {
+    fn moved(&self) {
+        self.localities.iter().for_each(Locality::poke);
+    }
+}
+
+/// Somebody who waits until no fom is in flight.
+struct Waiter<'a>(&'a World);
+
+impl<'a> Waiter<'a> {
+    fn new(world: &'a World) -> Self {
+        world.waiters.fetch_add(1, Ordering::SeqCst);
+        Self(world)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiters.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl World {
@@ -86,12 +114,13 @@ impl World {
             mailbox: settings.mailbox,
             history: settings.history,
             capacity: settings.capacity,
+            spin: crate::clock::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
-            localities: RwLock::new(None),
-            live: CachePadded::new(AtomicUsize::new(0)),
+            localities: settings.localities,
             mode: AtomicU8::new(Mode::Open as u8),
-            next_number: CachePadded::new(AtomicU64::new(1)),
-            turn: AtomicUsize::new(0),
+            waiters: AtomicUsize::new(0),
+            next_number: CachePadded::new(AtomicU64::new(0)),
+            turn: CachePadded::new(AtomicUsize::new(0)),
             ends: Mutex::new(Ends::default()),
             changed: Condvar::default(),
             idle: tokio::sync::Notify::new(),
@@ -99,27 +128,15 @@ impl World {
         })
     }
 
-    pub(super) fn settle(&self, localities: &Arc<[Arc<Locality>]>) {
-        *self.localities.write() = Some(Arc::clone(localities));
-    }
-
-    pub(super) fn unsettle(&self) {
-        let localities = self.localities.write().take();
-        drop(localities);
-    }
-
-    /// `None` when all have ended.
-    pub(crate) fn localities(&self) -> Option<Arc<[Arc<Locality>]>> {
-        self.localities.read().clone()
-    }
-
-    /// A number that no other fom or timer of this runtime has.
+    /// The number of the next fom that is submitted from outside of all localities. Localities number theirs in between; see
+    /// [`Submission`](crate::Submission).
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn live(&self) -> usize {
-        self.live.load(Ordering::Acquire)
+    /// Whether there was a moment, just now, when no fom was in flight.
+    fn is_idle(&self) -> bool {
+        all_idle(self.localities.iter().map(|home| &home.counts))
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -140,11 +157,6 @@ impl World {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
     }
 
-    /// Counts a submission in, before it is decided whether it is taken: a shutdown that begins meanwhile waits for it.
-    pub(super) fn count_in(&self) {
-        self.live.fetch_add(1, Ordering::SeqCst);
-    }
-
     /// Takes room for one more fom, if there is any.
     pub(super) fn take_room(&self) -> bool {
         let one_more = |taken| (taken < self.capacity).then_some(taken + 1);
@@ -161,30 +173,37 @@ impl World {
         }
     }
 
-    pub(crate) fn count_out(&self) {
-        if self.live.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Under the lock: a waiter that saw a number above zero is in its wait by then.
+    /// A handler has nothing to run, or was asked to look: tells those who wait for that.
+    pub(crate) fn tell_idle(&self) {
+        // Whoever waits has said so before it looked at the counts; and this handler has counted its ends before it looks
+        // whether anybody waits.
+        atomic::fence(Ordering::SeqCst);
+        if self.waiters.load(Ordering::SeqCst) > 0 && self.is_idle() {
+            // Under the lock: a waiter that saw a fom in flight is in its wait by then.
             let ends = self.ends.lock();
             self.changed.notify_all();
             drop(ends);
             // Last, since these wakers are the users', and may panic.
-            self.idle.notify_waiters();
+            let notify = || self.idle.notify_waiters();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
+                self.incident(format!(
+                    "a waker panicked while the idle were told: {}",
+                    crate::fom::panic_message(panic)
+                ));
+            }
         }
     }
 
     pub(crate) fn locality_ended(&self) {
         let mut ends = self.ends.lock();
         ends.localities += 1;
-        let all = self.localities.read().as_ref().map_or(0, |all| all.len());
-        if ends.localities == all {
-            self.unsettle();
-        }
         self.changed.notify_all();
     }
 
     /// Blocks until no fom is in flight, at most until `by`.
     pub(super) fn wait_idle(&self, by: Instant) -> bool {
-        self.wait_until(by, |_| self.live() == 0)
+        let _waiter = Waiter::new(self);
+        self.wait_until(by, |_| self.is_idle())
     }
 
     /// Blocks until so many localities have ended, at most until `by`.
@@ -210,11 +229,12 @@ impl World {
 
     /// Resolves when no fom is in flight.
     pub(super) async fn idle(&self) {
+        let _waiter = Waiter::new(self);
         loop {
             let notified = self.idle.notified();
             let mut notified = std::pin::pin!(notified);
             notified.as_mut().enable();
-            if self.live() == 0 {
+            if self.is_idle() {
                 return;
             }
             notified.await;

@@ -1,11 +1,10 @@
 //! What is in flight: a listing that asks no locality and stops nobody.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
-    fom::{AnyFom, WaitingFor},
+    fom::{AnyRef, Header, WaitingFor},
     id::{FomId, Key},
-    locality::Locality,
     protocol::FomState,
     runtime::{World, totals},
     sync::atomic::Ordering,
@@ -110,8 +109,8 @@ pub struct Operations {
     pub incidents: Vec<String>,
 }
 
-pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
-    let header = fom.header();
+fn fom_info(fom: &AnyRef) -> FomInfo {
+    let header: &Header = fom;
     let world = header.world();
     let now = world.clock.nanos();
     let state = header.token.state();
@@ -132,21 +131,21 @@ pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
         WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
     };
     FomInfo {
-        id: header.id,
+        id: header.id(),
         operation: header.type_name(),
-        key: header.key.clone(),
+        key: header.key().cloned(),
         phase: header.phase_name(),
         state,
         blocked: header.is_blocked(),
         in_phase: header.age(now),
-        age: Duration::from_nanos(now.saturating_sub(header.submitted)),
+        age: Duration::from_nanos(now.saturating_sub(header.submitted())),
         waiting_for,
         deadline_in: header
             .deadline()
             .map(|at| Duration::from_nanos(at.saturating_sub(now))),
-        events: fom.parked_events(),
+        events: fom.events(),
         attempt: header.attempt(),
-        locality: header.home.index,
+        locality: header.home_index(),
         bytes: fom.bytes(),
         history: header
             .history()
@@ -159,24 +158,26 @@ pub(crate) fn fom_info(fom: &Arc<dyn AnyFom>) -> FomInfo {
     }
 }
 
-pub(crate) fn inspect(world: &World, localities: &[Arc<Locality>]) -> Operations {
-    let mut foms: Vec<_> = localities
+pub(crate) fn inspect(world: &World) -> Operations {
+    let mut foms: Vec<_> = world
+        .localities
         .iter()
-        .flat_map(|home| home.registry.all())
+        .flat_map(|home| home.pools.foms())
         .map(|fom| fom_info(&fom))
         .collect();
     foms.sort_by_key(|fom| fom.id);
     Operations {
         foms,
-        types: totals(localities.iter().map(|home| &home.types)),
-        localities: localities
+        types: totals(world.localities.iter().flat_map(|home| home.pools.all())),
+        localities: world
+            .localities
             .iter()
             .map(|home| {
                 let (threads, blocked_threads) = home.threads();
                 LocalityInfo {
                     index: home.index,
                     cpus: home.plan.cpus.clone(),
-                    foms: home.live.load(Ordering::Relaxed),
+                    foms: home.counts.in_flight(),
                     ready: home.ready.load(Ordering::Relaxed),
                     threads,
                     blocked_threads,

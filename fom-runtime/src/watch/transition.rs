@@ -65,8 +65,8 @@ impl<'a> Transition<'a> {
         stayed: u64,
     ) -> Self {
         Self {
-            id: header.id,
-            key: header.key.as_ref(),
+            id: header.id(),
+            key: header.key(),
             operation: header.type_name(),
             machine: header.graph().name(),
             from,
@@ -74,7 +74,7 @@ impl<'a> Transition<'a> {
             cause,
             at,
             stayed,
-            locality: header.home.index,
+            locality: header.home_index(),
             attempt: header.attempt(),
             left: header
                 .deadline()

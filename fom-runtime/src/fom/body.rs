@@ -1,0 +1,31 @@
+//! What of a fom runs: the operation with its phase, or the future that they live in, and at last the outcome.
+
+use std::{any::Any, pin::Pin};
+
+use crate::{
+    Failure,
+    fom::{Outcome, Progress, Typed},
+    operation::Operation,
+};
+
+/// The part of a fom that only one thread touches at a time: the one that runs it, and at the end whoever the outcome is left
+/// to.
+pub(super) trait Body<O: Operation>: Send {
+    /// Runs until it waits, yields or ends. After the end the outcome lies in it.
+    fn run(self: Pin<&mut Self>, fom: &Typed<O>) -> Progress;
+
+    /// `run` panicked: fails it with that.
+    fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn Any + Send>);
+
+    /// Fails it, in place of whatever it was about to do. May panic, as a drop of the user's may, and has failed it then.
+    fn fail(self: Pin<&mut Self>, failure: Failure<O>);
+
+    /// The end phase, or how it failed; only after the end.
+    fn ended(&self) -> Result<usize, &Failure<O>>;
+
+    /// The outcome, once; only after the end.
+    fn take(self: Pin<&mut Self>) -> Outcome<O>;
+
+    /// Drops whatever is in it. May panic, as a drop of the user's may, and is empty then.
+    fn clear(self: Pin<&mut Self>);
+}

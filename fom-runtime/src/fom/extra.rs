@@ -1,0 +1,114 @@
+//! What few foms have: a key, a history, and somebody who waits for them.
+
+use std::{collections::VecDeque, task::Waker};
+
+use tokio::sync::oneshot;
+
+use crate::{fom::Seen, id::Key, snapshot::Meta, sync::Mutex};
+
+/// The most lines of history that are allocated with the fom; more come as they are needed.
+const HISTORY_AT_ONCE: usize = 64;
+
+/// Beside the fom, made when it is needed.
+#[derive(Default)]
+pub(crate) struct Extra {
+    pub(crate) key: Option<Key>,
+    pub(crate) history: Option<Mutex<VecDeque<Seen>>>,
+    /// What was left of the deadline when the fom was saved.
+    pub(crate) left: Option<u64>,
+    /// Attempts that had failed when it was saved.
+    pub(crate) tries: u32,
+    pub(super) waits: Mutex<Waits>,
+}
+
+impl Extra {
+    pub(crate) fn new(key: Option<Key>, history: usize, meta: &Meta) -> Box<Self> {
+        Box::new(Self {
+            key,
+            history: (history > 0)
+                .then(|| Mutex::new(VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))),
+            left: meta.left,
+            tries: meta.attempt,
+            waits: Mutex::default(),
+        })
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Waits {
+    /// Of the one who has the handle.
+    pub(super) waker: Option<Waker>,
+    pub(super) watchers: Vec<Watcher>,
+}
+
+/// Somebody who waits for one of a set of phases.
+pub(crate) struct Watcher {
+    phases: Vec<usize>,
+    tell: Option<oneshot::Sender<Told>>,
+}
+
+/// What a [`Watcher`] is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Phase(usize),
+    Ended,
+}
+
+impl Watcher {
+    pub(crate) fn new(phases: Vec<usize>, tell: oneshot::Sender<Told>) -> Self {
+        Self {
+            phases,
+            tell: Some(tell),
+        }
+    }
+
+    /// Whether this is what it waits for, or it waits no more.
+    pub(super) fn hears(&self, told: Told) -> bool {
+        !matches!(told, Told::Phase(index) if !self.phases.contains(&index)) || self.is_gone()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.tell.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    pub(super) fn tell(&mut self, told: Told) {
+        if let Some(tell) = self.tell.take() {
+            // Who waited may have given up; then there is nobody to tell.
+            let _ = tell.send(told);
+        }
+    }
+
+    /// Of the end of the fom, in this phase or in the failed outcome.
+    pub(super) fn tell_end(&mut self, phase: Option<usize>) {
+        let told = phase.map(Told::Phase).filter(|told| self.hears(*told));
+        self.tell(told.unwrap_or(Told::Ended));
+    }
+}
+
+impl Waits {
+    pub(super) fn watch(&mut self, watcher: Watcher) {
+        // Instead of growing: a fom may stay in one phase for long, while wait after wait for it times out.
+        if self.watchers.len() == self.watchers.capacity() {
+            self.watchers.retain(|watcher| !watcher.is_gone());
+        }
+        self.watchers.push(watcher);
+    }
+}
+
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// A wait that is over leaves nothing behind for long, also when the fom does not move.
+    #[test]
+    fn waits_that_were_given_up_do_not_pile_up() {
+        let mut waits = Waits::default();
+        let (tell, _kept) = oneshot::channel();
+        waits.watch(Watcher::new(vec![1], tell));
+        for _ in 0..1000 {
+            let (tell, _) = oneshot::channel();
+            waits.watch(Watcher::new(vec![1], tell));
+        }
+        assert!(waits.watchers.len() <= 4);
+    }
+}

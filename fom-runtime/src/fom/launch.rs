@@ -1,0 +1,130 @@
+//! What a new fom is made of: with a future or without, with deadlines or without.
+
+use std::{fmt, future::Future, ptr::NonNull, sync::Arc};
+
+use crate::{
+    fom::{
+        Birth, Fom, Header, Outcome, Stocks, Timing, Typed,
+        course::Course,
+        future::{self, Driven},
+        plain::Plain,
+    },
+    operation::{AsyncOperation, Operation, SyncOperation},
+    runtime::World,
+};
+
+/// What a new fom is made of. Generated code turns it into one, with a future or without.
+#[doc(hidden)]
+pub struct Seed<'a, O: Operation> {
+    pub(crate) stocks: &'a mut Stocks,
+    pub(crate) world: &'a Arc<World>,
+    pub(crate) home: usize,
+    pub(crate) birth: Birth,
+    pub(crate) operation: O,
+    pub(crate) phase: O::Phase,
+}
+
+/// A new fom, with one reference for each that it was born with.
+#[doc(hidden)]
+pub struct Launched(pub(crate) NonNull<Header>);
+
+impl<O: Operation> fmt::Debug for Seed<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seed")
+    }
+}
+
+impl fmt::Debug for Launched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Launched")
+    }
+}
+
+/// Makes the fom that a kind of machine needs. A machine names its own in [`Operation::Form`].
+#[doc(hidden)]
+pub trait Launch<O: Operation> {
+    fn launch(seed: Seed<'_, O>) -> Launched;
+}
+
+/// A machine of plain functions: header, operation and phase, no future.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Synchronous {}
+
+impl<O: SyncOperation> Launch<O> for Synchronous {
+    #[inline]
+    fn launch(seed: Seed<'_, O>) -> Launched {
+        let plain = Plain::new(Course::new(seed.operation, seed.phase));
+        let create = if const { O::GRAPH.has_deadlines() } {
+            Fom::<O, Timing, Plain<O>>::create
+        } else {
+            Fom::<O, (), Plain<O>>::create
+        };
+        Launched(create(
+            seed.stocks,
+            seed.world,
+            seed.home,
+            seed.birth,
+            |_| plain,
+        ))
+    }
+}
+
+/// A machine with async phases: one future for the whole run.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Asynchronous {}
+
+impl<O: AsyncOperation> Launch<O> for Asynchronous {
+    fn launch(seed: Seed<'_, O>) -> Launched {
+        let course = Course::new(seed.operation, seed.phase);
+        grow::<O, _>(seed.stocks, seed.world, seed.home, seed.birth, |me| {
+            future::drive(me, course)
+        })
+    }
+}
+
+/// A machine with a mistake in it, which never runs.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Unfinished {}
+
+impl<O: Operation> Launch<O> for Unfinished {
+    fn launch(_: Seed<'_, O>) -> Launched {
+        unreachable!("it does not compile")
+    }
+}
+
+/// A helper, since the type of the future has no name.
+fn grow<O: Operation, F>(
+    stocks: &mut Stocks,
+    world: &Arc<World>,
+    home: usize,
+    birth: Birth,
+    make: impl FnOnce(SelfRef<O>) -> F,
+) -> Launched
+where
+    F: Future<Output = Outcome<O>> + Send + 'static,
+{
+    let body = |me| Driven::new(make(SelfRef(me)));
+    Launched(if const { O::GRAPH.has_deadlines() } {
+        Fom::<O, Timing, Driven<O, F>>::create(stocks, world, home, birth, body)
+    } else {
+        Fom::<O, (), Driven<O, F>>::create(stocks, world, home, birth, body)
+    })
+}
+
+/// A fom's way to itself, for the future inside it.
+pub(super) struct SelfRef<O: Operation>(NonNull<Typed<O>>);
+
+// SAFETY: as good as a `&Typed<O>`, which is `Send`.
+unsafe impl<O: Operation> Send for SelfRef<O> {}
+
+impl<O: Operation> SelfRef<O> {
+    pub(super) fn get(&self) -> &Typed<O> {
+        // SAFETY: a `SelfRef` is made in `grow` alone and moved into the future that is the fom's own body. Whoever
+        // has `&self` is that future, being polled or dropped in place; the slot does not move, and what it refers to is
+        // dropped after the body.
+        unsafe { self.0.as_ref() }
+    }
+}

@@ -1,0 +1,348 @@
+//! The memory of the foms of one operation type in one locality: slots in pages, taken and given back without a lock.
+//!
+//! Each pool has one owner: the core of its locality, for what is submitted there, or whoever holds the locality's lock, for
+//! what is submitted from elsewhere. The owner takes slots and gives back those that it frees itself; what is freed elsewhere
+//! comes back through [`Returns`].
+//!
+//! A slot stays a slot of its type until the pool is freed, and so does the header in it, also when no fom lives there. So
+//! the pages are the registry as well: whoever lists a locality walks them and takes a reference to what it finds alive.
+
+use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    any::TypeId,
+    ptr::{self, NonNull},
+    sync::Arc,
+};
+
+use crate::{
+    Graph,
+    fom::Vtable,
+    fom::{AnyRef, Header, Timing},
+    protocol::{Link, Returned, Returns},
+    runtime::{Totals, World},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// The first page is small, so that a type with few foms costs little; each further one is twice as large.
+const FIRST_PAGE: usize = 4 << 10;
+const LARGEST_PAGE: usize = 256 << 10;
+
+pub(crate) struct Pool {
+    pub(crate) vtable: &'static Vtable,
+    pub(crate) world: Arc<World>,
+    /// The locality whose memory this is.
+    pub(crate) home: usize,
+    /// Its place in the stocks of the core; none when it belongs to those outside.
+    place: Option<usize>,
+    pub(crate) type_id: TypeId,
+    pub(crate) graph: &'static Graph,
+    pub(crate) totals: Totals,
+    returns: Returns,
+    pages: Mutex<Vec<Arc<Page>>>,
+}
+
+/// A piece of memory for slots.
+struct Page {
+    memory: NonNull<u8>,
+    layout: Layout,
+    slot: usize,
+    /// Slots with a header in them.
+    made: AtomicUsize,
+}
+
+// SAFETY: the memory is the page's own; what is in it is reached through headers, which are `Sync`.
+unsafe impl Send for Page {}
+// SAFETY: as above; `made` is atomic.
+unsafe impl Sync for Page {}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout. No fom is in it: a pool goes when its last slot has been given back, and
+        // headers of empty slots have nothing to drop.
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
+    }
+}
+
+/// The owner's end of a pool.
+pub(crate) struct Stock {
+    pool: Arc<Pool>,
+    /// Slots given back, each one's next in its link.
+    free: *mut Link,
+    page: Option<Arc<Page>>,
+    /// Slots in use and in `free` together.
+    made: usize,
+}
+
+// SAFETY: the list of free slots is the owner's alone, wherever that is.
+unsafe impl Send for Stock {}
+
+impl Pool {
+    #[inline]
+    pub(crate) fn timing_of<'a>(&self, header: &'a Header) -> Option<&'a Timing> {
+        let offset = self.vtable.timing?;
+        // SAFETY: the vtable says where in the slots of this type the timing stands; it was made with the header.
+        Some(unsafe {
+            header
+                .whole()
+                .byte_add(offset.get().into())
+                .cast::<Timing>()
+                .as_ref()
+        })
+    }
+
+    /// Every fom in it that has not ended.
+    pub(crate) fn list(&self, into: &mut Vec<AnyRef>) {
+        let pages = self.pages.lock().clone();
+        for page in pages {
+            let made = page.made.load(Ordering::Acquire);
+            into.extend((0..made).filter_map(|index| {
+                // SAFETY: below `made`, so there is a header, and the page is held.
+                let header = unsafe { page.memory.byte_add(index * page.slot).cast::<Header>() };
+                // SAFETY: as above; a header is all that is looked at without a reference.
+                let fom = unsafe { AnyRef::upgrade(header) }?;
+                fom.is_listed().then_some(fom)
+            }));
+        }
+    }
+
+    /// Puts back a slot whose fom is gone.
+    ///
+    /// # Safety
+    ///
+    /// The slot is of this pool, its last reference has gone and its contents have been dropped.
+    pub(super) unsafe fn give_back(&self, slot: NonNull<Header>) {
+        if let Some(place) = self.place {
+            let here = crate::locality::with_core(|core| {
+                let here = core.home.is(&self.world, self.home);
+                if here {
+                    core.stocks.put(place, slot.cast());
+                }
+                here
+            });
+            if here == Some(true) {
+                return;
+            }
+        }
+        // SAFETY: the link is the slot's, and nobody else has the slot.
+        if unsafe { self.returns.put(slot.cast()) } == Returned::Last {
+            self.freed();
+        }
+    }
+
+    /// Nobody takes slots in any more, and the last one in use has come back.
+    fn freed(&self) {
+        // SAFETY: `Stock::drop` left one count for the slots in use; whoever brings back the last one gives it up, once.
+        drop(unsafe { Arc::from_raw(self) });
+    }
+}
+
+impl Stock {
+    fn new(pool: Arc<Pool>) -> Self {
+        Self {
+            pool,
+            free: ptr::null_mut(),
+            page: None,
+            made: 0,
+        }
+    }
+
+    pub(super) fn totals(&self) -> &Totals {
+        &self.pool.totals
+    }
+
+    /// A slot with a header that has no references.
+    #[inline]
+    pub(super) fn take(&mut self) -> NonNull<Header> {
+        if self.free.is_null() {
+            self.refill();
+        }
+        let slot = NonNull::new(self.free).expect("refilled");
+        // SAFETY: free slots are the owner's alone.
+        self.free = unsafe { slot.as_ref() }.next();
+        slot.cast()
+    }
+
+    #[inline]
+    fn put(&mut self, slot: NonNull<Link>) {
+        // SAFETY: the caller gives the slot away.
+        unsafe { slot.as_ref() }.set_next(self.free);
+        self.free = slot.as_ptr();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.free = self.pool.returns.take();
+        if !self.free.is_null() {
+            return;
+        }
+        let vtable = self.pool.vtable;
+        let full = |page: &Page| {
+            let made = page.made.load(Ordering::Relaxed);
+            (made + 1) * page.slot > page.layout.size()
+        };
+        let page = match self.page.take() {
+            Some(page) if !full(&page) => page,
+            last => {
+                let size = last.map_or(FIRST_PAGE, |page| {
+                    (page.layout.size() * 2).min(LARGEST_PAGE)
+                });
+                let page = Page::new(vtable, size);
+                self.pool.pages.lock().push(Arc::clone(&page));
+                page
+            }
+        };
+        let made = page.made.load(Ordering::Relaxed);
+        // SAFETY: not full, so there is room for one more.
+        let slot = unsafe { page.memory.byte_add(made * page.slot) }.cast::<Header>();
+        // SAFETY: memory for a slot of this type that nobody has seen yet.
+        unsafe { (vtable.prepare)(slot, Arc::as_ptr(&self.pool)) };
+        // After the header: from now on it may be looked at.
+        page.made.store(made + 1, Ordering::Release);
+        self.made += 1;
+        self.page = Some(page);
+        self.put(slot.cast());
+    }
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        // The count that the slots in use have; given up by `Pool::freed`.
+        let pool = ptr::from_ref(Arc::as_ref(&self.pool));
+        // SAFETY: `pool` is held by an `Arc`, here still.
+        unsafe { Arc::increment_strong_count(pool) };
+        let free = length(self.free);
+        if self
+            .pool
+            .returns
+            .close(|back| self.made - free - length(back))
+            == Returned::Last
+        {
+            self.pool.freed();
+        }
+    }
+}
+
+fn length(mut list: *mut Link) -> usize {
+    let mut length = 0;
+    while !list.is_null() {
+        length += 1;
+        // SAFETY: a list of slots that are ours.
+        list = unsafe { (*list).next() };
+    }
+    length
+}
+
+impl Page {
+    fn new(vtable: &Vtable, size: usize) -> Arc<Self> {
+        let slot = vtable.layout.size();
+        let layout = Layout::from_size_align(size.max(slot), vtable.layout.align())
+            .expect("a page is no larger than a slot or a quarter of a megabyte");
+        // SAFETY: a slot has a header, so the size is not zero.
+        let memory = NonNull::new(unsafe { alloc(layout) });
+        let memory = memory.unwrap_or_else(|| handle_alloc_error(layout));
+        // A reference to a header is turned back into a pointer to the whole fom: see `Header::whole`.
+        memory.as_ptr().expose_provenance();
+        Arc::new(Self {
+            memory,
+            layout,
+            slot,
+            made: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// The stocks of one owner, by operation type.
+#[derive(Default)]
+pub(crate) struct Stocks(Vec<Stock>);
+
+impl Stocks {
+    /// For the end of the locality.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The stock of a type; a new pool is made for the first fom of it, and shown in the locality.
+    #[inline]
+    pub(super) fn of(
+        &mut self,
+        type_id: TypeId,
+        make: impl FnOnce(Option<usize>) -> PoolOf,
+    ) -> &mut Stock {
+        let place = match self
+            .0
+            .iter()
+            .position(|stock| stock.pool.type_id == type_id)
+        {
+            Some(place) => place,
+            None => self.add(make(Some(self.0.len()))),
+        };
+        &mut self.0[place]
+    }
+
+    #[cold]
+    fn add(&mut self, of: PoolOf) -> usize {
+        let pool = Arc::new(Pool {
+            vtable: of.vtable,
+            world: of.world,
+            home: of.home,
+            place: of.place,
+            type_id: of.type_id,
+            graph: of.graph,
+            totals: Totals::default(),
+            returns: Returns::new(),
+            pages: Mutex::new(Vec::new()),
+        });
+        let home = &pool.world.localities[pool.home];
+        home.pools.add(Arc::clone(&pool));
+        self.0.push(Stock::new(Arc::clone(&pool)));
+        self.0.len() - 1
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, slot: NonNull<Link>) {
+        self.0[place].put(slot);
+    }
+}
+
+/// What a new pool is for.
+pub(super) struct PoolOf {
+    pub(super) vtable: &'static Vtable,
+    pub(super) world: Arc<World>,
+    pub(super) home: usize,
+    pub(super) place: Option<usize>,
+    pub(super) type_id: TypeId,
+    pub(super) graph: &'static Graph,
+}
+
+/// All pools of a locality, to be listed from any thread.
+#[derive(Default)]
+pub(crate) struct Pools(Mutex<Vec<Arc<Pool>>>);
+
+impl Pools {
+    fn add(&self, pool: Arc<Pool>) {
+        self.0.lock().push(pool);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Pool>> {
+        self.0.lock().clone()
+    }
+
+    /// The locality has ended: its pools go when their last slots come back.
+    pub(crate) fn clear(&self) {
+        let pools = std::mem::take(&mut *self.0.lock());
+        drop(pools);
+    }
+
+    /// Every fom of the locality that has not ended.
+    pub(crate) fn foms(&self) -> Vec<AnyRef> {
+        let mut foms = Vec::new();
+        for pool in self.all() {
+            pool.list(&mut foms);
+        }
+        foms
+    }
+}

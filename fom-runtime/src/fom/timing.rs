@@ -1,0 +1,191 @@
+//! The deadlines of one fom, where its machine has any.
+//!
+//! A timer belongs to one visit of a phase: leaving the phase takes it out, on the thread that would fire it.
+
+use crate::{
+    PhaseInfo,
+    clock::nanos,
+    fom::Header,
+    locality::Timer,
+    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+};
+
+const NEVER: u64 = u64::MAX;
+/// `late_of`: no deadline passed.
+const NOT_LATE: u16 = u16::MAX;
+
+/// Written by the thread that runs the fom; read by whoever lists it.
+#[repr(C)]
+pub(crate) struct Timing {
+    /// In the locality's wheel. First, so that it has the address of all this.
+    pub(super) timer: Timer,
+    /// The deadline of this visit, and one that an earlier phase keeps over it.
+    deadline: AtomicU64,
+    kept: AtomicU64,
+    /// The phase that armed `kept`.
+    kept_by: AtomicU16,
+    /// The phase whose deadline passed in this visit.
+    late_of: AtomicU16,
+    /// Failed attempts in this visit.
+    attempt: AtomicU32,
+    /// When the next attempt is due; zero when none is waited for.
+    retry_at: AtomicU64,
+}
+
+// SAFETY: the timer is touched by the thread that has the core of the fom's home alone; the rest is atomic.
+unsafe impl Sync for Timing {}
+
+impl Timing {
+    pub(super) fn new(timer: Timer) -> Self {
+        Self {
+            timer,
+            deadline: AtomicU64::new(NEVER),
+            kept: AtomicU64::new(NEVER),
+            kept_by: AtomicU16::new(0),
+            late_of: AtomicU16::new(NOT_LATE),
+            attempt: AtomicU32::new(0),
+            retry_at: AtomicU64::new(0),
+        }
+    }
+
+    /// For a new fom in the same place.
+    pub(super) fn reset(&self) {
+        self.deadline.store(NEVER, Ordering::Relaxed);
+        self.kept.store(NEVER, Ordering::Relaxed);
+        self.late_of.store(NOT_LATE, Ordering::Relaxed);
+        self.attempt.store(0, Ordering::Relaxed);
+        self.retry_at.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_attempt(&self, attempt: u32) {
+        self.attempt.store(attempt, Ordering::Relaxed);
+    }
+
+    /// When the next attempt is due, if one is waited for.
+    pub(super) fn retry_at(&self) -> Option<u64> {
+        let at = self.retry_at.load(Ordering::Relaxed);
+        (at != 0).then_some(at)
+    }
+
+    /// Whether there is nothing to take back when the phase is left.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.deadline.load(Ordering::Relaxed) == NEVER
+            && self.kept.load(Ordering::Relaxed) == NEVER
+            && self.late_of.load(Ordering::Relaxed) == NOT_LATE
+            && self.attempt.load(Ordering::Relaxed) == 0
+    }
+
+    /// The nearest deadline that stands over this visit.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        let nearest = self
+            .deadline
+            .load(Ordering::Relaxed)
+            .min(self.kept.load(Ordering::Relaxed));
+        (nearest != NEVER).then_some(nearest)
+    }
+
+    /// Begins a visit: before the phase is shown, so that who hears of the visit may move the clock.
+    pub(super) fn enter(&self, header: &Header, index: usize, now: u64, left: Option<u64>) {
+        let phases = header.graph().phases();
+        let info = &phases[index];
+        let from = header.phase_index();
+        let keeps = |owner: usize| {
+            let kept: &PhaseInfo = &phases[owner];
+            kept.kept_in_indexes().contains(&(index as u16))
+        };
+        // Which deadlines of before go on: an old kept one, and the one of the phase that is left. The earlier stays.
+        let mut owner = usize::from(self.kept_by.load(Ordering::Relaxed));
+        let mut kept = self.kept.load(Ordering::Relaxed);
+        if kept != NEVER && !keeps(owner) {
+            kept = NEVER;
+        }
+        let left_behind = self.deadline.load(Ordering::Relaxed);
+        if left_behind < kept && from != index && keeps(from) {
+            kept = left_behind;
+            owner = from;
+        }
+        let own = match (left, info.within()) {
+            (Some(left), _) => now.saturating_add(left),
+            (None, Some(within)) => now.saturating_add(nanos(within)),
+            (None, None) => NEVER,
+        };
+        self.kept.store(kept, Ordering::Relaxed);
+        self.kept_by.store(owner as u16, Ordering::Relaxed);
+        self.deadline.store(own, Ordering::Relaxed);
+        self.late_of.store(NOT_LATE, Ordering::Relaxed);
+        self.attempt.store(0, Ordering::Relaxed);
+        self.arm(own.min(kept));
+    }
+
+    /// Wakes it at this time of the clock, instead of at the time armed before. Only while it runs.
+    fn arm(&self, at: u64) {
+        if self.timer.at() == (at != NEVER).then_some(at) {
+            return;
+        }
+        crate::locality::with_core(|core| {
+            if at == NEVER {
+                core.timers.disarm(&self.timer);
+            } else {
+                core.timers.arm(&self.timer, at);
+            }
+        });
+    }
+
+    /// Takes its timer out, at the end.
+    pub(super) fn disarm(&self) {
+        self.arm(NEVER);
+    }
+
+    /// Wakes it for its next attempt at `at`, or before if a deadline is nearer.
+    pub(super) fn await_retry(&self, at: u64) {
+        self.retry_at.store(at.max(1), Ordering::Relaxed);
+        self.arm(self.deadline().map_or(at, |deadline| deadline.min(at)));
+    }
+
+    /// Back to the deadlines alone.
+    pub(super) fn retried(&self) {
+        self.retry_at.store(0, Ordering::Relaxed);
+        self.arm(self.deadline().unwrap_or(NEVER));
+    }
+
+    /// The timer fired: the fom is late in this visit if a deadline of it has passed. Only on the core's thread.
+    pub(crate) fn fired(&self, header: &Header, now: u64) {
+        if self.deadline.load(Ordering::Relaxed) <= now {
+            self.late_of
+                .store(header.phase_index() as u16, Ordering::Relaxed);
+        } else if self.kept.load(Ordering::Relaxed) <= now {
+            self.late_of
+                .store(self.kept_by.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.late_of.load(Ordering::Relaxed) != NOT_LATE
+    }
+
+    /// The phase whose deadline passed.
+    pub(super) fn late_of(&self, header: &Header) -> &'static str {
+        let index = self.late_of.load(Ordering::Relaxed);
+        header
+            .graph()
+            .phases()
+            .get(usize::from(index))
+            .map_or("", PhaseInfo::name)
+    }
+
+    /// The lateness was taken notice of: the late function runs without any deadline. One that an earlier phase keeps and
+    /// that has not passed goes on after it.
+    pub(super) fn clear_late(&self, now: u64) {
+        self.late_of.store(NOT_LATE, Ordering::Relaxed);
+        self.retry_at.store(0, Ordering::Relaxed);
+        self.deadline.store(NEVER, Ordering::Relaxed);
+        if self.kept.load(Ordering::Relaxed) <= now {
+            self.kept.store(NEVER, Ordering::Relaxed);
+        }
+    }
+}

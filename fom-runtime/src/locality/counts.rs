@@ -1,0 +1,105 @@
+//! How many foms of a locality there are: counted where they come and where they go, and added up by whoever asks.
+//!
+//! # Why it is right
+//!
+//! All counts only grow. Who reads those of the end first, and those of the beginning after that, never sees a fom end whose
+//! beginning it misses: so when the sums agree there was a moment between the two readings when no fom was in flight.
+//!
+//! What is written by the handler alone is written without a read-modify-write, on a cache line of its own. Others have counts of
+//! their own: what is submitted from elsewhere, and what of that is refused or turned away.
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    own: CachePadded<Own>,
+    elsewhere: CachePadded<Elsewhere>,
+}
+
+/// Written by the handler.
+#[derive(Default)]
+struct Own {
+    /// Submitted here.
+    born: AtomicU64,
+    /// Out of the listing.
+    left: AtomicU64,
+    /// Their outcome told.
+    done: AtomicU64,
+}
+
+/// Written by everybody else.
+#[derive(Default)]
+struct Elsewhere {
+    /// Submitted.
+    sent: AtomicU64,
+    /// Refused after that, or turned away because the locality has ended.
+    back: AtomicU64,
+}
+
+/// One more, where only one thread writes.
+#[inline]
+pub(crate) fn count(count: &AtomicU64, more: u64) {
+    let before = count.load(Ordering::Relaxed);
+    count.store(before.wrapping_add(more), Ordering::Release);
+}
+
+impl Counts {
+    /// By the handler.
+    #[inline]
+    pub(crate) fn one_born(&self) {
+        count(&self.own.born, 1);
+    }
+
+    /// By the handler.
+    #[inline]
+    pub(crate) fn one_left(&self) {
+        count(&self.own.left, 1);
+    }
+
+    /// By the handler.
+    #[inline]
+    pub(crate) fn one_done(&self) {
+        count(&self.own.done, 1);
+    }
+
+    /// By whoever is elsewhere.
+    pub(crate) fn one_sent(&self) {
+        self.elsewhere.sent.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// By whoever is elsewhere.
+    pub(crate) fn one_back(&self) {
+        self.elsewhere.back.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn begun(&self) -> u64 {
+        self.own.born.load(Ordering::SeqCst) + self.elsewhere.sent.load(Ordering::SeqCst)
+    }
+
+    fn ended(&self, count: &AtomicU64) -> u64 {
+        count.load(Ordering::SeqCst) + self.elsewhere.back.load(Ordering::SeqCst)
+    }
+
+    /// Foms that were submitted here and have not ended.
+    pub(crate) fn in_flight(&self) -> usize {
+        let left = self.ended(&self.own.left);
+        self.begun().saturating_sub(left) as usize
+    }
+
+    /// Whether every fom that ever lived here has told its outcome.
+    pub(crate) fn is_idle(&self) -> bool {
+        all_idle(std::iter::once(self))
+    }
+}
+
+/// Whether there was a moment, during this call, when every fom had told its outcome.
+pub(crate) fn all_idle<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> bool {
+    let done: u64 = counts
+        .clone()
+        .map(|counts| counts.ended(&counts.own.done))
+        .sum();
+    let begun: u64 = counts.map(Counts::begun).sum();
+    done == begun
+}

@@ -1,0 +1,84 @@
+//! The time as it was a few steps ago, and what is left of a fom's budget.
+//!
+//! Reading a clock costs as much as ten short transitions. So a locality reads it every so many steps: at each step while
+//! steps take longer than [`SHORT`], and up to [`STRIDE`] steps apart while they are shorter. What is shown of a phase that
+//! has no deadline ("in it since") is late by no more than that; deadlines and listeners get the time as it is.
+
+use crate::{Clock, runtime::Budget};
+
+/// Steps between two looks at the clock, at most.
+const STRIDE: u32 = 8;
+/// A step that is shorter than this, in nanoseconds, is worth no look at the clock.
+const SHORT: u64 = 250;
+
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    now: u64,
+    stride: u32,
+    /// Steps until the next look.
+    left: u32,
+    /// What is left of the running fom's budget.
+    phases: u32,
+    until: u64,
+}
+
+impl Pace {
+    /// The clock as it is.
+    pub(super) fn look(&mut self, clock: &Clock) -> u64 {
+        self.now = clock.nanos();
+        self.now
+    }
+
+    fn look_and_adapt(&mut self, clock: &Clock) {
+        let before = self.now;
+        let steps = u64::from(self.stride.saturating_sub(self.left).max(1));
+        self.look(clock);
+        self.stride = if self.now.saturating_sub(before) > steps * SHORT || !clock.is_real() {
+            1
+        } else {
+            (self.stride * 2).clamp(1, STRIDE)
+        };
+        self.left = self.stride - 1;
+    }
+
+    /// The time of the last look.
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// A new run begins.
+    #[inline]
+    pub(super) fn begin(&mut self, clock: &Clock, budget: Budget) {
+        if self.stride <= 1 {
+            self.look_and_adapt(clock);
+        }
+        self.phases = budget.phases;
+        self.until = self.now.saturating_add(crate::clock::nanos(budget.time));
+    }
+
+    /// A step was made: the time, as it is when that is asked for. `spend`: it counts against the budget.
+    #[inline]
+    pub(super) fn step(&mut self, clock: &Clock, spend: bool, exact: bool) -> u64 {
+        if exact {
+            self.look(clock);
+        } else if self.left == 0 {
+            self.look_and_adapt(clock);
+        } else {
+            self.left -= 1;
+        }
+        if spend {
+            self.phases = if self.now >= self.until {
+                0
+            } else {
+                self.phases.saturating_sub(1)
+            };
+        }
+        self.now
+    }
+
+    /// Whether the running fom must go to the tail.
+    #[inline]
+    pub(super) fn spent(&self) -> bool {
+        self.phases == 0
+    }
+}
