@@ -380,7 +380,7 @@ fn waiting_for_a_fom_of_the_same_locality() {
         assert_eq!(child.locality(), cx.locality());
         child.wait().unwrap();
         // Nested a few deep.
-        let deep = cx.runtime().submit(quick(|cx| {
+        let deep = cx.submit(quick(|cx| {
             cx.runtime()
                 .submit(quick(|_| {}))
                 .start()

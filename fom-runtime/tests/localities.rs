@@ -641,7 +641,7 @@ fn a_panic_in_the_drop_of_an_unwanted_outcome() {
     let runtime = one();
     // The handle goes before the fom runs: the outcome is dropped where the fom ends.
     let submits = quick(|cx| {
-        let explodes = cx.runtime().submit(Explosive).place(Placement::Here);
+        let explodes = cx.submit(Explosive).place(Placement::Here);
         drop(explodes.start().unwrap());
     });
     runtime.submit(submits).start().unwrap().wait().unwrap();

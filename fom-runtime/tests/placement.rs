@@ -76,9 +76,7 @@ fn here_is_the_parents_home() {
         let parent = quick(move |cx| {
             assert_eq!(cx.locality(), index);
             for placement in [None, Some(Placement::Here)] {
-                let child = cx
-                    .runtime()
-                    .submit(quick(move |cx| assert_eq!(cx.locality(), index)));
+                let child = cx.submit(quick(move |cx| assert_eq!(cx.locality(), index)));
                 let child = match placement {
                     Some(placement) => child.place(placement),
                     None => child,

@@ -202,7 +202,7 @@ fn homes_from_inside_are_those_from_outside() {
     for index in 0..64 {
         let looks = quick(move |cx: &mut Cx<'_>| {
             let submit = |placement| {
-                let submission = cx.runtime().submit(quick(|_| {}));
+                let submission = cx.submit(quick(|_| {}));
                 match placement {
                     Some(placement) => submission.place(placement),
                     None => submission,

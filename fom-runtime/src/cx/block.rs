@@ -3,7 +3,7 @@
 use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
-    Cx,
+    Cx, Operation, Submission,
     error::BlockError,
     fom::Header,
     id::{FomId, Key},
@@ -100,9 +100,14 @@ impl BlockingCx<'_> {
         self.fom.world().clock.now()
     }
 
-    /// The runtime, to submit and find others.
+    /// The runtime, to find others, and to be passed on.
     pub fn runtime(&self) -> Runtime {
         Runtime::of(self.fom.world())
+    }
+
+    /// Submits an operation to the runtime that this fom runs in.
+    pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
+        Submission::new(self.fom.world(), operation)
     }
 
     /// The resource of this type.

@@ -189,11 +189,10 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         birth: Birth,
         body: impl FnOnce(NonNull<Typed<O>>) -> B,
     ) -> NonNull<Header> {
-        let stock = stocks.of(TypeId::of::<O>(), |place| pool::PoolOf {
+        let stock = stocks.of(TypeId::of::<O>(), || pool::PoolOf {
             vtable: &Self::VTABLE,
             world: Arc::clone(world),
             home,
-            place,
             type_id: TypeId::of::<O>(),
             graph: O::GRAPH,
         });

@@ -257,30 +257,34 @@ impl Page {
 
 /// The stocks of one owner, by operation type.
 #[derive(Default)]
-pub(crate) struct Stocks(Vec<Stock>);
+pub(crate) struct Stocks {
+    stocks: Vec<Stock>,
+    /// The owner is the core.
+    of_core: bool,
+}
 
 impl Stocks {
+    pub(crate) fn of_core() -> Self {
+        Self {
+            of_core: true,
+            ..Self::default()
+        }
+    }
+
     /// For the end of the locality.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.stocks.clear();
     }
 
     /// The stock of a type; a new pool is made for the first fom of it, and shown in the locality.
     #[inline]
-    pub(super) fn of(
-        &mut self,
-        type_id: TypeId,
-        make: impl FnOnce(Option<usize>) -> PoolOf,
-    ) -> &mut Stock {
-        let place = match self
-            .0
-            .iter()
-            .position(|stock| stock.pool.type_id == type_id)
-        {
+    pub(super) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
+        let known = |stock: &Stock| stock.pool.type_id == type_id;
+        let place = match self.stocks.iter().position(known) {
             Some(place) => place,
-            None => self.add(make(Some(self.0.len()))),
+            None => self.add(make()),
         };
-        &mut self.0[place]
+        &mut self.stocks[place]
     }
 
     #[cold]
@@ -289,7 +293,7 @@ impl Stocks {
             vtable: of.vtable,
             world: of.world,
             home: of.home,
-            place: of.place,
+            place: self.of_core.then_some(self.stocks.len()),
             type_id: of.type_id,
             graph: of.graph,
             totals: Totals::default(),
@@ -298,13 +302,13 @@ impl Stocks {
         });
         let home = &pool.world.localities[pool.home];
         home.pools.add(Arc::clone(&pool));
-        self.0.push(Stock::new(Arc::clone(&pool)));
-        self.0.len() - 1
+        self.stocks.push(Stock::new(Arc::clone(&pool)));
+        self.stocks.len() - 1
     }
 
     #[inline]
     fn put(&mut self, place: usize, slot: NonNull<Link>) {
-        self.0[place].put(slot);
+        self.stocks[place].put(slot);
     }
 }
 
@@ -313,7 +317,6 @@ pub(super) struct PoolOf {
     pub(super) vtable: &'static Vtable,
     pub(super) world: Arc<World>,
     pub(super) home: usize,
-    pub(super) place: Option<usize>,
     pub(super) type_id: TypeId,
     pub(super) graph: &'static Graph,
 }

@@ -42,7 +42,7 @@ impl Core {
         Self {
             home,
             timers: Timers::new(now),
-            stocks: Stocks::default(),
+            stocks: Stocks::of_core(),
             jobs: VecDeque::new(),
             running: None,
             data: Vec::new(),
