@@ -26,6 +26,10 @@ pub(crate) struct Mail<E>(Mutex<Inner<E>>);
 struct Inner<E> {
     /// The oldest, so that a fom that is sent one at a time needs no list.
     first: Option<E>,
+    #[allow(
+        clippy::box_collection,
+        reason = "one word in each fom instead of four"
+    )]
     more: Option<Box<VecDeque<E>>>,
     closed: bool,
 }

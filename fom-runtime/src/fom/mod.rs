@@ -17,7 +17,7 @@ mod course;
 mod extra;
 mod future;
 mod header;
-mod launch;
+pub(crate) mod launch;
 mod mail;
 mod outcome;
 mod plain;
@@ -41,7 +41,7 @@ use std::{
 use body::Body;
 pub(crate) use extra::{Extra, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
-pub use launch::{Asynchronous, Launch, Launched, Seed, Synchronous, Unfinished};
+pub(crate) use launch::{Launch, Seed};
 pub(crate) use mail::Mailed;
 pub(crate) use outcome::Outcome;
 pub(crate) use pool::{Pool, Pools, Stocks};
