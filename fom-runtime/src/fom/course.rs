@@ -62,6 +62,7 @@ impl<O: Operation> Course<O> {
         if let Some(interrupt) = fom.interrupt() {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
+        fom.set_begun();
         if fom.is_resumed() {
             self.resume(fom);
         } else {
@@ -85,6 +86,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
+    /// Enters the phase that it is in by now.
     #[inline]
     fn enter(
         &mut self,
@@ -94,33 +96,52 @@ impl<O: Operation> Course<O> {
         left: Option<u64>,
     ) {
         let world = fom.world();
+        let index = self.index();
+        let now = match from {
+            Some(_) => crate::locality::step(world),
+            None => crate::locality::first_step(world),
+        };
+        if const { O::GRAPH.takes_events() } {
+            fom.set_takes((!self.info().takes().is_empty()).then(|| O::kind(&self.phase)));
+        }
+        // Most transitions are heard of by nobody and have no deadline.
+        let noted = world.hooks.is_any() || fom.has_extra();
+        if noted || const { O::GRAPH.has_deadlines() } {
+            self.enter_noted(fom, from, cause, left, now);
+        } else {
+            fom.enter(index, now);
+        }
+    }
+
+    #[inline(never)]
+    fn enter_noted(
+        &mut self,
+        fom: &Typed<O>,
+        from: Option<usize>,
+        cause: TransitionCause,
+        left: Option<u64>,
+        mut now: u64,
+    ) {
+        let world = fom.world();
         let hooks = world.hooks.active();
         let index = self.index();
         let info = self.info();
-        let timing = if const { O::GRAPH.has_deadlines() } {
-            fom.timing()
-        } else {
-            None
-        };
+        let (before, tried) = (fom.since(), fom.attempt());
+        let timing = fom
+            .timing()
+            .filter(|timing| info.within().is_some() || left.is_some() || !timing.is_calm());
         // Deadlines and listeners get the time as it is, the rest as it was a few steps ago.
-        let timed =
-            timing.filter(|timing| info.within().is_some() || left.is_some() || !timing.is_calm());
-        // The budget is for steps: the first visit follows none. Else a thread that loses its processor just before it
-        // would send a fom to the tail that has not run at all, behind those that were submitted after it.
-        let now = crate::locality::step(world, from.is_some(), timed.is_some() || hooks.is_some());
-        let (stayed, tried) = (now.saturating_sub(fom.since()), fom.attempt());
-        if let Some(timing) = timed {
+        if hooks.is_some() || timing.is_some() {
+            now = crate::locality::look(world);
+        }
+        if let Some(timing) = timing {
             timing.enter(fom, index, now, left);
         }
         fom.enter(index, now);
-        if !info.takes().is_empty() {
-            fom.set_takes(Some(O::kind(&self.phase)));
-        } else if from.is_some_and(|from| !O::GRAPH.phases()[from].takes().is_empty()) {
-            // What the old phase took stays for a later one that takes it.
-            fom.set_takes(None);
-        }
+        fom.remember(index, now);
         if let Some(hooks) = hooks {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
+            let stayed = now.saturating_sub(before);
             let transition =
                 Transition::new(fom, from, Some(info.name()), cause, now, stayed).tried(tried);
             hooks.tell(world, &transition, &self.operation, Some(&self.phase));
@@ -133,6 +154,15 @@ impl<O: Operation> Course<O> {
     /// Whether an interposer takes the place of the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
+        if fom.world().hooks.is_any() {
+            self.interposed(fom)
+        } else {
+            None
+        }
+    }
+
+    #[cold]
+    fn interposed(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
         let hooks = fom.world().hooks.active()?;
         match hooks.before::<O>(&mut self.operation, &mut self.phase) {
             Ok(None) => None,
@@ -142,6 +172,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
+    #[cold]
     fn after(
         &mut self,
         fom: &Typed<O>,
@@ -197,6 +228,7 @@ impl<O: Operation> Course<O> {
         cause: TransitionCause,
     ) -> After<O> {
         let stepped = match verdict {
+            Verdict::Stepped(stepped) if !fom.world().hooks.is_any() => stepped,
             Verdict::Stepped(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return After::Failed(cause),
@@ -217,7 +249,7 @@ impl<O: Operation> Course<O> {
             }
             Ok(Next::Stay) => {
                 // As a phase would: a flood of events must not keep the locality.
-                crate::locality::step(fom.world(), true, false);
+                crate::locality::step(fom.world());
                 After::Stay
             }
             Err(error) => self.erred(fom, error, cause),

@@ -376,8 +376,22 @@ impl Header {
     pub(crate) fn enter(&self, index: usize, now: u64) {
         self.since.store(now, Ordering::Relaxed);
         self.phase.store(index as u16, Ordering::Release);
-        self.waiting.store(0, Ordering::Relaxed);
+    }
+
+    /// Its first visit has begun.
+    #[inline]
+    pub(super) fn set_begun(&self) {
         self.set_own(BEGUN, true);
+    }
+
+    /// Whether there is anything beside it.
+    #[inline]
+    pub(super) fn has_extra(&self) -> bool {
+        !self.extra.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Adds a line to its history, if it has one.
+    pub(super) fn remember(&self, index: usize, now: u64) {
         if let Some(log) = self.extra().and_then(|extra| extra.history.as_ref()) {
             remember(log, self.world().history, index, now);
         }

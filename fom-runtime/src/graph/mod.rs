@@ -91,6 +91,18 @@ impl Graph {
         false
     }
 
+    /// Whether any phase takes an event.
+    pub(crate) const fn takes_events(&self) -> bool {
+        let mut index = 0;
+        while index < self.phases.len() {
+            if !self.phases[index].on.is_empty() {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
     /// The phase with this index, which is the one that `Operation::index` gives.
     #[must_use]
     pub fn phase(&self, index: usize) -> Option<&'static PhaseInfo> {

@@ -317,10 +317,28 @@ pub(crate) fn at_home<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     here::peek_core(f)
 }
 
-/// A step of a fom was made; the time of it, `exact` or as it was a few steps ago. `spend`: it counts against the budget.
+/// A step of a fom was made, and counts against its budget: the time, as it was a few steps ago.
 #[inline]
-pub(crate) fn step(world: &World, spend: bool, exact: bool) -> u64 {
-    here::peek_core(|core| core.pace.step(&core.home.world.clock, spend, exact))
+pub(crate) fn step(world: &World) -> u64 {
+    here::peek_core(|core| {
+        let now = core.pace.step(&core.home.world.clock);
+        core.pace.spend();
+        now
+    })
+    .unwrap_or_else(|| world.clock.nanos())
+}
+
+/// The first step of a fom, which is free: else a thread that loses its processor just before it would send a fom to the tail
+/// that has not run at all, behind those that were submitted after it.
+#[inline]
+pub(crate) fn first_step(world: &World) -> u64 {
+    here::peek_core(|core| core.pace.step(&core.home.world.clock))
+        .unwrap_or_else(|| world.clock.nanos())
+}
+
+/// The time as it is.
+pub(crate) fn look(world: &World) -> u64 {
+    here::peek_core(|core| core.pace.look(&core.home.world.clock))
         .unwrap_or_else(|| world.clock.nanos())
 }
 

@@ -2,14 +2,15 @@
 //!
 //! Reading a clock costs as much as ten short transitions. So a locality reads it every so many steps: at each step while
 //! steps take longer than [`SHORT`], and up to [`STRIDE`] steps apart while they are shorter. What is shown of a phase that
-//! has no deadline ("in it since") is late by no more than that; deadlines and listeners get the time as it is.
+//! has no deadline ("in it since") may be that much older: 40 microseconds, or one long step after short ones. Deadlines and
+//! listeners get the time as it is.
 
 use crate::{Clock, runtime::Budget};
 
 /// Steps between two looks at the clock, at most.
 const STRIDE: u32 = 8;
 /// A step that is shorter than this, in nanoseconds, is worth no look at the clock.
-const SHORT: u64 = 250;
+const SHORT: u64 = 5_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -29,6 +30,8 @@ impl Pace {
         self.now
     }
 
+    #[cold]
+    #[inline(never)]
     fn look_and_adapt(&mut self, clock: &Clock) {
         let before = self.now;
         let steps = u64::from(self.stride.saturating_sub(self.left).max(1));
@@ -42,6 +45,7 @@ impl Pace {
     }
 
     /// The time of the last look.
+    #[inline]
     pub(super) fn now(&self) -> u64 {
         self.now
     }
@@ -56,24 +60,25 @@ impl Pace {
         self.until = self.now.saturating_add(crate::clock::nanos(budget.time));
     }
 
-    /// A step was made: the time, as it is when that is asked for. `spend`: it counts against the budget.
+    /// A step was made: the time, not quite as it is.
     #[inline]
-    pub(super) fn step(&mut self, clock: &Clock, spend: bool, exact: bool) -> u64 {
-        if exact {
-            self.look(clock);
-        } else if self.left == 0 {
+    pub(super) fn step(&mut self, clock: &Clock) -> u64 {
+        if self.left == 0 {
             self.look_and_adapt(clock);
         } else {
             self.left -= 1;
         }
-        if spend {
-            self.phases = if self.now >= self.until {
-                0
-            } else {
-                self.phases.saturating_sub(1)
-            };
-        }
         self.now
+    }
+
+    /// A step counts against the budget.
+    #[inline]
+    pub(super) fn spend(&mut self) {
+        self.phases = if self.now >= self.until {
+            0
+        } else {
+            self.phases.saturating_sub(1)
+        };
     }
 
     /// Whether the running fom must go to the tail.

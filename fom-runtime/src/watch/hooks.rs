@@ -82,6 +82,12 @@ pub(crate) struct Hooks {
 pub(crate) struct List(Vec<Hook>);
 
 impl Hooks {
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
     /// The hooks of this moment, if there are any.
     pub(crate) fn active(&self) -> Option<Arc<List>> {
         self.any
