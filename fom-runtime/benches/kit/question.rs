@@ -13,7 +13,7 @@ use crate::{
     Answer, Figures, Record, Rounds, Row,
     args::Args,
     details,
-    machine::{cpu_time_of_children, cpu_time_of_machine, keep_others_away},
+    machine::{cpu_time_of_children, cpu_time_of_machine, keep_others_away, leave},
     table,
 };
 
@@ -78,12 +78,10 @@ pub fn ask(question: &Question) -> ExitCode {
             quick: args.quick,
         };
         let figures = (question.run)(&one);
-        println!(
-            "{}",
-            serde_json::to_string(&figures).expect("numbers by name")
-        );
-        // The peer's threads may still be at it.
-        std::process::exit(0);
+        let line = serde_json::to_string(&figures).expect("numbers by name");
+        // Whoever asked reads no figures, should this fail.
+        let _ = writeln!(io::stdout(), "{line}");
+        leave();
     }
     match run(question, &args) {
         Ok(answers) => {
