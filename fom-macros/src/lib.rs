@@ -170,6 +170,13 @@ use proc_macro::TokenStream;
 /// The most time the phase may take, from entering to leaving it. Numbers with `ns`, `us`, `ms`, `s`, `m`, `h`, `d`, one
 /// after the other: `"1m30s"`. What happens then: see `late`.
 ///
+/// ### `within = "adaptive, 50ms..30s"`
+///
+/// The same, but the time follows what earlier visits of this phase took in the same locality, and how many are under way. It
+/// is never below the first nor above the second of the two times, the floor and the ceiling; `within = "adaptive"` is
+/// short for `"adaptive, 250ms..30s"`. Until 32 visits were answered it is the ceiling. It stands over one phase, so `keep`
+/// does not go with it. How it is estimated: see the book, "Adaptive time-outs".
+///
 /// ### `late`
 ///
 /// With `within` (or in a phase that some `keep` names): when the time is over, the phase's function is dropped and its `_late` function
@@ -180,7 +187,7 @@ use proc_macro::TokenStream;
 ///
 /// ### `keep(Phase, Other)`
 ///
-/// With `within`: the deadline that is set on entering this phase goes on while the operation is in one of these. So one time
+/// With `within`, unless that is adaptive: the deadline that is set on entering this phase goes on while the operation is in one of these. So one time
 /// can stand over several phases.
 ///
 /// ### `sync`

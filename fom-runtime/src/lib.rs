@@ -118,7 +118,7 @@ pub use error::{
 #[cfg(not(fom_loom))]
 pub use fom_macros::fom;
 #[cfg(not(fom_loom))]
-pub use graph::{Graph, Mode, PhaseInfo, Retry};
+pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 #[cfg(not(fom_loom))]
 pub use id::{FomId, Key};
 #[cfg(not(fom_loom))]

@@ -4,6 +4,7 @@ use syn::Ident;
 
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
+use crate::syntax::within::Within;
 
 pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
     let kept: Vec<usize> = machine
@@ -128,6 +129,13 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
         diag.error(
             keep,
             "there is no deadline to keep; write `within = \"..\"` beside it",
+        );
+    }
+    if let (Some((keep, _)), Some((_, Some(Within::Adaptive { .. })))) = (&args.keep, &args.within)
+    {
+        diag.error(
+            keep,
+            "an adaptive time is measured in this phase alone, and cannot go on in others; write a duration, or take `keep(..)` out",
         );
     }
     if let Some((on, _)) = &args.on

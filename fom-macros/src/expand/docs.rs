@@ -5,6 +5,7 @@ use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, Lit, Meta};
 
 use crate::model::{Machine, Mode, Phase};
+use crate::syntax::within::Within;
 
 /// The enum as written, with a table and a drawing after its docs.
 pub(super) fn documented(machine: &Machine) -> TokenStream {
@@ -38,8 +39,13 @@ fn table(machine: &Machine) -> String {
             .args
             .within
             .as_ref()
-            .and_then(|(_, nanos)| *nanos)
-            .map_or_else(String::new, duration);
+            .and_then(|(_, within)| *within)
+            .map_or_else(String::new, |within| match within {
+                Within::Fixed(nanos) => duration(nanos),
+                Within::Adaptive { floor, ceiling } => {
+                    format!("adaptive {}..{}", duration(floor), duration(ceiling))
+                }
+            });
         let notes = notes(phase).join(", ");
         table.push_str(&format!(
             "| `{}` | {} | {within} | {notes} |\n",

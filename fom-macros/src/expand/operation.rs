@@ -8,6 +8,7 @@ use syn::{Path, PathArguments, Type};
 
 use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
 use crate::model::{Machine, Mode, Phase, Target};
+use crate::syntax::within::Within;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
@@ -114,10 +115,16 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let within = args
         .within
         .as_ref()
-        .and_then(|(_, nanos)| *nanos)
-        .map(|nanos| {
-            let nanos = number(nanos);
-            quote!(.within_nanos(#nanos))
+        .and_then(|(_, within)| *within)
+        .map(|within| match within {
+            Within::Fixed(nanos) => {
+                let nanos = number(nanos);
+                quote!(.within_nanos(#nanos))
+            }
+            Within::Adaptive { floor, ceiling } => {
+                let (floor, ceiling) = (number(floor), number(ceiling));
+                quote!(.within_adaptive(#floor, #ceiling))
+            }
         });
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let on = args.on.as_ref().map(|(_, events)| {

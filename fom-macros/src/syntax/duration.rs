@@ -1,14 +1,22 @@
 //! `"2s"`, `"1m30s"`, and `"3, 50ms..2s"` of a retry.
 
+const CURE: &str = "write for example `500ms`, `2s` or `1m30s`";
+
 /// Nanoseconds of a duration as it is written, or what is wrong with it and the cure.
 pub(crate) fn nanos(text: &str) -> Result<u64, String> {
-    const CURE: &str = "write for example `500ms`, `2s` or `1m30s`";
+    match total(text)? {
+        0 => Err(format!(
+            "`{text}` is no time at all; {CURE}, or leave the key out"
+        )),
+        nanos => Ok(nanos),
+    }
+}
+
+/// As [`nanos`], and no time is one, too.
+pub(super) fn total(text: &str) -> Result<u64, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(format!("a duration is missing; {CURE}"));
-    }
-    if rest == "adaptive" {
-        return Err("`adaptive` is not there yet; write a duration such as `2s`".to_owned());
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
@@ -56,11 +64,6 @@ pub(crate) fn nanos(text: &str) -> Result<u64, String> {
             .and_then(|part| total.checked_add(part))
             .ok_or_else(|| format!("`{text}` is too long; the most is about 584 years"))?;
         rest = after;
-    }
-    if total == 0 {
-        return Err(format!(
-            "`{text}` is no time at all; {CURE}, or leave the key out"
-        ));
     }
     Ok(total)
 }
@@ -118,7 +121,6 @@ mod tests {
             "0s",
             "1.5s",
             "300000d300000d",
-            "adaptive",
             "-1s",
         ] {
             assert!(nanos(wrong).is_err(), "{wrong}");

@@ -4,6 +4,7 @@ pub(crate) mod args;
 pub(crate) mod duration;
 pub(crate) mod item;
 pub(crate) mod phase;
+pub(crate) mod within;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;

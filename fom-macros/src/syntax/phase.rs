@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use syn::Ident;
 
 use super::duration::{self, Retry};
+use super::within::{self, Within};
 use super::{Entry, Form, entries, names, text};
 use crate::diag::Diagnostics;
 
@@ -20,7 +21,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     /// `None` inside: it is there and was reported.
-    pub(crate) within: Option<(Ident, Option<u64>)>,
+    pub(crate) within: Option<(Ident, Option<Within>)>,
     pub(crate) retry: Option<(Ident, Option<Retry>)>,
     /// Something here was reported.
     pub(crate) bad: bool,
@@ -65,12 +66,12 @@ impl PhaseArgs {
                 "keep" => args.keep = Some((key.clone(), names(&key, &value, &mut own))),
                 "within" => {
                     let text = text(&key, &value, &mut own);
-                    let nanos = text.and_then(|text| {
-                        duration::nanos(&text.value())
+                    let within = text.and_then(|text| {
+                        within::within(&text.value())
                             .map_err(|message| own.error(&text, message))
                             .ok()
                     });
-                    args.within = Some((key, nanos));
+                    args.within = Some((key, within));
                 }
                 "retry" => {
                     let text = text(&key, &value, &mut own);

@@ -31,7 +31,7 @@ fn ten_phases() -> String {
                 #[phase(to(Reserve, Refused))]
                 Authorize,
                 /// Find room.
-                #[phase(to(Open), within = "2s")]
+                #[phase(to(Open), within = "adaptive, 50ms..2s")]
                 Reserve,
                 /// Open the file.
                 #[phase(to(Receive), blocking)]
@@ -178,7 +178,7 @@ fn the_enum_gets_a_table_and_a_drawing() {
             enum Route {
                 #[phase(start, to(Ring, Rejected), within = "1m30s", late)]
                 Locate,
-                #[phase(to(Answered, Rejected, Ring), sync, on(Ack, Bye), retry = "3, 50ms..2s")]
+                #[phase(to(Answered, Rejected, Ring), sync, on(Ack, Bye), within = "adaptive", retry = "3, 50ms..2s")]
                 Ring { endpoint: Endpoint },
                 #[phase(end)]
                 Answered,

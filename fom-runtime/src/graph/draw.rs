@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::{Graph, Mode, PhaseInfo};
+use super::{Adaptive, Graph, Mode, PhaseInfo};
 
 impl Graph {
     /// A Mermaid state diagram, which GitHub and many editors show as a picture.
@@ -186,7 +186,11 @@ impl Graph {
         if let (Some(within), true) = (phase.within(), phase.late) {
             json.key("after");
             json.open('{');
-            json.key(&milliseconds(within));
+            // XState knows numbers, and names of delays that it is told elsewhere.
+            json.key(&match phase.adaptive() {
+                Some(bounds) => adaptive(bounds),
+                None => milliseconds(within),
+            });
             self.targets_json(phase, json);
             json.close('}');
         }
@@ -201,8 +205,8 @@ impl Graph {
                 Mode::End => "end",
             },
         );
-        if let Some(within) = phase.within() {
-            json.pair("within", &duration(within));
+        if let Some(within) = within(phase) {
+            json.pair("within", &within);
         }
         if phase.late {
             json.key("late");
@@ -257,11 +261,9 @@ impl Graph {
         if !phase.on.is_empty() {
             notes.push(format!("on {}", phase.on.join(", ")));
         }
-        match (phase.within(), phase.late) {
-            (Some(within), true) => notes.push(format!("within {}, else late", duration(within))),
-            (Some(within), false) => {
-                notes.push(format!("within {}, else it fails", duration(within)))
-            }
+        match (within(phase), phase.late) {
+            (Some(within), true) => notes.push(format!("within {within}, else late")),
+            (Some(within), false) => notes.push(format!("within {within}, else it fails")),
             (None, true) => notes.push("late".to_owned()),
             (None, false) => {}
         }
@@ -319,6 +321,19 @@ impl Graph {
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a `String` can not fail.
     let _ = writeln!(out, "{text}");
+}
+
+/// The longest stay, as it is drawn.
+fn within(phase: &PhaseInfo) -> Option<String> {
+    match phase.adaptive() {
+        Some(bounds) => Some(adaptive(bounds)),
+        None => phase.within().map(duration),
+    }
+}
+
+fn adaptive(bounds: Adaptive) -> String {
+    let (floor, ceiling) = (duration(bounds.floor), duration(bounds.ceiling));
+    format!("adaptive {floor}..{ceiling}")
 }
 
 /// As it would be written in the attribute: `1m30s`.

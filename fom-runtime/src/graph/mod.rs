@@ -83,7 +83,7 @@ impl Graph {
         let mut index = 0;
         while index < self.phases.len() {
             let phase = &self.phases[index];
-            if phase.within_nanos.is_some() || phase.retry.is_some() {
+            if phase.within().is_some() || phase.retry.is_some() {
                 return true;
             }
             index += 1;
@@ -177,6 +177,16 @@ pub struct Retry {
     pub max: Duration,
 }
 
+/// Between what the time of a phase with `within = "adaptive"` is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Adaptive {
+    /// The least time.
+    pub floor: Duration,
+    /// The most time.
+    pub ceiling: Duration,
+}
+
 /// One phase of a [`Graph`].
 ///
 /// The functions that take and give `Self` build one; generated code calls them.
@@ -189,10 +199,19 @@ pub struct PhaseInfo {
     start: bool,
     failure: bool,
     late: bool,
-    within_nanos: Option<u64>,
+    within: Within,
     on: &'static [&'static str],
     retry: Option<Retry>,
     keep: &'static [u16],
+}
+
+/// The longest stay in a phase, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+enum Within {
+    Any,
+    Fixed(u64),
+    /// Floor and ceiling.
+    Adaptive(u64, u64),
 }
 
 impl PhaseInfo {
@@ -205,7 +224,7 @@ impl PhaseInfo {
             start: false,
             failure: false,
             late: false,
-            within_nanos: None,
+            within: Within::Any,
             on: &[],
             retry: None,
             keep: &[],
@@ -267,7 +286,14 @@ impl PhaseInfo {
     /// The longest stay in this phase.
     #[must_use]
     pub const fn within_nanos(mut self, nanos: u64) -> Self {
-        self.within_nanos = Some(nanos);
+        self.within = Within::Fixed(nanos);
+        self
+    }
+
+    /// The longest stay in this phase follows what earlier ones took, between these two.
+    #[must_use]
+    pub const fn within_adaptive(mut self, floor_nanos: u64, ceiling_nanos: u64) -> Self {
+        self.within = Within::Adaptive(floor_nanos, ceiling_nanos);
         self
     }
 
@@ -344,12 +370,24 @@ impl PhaseInfo {
         matches!(self.mode, Mode::Sync) && !self.on.is_empty()
     }
 
-    /// The longest stay in this phase.
+    /// The longest stay in this phase; of an adaptive one its ceiling.
     #[must_use]
     pub const fn within(&self) -> Option<Duration> {
-        match self.within_nanos {
-            Some(nanos) => Some(Duration::from_nanos(nanos)),
-            None => None,
+        match self.within {
+            Within::Any => None,
+            Within::Fixed(nanos) | Within::Adaptive(_, nanos) => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Between what the longest stay adapts, if it does.
+    #[must_use]
+    pub const fn adaptive(&self) -> Option<Adaptive> {
+        match self.within {
+            Within::Adaptive(floor, ceiling) => Some(Adaptive {
+                floor: Duration::from_nanos(floor),
+                ceiling: Duration::from_nanos(ceiling),
+            }),
+            Within::Any | Within::Fixed(_) => None,
         }
     }
 

@@ -25,7 +25,10 @@ static ROUTE: Graph = Graph::new(
             .to(&[3, 4])
             .on(&["Bye"])
             .late(),
-        PhaseInfo::blocking("Write", "Write the record.").to(&[5, 0]),
+        PhaseInfo::blocking("Write", "Write the record.")
+            .to(&[5, 0])
+            .within_adaptive(50_000_000, 30_000_000_000)
+            .late(),
         PhaseInfo::end("Rejected", "").failure(),
         PhaseInfo::end("Answered", ""),
     ],

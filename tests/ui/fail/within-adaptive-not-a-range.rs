@@ -1,11 +1,11 @@
-//! Within adaptive.
+//! Within adaptive not a range.
 use fom_runtime::prelude::*;
 
 struct Call;
 
 #[fom(operation(Call), transient)]
 enum Route {
-    #[phase(start, within = "adaptive", to(Ring, Rejected))]
+    #[phase(start, within = "adaptive, 30s", to(Ring, Rejected))]
     Locate,
     #[phase(to(Answered, Rejected))]
     Ring { endpoint: u32 },
