@@ -17,6 +17,7 @@ macro_rules! examples {
 }
 
 examples! {
+    adaptive "../examples/adaptive.rs"
     balancing "../examples/balancing/main.rs"
     blocking_io "../examples/blocking_io.rs"
     deadlines "../examples/deadlines.rs"

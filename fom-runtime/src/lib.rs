@@ -79,6 +79,8 @@ pub mod __protocol;
 #[doc(hidden)]
 pub mod __private;
 #[cfg(not(fom_loom))]
+mod adaptive;
+#[cfg(not(fom_loom))]
 pub mod balance;
 #[cfg(not(fom_loom))]
 mod clock;
@@ -136,6 +138,6 @@ pub use runtime::{
 pub use snapshot::Snapshot;
 #[cfg(not(fom_loom))]
 pub use watch::{
-    FomInfo, Interpose, Interposed, Listening, LocalityInfo, NotOnTop, Operations, Transition,
-    TransitionCause, TransitionOf, TypeInfo, Visited,
+    AdaptiveInfo, FomInfo, Interpose, Interposed, Listening, LocalityInfo, NotOnTop, Operations,
+    Transition, TransitionCause, TransitionOf, TypeInfo, Visited,
 };

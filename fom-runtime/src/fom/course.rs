@@ -266,7 +266,7 @@ impl<O: Operation> Course<O> {
                     unreachable!("late without a deadline")
                 };
                 let armed_in = timing.late_of(fom);
-                timing.clear_late(fom.world().clock.nanos());
+                timing.clear_late(fom, fom.world().clock.nanos());
                 if self.info().is_late() {
                     After::Late
                 } else {

@@ -362,7 +362,7 @@ impl Header {
     #[inline]
     fn leave(&self, failed: bool, untaken: usize, by_handler: bool) {
         if let Some(timing) = self.timing() {
-            timing.disarm();
+            timing.end(self);
         }
         let world = self.world();
         if let Some(key) = self.key() {

@@ -4,15 +4,16 @@
 
 use crate::{
     PhaseInfo,
+    adaptive::Ticket,
     clock::nanos,
     fom::Header,
-    locality::Timer,
-    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+    locality::{Estimate, Timer, estimate},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
 const NEVER: u64 = u64::MAX;
 /// `late_of`: no deadline passed.
-const NOT_LATE: u16 = u16::MAX;
+const NOT_LATE: u8 = u8::MAX;
 
 /// Written by the thread that runs the fom; read by whoever lists it.
 #[repr(C)]
@@ -23,9 +24,11 @@ pub(crate) struct Timing {
     deadline: AtomicU64,
     kept: AtomicU64,
     /// The phase that armed `kept`.
-    kept_by: AtomicU16,
-    /// The phase whose deadline passed in this visit.
-    late_of: AtomicU16,
+    kept_by: AtomicU8,
+    /// The phase whose deadline passed in this visit. There are at most 255.
+    late_of: AtomicU8,
+    /// What a visit of an adaptive phase gives back when it ends; 0 is for none.
+    ticket: AtomicU16,
     /// Failed attempts in this visit.
     attempt: AtomicU32,
     /// When the next attempt is due; zero when none is waited for.
@@ -41,8 +44,9 @@ impl Timing {
             timer,
             deadline: AtomicU64::new(NEVER),
             kept: AtomicU64::new(NEVER),
-            kept_by: AtomicU16::new(0),
-            late_of: AtomicU16::new(NOT_LATE),
+            kept_by: AtomicU8::new(0),
+            late_of: AtomicU8::new(NOT_LATE),
+            ticket: AtomicU16::new(0),
             attempt: AtomicU32::new(0),
             retry_at: AtomicU64::new(0),
         }
@@ -53,6 +57,7 @@ impl Timing {
         self.deadline.store(NEVER, Ordering::Relaxed);
         self.kept.store(NEVER, Ordering::Relaxed);
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
+        self.ticket.store(0, Ordering::Relaxed);
         self.attempt.store(0, Ordering::Relaxed);
         self.retry_at.store(0, Ordering::Relaxed);
     }
@@ -91,6 +96,10 @@ impl Timing {
 
     /// Begins a visit: before the phase is shown, so that who hears of the visit may move the clock.
     pub(super) fn enter(&self, header: &Header, index: usize, now: u64, left: Option<u64>) {
+        let took = now.saturating_sub(header.since());
+        self.give_back(header, |estimate, ticket| {
+            estimate.answered(ticket, took, now);
+        });
         let phases = header.graph().phases();
         let info = &phases[index];
         let from = header.phase_index();
@@ -109,17 +118,38 @@ impl Timing {
             kept = left_behind;
             owner = from;
         }
-        let own = match (left, info.within()) {
-            (Some(left), _) => now.saturating_add(left),
-            (None, Some(within)) => now.saturating_add(nanos(within)),
-            (None, None) => NEVER,
-        };
+        let adaptive = info.adaptive().is_some();
+        let adapted = adaptive.then(|| self.adapt(header, index, now, left));
+        let own = adapted.flatten().or(left).or(info.within().map(nanos));
+        let own = own.map_or(NEVER, |time| now.saturating_add(time));
         self.kept.store(kept, Ordering::Relaxed);
-        self.kept_by.store(owner as u16, Ordering::Relaxed);
+        self.kept_by.store(owner as u8, Ordering::Relaxed);
         self.deadline.store(own, Ordering::Relaxed);
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
         self.attempt.store(0, Ordering::Relaxed);
         self.arm(own.min(kept));
+    }
+
+    /// Takes a ticket for a visit of an adaptive phase, and says how long that may take.
+    fn adapt(&self, header: &Header, index: usize, now: u64, left: Option<u64>) -> Option<u64> {
+        let estimated = estimate(header, index, now, |estimate| match left {
+            Some(left) => (estimate.resume(), left),
+            None => estimate.enter(),
+        });
+        let (ticket, time) = estimated?;
+        self.ticket.store(ticket.bits(), Ordering::Relaxed);
+        Some(time)
+    }
+
+    /// Gives the ticket back for what became of the visit, if the phase is adaptive.
+    #[inline]
+    fn give_back(&self, header: &Header, how: impl FnOnce(&mut Estimate, Ticket)) {
+        if let Some(ticket) = Ticket::from_bits(self.ticket.load(Ordering::Relaxed)) {
+            self.ticket.store(0, Ordering::Relaxed);
+            estimate(header, header.phase_index(), 0, |estimate| {
+                how(estimate, ticket)
+            });
+        }
     }
 
     /// Wakes it at this time of the clock, instead of at the time armed before. Only while it runs.
@@ -136,8 +166,9 @@ impl Timing {
         });
     }
 
-    /// Takes its timer out, at the end.
-    pub(super) fn disarm(&self) {
+    /// The fom ends: takes its timer out. A visit that did not come to its own end says nothing of the time it needs.
+    pub(super) fn end(&self, header: &Header) {
+        self.give_back(header, Estimate::leave);
         self.arm(NEVER);
     }
 
@@ -157,7 +188,7 @@ impl Timing {
     pub(crate) fn fired(&self, header: &Header, now: u64) {
         if self.deadline.load(Ordering::Relaxed) <= now {
             self.late_of
-                .store(header.phase_index() as u16, Ordering::Relaxed);
+                .store(header.phase_index() as u8, Ordering::Relaxed);
         } else if self.kept.load(Ordering::Relaxed) <= now {
             self.late_of
                 .store(self.kept_by.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -180,7 +211,15 @@ impl Timing {
 
     /// The lateness was taken notice of: the late function runs without any deadline. One that an earlier phase keeps and
     /// that has not passed goes on after it.
-    pub(super) fn clear_late(&self, now: u64) {
+    pub(super) fn clear_late(&self, header: &Header, now: u64) {
+        let own = usize::from(self.late_of.load(Ordering::Relaxed)) == header.phase_index();
+        self.give_back(header, |estimate, ticket| {
+            if own {
+                estimate.late(ticket, now);
+            } else {
+                estimate.leave(ticket);
+            }
+        });
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
         self.retry_at.store(0, Ordering::Relaxed);
         self.deadline.store(NEVER, Ordering::Relaxed);

@@ -6,7 +6,9 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{Header, Resident, Stocks},
-    locality::{Home, Job, Parcel, Reactor, pace::Pace, queue::RunQueue, timers::Timers},
+    locality::{
+        Estimates, Home, Job, Parcel, Reactor, pace::Pace, queue::RunQueue, timers::Timers,
+    },
     protocol::FomState,
     sync::atomic::Ordering,
 };
@@ -14,6 +16,8 @@ use crate::{
 pub(crate) struct Core {
     pub(crate) home: Home,
     pub(crate) timers: Timers,
+    /// How long visits of adaptive phases take here.
+    pub(crate) estimates: Estimates,
     /// Memory for the foms that are submitted here.
     pub(crate) stocks: Stocks,
     pub(crate) jobs: VecDeque<Job>,
@@ -42,6 +46,7 @@ impl Core {
         Self {
             home,
             timers: Timers::new(now),
+            estimates: Estimates::default(),
             stocks: Stocks::of_core(),
             jobs: VecDeque::new(),
             running: None,

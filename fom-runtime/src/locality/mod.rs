@@ -8,6 +8,7 @@ mod block;
 mod core;
 mod counts;
 mod crew;
+mod estimates;
 mod handler;
 mod here;
 mod pace;
@@ -31,6 +32,7 @@ pub(crate) use self::{
     core::Core,
     counts::{Counts, all_idle, count},
     crew::Spawner,
+    estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     here::{is_taken, runs_fom_of, with_core},
     reactor::Reactor,
     timers::{Sleeper, Timer},
@@ -102,6 +104,8 @@ pub(crate) struct Locality {
     pub(crate) counts: Counts,
     /// Where its foms are, and their totals by operation type.
     pub(crate) pools: Pools,
+    /// What its adaptive phases are given.
+    pub(crate) gauges: Gauges,
     /// Memory for the foms that are submitted from elsewhere.
     pub(crate) outer: Mutex<Stocks>,
     /// How many foms are in the run queue, as the handler last saw it.
@@ -132,6 +136,7 @@ impl Locality {
             bound,
             counts: Counts::default(),
             pools: Pools::default(),
+            gauges: Gauges::default(),
             outer: Mutex::default(),
             ready: AtomicUsize::new(0),
             inbox: CachePadded::new(Inbox::new()),

@@ -1,12 +1,17 @@
 //! Totals of each operation type, kept by pool and added up when somebody asks.
 
-use std::{any::TypeId, collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    any::TypeId,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     fom::Pool,
-    locality::count,
+    locality::{Gauge, count},
     sync::atomic::{AtomicU64, Ordering},
-    watch::TypeInfo,
+    watch::{AdaptiveInfo, TypeInfo},
 };
 
 /// One operation type in one pool. Each count has one writer: who owns the stock counts what starts, the handler of the
@@ -52,17 +57,26 @@ impl Totals {
 }
 
 /// The totals of all pools together, by operation type.
-pub(crate) fn totals(pools: impl Iterator<Item = Arc<Pool>>) -> Vec<TypeInfo> {
+pub(crate) fn totals(
+    pools: impl Iterator<Item = Arc<Pool>>,
+    gauges: &[Arc<Gauge>],
+) -> Vec<TypeInfo> {
     let mut types = HashMap::<TypeId, Vec<Arc<Pool>>>::new();
     for pool in pools {
         types.entry(pool.type_id).or_default().push(pool);
     }
-    let mut infos: Vec<_> = types.values().filter_map(|pools| total(pools)).collect();
+    let mut infos: Vec<_> = types
+        .iter()
+        .filter_map(|(type_id, pools)| {
+            let gauges = gauges.iter().filter(|gauge| gauge.type_id == *type_id);
+            total(pools, gauges.map(|gauge| &**gauge))
+        })
+        .collect();
     infos.sort_by_key(|info| info.operation);
     infos
 }
 
-fn total(pools: &[Arc<Pool>]) -> Option<TypeInfo> {
+fn total<'a>(pools: &[Arc<Pool>], gauges: impl Iterator<Item = &'a Gauge>) -> Option<TypeInfo> {
     let sum = |count: fn(&Totals) -> &AtomicU64| {
         pools
             .iter()
@@ -87,5 +101,27 @@ fn total(pools: &[Arc<Pool>]) -> Option<TypeInfo> {
                 .map(|pool| pool.totals.longest.load(Ordering::Relaxed))
                 .max()?,
         ),
+        adaptive: times(gauges),
     })
+}
+
+/// What the localities give each adaptive phase, in the order of the declaration.
+fn times<'a>(gauges: impl Iterator<Item = &'a Gauge>) -> Vec<AdaptiveInfo> {
+    let mut phases = BTreeMap::<usize, AdaptiveInfo>::new();
+    for gauge in gauges {
+        let phase = &gauge.graph.phases()[gauge.phase];
+        let (Some(bounds), time) = (phase.adaptive(), Duration::from_nanos(gauge.time())) else {
+            continue;
+        };
+        let of = phases.entry(gauge.phase).or_insert(AdaptiveInfo {
+            phase: phase.name(),
+            floor: bounds.floor,
+            ceiling: bounds.ceiling,
+            least: time,
+            most: time,
+        });
+        of.least = of.least.min(time);
+        of.most = of.most.max(time);
+    }
+    phases.into_values().collect()
 }

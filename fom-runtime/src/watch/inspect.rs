@@ -75,6 +75,25 @@ pub struct TypeInfo {
     pub mean: Duration,
     /// The longest.
     pub longest: Duration,
+    /// The times of its phases with `within = "adaptive"`, of those that were visited.
+    pub adaptive: Vec<AdaptiveInfo>,
+}
+
+/// What a phase with `within = "adaptive"` is given now. Each locality has its own estimate.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AdaptiveInfo {
+    /// The phase.
+    pub phase: &'static str,
+    /// The least time that it can be, as it was declared.
+    pub floor: Duration,
+    /// The most time that it can be.
+    pub ceiling: Duration,
+    /// What a visit gets in the locality that gives the least. One gets more when more are under way than were ever
+    /// measured, and a probe has the ceiling.
+    pub least: Duration,
+    /// The same in the locality that gives the most.
+    pub most: Duration,
 }
 
 /// One locality.
@@ -166,9 +185,17 @@ pub(crate) fn inspect(world: &World) -> Operations {
         .map(|fom| fom_info(&fom))
         .collect();
     foms.sort_by_key(|fom| fom.id);
+    let gauges: Vec<_> = world
+        .localities
+        .iter()
+        .flat_map(|home| home.gauges.all())
+        .collect();
     Operations {
         foms,
-        types: totals(world.localities.iter().flat_map(|home| home.pools.all())),
+        types: totals(
+            world.localities.iter().flat_map(|home| home.pools.all()),
+            &gauges,
+        ),
         localities: world
             .localities
             .iter()
@@ -207,6 +234,9 @@ impl fmt::Display for Operations {
                 since_ended(t, t.mean),
                 since_ended(t, t.longest)
             )?;
+            for of in &t.adaptive {
+                writeln!(f, "  {of}")?;
+            }
         }
         if !self.foms.is_empty() {
             writeln!(
@@ -248,6 +278,17 @@ impl fmt::Display for Operations {
             writeln!(f, "! {incident}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for AdaptiveInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (least, most) = (round(self.least), round(self.most));
+        write!(f, "{}: within {least}", self.phase)?;
+        if least != most {
+            write!(f, " to {most}")?;
+        }
+        write!(f, " (adaptive {:?}..{:?})", self.floor, self.ceiling)
     }
 }
 

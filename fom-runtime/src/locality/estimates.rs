@@ -1,0 +1,158 @@
+//! The adaptive times of one locality: an estimator for each phase that has one, made with its first visit.
+
+use std::{any::TypeId, sync::Arc};
+
+use crate::{
+    Graph,
+    adaptive::{Estimator, Ticket},
+    clock::nanos,
+    fom::Header,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Part of the core: only the handler touches it.
+#[derive(Default)]
+pub(crate) struct Estimates(Vec<OfType>);
+
+struct OfType {
+    type_id: TypeId,
+    /// By phase.
+    phases: Box<[Option<Estimate>]>,
+}
+
+/// One phase of one operation type.
+pub(crate) struct Estimate {
+    estimator: Estimator,
+    gauge: Arc<Gauge>,
+}
+
+/// What a phase is given now, for whoever lists it. Written by the handler alone.
+pub(crate) struct Gauge {
+    pub(crate) type_id: TypeId,
+    pub(crate) graph: &'static Graph,
+    pub(crate) phase: usize,
+    time: AtomicU64,
+}
+
+/// All gauges of a locality, to be read from any thread.
+#[derive(Default)]
+pub(crate) struct Gauges(Mutex<Vec<Arc<Gauge>>>);
+
+impl Estimates {
+    /// Of a phase, if its time is adaptive. `now` is when the first of its windows begins.
+    #[inline]
+    fn of(
+        &mut self,
+        gauges: &Gauges,
+        type_id: TypeId,
+        graph: &'static Graph,
+        phase: usize,
+        now: u64,
+    ) -> Option<&mut Estimate> {
+        let place = self.0.iter().position(|of| of.type_id == type_id);
+        let place = place.unwrap_or_else(|| self.add(type_id, graph));
+        let estimate = self.0[place].phases.get_mut(phase)?;
+        if estimate.is_none() {
+            *estimate = gauges.add(type_id, graph, phase, now);
+        }
+        estimate.as_mut()
+    }
+
+    #[cold]
+    fn add(&mut self, type_id: TypeId, graph: &'static Graph) -> usize {
+        let phases = graph.phases().iter().map(|_| None).collect();
+        self.0.push(OfType { type_id, phases });
+        self.0.len() - 1
+    }
+}
+
+impl Estimate {
+    /// A visit begins: see [`Estimator::enter`].
+    #[inline]
+    pub(crate) fn enter(&mut self) -> (Ticket, u64) {
+        self.estimator.enter()
+    }
+
+    /// One goes on that was saved: see [`Estimator::resume`].
+    pub(crate) fn resume(&mut self) -> Ticket {
+        self.estimator.resume()
+    }
+
+    #[inline]
+    pub(crate) fn answered(&mut self, ticket: Ticket, took: u64, now: u64) {
+        self.estimator.answered(ticket, took, now);
+        self.show();
+    }
+
+    pub(crate) fn late(&mut self, ticket: Ticket, now: u64) {
+        self.estimator.late(ticket, now);
+        self.show();
+    }
+
+    /// It ended in a way that says nothing: see [`Estimator::leave`].
+    pub(crate) fn leave(&mut self, ticket: Ticket) {
+        self.estimator.leave(ticket);
+    }
+
+    fn show(&self) {
+        let time = self.estimator.time();
+        self.gauge.time.store(time, Ordering::Relaxed);
+    }
+}
+
+/// Runs `f` with the estimate of a phase in the locality that this thread holds.
+#[inline]
+pub(crate) fn estimate<R>(
+    fom: &Header,
+    phase: usize,
+    now: u64,
+    f: impl FnOnce(&mut Estimate) -> R,
+) -> Option<R> {
+    let done = super::here::peek_core(|core| {
+        let gauges = &core.home.gauges;
+        let of = core
+            .estimates
+            .of(gauges, fom.type_id(), fom.graph(), phase, now);
+        of.map(f)
+    });
+    done.flatten()
+}
+
+impl Gauge {
+    /// What a visit is given when no more are under way than were measured; in nanoseconds.
+    pub(crate) fn time(&self) -> u64 {
+        self.time.load(Ordering::Relaxed)
+    }
+}
+
+impl Gauges {
+    #[cold]
+    fn add(
+        &self,
+        type_id: TypeId,
+        graph: &'static Graph,
+        phase: usize,
+        now: u64,
+    ) -> Option<Estimate> {
+        let bounds = graph.phases()[phase].adaptive()?;
+        let (floor, ceiling) = (nanos(bounds.floor), nanos(bounds.ceiling));
+        let gauge = Arc::new(Gauge {
+            type_id,
+            graph,
+            phase,
+            time: AtomicU64::new(ceiling),
+        });
+        self.0.lock().push(Arc::clone(&gauge));
+        Some(Estimate {
+            estimator: Estimator::new(floor, ceiling, now),
+            gauge,
+        })
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Gauge>> {
+        self.0.lock().clone()
+    }
+}
