@@ -112,11 +112,7 @@ impl<O: Waits> GeneratingTransitions for Generator<O> {
             cx.local(|flight: &mut Flight| flight.add(batch));
             for _ in 0..batch {
                 let operation = O::new(state(handles.len() as u64));
-                let started = cx
-                    .runtime()
-                    .submit(operation)
-                    .start()
-                    .expect("there is room");
+                let started = cx.submit(operation).start().expect("there is room");
                 handles.push(started.fom().clone());
             }
             Flight::at_most(cx, 0).await;
@@ -163,8 +159,8 @@ fn park<O: Waits>(one: &One) -> Figures {
             let started = runtime
                 .submit(generator)
                 .place(Placement::Locality(n))
-                .start();
-            drop(started.expect("there is room"));
+                .detach();
+            started.expect("there is room");
         }
         std::mem::forget(runtime);
     };

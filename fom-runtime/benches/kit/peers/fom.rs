@@ -24,12 +24,7 @@ pub fn fom(workers: usize) -> Builder {
 /// Starts it in this locality, and keeps nothing of it.
 #[inline]
 pub fn submit_here<E, O: Operation>(cx: &mut Cx<'_, E>, operation: O) {
-    drop(
-        cx.runtime()
-            .submit(operation)
-            .start()
-            .expect("there is room"),
-    );
+    cx.submit(operation).detach().expect("there is room");
 }
 
 /// What a locality's generator has in flight: [`LocalWindow`](super::LocalWindow), as locality data.

@@ -122,8 +122,8 @@ pub fn generate_foms<O: Small>(runtime: Runtime, load: Load) {
         let started = runtime
             .submit(generator)
             .place(Placement::Locality(n))
-            .start();
-        drop(started.expect("there is room"));
+            .detach();
+        started.expect("there is room");
     }
     std::mem::forget(runtime);
 }
