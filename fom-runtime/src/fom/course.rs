@@ -86,8 +86,17 @@ impl<O: Operation> Course<O> {
         }
     }
 
+    /// Goes to the next phase, when nobody stands in between. `true`: it is an end.
+    #[inline(always)]
+    pub(super) fn go_on(&mut self, fom: &Typed<O>, next: O::Phase) -> bool {
+        let from = self.index();
+        self.phase = next;
+        self.enter(fom, Some(from), TransitionCause::Returned, None);
+        self.info().is_end()
+    }
+
     /// Enters the phase that it is in by now.
-    #[inline]
+    #[inline(always)]
     fn enter(
         &mut self,
         fom: &Typed<O>,
@@ -105,7 +114,7 @@ impl<O: Operation> Course<O> {
             fom.set_takes((!self.info().takes().is_empty()).then(|| O::kind(&self.phase)));
         }
         // Most transitions are heard of by nobody and have no deadline.
-        let noted = world.hooks.is_any() || fom.has_extra();
+        let noted = world.hooks.is_any() || fom.is_noted();
         if noted || const { O::GRAPH.has_deadlines() } {
             self.enter_noted(fom, from, cause, left, now);
         } else {

@@ -87,6 +87,8 @@ const LISTED: u8 = 1 << 4;
 const RESUMED: u8 = 1 << 5;
 /// It stays where it is: placed by hand, by its key, or bound to its locality's data.
 const SETTLED: u8 = 1 << 6;
+/// Its phases are remembered.
+const HISTORY: u8 = 1 << 7;
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -119,6 +121,7 @@ unsafe impl Send for Header {}
 /// What a new fom is to be called and where it stands.
 pub(crate) struct Birth {
     pub(crate) id: FomId,
+    pub(crate) home: usize,
     pub(crate) priority: Priority,
     pub(crate) now: u64,
     pub(crate) phase: usize,
@@ -127,6 +130,8 @@ pub(crate) struct Birth {
     pub(crate) extra: Option<Box<Extra>>,
     /// Somebody holds a handle.
     pub(crate) wanted: bool,
+    /// It goes straight into the run queue.
+    pub(crate) ready: bool,
 }
 
 impl Header {
@@ -152,7 +157,7 @@ impl Header {
     /// A fom moves in. It is not to be seen before its references are counted.
     #[inline]
     pub(super) fn bear(&self, birth: Birth) {
-        self.token.reset();
+        self.token.reset(birth.ready);
         self.marks.store(
             if birth.wanted {
                 super::outcome::WANTED
@@ -165,18 +170,23 @@ impl Header {
         self.id.store(birth.id.0, Ordering::Relaxed);
         self.submitted.store(birth.now, Ordering::Relaxed);
         self.since.store(birth.now, Ordering::Relaxed);
-        self.extra.store(
-            birth.extra.map_or(std::ptr::null_mut(), Box::into_raw),
-            Ordering::Relaxed,
-        );
-        self.home.store(self.pool().home as u16, Ordering::Relaxed);
+        self.home.store(birth.home as u16, Ordering::Relaxed);
         self.waiting.store(0, Ordering::Relaxed);
+        let history = birth
+            .extra
+            .as_ref()
+            .is_some_and(|extra| extra.history.is_some());
         let flag = |on: bool, flag: u8| if on { flag } else { 0 };
         self.own.store(
             birth.priority as u8
                 | LISTED
                 | flag(birth.settled, SETTLED)
-                | flag(birth.resumed, RESUMED),
+                | flag(birth.resumed, RESUMED)
+                | flag(history, HISTORY),
+            Ordering::Relaxed,
+        );
+        self.extra.store(
+            birth.extra.map_or(std::ptr::null_mut(), Box::into_raw),
             Ordering::Relaxed,
         );
     }
@@ -384,10 +394,10 @@ impl Header {
         self.set_own(BEGUN, true);
     }
 
-    /// Whether there is anything beside it.
+    /// Whether somebody hears of its transitions: who waits for a phase of it, or its history.
     #[inline]
-    pub(super) fn has_extra(&self) -> bool {
-        !self.extra.load(Ordering::Relaxed).is_null()
+    pub(super) fn is_noted(&self) -> bool {
+        self.own.load(Ordering::Relaxed) & HISTORY != 0 || self.is_observed()
     }
 
     /// Adds a line to its history, if it has one.

@@ -18,7 +18,6 @@ use crate::{
 pub struct Seed<'a, O: Operation> {
     pub(crate) stocks: &'a mut Stocks,
     pub(crate) world: &'a Arc<World>,
-    pub(crate) home: usize,
     pub(crate) birth: Birth,
     pub(crate) operation: O,
     pub(crate) phase: O::Phase,
@@ -60,13 +59,7 @@ impl<O: SyncOperation> Launch<O> for Synchronous {
         } else {
             Fom::<O, (), Plain<O>>::create
         };
-        Launched(create(
-            seed.stocks,
-            seed.world,
-            seed.home,
-            seed.birth,
-            |_| plain,
-        ))
+        Launched(create(seed.stocks, seed.world, seed.birth, |_| plain))
     }
 }
 
@@ -78,7 +71,7 @@ pub enum Asynchronous {}
 impl<O: AsyncOperation> Launch<O> for Asynchronous {
     fn launch(seed: Seed<'_, O>) -> Launched {
         let course = Course::new(seed.operation, seed.phase);
-        grow::<O, _>(seed.stocks, seed.world, seed.home, seed.birth, |me| {
+        grow::<O, _>(seed.stocks, seed.world, seed.birth, |me| {
             future::drive(me, course)
         })
     }
@@ -99,7 +92,6 @@ impl<O: Operation> Launch<O> for Unfinished {
 fn grow<O: Operation, F>(
     stocks: &mut Stocks,
     world: &Arc<World>,
-    home: usize,
     birth: Birth,
     make: impl FnOnce(SelfRef<O>) -> F,
 ) -> Launched
@@ -108,9 +100,9 @@ where
 {
     let body = |me| Driven::new(make(SelfRef(me)));
     Launched(if const { O::GRAPH.has_deadlines() } {
-        Fom::<O, Timing, Driven<O, F>>::create(stocks, world, home, birth, body)
+        Fom::<O, Timing, Driven<O, F>>::create(stocks, world, birth, body)
     } else {
-        Fom::<O, (), Driven<O, F>>::create(stocks, world, home, birth, body)
+        Fom::<O, (), Driven<O, F>>::create(stocks, world, birth, body)
     })
 }
 

@@ -185,14 +185,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     fn create(
         stocks: &mut Stocks,
         world: &Arc<World>,
-        home: usize,
         birth: Birth,
         body: impl FnOnce(NonNull<Typed<O>>) -> B,
     ) -> NonNull<Header> {
         let stock = stocks.of(TypeId::of::<O>(), || pool::PoolOf {
             vtable: &Self::VTABLE,
             world: Arc::clone(world),
-            home,
+            home: birth.home,
             type_id: TypeId::of::<O>(),
             graph: O::GRAPH,
         });
@@ -272,7 +271,12 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             course::tell_failure(fom, failure);
         }
         // From here on a further event is given back to who sends it; those before go with the outcome.
-        let untaken = fom.mail.close();
+        let untaken = if const { size_of::<Option<O::Event>>() == 0 } {
+            // There are no such events.
+            0
+        } else {
+            fom.mail.close()
+        };
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
         fom.leave(failed, untaken, by_handler);
         let answered = fom.answer(ended.is_some());

@@ -8,7 +8,7 @@ use crate::{
         Body, Outcome, Progress, Typed, WaitingFor,
         course::{After, Course, Verdict, cause_of, entry},
     },
-    operation::{self, Entry, Operation, SyncOperation},
+    operation::{self, Entry, Next, Operation, SyncOperation},
 };
 
 /// Operation and phase stay where they are from the submission to the moment when the outcome is taken.
@@ -89,15 +89,31 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             } else {
                 entry(late)
             };
-            let verdict = course.before(fom).unwrap_or_else(|| {
+            // A panic is caught around the whole run: operation and phase stay where they are.
+            let step = |course: &mut Course<O>| {
                 let mut cx = Cx::new(fom);
-                // A panic is caught around the whole run: operation and phase stay where they are.
-                Verdict::Stepped(course.operation.step(operation::At {
+                course.operation.step(operation::At {
                     phase: &mut course.phase,
                     cx: &mut cx,
                     entry,
-                }))
-            });
+                })
+            };
+            let verdict = if fom.world().hooks.is_any() {
+                course
+                    .before(fom)
+                    .unwrap_or_else(|| Verdict::Stepped(step(course)))
+            } else {
+                match step(course) {
+                    Ok(Next::Go(next)) if !late => {
+                        if course.go_on(fom, next) {
+                            return Progress::Finished;
+                        }
+                        after = After::Enter;
+                        continue;
+                    }
+                    stepped => Verdict::Stepped(stepped),
+                }
+            };
             after = if late {
                 course.settle_late(fom, verdict)
             } else {

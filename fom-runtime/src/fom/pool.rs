@@ -115,7 +115,7 @@ impl Pool {
     /// The slot is of this pool, its last reference has gone and its contents have been dropped.
     pub(super) unsafe fn give_back(&self, slot: NonNull<Header>) {
         if let Some(place) = self.place {
-            let here = crate::locality::with_core(|core| {
+            let here = crate::locality::at_home(|core| {
                 let here = core.home.is(&self.world, self.home);
                 if here {
                     core.stocks.put(place, slot.cast());

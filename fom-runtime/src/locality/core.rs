@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{Header, Resident, Stocks},
+    id::FomId,
     locality::{
         Estimates, Home, Job, Parcel, Reactor, pace::Pace, queue::RunQueue, timers::Timers,
     },
@@ -27,8 +28,9 @@ pub(crate) struct Core {
     pub(crate) data: Vec<Box<dyn Any + Send>>,
     /// Runs of foms and jobs so far.
     pub(crate) runs: u64,
-    /// Foms submitted here so far.
-    pub(crate) born: u64,
+    /// The id of the last fom that was submitted here, and how far it is to the next.
+    next_id: u64,
+    ways: u64,
     /// Who waits until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
     pub(super) pace: Pace,
@@ -43,6 +45,8 @@ unsafe impl Send for Core {}
 impl Core {
     pub(super) fn new(home: Home, reactor: Reactor) -> Self {
         let now = home.world().clock.nanos();
+        let ways = home.world().ways();
+        let next_id = (home.index as u64 + 2).wrapping_sub(ways);
         Self {
             home,
             timers: Timers::new(now),
@@ -52,7 +56,8 @@ impl Core {
             running: None,
             data: Vec::new(),
             runs: 0,
-            born: 0,
+            next_id,
+            ways,
             quiet: Vec::new(),
             pace: Pace::default(),
             queue: RunQueue::default(),
@@ -68,6 +73,20 @@ impl Core {
             fom.token.admit(fom.is_alone());
         }
         self.queue.push(fom.priority(), fom);
+    }
+
+    /// As [`enqueue`](Self::enqueue), for one that is ready.
+    #[inline]
+    pub(crate) fn enqueue_ready(&mut self, fom: Resident) {
+        self.queue.push(fom.priority(), fom);
+    }
+
+    /// Counts a fom that is submitted here: its id, and the time as it was at the last look.
+    #[inline]
+    pub(crate) fn one_born(&mut self) -> (FomId, u64) {
+        self.home.counts.one_born();
+        self.next_id = self.next_id.wrapping_add(self.ways);
+        (FomId(self.next_id), self.pace.now())
     }
 
     /// The fom that runs, to be looked at.

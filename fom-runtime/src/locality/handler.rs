@@ -125,7 +125,7 @@ fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
     let world = core.home.world();
     fom.token.start(fom.is_alone());
     here::begin(world);
-    core.pace.begin(&world.clock, world.budget);
+    core.pace.begin(&world.clock, &world.budget);
     core.runs += 1;
     core.running = Some(fom.as_ptr());
     here::lay(core);

@@ -1,16 +1,16 @@
 //! The time as it was a few steps ago, and what is left of a fom's budget.
 //!
-//! Reading a clock costs as much as ten short transitions. So a locality reads it every so many steps: at each step while
-//! steps take longer than [`SHORT`], and up to [`STRIDE`] steps apart while they are shorter. What is shown of a phase that
-//! has no deadline ("in it since") may be that much older: 40 microseconds, or one long step after short ones. Deadlines and
-//! listeners get the time as it is.
+//! Reading a clock costs as much as ten short transitions. So a locality reads it every so many steps: up to [`STRIDE`] steps
+//! apart as long as they take no more than [`SHORT`] together, else at each step. What is shown of a phase that has no
+//! deadline ("in it since", and the times of operations in the totals) may be that much off, or by one long step after short
+//! ones. Deadlines and listeners get the time as it is.
 
-use crate::{Clock, runtime::Budget};
+use crate::{Clock, runtime::Allowance};
 
 /// Steps between two looks at the clock, at most.
-const STRIDE: u32 = 8;
-/// A step that is shorter than this, in nanoseconds, is worth no look at the clock.
-const SHORT: u64 = 5_000;
+const STRIDE: u32 = 32;
+/// Time between two looks at the clock, in nanoseconds; more makes them more frequent.
+const SHORT: u64 = 100_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -34,9 +34,8 @@ impl Pace {
     #[inline(never)]
     fn look_and_adapt(&mut self, clock: &Clock) {
         let before = self.now;
-        let steps = u64::from(self.stride.saturating_sub(self.left).max(1));
         self.look(clock);
-        self.stride = if self.now.saturating_sub(before) > steps * SHORT || !clock.is_real() {
+        self.stride = if self.now.saturating_sub(before) > SHORT || !clock.is_real() {
             1
         } else {
             (self.stride * 2).clamp(1, STRIDE)
@@ -52,12 +51,12 @@ impl Pace {
 
     /// A new run begins.
     #[inline]
-    pub(super) fn begin(&mut self, clock: &Clock, budget: Budget) {
+    pub(super) fn begin(&mut self, clock: &Clock, budget: &Allowance) {
         if self.stride <= 1 {
             self.look_and_adapt(clock);
         }
         self.phases = budget.phases;
-        self.until = self.now.saturating_add(crate::clock::nanos(budget.time));
+        self.until = self.now.saturating_add(budget.nanos);
     }
 
     /// A step was made: the time, not quite as it is.

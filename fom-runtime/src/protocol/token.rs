@@ -96,10 +96,11 @@ impl Token {
         Self(AtomicU8::new(INIT))
     }
 
-    /// Back to [`FomState::Init`], for the next fom in the same place.
+    /// Back to [`FomState::Init`], or to [`FomState::Ready`] at once, for the next fom in the same place.
     #[inline]
-    pub fn reset(&self) {
-        self.0.store(INIT, Ordering::Relaxed);
+    pub fn reset(&self, ready: bool) {
+        self.0
+            .store(if ready { READY } else { INIT }, Ordering::Relaxed);
     }
 
     /// The state now; another thread may change it at once.

@@ -19,7 +19,7 @@ pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Placement, Priority, Submission};
 
 pub(crate) use types::{Totals, totals};
-pub(crate) use world::World;
+pub(crate) use world::{Allowance, World};
 
 use crate::{
     error::{BuildError, RestoreError},

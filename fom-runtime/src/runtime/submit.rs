@@ -143,8 +143,55 @@ impl<'a, O: Operation> Submission<'a, O> {
         self.launch(false).map(|fom| fom.1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn launch(self, wanted: bool) -> Result<(NonNull<Header>, FomId), Refused<O>> {
+        if self.key.is_none()
+            && self.placement.is_none()
+            && !self.meta.resumed
+            && self.world.takes_all()
+            && crate::locality::here_in(self.world).is_some()
+        {
+            Ok(self.launch_here(wanted))
+        } else {
+            self.launch_anywhere(wanted)
+        }
+    }
+
+    /// The common way of what foms submit: straight into the run queue of the locality that this thread holds. The fom that
+    /// submits is in flight, so nobody waits for an end of this runtime that could be missed.
+    #[inline(always)]
+    fn launch_here(self, wanted: bool) -> (NonNull<Header>, FomId) {
+        let world = self.world;
+        let launched = crate::locality::at_home(|core| {
+            let (id, now) = core.one_born();
+            let birth = Birth {
+                id,
+                home: core.home.index,
+                priority: self.priority,
+                now,
+                phase: O::index(O::kind(&self.phase)),
+                settled: false,
+                resumed: false,
+                extra: None,
+                wanted,
+                ready: true,
+            };
+            let fom = O::Form::launch(Seed {
+                stocks: &mut core.stocks,
+                world,
+                birth,
+                operation: self.operation,
+                phase: self.phase,
+            });
+            // SAFETY: just made, so this is the one resident reference.
+            core.enqueue_ready(unsafe { Resident::new(fom.0) });
+            (fom.0, id)
+        });
+        launched.expect("looked at just now, on this thread")
+    }
+
+    #[inline(never)]
+    fn launch_anywhere(self, wanted: bool) -> Result<(NonNull<Header>, FomId), Refused<O>> {
         let world = self.world;
         let index = self.home();
         let here = index.is_some_and(|index| crate::locality::holds(world, index));
@@ -287,6 +334,7 @@ impl Maker<'_> {
         let launch = |stocks: &mut Stocks, id, now| {
             let birth = Birth {
                 id,
+                home: self.index,
                 priority: self.priority,
                 now,
                 phase: O::index(O::kind(&phase)),
@@ -294,30 +342,25 @@ impl Maker<'_> {
                 resumed: self.meta.resumed,
                 extra,
                 wanted: self.wanted,
+                ready: false,
             };
             let launched = O::Form::launch(Seed {
                 stocks,
                 world,
-                home: self.index,
                 birth,
                 operation,
                 phase,
             });
             (launched.0, id)
         };
-        // Those of a locality, and of outside, are numbered in between each other: nobody shares a counter.
-        let (own, ways) = (self.index as u64 + 2, world.localities.len() as u64 + 1);
         if self.here {
             let launched = crate::locality::at_home(|core| {
-                core.home.counts.one_born();
-                let id = FomId(core.born * ways + own);
-                core.born += 1;
-                let now = core.now();
+                let (id, now) = core.one_born();
                 launch(&mut core.stocks, id, now)
             });
             launched.expect("looked at just now, on this thread")
         } else {
-            let id = FomId(world.next_number() * ways + 1);
+            let id = world.next_id();
             let now = world.clock.nanos();
             launch(&mut world.localities[self.index].outer.lock(), id, now)
         }

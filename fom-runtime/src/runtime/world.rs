@@ -12,6 +12,7 @@ use crossbeam_utils::CachePadded;
 use crate::{
     Clock,
     clock::Moved,
+    id::FomId,
     locality::{Locality, Spawner, all_idle},
     runtime::{Budget, directory::Directory, resources::Resources},
     sync::{
@@ -34,13 +35,20 @@ pub(crate) enum Mode {
     Closed = 2,
 }
 
+/// A [`Budget`] in the units that it is compared in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    pub(crate) phases: u32,
+    pub(crate) nanos: u64,
+}
+
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) hooks: Hooks,
     pub(crate) resources: Resources,
     pub(crate) directory: Directory,
     pub(crate) spawner: Spawner,
-    pub(crate) budget: Budget,
+    pub(crate) budget: Allowance,
     /// Events kept at most for one fom.
     pub(crate) mailbox: usize,
     /// Phases kept of each fom.
@@ -110,7 +118,10 @@ impl World {
             resources: settings.resources,
             directory: Directory::default(),
             spawner: settings.spawner,
-            budget: settings.budget,
+            budget: Allowance {
+                phases: settings.budget.phases,
+                nanos: crate::clock::nanos(settings.budget.time),
+            },
             mailbox: settings.mailbox,
             history: settings.history,
             capacity: settings.capacity,
@@ -128,10 +139,24 @@ impl World {
         })
     }
 
-    /// The number of the next fom that is submitted from outside of all localities. Localities number theirs in between; see
-    /// [`Submission`](crate::Submission).
-    pub(crate) fn next_number(&self) -> u64 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
+    /// The id of the next fom that is submitted from elsewhere. Those of outside and those of each locality are numbered in
+    /// between each other, so that nobody shares a counter with a locality.
+    pub(crate) fn next_id(&self) -> FomId {
+        FomId(self.next_number.fetch_add(1, Ordering::Relaxed) * self.ways() + 1)
+    }
+
+    /// How many number foms: the localities, and those outside.
+    #[inline]
+    pub(crate) fn ways(&self) -> u64 {
+        self.localities.len() as u64 + 1
+    }
+
+    /// Whether whatever a fom submits is taken, and nothing of it is to be remembered.
+    #[inline]
+    pub(crate) fn takes_all(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) != Mode::Closed as u8
+            && self.capacity == usize::MAX
+            && self.history == 0
     }
 
     /// Whether there was a moment, just now, when no fom was in flight.
