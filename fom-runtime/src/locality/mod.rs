@@ -229,21 +229,29 @@ impl Parcel {
 #[derive(Clone)]
 pub(crate) struct Home {
     world: Arc<World>,
-    index: usize,
+    /// In `world`, which does not move: found once instead of at each look.
+    locality: NonNull<Locality>,
 }
+
+// SAFETY: as good as an `Arc<World>` and an index.
+unsafe impl Send for Home {}
+// SAFETY: as above.
+unsafe impl Sync for Home {}
 
 impl Deref for Home {
     type Target = Locality;
 
     #[inline]
     fn deref(&self) -> &Locality {
-        &self.world.localities[self.index]
+        // SAFETY: the runtime owns its localities until it is dropped, and this holds the runtime.
+        unsafe { self.locality.as_ref() }
     }
 }
 
 impl Home {
     pub(crate) fn new(world: Arc<World>, index: usize) -> Self {
-        Self { world, index }
+        let locality = NonNull::from(&world.localities[index]);
+        Self { world, locality }
     }
 
     #[inline]
