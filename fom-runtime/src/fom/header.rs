@@ -155,7 +155,7 @@ impl Header {
     }
 
     /// A fom moves in. It is not to be seen before its references are counted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn bear(&self, birth: Birth) {
         self.token.reset(birth.ready);
         self.marks.store(

@@ -51,7 +51,7 @@ pub trait Launch<O: Operation> {
 pub enum Synchronous {}
 
 impl<O: SyncOperation> Launch<O> for Synchronous {
-    #[inline]
+    #[inline(always)]
     fn launch(seed: Seed<'_, O>) -> Launched {
         let plain = Plain::new(Course::new(seed.operation, seed.phase));
         let create = if const { O::GRAPH.has_deadlines() } {

@@ -171,7 +171,6 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         },
         prepare: Self::prepare,
         run: Self::run,
-        end: Self::end,
         reject: Self::reject,
         take_event: Self::take_event,
         take_outcome: Self::take_outcome,
@@ -181,7 +180,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     };
 
     /// A new fom in a slot of the stock, with so many references.
-    #[inline]
+    #[inline(always)]
     fn create(
         stocks: &mut Stocks,
         world: &Arc<World>,
@@ -247,18 +246,28 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let fom = unsafe { Self::of(header) };
         // SAFETY: the token is in Running, and this is the thread that put it there: nobody else is in here.
         let mut body = unsafe { fom.body() };
-        match catch_unwind(AssertUnwindSafe(|| body.as_mut().run(&fom.typed))) {
-            Ok(Progress::Finished) => {}
-            Ok(progress) => return progress,
-            Err(panic) => fom.typed.fenced("while it was dropped", || {
-                body.as_mut().panicked(&fom.typed, panic);
-            }),
+        let progress = match catch_unwind(AssertUnwindSafe(|| body.as_mut().run(&fom.typed))) {
+            Ok(progress) => progress,
+            Err(panic) => {
+                fom.typed.fenced("while it was dropped", || {
+                    body.as_mut().panicked(&fom.typed, panic);
+                });
+                Progress::Finished
+            }
+        };
+        // The counts of the locality are written by its handler: back to that first, should user code have leaked its guard
+        // of a blocking section.
+        crate::locality::regain_leaked(&fom.typed);
+        if progress == Progress::Finished {
+            // SAFETY: it has ended, on this thread.
+            unsafe { Self::end(header, true) };
         }
-        Progress::Finished
+        progress
     }
 
     /// The last steps of a fom, in the order that those who wait may rely on: it is out of the directory and the
-    /// listing, its end is counted, and then its outcome is told.
+    /// listing, its end is counted, and then its outcome is told. At last the runtime's reference goes.
+    #[inline]
     unsafe fn end(header: NonNull<Header>, by_handler: bool) {
         // SAFETY: as the table says.
         let this = unsafe { Self::of(header) };
@@ -290,10 +299,22 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 fom.fenced("while its events were dropped", || drop(fom.mail.rest()));
             }
         }
+        let world = Arc::as_ptr(fom.world());
         if by_handler {
             fom.home().counts.one_done();
         } else {
             fom.home().counts.one_back();
+        }
+        if reference::give_up(fom) {
+            // SAFETY: that was the last one.
+            let dispose = || unsafe { reference::dispose(header, Self::clear) };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
+                // SAFETY: whoever runs or rejects a fom keeps its runtime.
+                unsafe { &*world }.incident(format!(
+                    "something panicked while an ended operation was dropped: {}",
+                    panic_message(panic)
+                ));
+            }
         }
     }
 
@@ -363,7 +384,7 @@ impl Header {
     }
 
     /// The end of a fom's life in the tables, before its outcome is told.
-    #[inline]
+    #[inline(always)]
     fn leave(&self, failed: bool, untaken: usize, by_handler: bool) {
         if let Some(timing) = self.timing() {
             timing.end(self);

@@ -113,6 +113,7 @@ impl Pool {
     /// # Safety
     ///
     /// The slot is of this pool, its last reference has gone and its contents have been dropped.
+    #[inline]
     pub(super) unsafe fn give_back(&self, slot: NonNull<Header>) {
         if let Some(place) = self.place {
             let here = crate::locality::at_home(|core| {
@@ -154,7 +155,7 @@ impl Stock {
     }
 
     /// A slot with a header that has no references.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self) -> NonNull<Header> {
         if self.free.is_null() {
             self.refill();
@@ -277,7 +278,7 @@ impl Stocks {
     }
 
     /// The stock of a type; a new pool is made for the first fom of it, and shown in the locality.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
         let known = |stock: &Stock| stock.pool.type_id == type_id;
         let place = match self.stocks.iter().position(known) {

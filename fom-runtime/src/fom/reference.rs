@@ -5,15 +5,13 @@ use std::{
     mem::ManuallyDrop,
     num::NonZeroU16,
     ops::Deref,
-    panic::{AssertUnwindSafe, catch_unwind},
-    ptr::{self, NonNull},
+    ptr::NonNull,
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
 use crate::{
-    fom::{Extra, Header, Pool, Progress, panic_message},
+    fom::{Extra, Header, Pool, Progress},
     protocol::{Cancelled, FomState, Link},
-    runtime::World,
     sync::atomic::{self, Ordering},
 };
 
@@ -28,11 +26,10 @@ pub(crate) struct Vtable {
     pub(super) timing: Option<NonZeroU16>,
     /// Makes the header of a new slot.
     pub(super) prepare: unsafe fn(NonNull<Header>, *const Pool),
-    /// Runs it once. Only in Running, on the thread that holds its home's core.
+    /// Runs it once. Only in Running, on the thread that holds its home's core. When it ends, so does the runtime's
+    /// reference.
     pub(super) run: unsafe fn(NonNull<Header>) -> Progress,
-    /// After a run that ended it: tells whoever waits. By its handler, or by whoever turns it away.
-    pub(super) end: unsafe fn(NonNull<Header>, bool),
-    /// Ends it before it has run: the locality has ended.
+    /// Ends it before it has run: the locality has ended. It takes the runtime's reference.
     pub(super) reject: unsafe fn(NonNull<Header>),
     /// Into an `Option` of the event.
     pub(super) take_event: unsafe fn(NonNull<Header>, *mut ()),
@@ -97,36 +94,13 @@ impl Resident {
     pub(crate) fn run(self) -> (Option<Self>, Progress) {
         // SAFETY: alive; the handler has just put the token into Running.
         let progress = unsafe { (self.pool().vtable.run)(self.0) };
-        // The counts of the locality are written by its handler: back to that first, should user code have leaked its guard
-        // of a blocking section.
-        crate::locality::regain_leaked(&self);
-        if progress == Progress::Finished {
-            // SAFETY: it has ended, on this thread.
-            unsafe { (self.pool().vtable.end)(self.0, true) };
-            self.give_up();
-            return (None, progress);
-        }
-        (Some(self), progress)
+        ((progress != Progress::Finished).then_some(self), progress)
     }
 
     /// The locality has ended: the fom never runs, and whoever waits for it hears so.
     pub(crate) fn reject(self) {
         // SAFETY: alive; and whoever takes it out of the inbox of a locality that has ended has it alone.
         unsafe { (self.pool().vtable.reject)(self.0) };
-        self.give_up();
-    }
-
-    /// The fom has ended: the runtime lets go of it.
-    #[inline]
-    fn give_up(self) {
-        let world = ptr::from_ref::<World>(self.world());
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(AnyRef(self.0)))) {
-            // SAFETY: whoever runs or rejects a fom keeps its runtime.
-            unsafe { &*world }.incident(format!(
-                "something panicked while an ended operation was dropped: {}",
-                panic_message(panic)
-            ));
-        }
     }
 }
 
@@ -157,10 +131,9 @@ impl Clone for AnyRef {
 impl Drop for AnyRef {
     #[inline]
     fn drop(&mut self) {
-        if self.refs.fetch_sub(1, Ordering::Release) == 1 {
-            atomic::fence(Ordering::Acquire);
+        if give_up(self) {
             // SAFETY: that was the last one.
-            unsafe { dispose(self.0) };
+            unsafe { dispose(self.0, self.pool().vtable.clear) };
         }
     }
 }
@@ -210,13 +183,16 @@ impl Header {
 
 /// # Safety
 ///
-/// The last reference has gone.
-unsafe fn dispose(slot: NonNull<Header>) {
+/// The last reference has gone. `clear` is that of the fom's table.
+#[inline(always)]
+pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Header>)) {
     // SAFETY: the header outlives the fom, and the pool the slot.
-    let pool = unsafe { &*slot.as_ref().pool };
+    let header = unsafe { slot.as_ref() };
+    let pool = header.pool();
     /// Also when something of the user's panics in its drop.
     struct GiveBack<'a>(&'a Pool, NonNull<Header>);
     impl Drop for GiveBack<'_> {
+        #[inline(always)]
         fn drop(&mut self) {
             // SAFETY: the last reference has gone, and what was in it is dropped or leaked by a panic.
             unsafe { self.0.give_back(self.1) };
@@ -224,13 +200,22 @@ unsafe fn dispose(slot: NonNull<Header>) {
     }
     let _give_back = GiveBack(pool, slot);
     // SAFETY: nobody else can reach it any more.
-    unsafe { (pool.vtable.clear)(slot) };
-    // SAFETY: as above.
-    let extra = unsafe { slot.as_ref() }.extra.load(Ordering::Relaxed);
+    unsafe { clear(slot) };
+    let extra = header.extra.load(Ordering::Relaxed);
     if !extra.is_null() {
         // SAFETY: made by `Box::into_raw`, and nobody else frees it.
         drop(unsafe { Box::<Extra>::from_raw(extra) });
     }
+}
+
+/// Gives one reference up. Says whether it was the last, whose owner disposes of the fom.
+#[inline(always)]
+pub(super) fn give_up(fom: &Header) -> bool {
+    let last = fom.refs.fetch_sub(1, Ordering::Release) == 1;
+    if last {
+        atomic::fence(Ordering::Acquire);
+    }
+    last
 }
 
 impl AnyRef {

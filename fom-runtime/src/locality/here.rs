@@ -96,12 +96,11 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
 }
 
 /// As [`with_core`], for short work of our own that never comes back here.
-#[inline]
+#[inline(always)]
 pub(super) fn peek_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    HERE.with(|here| {
-        // SAFETY: it stays in the cell, and nothing that `f` calls looks there: neither users' code nor `with_core`.
-        unsafe { here.core.get().as_mut() }.map(f)
-    })
+    let core = HERE.with(|here| here.core.get());
+    // SAFETY: it stays in the cell, and nothing that `f` calls looks there: neither users' code nor `with_core`.
+    unsafe { core.as_mut() }.map(f)
 }
 
 /// Runs what has the core in its hands without being a fom, a job or a task on the reactor: blocking in there would be for

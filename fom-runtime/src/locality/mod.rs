@@ -325,7 +325,7 @@ pub(crate) fn here_in(world: &World) -> Option<usize> {
 }
 
 /// The core that this thread holds, for making a fom: no user's code runs in there.
-#[inline]
+#[inline(always)]
 pub(crate) fn at_home<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     here::peek_core(f)
 }
