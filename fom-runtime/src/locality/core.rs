@@ -75,10 +75,14 @@ impl Core {
         self.queue.push(fom.priority(), fom);
     }
 
-    /// As [`enqueue`](Self::enqueue), for one that is ready.
+    /// To the tail of its run queue, from the thread that runs here. That thread may have put something into the inbox while
+    /// its core was out of reach (`Cx::local`): that came first.
     #[inline]
-    pub(crate) fn enqueue_ready(&mut self, fom: Resident) {
-        self.queue.push(fom.priority(), fom);
+    pub(crate) fn enqueue_after_mail(&mut self, fom: Resident) {
+        if self.home.inbox.has_mail() {
+            self.drain();
+        }
+        self.enqueue(fom);
     }
 
     /// Counts a fom that is submitted here: its id, and the time as it was at the last look.

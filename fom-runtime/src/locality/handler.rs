@@ -12,6 +12,9 @@ use crate::{
 
 /// Foms run between two looks at jobs and timers.
 const BATCH: u32 = 32;
+/// Foms run between two looks into the inbox, while there are some to run. Each look at a word that other threads write to
+/// moves a cache line.
+const LOOK_EVERY: u32 = 8;
 /// Jobs run in one round, so that a flood of them cannot starve the foms.
 const JOBS: u32 = 32;
 /// Foms and jobs run at most between two turns of the reactor.
@@ -106,14 +109,14 @@ fn run_job(core: &mut Core, job: Job) {
 }
 
 fn run_foms(mut core: Box<Core>) -> Box<Core> {
-    for _ in 0..BATCH {
+    for run in 1..=BATCH {
         let Some(fom) = core.queue.pop() else { break };
         core = run_fom(core, fom);
         core.since_turn += 1;
         if core.home.crew.somebody_returns() {
             break;
         }
-        if core.home.inbox.has_mail() {
+        if (core.queue.is_empty() || run.is_multiple_of(LOOK_EVERY)) && core.home.inbox.has_mail() {
             core.drain();
         }
     }

@@ -295,12 +295,7 @@ pub(crate) fn enqueue(world: &World, fom: Resident) {
         if core.home.is(world, index)
             && let Some(fom) = fom.take()
         {
-            // This thread may have put something into the inbox while its core was out of reach (`Cx::local`): that came
-            // first.
-            if core.home.inbox.has_mail() {
-                core.drain();
-            }
-            core.enqueue(fom);
+            core.enqueue_after_mail(fom);
         }
     });
     if let Some(fom) = fom {
