@@ -17,6 +17,12 @@ const QUESTIONS: &[(&str, u64)] = &[
     ("chained", 80),
     ("parked", 45),
     ("growth", 85),
+    ("deadlines", 190),
+    ("blocking", 60),
+    ("brackets", 20),
+    ("wake", 60),
+    ("idle", 20),
+    ("step", 30),
 ];
 
 const USAGE: &str = "\

@@ -27,6 +27,21 @@ impl Histogram {
         self.0[place(value)].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Takes all of another one's.
+    pub fn add_all(&self, other: &Self) {
+        for (count, other) in self.0.iter().zip(&other.0) {
+            count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.0
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
+    }
+
     /// Forgets what was added: the warm-up is over.
     pub fn clear(&self) {
         self.0

@@ -35,13 +35,17 @@ fn all_cores() -> &'static [usize] {
     ALL.get_or_init(cores)
 }
 
-fn rusage(who: libc::c_int) -> Duration {
+fn rusage(who: libc::c_int) -> libc::rusage {
     // SAFETY: `getrusage` fills in the struct that it is given.
-    let usage = unsafe {
+    unsafe {
         let mut usage: libc::rusage = MaybeUninit::zeroed().assume_init();
         libc::getrusage(who, &raw mut usage);
         usage
-    };
+    }
+}
+
+fn time_used(who: libc::c_int) -> Duration {
+    let usage = rusage(who);
     let time = |t: libc::timeval| {
         Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
     };
@@ -50,12 +54,17 @@ fn rusage(who: libc::c_int) -> Duration {
 
 /// Processor time of all threads of this process.
 pub fn cpu_time() -> Duration {
-    rusage(libc::RUSAGE_SELF)
+    time_used(libc::RUSAGE_SELF)
+}
+
+/// How often the threads of this process have given up their processor of their own will: slept, waited, handed over.
+pub fn context_switches() -> u64 {
+    u64::try_from(rusage(libc::RUSAGE_SELF).ru_nvcsw).unwrap_or(0)
 }
 
 /// Processor time of the processes that this one has waited for.
 pub(crate) fn cpu_time_of_children() -> Duration {
-    rusage(libc::RUSAGE_CHILDREN)
+    time_used(libc::RUSAGE_CHILDREN)
 }
 
 /// Busy time of all processors together, of all processes.

@@ -14,7 +14,7 @@ mod steps;
 mod tokio_peer;
 
 pub use baseline::{compare, write};
-pub use measures::{Counted, Counter, MEASURES, Measure};
+pub use measures::{Counted, Counter, MEASURES, Measure, Side};
 
 /// Runs a program when this process was started to be counted (`run NAME TIMES`), and does not return then. To be called
 /// first in `main`: [`Counter`] starts the executable that it is called in.

@@ -29,6 +29,17 @@ pub struct Counted {
     pub limit: f64,
 }
 
+/// Whose instructions.
+#[derive(Clone, Copy, Debug)]
+pub enum Side {
+    /// Fom's.
+    Fom,
+    /// Tokio's multi-thread runtime with one worker.
+    Tokio,
+    /// The least that would do.
+    Limit,
+}
+
 /// All questions.
 pub const MEASURES: &[Measure] = &[
     Measure {
@@ -149,6 +160,20 @@ impl Counter {
             tokio: measure.tokio.map(|sum| self.sum(sum)).transpose()?,
             limit: self.sum(measure.limit)?,
         })
+    }
+
+    /// Counts one side of a question; `None` for one that takes no part.
+    ///
+    /// # Errors
+    ///
+    /// As [`count`](Self::count).
+    pub fn count_side(&mut self, measure: &Measure, side: Side) -> io::Result<Option<f64>> {
+        let sum = match side {
+            Side::Fom => Some(measure.fom),
+            Side::Tokio => measure.tokio,
+            Side::Limit => Some(measure.limit),
+        };
+        sum.map(|sum| self.sum(sum)).transpose()
     }
 
     fn sum(&mut self, sum: Sum) -> io::Result<f64> {

@@ -91,6 +91,24 @@ where
     executor
 }
 
+/// As [`smol`], with async-io's reactor turned by the workers, as the smol crate's own `block_on` does.
+pub fn smol_io<F>(
+    workers: usize,
+    work: impl Fn(usize, &'static async_executor::Executor<'static>) -> F,
+) -> &'static async_executor::Executor<'static>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let executor: &'static _ = Box::leak(Box::new(async_executor::Executor::new()));
+    for n in 0..workers {
+        executor.spawn(work(n, executor)).detach();
+    }
+    threads(workers, move |_| {
+        async_io::block_on(executor.run(std::future::pending::<()>()))
+    });
+    executor
+}
+
 /// A `LocalExecutor` in each worker.
 pub fn smol_local<F: Future<Output = ()>>(
     workers: usize,

@@ -1,0 +1,121 @@
+//! Operations whose deadline fires: half of them in each of two workers.
+
+mod fom;
+mod limit;
+mod peers;
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{LEAD, SPREAD};
+
+const WORKERS: usize = 2;
+/// Spawned before the others have their turn.
+const BATCH: usize = 1024;
+/// How often a generator spawns when the spawning is spread.
+const TICK: Duration = Duration::from_millis(1);
+const TICKS: usize = 1000;
+
+/// When the operations are spawned. Either way they fire over one second, two seconds later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spawn {
+    /// All at once; the time that each has is its own.
+    AtOnce,
+    /// Over one second; each has two.
+    Spread,
+}
+
+/// What is to fire when, and how late each was.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    spawn: Spawn,
+    begun: Instant,
+    /// In nanoseconds, by the number of the operation; zero until it has fired.
+    late: &'static [AtomicU64],
+}
+
+impl Plan {
+    pub(crate) fn new(operations: usize, spawn: Spawn) -> Self {
+        Self {
+            spawn,
+            // The table of the lateness is made before.
+            late: Box::leak((0..operations).map(|_| AtomicU64::new(0)).collect()),
+            begun: Instant::now(),
+        }
+    }
+
+    fn operations(&self) -> usize {
+        self.late.len()
+    }
+
+    /// When this one fires, if all are spawned at once.
+    fn deadline(&self, number: usize) -> Instant {
+        self.begun + LEAD + SPREAD.mul_f64(number as f64 / self.operations() as f64)
+    }
+
+    /// The numbers that a worker spawns.
+    fn numbers(&self, worker: usize) -> impl Iterator<Item = usize> + use<> {
+        (worker..self.operations()).step_by(WORKERS)
+    }
+
+    /// When a worker spawns which, if that is spread.
+    fn ticks(&self, worker: usize) -> impl Iterator<Item = (Instant, Vec<usize>)> + use<> {
+        let (begun, operations) = (self.begun, self.operations());
+        (0..TICKS).map(move |tick| {
+            let of = |tick: usize| tick * operations / TICKS;
+            let numbers = (of(tick)..of(tick + 1)).filter(|number| number % WORKERS == worker);
+            (begun + TICK * tick as u32, numbers.collect())
+        })
+    }
+
+    /// One has fired.
+    fn fired(&self, number: usize, deadline: Instant) {
+        let late = Instant::now()
+            .saturating_duration_since(deadline)
+            .as_nanos() as u64;
+        // One is added, so that who is in time has fired, too.
+        self.late[number].store(late + 1, Ordering::Relaxed);
+    }
+
+    /// Until all have fired.
+    pub(crate) fn wait(&self) {
+        thread::sleep(LEAD + SPREAD);
+        while self
+            .late
+            .iter()
+            .any(|late| late.load(Ordering::Relaxed) == 0)
+        {
+            assert!(
+                self.begun.elapsed() < Duration::from_secs(40),
+                "some have not fired"
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+        // What comes after the firing belongs to it.
+        kit::settle();
+    }
+
+    /// Sorted, in nanoseconds.
+    pub(crate) fn lateness(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self
+            .late
+            .iter()
+            .map(|late| late.load(Ordering::Relaxed) - 1)
+            .collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// Starts a peer's workers; `false` when it is not known.
+pub(crate) fn start(peer: &str, plan: Plan) -> bool {
+    match peer {
+        "fom" => fom::start(plan),
+        "limit" => limit::start(plan),
+        _ => return peers::start(peer, plan),
+    }
+    true
+}

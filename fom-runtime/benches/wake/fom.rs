@@ -1,0 +1,55 @@
+//! A fom whose sync phase takes events.
+
+use std::convert::Infallible;
+
+use fom_runtime::{Builder, prelude::*};
+
+use super::{PONG, Ping};
+
+struct Ponger;
+
+enum PingEvent {
+    Ping(u64),
+    #[expect(dead_code, reason = "the process ends it")]
+    End,
+}
+
+#[fom(operation(Ponger), event(PingEvent), error(Infallible), transient)]
+enum Ponging {
+    #[phase(start, sync, on(Ping, End), to(Ended))]
+    Wait,
+    #[phase(end)]
+    Ended,
+}
+
+impl PongingTransitions for Ponger {
+    fn wait(
+        &mut self,
+        _: &mut Cx<'_, PingEvent>,
+        event: PingEvent,
+    ) -> Result<PongingAfterWait, Infallible> {
+        Ok(match event {
+            PingEvent::Ping(sent) => {
+                PONG.send(sent);
+                PongingAfterWait::Stay
+            }
+            PingEvent::End => PongingAfterWait::Ended,
+        })
+    }
+}
+
+/// One locality. Its threads stay on the core of the thread that calls this.
+pub(crate) fn start() -> Ping {
+    run(Runtime::builder().localities(1).pin(false))
+}
+
+fn run(builder: Builder) -> Ping {
+    let runtime = builder.build().expect("one locality");
+    let ponger = runtime.submit(Ponger).start();
+    let ponger = ponger.unwrap_or_else(|refused| panic!("refused: {:?}", refused.reason()));
+    Box::new(move |sent| {
+        // It lives as long as this.
+        let _ = &runtime;
+        assert!(ponger.send(PingEvent::Ping(sent)).is_ok());
+    })
+}
