@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use fom_runtime::{Budget, prelude::*};
-use kit::now;
+use kit::{now, peers::submit_here};
 
 use super::{FLOWS, WORKERS, block, ended, work};
 
@@ -65,8 +65,7 @@ impl SmallyTransitions for Small {
             self.begun = now();
             return Ok(SmallyAfterFourth::First);
         }
-        let next = cx.runtime().submit(Small::new(self.flow, false));
-        assert!(next.start().is_ok(), "the runtime takes all");
+        submit_here(cx, Small::new(self.flow, false));
         Ok(SmallyAfterFourth::Done)
     }
 }
