@@ -7,6 +7,7 @@
 mod args;
 mod figures;
 mod histogram;
+mod inbox;
 mod machine;
 mod question;
 mod rounds;
@@ -18,6 +19,7 @@ mod work;
 
 pub use figures::{Figures, Record};
 pub use histogram::{Histogram, now};
+pub use inbox::{Inbox, Node, Taken};
 pub use machine::{context_switches, cores, cpu_time, pin, resident_bytes};
 pub use question::{Case, One, Question, ask};
 pub use rounds::{Round, Rounds, family};

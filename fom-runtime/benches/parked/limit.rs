@@ -1,24 +1,20 @@
 //! The least: the state and a link, an allocation each or all in one; waking is a push to the worker's list.
 
-use std::{
-    hint::black_box,
-    ptr,
-    sync::{
-        Arc,
-        atomic::{AtomicPtr, Ordering},
-        mpsc,
-    },
-    thread,
-    time::Duration,
-};
+use std::{cell::Cell, hint::black_box, ptr, sync::mpsc, thread};
 
-use kit::{Figures, One, Tally, pin};
+use kit::{Figures, Inbox, Node, One, pin};
 
 use crate::{Load, State, WORKERS, measure, state};
 
 struct Op {
-    next: *mut Op,
+    next: *mut Self,
     state: State,
+}
+
+impl Node for Op {
+    fn next(&mut self) -> &mut *mut Self {
+        &mut self.next
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -29,56 +25,31 @@ pub(crate) enum Memory {
     Slab,
 }
 
-/// What main holds of an operation: a pointer. The worker of it is known from its place.
+/// What main holds of an operation: a pointer. Its worker is known from whose turn it is.
 struct Handle(*mut Op);
 
 // SAFETY: an operation is used by one thread at a time: its worker makes it and sends the handle away, and gets it back
-// by the list.
+// by its inbox.
 unsafe impl Send for Handle {}
 
 pub(crate) fn run(one: &One, memory: Memory) -> Figures {
-    let lists: Arc<[List; WORKERS]> = Arc::default();
-    let mut turn = 0;
-    let turns = std::cell::RefCell::new(&mut turn);
-    let of_main = Arc::clone(&lists);
+    let inboxes: [&'static Inbox<Op>; WORKERS] = std::array::from_fn(|_| Inbox::new());
+    let turn = Cell::new(0);
     let start = |load: Load<Handle>| {
-        for n in 0..WORKERS {
-            let (load, lists) = (load.clone(), Arc::clone(&lists));
+        for (n, inbox) in inboxes.into_iter().enumerate() {
+            let load = load.clone();
             thread::spawn(move || {
                 pin(n);
                 park(n, load.each, memory, &load.parked);
-                let Load { ended, parked, .. } = load;
-                drop(parked);
-                finish(&lists[n], &ended[n], memory);
+                finish(inbox, &load, n, memory);
             });
         }
     };
     measure(one, start, |handle| {
-        let mut turn = turns.borrow_mut();
-        of_main[**turn % WORKERS].push(handle.0);
-        **turn += 1;
+        // SAFETY: its worker gave it away.
+        unsafe { inboxes[turn.get() % WORKERS].push(handle.0) };
+        turn.set(turn.get() + 1);
     })
-}
-
-#[derive(Default)]
-#[repr(align(128))]
-struct List(AtomicPtr<Op>);
-
-impl List {
-    fn push(&self, op: *mut Op) {
-        let mut head = self.0.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: main alone has the operation until the exchange succeeds.
-            unsafe { (*op).next = head };
-            match self
-                .0
-                .compare_exchange_weak(head, op, Ordering::Release, Ordering::Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
 }
 
 fn park(n: usize, each: usize, memory: Memory, parked: &mpsc::Sender<(usize, Vec<Handle>)>) {
@@ -89,7 +60,7 @@ fn park(n: usize, each: usize, memory: Memory, parked: &mpsc::Sender<(usize, Vec
     let mut handles = Vec::with_capacity(each);
     match memory {
         Memory::Malloc => {
-            handles.extend((0..each).map(|x| Handle(Box::into_raw(Box::new(new(x))))))
+            handles.extend((0..each).map(|x| Handle(Box::into_raw(Box::new(new(x))))));
         }
         Memory::Slab => {
             let mut slab = Vec::with_capacity(each);
@@ -102,28 +73,19 @@ fn park(n: usize, each: usize, memory: Memory, parked: &mpsc::Sender<(usize, Vec
         .unwrap_or_else(|_| unreachable!("main waits"));
 }
 
-fn finish(list: &List, ended: &Tally, memory: Memory) -> ! {
-    let (mut count, mut free) = (0, Vec::new());
+fn finish(inbox: &Inbox<Op>, load: &Load<Handle>, n: usize, memory: Memory) -> ! {
+    let mut free = Vec::with_capacity(load.each);
     loop {
-        let mut op = list.0.swap(ptr::null_mut(), Ordering::Acquire);
-        if op.is_null() {
-            ended.set(count);
-            // It would sleep in a futex; main would wake it once for many.
-            thread::sleep(Duration::from_micros(20));
-        }
-        while !op.is_null() {
-            // SAFETY: it came by the list, which was taken by this thread alone; made by `Box::into_raw` where it is made
-            // a box again.
+        for op in inbox.take() {
+            // SAFETY: it came by the list; and it was made by `Box::into_raw` where it is made a box again.
             unsafe {
-                let next = (*op).next;
                 black_box((*op).state.iter().sum::<u64>());
                 match memory {
                     Memory::Malloc => drop(Box::from_raw(op)),
                     Memory::Slab => free.push(op),
                 }
-                op = next;
             }
-            count += 1;
+            load.ended[n].add_alone();
         }
     }
 }
