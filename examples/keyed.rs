@@ -65,8 +65,9 @@ async fn deliver(runtime: &Runtime, customer: &str, mut message: Message) -> Res
         match fom.send(message) {
             Ok(()) => {
                 if bye {
-                    // What is sent behind a Bye, and before the end, nobody takes: it would be in `Ended::untaken`.
-                    fom.reached([TalkingKind::Over]).await;
+                    // What is sent behind a Bye, and before the end, nobody takes: it would be in `Ended::untaken`. To wait for
+                    // no phase is to wait for the end, when the key is free.
+                    fom.reached([]).await;
                 }
                 return Ok(());
             }

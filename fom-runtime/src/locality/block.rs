@@ -1,7 +1,5 @@
 //! Enter-block and leave-block: the core goes to another thread while a fom blocks this one.
 
-use std::ptr::NonNull;
-
 use crate::{
     error::BlockError,
     fom::{Header, WaitingFor},
@@ -11,7 +9,8 @@ use crate::{
 /// A thread between enter-block and leave-block. Dropping it is leave-block: it waits until the locality is back.
 pub(crate) struct Away {
     home: Home,
-    fom: NonNull<Header>,
+    /// As long as this is.
+    fom: &'static Header,
 }
 
 /// Gives the core of this thread away.
@@ -36,10 +35,11 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
             return Err(BlockError::NoThread(error));
         }
     }
-    let away = Away { home, fom };
-    away.fom().set_waiting_for(WaitingFor::Blocking);
-    away.fom().set_blocked(true);
-    Ok(away)
+    // SAFETY: a fom does not end while it is in a blocking section.
+    let fom = unsafe { fom.as_ref() };
+    fom.set_waiting_for(WaitingFor::Blocking);
+    fom.set_blocked(true);
+    Ok(Away { home, fom })
 }
 
 fn leave_in_slot(core: Box<Core>) {
@@ -71,7 +71,8 @@ pub(crate) fn regain_leaked(fom: &Header) {
 fn regain(fom: &Header) {
     drop(Away {
         home: fom.home_owned(),
-        fom: fom.whole(),
+        // SAFETY: as in `enter_block`; it is dropped here.
+        fom: unsafe { fom.whole().as_ref() },
     });
 }
 
@@ -96,13 +97,6 @@ fn wait_for_turn(mut core: Box<Core>) {
     }
 }
 
-impl Away {
-    fn fom(&self) -> &Header {
-        // SAFETY: a fom does not end while it is in a blocking section.
-        unsafe { self.fom.as_ref() }
-    }
-}
-
 impl Drop for Away {
     fn drop(&mut self) {
         let mut core = self
@@ -114,9 +108,9 @@ impl Drop for Away {
         // Before anything of this fom: what it posted while it was away came before what it does from now on. The
         // marks of the inbox go as well.
         core.drain();
-        self.fom().set_blocked(false);
-        self.fom().set_waiting_for(WaitingFor::Nothing);
-        core.running = Some(self.fom);
+        self.fom.set_blocked(false);
+        self.fom.set_waiting_for(WaitingFor::Nothing);
+        core.running = Some(self.fom.whole());
         here::lay(core);
     }
 }
