@@ -6,9 +6,9 @@ use crate::{
     Cx, Failure,
     fom::{
         Body, Outcome, Progress, Typed, WaitingFor,
-        course::{After, Course, Verdict, cause_of, entry},
+        course::{After, Course, Verdict, cause_of},
     },
-    operation::{self, Entry, Next, Operation, SyncOperation},
+    operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
 };
 
 /// Operation and phase stay where they are from the submission to the moment when the outcome is taken.
@@ -38,6 +38,33 @@ impl<O: SyncOperation> Plain<O> {
         }
         Progress::Finished
     }
+}
+
+/// Why the function of the phase is run: the event that it waits for, if it waits for one. None: it is not there.
+#[inline(always)]
+fn enter<O: SyncOperation>(course: &Course<O>, fom: &Typed<O>) -> Option<Entry<O::Event>> {
+    if !course.info().waits() {
+        return Some(Entry::Enter);
+    }
+    let event = fom.take_event();
+    if event.is_none() {
+        fom.set_waiting_for(WaitingFor::Event);
+    }
+    event.map(Entry::Event)
+}
+
+#[inline(always)]
+fn step<O: SyncOperation>(
+    course: &mut Course<O>,
+    fom: &Typed<O>,
+    entry: Entry<O::Event>,
+) -> Stepped<O> {
+    let mut cx = Cx::new(fom);
+    course.operation.step(operation::At {
+        phase: &mut course.phase,
+        cx: &mut cx,
+        entry,
+    })
 }
 
 // Nothing in here is ever pinned: there is no future.
@@ -80,44 +107,43 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 After::Ended => return Progress::Finished,
                 After::Failed(cause) => return self.fail_with(|course| course.failed(cause)),
             };
-            let entry = if !late && course.info().waits() {
-                let Some(event) = fom.take_event() else {
-                    fom.set_waiting_for(WaitingFor::Event);
-                    return Progress::Waiting;
-                };
-                Entry::Event(event)
+            let mut entry = if late {
+                Entry::Late
+            } else if let Some(entry) = enter(course, fom) {
+                entry
             } else {
-                entry(late)
+                return Progress::Waiting;
             };
-            // A panic is caught around the whole run: operation and phase stay where they are.
-            let step = |course: &mut Course<O>| {
-                let mut cx = Cx::new(fom);
-                course.operation.step(operation::At {
-                    phase: &mut course.phase,
-                    cx: &mut cx,
-                    entry,
-                })
-            };
-            let verdict = if fom.world().hooks.is_any() {
-                course
-                    .before(fom)
-                    .unwrap_or_else(|| Verdict::Stepped(step(course)))
-            } else {
-                match step(course) {
-                    Ok(Next::Go(next)) if !late => {
-                        if course.go_on(fom, next) {
-                            return Progress::Finished;
+            // From phase to phase, until something else than an exit is returned. A panic is caught around the whole run:
+            // operation and phase stay where they are.
+            after = loop {
+                let verdict = if fom.world().hooks.is_any() {
+                    course
+                        .before(fom)
+                        .unwrap_or_else(|| Verdict::Stepped(step(course, fom, entry)))
+                } else {
+                    match step(course, fom, entry) {
+                        Ok(Next::Go(next)) if !late => {
+                            if course.go_on(fom, next) {
+                                return Progress::Finished;
+                            }
+                            if crate::locality::spent() {
+                                return Progress::Again;
+                            }
+                            let Some(next) = enter(course, fom) else {
+                                return Progress::Waiting;
+                            };
+                            entry = next;
+                            continue;
                         }
-                        after = After::Enter;
-                        continue;
+                        stepped => Verdict::Stepped(stepped),
                     }
-                    stepped => Verdict::Stepped(stepped),
-                }
-            };
-            after = if late {
-                course.settle_late(fom, verdict)
-            } else {
-                course.settle(fom, verdict)
+                };
+                break if late {
+                    course.settle_late(fom, verdict)
+                } else {
+                    course.settle(fom, verdict)
+                };
             };
         }
     }
