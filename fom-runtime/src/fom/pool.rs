@@ -30,6 +30,8 @@ use crate::{
 const FIRST_PAGE: usize = 4 << 10;
 const LARGEST_PAGE: usize = 256 << 10;
 
+/// On cache lines of its own: the totals are written at each end, and another locality's pool may be next to it.
+#[repr(align(128))]
 pub(crate) struct Pool {
     pub(crate) vtable: &'static Vtable,
     pub(crate) world: Arc<World>,

@@ -14,6 +14,8 @@ use crate::{
     sync::atomic::Ordering,
 };
 
+/// On cache lines of its own: another locality's may be next to it.
+#[repr(align(128))]
 pub(crate) struct Core {
     pub(crate) home: Home,
     pub(crate) timers: Timers,
