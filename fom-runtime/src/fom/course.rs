@@ -224,9 +224,19 @@ impl<O: Operation> Course<O> {
         self.settle_as(fom, verdict, TransitionCause::Returned)
     }
 
-    /// As [`settle`](Self::settle), for what the late function returned.
-    pub(super) fn settle_late(&mut self, fom: &Typed<O>, verdict: Verdict<O>) -> After<O> {
-        self.settle_as(fom, verdict, TransitionCause::Late)
+    /// As [`settle`](Self::settle), for what the late function returned, if `late`.
+    pub(super) fn settle_as_late(
+        &mut self,
+        fom: &Typed<O>,
+        verdict: Verdict<O>,
+        late: bool,
+    ) -> After<O> {
+        let cause = if late {
+            TransitionCause::Late
+        } else {
+            TransitionCause::Returned
+        };
+        self.settle_as(fom, verdict, cause)
     }
 
     #[inline]

@@ -78,68 +78,84 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, 
     }
 }
 
+/// What is to be done next, where that waits.
+#[derive(Clone, Copy)]
+enum Act {
+    Step { late: bool },
+    Yield,
+    Retry(u64),
+}
+
 /// The run of one fom from phase to phase.
-pub(super) async fn drive<O: AsyncOperation>(me: SelfRef<O>, mut course: Course<O>) -> Outcome<O> {
-    let fom = me.get();
-    let mut cx = Cx::new(fom);
-    let mut after = course.begin(fom);
-    loop {
-        let late = match after {
-            After::Late => true,
-            After::Enter | After::Stay if crate::locality::spent() => {
-                // To the tail: a wake while it runs makes it ready again when it stops.
-                fom.wake();
-                Yield(false).await;
-                after = match fom.interrupt() {
-                    Some(interrupt) => course.settle(fom, Verdict::Interrupted(interrupt)),
-                    None => After::Enter,
-                };
-                continue;
-            }
-            After::Enter | After::Stay => false,
-            After::Retry(until) => {
-                let wait = Until { fom, at: until };
-                match Fence::new(fom, wait).await {
-                    Ok(()) => false,
+///
+/// What is not needed while a phase waits must not live then: it would be in every parked fom. So this is a block and no
+/// `async fn`, which would keep its argument (operation and phase) twice; and what a step came to is used up before the
+/// next one begins.
+pub(super) fn drive<O: AsyncOperation>(
+    me: SelfRef<O>,
+    mut course: Course<O>,
+) -> impl Future<Output = Outcome<O>> + Send {
+    async move {
+        let mut after = course.begin(me.get());
+        loop {
+            let act = {
+                let after = after;
+                match after {
+                    After::Late => Act::Step { late: true },
+                    After::Enter | After::Stay if crate::locality::spent() => Act::Yield,
+                    After::Enter | After::Stay => Act::Step { late: false },
+                    After::Retry(until) => Act::Retry(until),
+                    After::Ended => return course.ended(),
+                    After::Failed(cause) => return Err(course.failed(cause)),
+                }
+            };
+            let late = match act {
+                Act::Step { late } => late,
+                Act::Yield => {
+                    // To the tail: a wake while it runs makes it ready again when it stops.
+                    me.get().wake();
+                    Yield(false).await;
+                    after = match me.get().interrupt() {
+                        Some(interrupt) => course.settle(me.get(), Verdict::Interrupted(interrupt)),
+                        None => After::Enter,
+                    };
+                    continue;
+                }
+                Act::Retry(at) => {
+                    let fom = me.get();
+                    if let Err(verdict) = Fence::new(fom, Until { fom, at }).await {
+                        after = course.settle(me.get(), verdict);
+                        continue;
+                    }
+                    false
+                }
+            };
+            let entry = if !late && course.info().waits() {
+                let cx = Cx::new(me.get());
+                match Fence::new(me.get(), cx.event()).await {
+                    Ok(event) => Entry::Event(event),
                     Err(verdict) => {
-                        after = course.settle(fom, verdict);
+                        after = course.settle(me.get(), verdict);
                         continue;
                     }
                 }
+            } else {
+                entry(late)
+            };
+            if let Some(verdict) = course.before(me.get()) {
+                after = course.settle_as_late(me.get(), verdict, late);
+                continue;
             }
-            After::Ended => return course.ended(),
-            After::Failed(cause) => return Err(course.failed(cause)),
-        };
-        let entry = if !late && course.info().waits() {
-            match Fence::new(fom, cx.event()).await {
-                Ok(event) => Entry::Event(event),
-                Err(verdict) => {
-                    after = course.settle(fom, verdict);
-                    continue;
-                }
-            }
-        } else {
-            entry(late)
-        };
-        let verdict = match course.before(fom) {
-            Some(verdict) => verdict,
-            None => {
-                let at = At {
-                    phase: &mut course.phase,
-                    cx: &mut cx,
-                    entry,
-                };
-                match Fence::new(fom, course.operation.step(at)).await {
-                    Ok(stepped) => Verdict::Stepped(stepped),
-                    Err(verdict) => verdict,
-                }
-            }
-        };
-        after = if late {
-            course.settle_late(fom, verdict)
-        } else {
-            course.settle(fom, verdict)
-        };
+            let mut cx = Cx::new(me.get());
+            let at = At {
+                phase: &mut course.phase,
+                cx: &mut cx,
+                entry,
+            };
+            let stepped = Fence::new(me.get(), course.operation.step(at)).await;
+            let verdict = stepped.map_or_else(|verdict| verdict, Verdict::Stepped);
+            after = course.settle_as_late(me.get(), verdict, late);
+        }
     }
 }
 

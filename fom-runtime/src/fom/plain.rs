@@ -139,11 +139,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                         stepped => Verdict::Stepped(stepped),
                     }
                 };
-                break if late {
-                    course.settle_late(fom, verdict)
-                } else {
-                    course.settle(fom, verdict)
-                };
+                break course.settle_as_late(fom, verdict, late);
             };
         }
     }
