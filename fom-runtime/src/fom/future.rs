@@ -91,6 +91,7 @@ enum Act {
 /// What is not needed while a phase waits must not live then: it would be in every parked fom. So this is a block and no
 /// `async fn`, which would keep its argument (operation and phase) twice; and what a step came to is used up before the
 /// next one begins.
+#[allow(clippy::manual_async_fn, reason = "said above")]
 pub(super) fn drive<O: AsyncOperation>(
     me: SelfRef<O>,
     mut course: Course<O>,
