@@ -63,7 +63,7 @@ const QUESTION: Question = Question {
         Case {
             name: "spinning",
             rounds: 5,
-            peers: &["tokio-mt", "limit:spin", "fom"],
+            peers: &["tokio-mt", "limit:spin", "fom", "fom:spin"],
         },
     ],
     rows: &[
@@ -175,7 +175,9 @@ fn run(one: &One) -> Figures {
     // Threads that are started from here on are on the worker's core.
     pin(0);
     let started = match &*one.peer {
-        "fom" => Some(fom::start()),
+        "fom" => Some(fom::start(Duration::ZERO)),
+        // Longer than a round trip.
+        "fom:spin" => Some(fom::start(Duration::from_micros(100))),
         "limit" => Some(limit::start()),
         "limit:spin" => Some(limit::start_spinning()),
         peer => peers::start(peer),

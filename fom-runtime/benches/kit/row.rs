@@ -82,7 +82,10 @@ impl Row {
         let fom = best_of(&|peer| peer == self.fom);
         let by = |best: &Option<Best>| {
             let peer = &*best.as_ref()?.peer;
-            rounds.median(|round| Some((self.value)(round, self.fom)? / (self.value)(round, peer)?))
+            let ratio = rounds
+                .median(|round| Some((self.value)(round, self.fom)? / (self.value)(round, peer)?));
+            // Nothing by nothing is no ratio.
+            ratio.filter(|ratio| ratio.is_finite())
         };
         let (by_tokio, by_limit) = (by(&tokio), by(&limit));
         Answer {

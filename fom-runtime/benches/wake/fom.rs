@@ -1,8 +1,8 @@
 //! A fom whose sync phase takes events.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
-use fom_runtime::{Builder, prelude::*};
+use fom_runtime::prelude::*;
 
 use super::{PONG, Ping};
 
@@ -38,12 +38,9 @@ impl PongingTransitions for Ponger {
     }
 }
 
-/// One locality. Its threads stay on the core of the thread that calls this.
-pub(crate) fn start() -> Ping {
-    run(Runtime::builder().localities(1).pin(false))
-}
-
-fn run(builder: Builder) -> Ping {
+/// One locality, which spins for so long before it sleeps. Its threads stay on the core of the thread that calls this.
+pub(crate) fn start(spin: Duration) -> Ping {
+    let builder = Runtime::builder().localities(1).pin(false).spin(spin);
     let runtime = builder.build().expect("one locality");
     let ponger = runtime.submit(Ponger).start();
     let ponger = ponger.unwrap_or_else(|refused| panic!("refused: {:?}", refused.reason()));
