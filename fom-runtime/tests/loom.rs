@@ -9,7 +9,7 @@
 //! one change to the library; what caught it stands at the model as `seeded`.
 #![cfg(fom_loom)]
 
-use std::sync::Arc;
+use std::{ptr::NonNull, sync::Arc};
 
 use fom_runtime::__protocol::{
     Cancelled, FomState, Inbox, Link, Linked, Reader, Slot, Stopped, Token,
@@ -30,37 +30,56 @@ fn model(f: impl Fn() + Send + Sync + 'static) {
     model.check(f);
 }
 
-struct Item {
-    link: Link<Item>,
+/// Laid out so that a pointer to the link is one to the item.
+#[repr(C)]
+struct Content {
+    link: Link,
     pusher: usize,
     /// Written by the pusher just before the push, read by the reader: loom reports it when the two are not ordered.
     content: UnsafeCell<usize>,
+    /// Counts those that have not been dropped.
+    alive: Option<Arc<()>>,
 }
 
-// SAFETY: `content` is written before the item is shared, or before a push that `Link::claim` won; read after a drain.
-// That these are ordered is what the models check.
-unsafe impl Sync for Item {}
-// SAFETY: as above.
+struct Item(Box<Content>);
+
+// SAFETY: what a box holds does not move with it; who has the item is alone with its content, which is what the models check.
 unsafe impl Send for Item {}
 
-impl Linked for Item {
-    fn link(&self) -> &Link<Self> {
-        &self.link
+// SAFETY: what a box holds does not move with it.
+unsafe impl Linked for Item {
+    fn into_link(self) -> NonNull<Link> {
+        NonNull::from(Box::leak(self.0)).cast()
+    }
+
+    unsafe fn from_link(link: NonNull<Link>) -> Self {
+        // SAFETY: leaked above, and the link is its beginning.
+        Self(unsafe { Box::from_raw(link.cast().as_ptr()) })
     }
 }
 
-fn item(pusher: usize, content: usize) -> Arc<Item> {
-    Arc::new(Item {
+fn item(pusher: usize, content: usize) -> Item {
+    counted(pusher, content, None)
+}
+
+fn counted(pusher: usize, content: usize, alive: Option<Arc<()>>) -> Item {
+    Item(Box::new(Content {
         link: Link::new(),
         pusher,
         content: UnsafeCell::new(content),
-    })
+        alive,
+    }))
 }
 
 impl Item {
     fn content(&self) -> usize {
-        // SAFETY: see the impl of `Sync`.
-        self.content.with(|content| unsafe { *content })
+        // SAFETY: see the impl of `Send`.
+        self.0.content.with(|content| unsafe { *content })
+    }
+
+    fn set_content(&self, new: usize) {
+        // SAFETY: as above.
+        self.0.content.with_mut(|content| unsafe { *content = new });
     }
 }
 
@@ -79,7 +98,7 @@ mod inbox {
                 let inbox = Arc::clone(&inbox);
                 thread::spawn(move || {
                     for n in 0..2 {
-                        assert_eq!(inbox.push(item(pusher, n)), Some(Reader::Awake));
+                        assert_eq!(inbox.push(item(pusher, n)), Reader::Awake);
                     }
                 })
             });
@@ -88,11 +107,11 @@ mod inbox {
                 for item in inbox.drain() {
                     assert_eq!(
                         item.content(),
-                        next[item.pusher],
+                        next[item.0.pusher],
                         "out of order from {}",
-                        item.pusher
+                        item.0.pusher
                     );
-                    next[item.pusher] += 1;
+                    next[item.0.pusher] += 1;
                 }
             };
             read(&inbox);
@@ -112,7 +131,7 @@ mod inbox {
             let inbox = Arc::new(Inbox::new());
             let pusher = thread::spawn({
                 let inbox = Arc::clone(&inbox);
-                move || inbox.push(item(0, 7)).unwrap()
+                move || inbox.push(item(0, 7))
             });
             let marked = mark(&inbox);
             let seen_by_reader = !marked;
@@ -147,7 +166,7 @@ mod inbox {
             assert!(inbox.sleep());
             let pusher = thread::spawn({
                 let inbox = Arc::clone(&inbox);
-                move || inbox.push(item(0, 0)).unwrap()
+                move || inbox.push(item(0, 0))
             });
             let poked = inbox.poke();
             let pushed = pusher.join().unwrap();
@@ -173,7 +192,7 @@ mod inbox {
             let stored = Arc::new(AtomicUsize::new(0));
             let pusher = thread::spawn({
                 let inbox = Arc::clone(&inbox);
-                move || inbox.push(item(0, 0)).unwrap()
+                move || inbox.push(item(0, 0))
             });
             let poker = thread::spawn({
                 let (inbox, stored) = (Arc::clone(&inbox), Arc::clone(&stored));
@@ -204,42 +223,37 @@ mod inbox {
         });
     }
 
-    /// An item is in the inbox at most once; as soon as it is drained it can be put in again, from another thread, too.
+    /// As soon as an item is drained it can be put in again, from another thread, too.
     ///
-    /// Seeded: `Relaxed` for the store that frees the link in `Drain::next`: loom saw the pusher race for the link's owner.
+    /// Seeded: a drain that reads the link of an item only after it gave it away: loom saw the two race.
     #[test]
     fn a_link_is_used_again() {
         model(|| {
             let inbox = Arc::new(Inbox::new());
-            let twice = item(0, 0);
-            assert_eq!(inbox.push(Arc::clone(&twice)), Some(Reader::Awake));
+            let other = Arc::new(Inbox::new());
+            for n in 0..2 {
+                assert_eq!(inbox.push(item(0, n)), Reader::Awake);
+            }
             let pusher = thread::spawn({
-                let (inbox, twice) = (Arc::clone(&inbox), Arc::clone(&twice));
-                move || inbox.push(twice).is_some()
+                let (inbox, other) = (Arc::clone(&inbox), Arc::clone(&other));
+                move || {
+                    for item in other.drain() {
+                        item.set_content(item.content() + 10);
+                        assert_eq!(inbox.push(item), Reader::Awake);
+                    }
+                }
             });
-            let first = inbox.drain().count();
-            let pushed = pusher.join().unwrap();
-            let second = inbox.drain().count();
-            assert_eq!(first, 1);
-            assert_eq!(second, usize::from(pushed));
-            // Once in the inbox and once here: the drained copies are gone.
-            assert_eq!(Arc::strong_count(&twice), 1);
-        });
-    }
-
-    /// Of two threads that push one item, one does.
-    #[test]
-    fn one_item_pushed_by_two() {
-        model(|| {
-            let inbox = Arc::new(Inbox::new());
-            let shared = item(0, 0);
-            let pusher = thread::spawn({
-                let (inbox, shared) = (Arc::clone(&inbox), Arc::clone(&shared));
-                move || inbox.push(shared).is_some()
-            });
-            let here = inbox.push(Arc::clone(&shared)).is_some();
-            assert!(here ^ pusher.join().unwrap());
-            assert_eq!(inbox.drain().count(), 1);
+            for item in inbox.drain() {
+                let _ = other.push(item);
+            }
+            pusher.join().unwrap();
+            let mut all: Vec<_> = inbox
+                .drain()
+                .chain(other.drain())
+                .map(|item| item.content() % 10)
+                .collect();
+            all.sort_unstable();
+            assert_eq!(all, [0, 1]);
         });
     }
 
@@ -248,20 +262,19 @@ mod inbox {
     fn dropped_with_items() {
         model(|| {
             let inbox = Inbox::new();
-            let items = [0, 1].map(|n| item(0, n));
-            for item in &items {
-                inbox.push(Arc::clone(item));
-            }
+            let alive = Arc::new(());
+            let push = || {
+                let _ = inbox.push(counted(0, 0, Some(Arc::clone(&alive))));
+            };
+            push();
+            push();
             let mut drain = inbox.drain();
-            drain.next();
+            assert!(drain.next().unwrap().0.alive.is_some());
             drop(drain);
-            assert!(items.iter().all(|item| Arc::strong_count(item) == 1));
-            for item in &items {
-                // Free again.
-                assert_eq!(inbox.push(Arc::clone(item)), Some(Reader::Awake));
-            }
+            assert_eq!(Arc::strong_count(&alive), 1);
+            push();
             drop(inbox);
-            assert!(items.iter().all(|item| Arc::strong_count(item) == 1));
+            assert_eq!(Arc::strong_count(&alive), 1);
         });
     }
 }
@@ -271,9 +284,9 @@ mod token {
 
     fn waiting() -> Token {
         let token = Token::new();
-        token.admit();
-        token.start();
-        assert_eq!(token.stop(), Stopped::Waiting);
+        token.admit(false);
+        token.start(false);
+        assert_eq!(token.stop(false), Stopped::Waiting);
         token
     }
 
@@ -287,7 +300,7 @@ mod token {
             let token = Arc::new(Token::new());
             let queue = Arc::new(Notify::new());
             let stored = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-            token.admit();
+            token.admit(false);
             let wakers = [0, 1].map(|n| {
                 let (token, queue, stored) =
                     (Arc::clone(&token), Arc::clone(&queue), Arc::clone(&stored));
@@ -299,16 +312,16 @@ mod token {
                 })
             });
             loop {
-                token.start();
+                token.start(false);
                 let seen = stored
                     .iter()
                     .map(|one| one.load(Ordering::Relaxed))
                     .sum::<usize>();
                 if seen == 2 {
-                    token.finish();
+                    token.finish(false);
                     break;
                 }
-                if token.stop() == Stopped::Waiting {
+                if token.stop(false) == Stopped::Waiting {
                     // Loom's `wait` may return for no reason.
                     while token.state() == FomState::Waiting {
                         queue.wait();
@@ -364,7 +377,7 @@ mod token {
                     Cancelled::Enqueue
                 }
             );
-            token.start();
+            token.start(false);
             assert!(token.is_cancelled());
         });
     }
@@ -375,20 +388,20 @@ mod token {
     fn cancel_against_stop() {
         model(|| {
             let token = Arc::new(Token::new());
-            token.admit();
-            token.start();
+            token.admit(false);
+            token.start(false);
             let canceller = thread::spawn({
                 let token = Arc::clone(&token);
                 move || token.cancel()
             });
-            let stopped = token.stop();
+            let stopped = token.stop(false);
             let cancelled = canceller.join().unwrap();
             assert_eq!(
                 stopped == Stopped::Waiting,
                 cancelled == Cancelled::Enqueue,
                 "{stopped:?} {cancelled:?}"
             );
-            token.start();
+            token.start(false);
             assert!(token.is_cancelled());
         });
     }
@@ -398,8 +411,8 @@ mod token {
     fn cancel_against_finish() {
         model(|| {
             let token = Arc::new(Token::new());
-            token.admit();
-            token.start();
+            token.admit(false);
+            token.start(false);
             let others = [
                 thread::spawn({
                     let token = Arc::clone(&token);
@@ -412,7 +425,7 @@ mod token {
                     move || assert!(!token.wake())
                 }),
             ];
-            token.finish();
+            token.finish(false);
             for other in others {
                 other.join().unwrap();
             }
@@ -430,20 +443,21 @@ mod token {
                 let token = Arc::clone(&token);
                 move || assert_eq!(token.cancel(), Cancelled::Marked)
             });
-            token.admit();
-            token.start();
-            token.again();
+            token.admit(false);
+            token.start(false);
+            token.again(false);
             canceller.join().unwrap();
-            token.start();
+            token.start(false);
             assert!(token.is_cancelled());
         });
     }
 
-    /// The whole way of a fom: who wins the wake pushes it, always finds its link free, and each run has it alone.
+    /// The whole way of a fom: who wins the wake pushes it, and has its link alone; and each run has its body alone.
     #[test]
     fn a_woken_fom_is_pushed() {
+        #[repr(C)]
         struct Fom {
-            link: Link<Fom>,
+            link: Link,
             token: Token,
             /// Its body: only a run touches it.
             runs: UnsafeCell<usize>,
@@ -452,18 +466,21 @@ mod token {
         unsafe impl Sync for Fom {}
         // SAFETY: as above.
         unsafe impl Send for Fom {}
-        impl Linked for Fom {
-            fn link(&self) -> &Link<Self> {
-                &self.link
+        /// The one reference that goes through the inbox.
+        struct Resident(Arc<Fom>);
+        // SAFETY: what an `Arc` holds does not move, and the reference is kept meanwhile.
+        unsafe impl Linked for Resident {
+            fn into_link(self) -> NonNull<Link> {
+                NonNull::new(Arc::into_raw(self.0).cast_mut().cast()).unwrap()
+            }
+            unsafe fn from_link(link: NonNull<Link>) -> Self {
+                // SAFETY: it came from `into_link`.
+                Self(unsafe { Arc::from_raw(link.as_ptr().cast()) })
             }
         }
-        fn wake(fom: &Arc<Fom>, inbox: &Inbox<Fom>, bell: &Notify) {
-            if fom.token.wake() {
-                match inbox.push(Arc::clone(fom)) {
-                    Some(Reader::Asleep) => bell.notify(),
-                    Some(_) => {}
-                    None => panic!("who woke it found it in an inbox"),
-                }
+        fn wake(fom: &Arc<Fom>, inbox: &Inbox<Resident>, bell: &Notify) {
+            if fom.token.wake() && inbox.push(Resident(Arc::clone(fom))) == Reader::Asleep {
+                bell.notify();
             }
         }
         model(|| {
@@ -474,7 +491,7 @@ mod token {
                 runs: UnsafeCell::new(0),
             });
             let stored = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-            inbox.push(Arc::clone(&fom));
+            let _ = inbox.push(Resident(Arc::clone(&fom)));
             let wakers = [0, 1].map(|n| {
                 let (inbox, bell, fom) = (Arc::clone(&inbox), Arc::clone(&bell), Arc::clone(&fom));
                 let stored = Arc::clone(&stored);
@@ -485,19 +502,19 @@ mod token {
             });
             'handler: loop {
                 let mut ready: Vec<_> = inbox.drain().collect();
-                while let Some(fom) = ready.pop() {
+                while let Some(Resident(fom)) = ready.pop() {
                     if fom.token.state() == FomState::Init {
-                        fom.token.admit();
+                        fom.token.admit(false);
                     }
-                    fom.token.start();
+                    fom.token.start(false);
                     // SAFETY: see the impl of `Sync`.
                     fom.runs.with_mut(|runs| unsafe { *runs += 1 });
                     if stored.iter().all(|one| one.load(Ordering::Relaxed) == 1) {
-                        fom.token.finish();
+                        fom.token.finish(false);
                         break 'handler;
                     }
-                    if fom.token.stop() == Stopped::Ready {
-                        ready.push(fom);
+                    if fom.token.stop(false) == Stopped::Ready {
+                        ready.push(Resident(fom));
                     }
                 }
                 if inbox.sleep() {
@@ -714,7 +731,7 @@ mod hand_over {
             let pusher = thread::spawn({
                 let home = Arc::clone(&home);
                 move || {
-                    let reader = home.inbox.push(item(0, 0)).unwrap();
+                    let reader = home.inbox.push(item(0, 0));
                     home.rouse(reader);
                 }
             });

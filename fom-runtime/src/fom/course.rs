@@ -155,7 +155,7 @@ impl<O: Operation> Course<O> {
                 Transition::new(fom, from, Some(info.name()), cause, now, stayed).tried(tried);
             hooks.tell(world, &transition, &self.operation, Some(&self.phase));
         }
-        if fom.is_observed() {
+        if fom.marks.is_observed() {
             fom.arrived(index);
         }
     }

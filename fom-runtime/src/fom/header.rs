@@ -11,7 +11,7 @@ use crate::{
     fom::{Extra, Pool, Timing},
     id::{FomId, Key},
     locality::{Home, Locality},
-    protocol::{Link, Token},
+    protocol::{Link, Marks, Token},
     runtime::{Priority, World},
     sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
@@ -99,8 +99,8 @@ pub(crate) struct Header {
     /// References: one that the runtime has until the fom has ended, and one for each address, handle and waker.
     pub(super) refs: AtomicU32,
     pub(crate) token: Token,
-    /// Who waits for its outcome, and whether it is there; see `outcome.rs`.
-    pub(super) marks: AtomicU8,
+    /// Who waits for its outcome, and whether it is there.
+    pub(super) marks: Marks,
     phase: AtomicU16,
     id: AtomicU64,
     submitted: AtomicU64,
@@ -142,7 +142,7 @@ impl Header {
             pool,
             refs: AtomicU32::new(0),
             token: Token::new(),
-            marks: AtomicU8::new(0),
+            marks: Marks::default(),
             phase: AtomicU16::new(0),
             id: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
@@ -158,14 +158,7 @@ impl Header {
     #[inline(always)]
     pub(super) fn bear(&self, birth: Birth) {
         self.token.reset(birth.ready);
-        self.marks.store(
-            if birth.wanted {
-                super::outcome::WANTED
-            } else {
-                0
-            },
-            Ordering::Relaxed,
-        );
+        self.marks.reset(birth.wanted);
         self.phase.store(birth.phase as u16, Ordering::Relaxed);
         self.id.store(birth.id.0, Ordering::Relaxed);
         self.submitted.store(birth.now, Ordering::Relaxed);

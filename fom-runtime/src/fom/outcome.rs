@@ -1,19 +1,5 @@
-//! How the outcome of a fom comes to whoever has its handle: it stays in the fom until it is taken.
-//!
-//! # Why it is right
-//!
-//! Who may touch the body (and the outcome in it) is decided by one byte, each change of which is a read-modify-write:
-//!
-//! - the thread that runs the fom, until it sets ANSWERED;
-//! - after that the handle, if WANTED was still set at that moment;
-//! - after that nobody: without WANTED the thread that set ANSWERED drops the outcome before it goes on.
-//!
-//! A handle that goes takes WANTED away: either before ANSWERED, and the fom's thread sees it, or after, and then the outcome
-//! was left to it and it drops it. Who waits puts its waker in and then sets WATCHED: before ANSWERED, and it is told; or
-//! after, and it looks again by itself.
-//!
-//! ABANDONED is the answer to a fom that does not come back from the user's function: the handle gets a failure that needs no
-//! body, and what the body comes to is dropped by the thread that is in it, whenever that is.
+//! How the outcome of a fom comes to whoever has its handle: it stays in the fom until it is taken. Who may touch it when, and
+//! why that is right, stands in `protocol/marks.rs`.
 
 use std::{mem::MaybeUninit, task::Waker};
 
@@ -21,71 +7,21 @@ use crate::{
     error::{Cause, Failure},
     fom::{Header, Typed, Watcher},
     operation::Operation,
+    protocol::{Detached, Taken},
     runtime::Ended,
-    sync::atomic::Ordering,
 };
 
 /// How a fom ended.
 pub(crate) type Outcome<O> = Result<Ended<O>, Failure<O>>;
 
-/// There is a handle.
-pub(super) const WANTED: u8 = 1;
-/// Somebody is to be told of the end.
-const WATCHED: u8 = 1 << 1;
-/// The outcome is there.
-const ANSWERED: u8 = 1 << 2;
-/// There will be none.
-const ABANDONED: u8 = 1 << 3;
-/// The handle has it.
-const TAKEN: u8 = 1 << 4;
-/// It ended in a phase, not in the standard failed outcome.
-const IN_PHASE: u8 = 1 << 5;
-/// Somebody is to be told of phases.
-const OBSERVED: u8 = 1 << 6;
-
-/// What [`Header::answer`] met.
-pub(super) struct Answered {
-    pub(super) wanted: bool,
-    pub(super) watched: bool,
-}
-
 impl Header {
-    fn mark(&self, marks: u8) -> u8 {
-        self.marks.fetch_or(marks, Ordering::AcqRel)
-    }
-
-    /// Whether somebody waits for a phase of it.
-    #[inline]
-    pub(super) fn is_observed(&self) -> bool {
-        self.marks.load(Ordering::Relaxed) & OBSERVED != 0
-    }
-
-    /// The outcome lies in the body. Says whether somebody will come for it, otherwise the caller drops it; and whether
-    /// somebody is to be told.
-    #[inline]
-    pub(super) fn answer(&self, in_phase: bool) -> Answered {
-        // Nobody has its address, so there is nobody to wait for it.
-        if self.is_alone() {
-            return Answered {
-                wanted: false,
-                watched: false,
-            };
-        }
-        let marks = self.mark(ANSWERED | if in_phase { IN_PHASE } else { 0 });
-        Answered {
-            wanted: marks & (WANTED | ABANDONED) == WANTED,
-            watched: marks & WATCHED != 0,
-        }
-    }
-
-    /// Says whether it was the first answer.
+    /// Gives up on it. Says whether that was the first answer.
     pub(super) fn give_up_on(&self) -> bool {
-        let marks = self.mark(ABANDONED);
-        let first = marks & (ANSWERED | ABANDONED) == 0;
-        if first && marks & WATCHED != 0 {
+        let first = self.marks.abandon();
+        if first == Some(true) {
             self.tell_end(None);
         }
-        first
+        first.is_some()
     }
 
     /// Without the lock: whoever is woken may do anything with this fom at once.
@@ -109,11 +45,10 @@ impl Header {
     /// locality.
     pub(crate) fn watch(&self, watcher: Watcher) -> bool {
         self.extra_made().waits.lock().watch(watcher);
-        let marks = self.mark(WATCHED | OBSERVED);
-        if marks & (ANSWERED | ABANDONED) == 0 {
+        let Some(in_phase) = self.marks.observe() else {
             return true;
-        }
-        self.tell_end((marks & IN_PHASE != 0).then(|| self.phase_index()));
+        };
+        self.tell_end(in_phase.then(|| self.phase_index()));
         false
     }
 
@@ -137,28 +72,20 @@ impl Header {
 impl<O: Operation> Typed<O> {
     /// The outcome if it is there; else `waker` is told when it is. Only by the handle.
     pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Outcome<O>> {
-        let marks = self.marks.load(Ordering::Acquire);
-        if marks & (ANSWERED | ABANDONED) != 0 {
+        if self.marks.is_answered() {
             return Some(self.take_answer());
         }
         let old = self.extra_made().waits.lock().waker.replace(waker.clone());
         // It may be the last of a task of the user's: dropped without the lock.
         drop(old);
-        let marks = self.mark(WATCHED);
-        (marks & (ANSWERED | ABANDONED) != 0).then(|| self.take_answer())
+        self.marks.watch().then(|| self.take_answer())
     }
 
     fn take_answer(&self) -> Outcome<O> {
-        let marks = self.mark(TAKEN);
-        assert!(
-            marks & TAKEN == 0,
-            "a handle was polled after it gave its outcome"
-        );
-        let mut outcome = if marks & ABANDONED != 0 {
-            Err(Failure::new(Cause::Shutdown, self.phase_name(), None))
-        } else {
-            // SAFETY: ANSWERED was set while WANTED was, so the body is the handle's, once.
-            unsafe { self.take_outcome() }
+        let mut outcome = match self.marks.take() {
+            Taken::Abandoned => Err(Failure::new(Cause::Shutdown, self.phase_name(), None)),
+            // SAFETY: the body was left to the handle, which takes it once.
+            Taken::Outcome => unsafe { self.take_outcome() },
         };
         let untaken = self.mail.rest();
         match &mut outcome {
@@ -182,15 +109,16 @@ impl<O: Operation> Typed<O> {
 
     /// The handle goes: nobody will ask for the outcome.
     pub(crate) fn detach(&self) {
-        let marks = self.marks.fetch_and(!WANTED, Ordering::AcqRel);
-        if marks & (ANSWERED | ABANDONED | TAKEN) == ANSWERED {
+        match self.marks.detach() {
             // SAFETY: it was left to the handle, and is not taken.
-            drop(unsafe { self.take_outcome() });
-        } else if marks & WATCHED != 0 {
-            let waker = self
-                .extra()
-                .and_then(|extra| extra.waits.lock().waker.take());
-            drop(waker);
+            Detached::Outcome => drop(unsafe { self.take_outcome() }),
+            Detached::Waker => {
+                let waker = self
+                    .extra()
+                    .and_then(|extra| extra.waits.lock().waker.take());
+                drop(waker);
+            }
+            Detached::Nothing => {}
         }
     }
 }

@@ -9,11 +9,13 @@
 )]
 
 mod inbox;
+mod marks;
 mod returns;
 mod slot;
 mod token;
 
 pub use inbox::{Inbox, Link, Linked, Reader};
+pub use marks::{Answered, Detached, Marks, Taken};
 pub use returns::{Returned, Returns};
 pub use slot::Slot;
 pub use token::{Cancelled, FomState, Stopped, Token};
