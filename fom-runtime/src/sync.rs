@@ -5,7 +5,9 @@
 
 pub(crate) mod atomic {
     #[cfg(fom_loom)]
-    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
+    pub(crate) use loom::sync::atomic::{
+        AtomicIsize, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, fence,
+    };
     #[cfg(fom_shuttle)]
     pub(crate) use shuttle::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
     #[cfg(not(any(fom_loom, fom_shuttle)))]

@@ -12,7 +12,8 @@
 use std::{ptr::NonNull, sync::Arc};
 
 use fom_runtime::__protocol::{
-    Cancelled, FomState, Inbox, Link, Linked, Reader, Slot, Stopped, Token,
+    Cancelled, Counts, Detached, FomState, Inbox, Link, Linked, Marks, Reader, Returned, Returns,
+    Slot, Stopped, Taken, Token, Waiters, all_idle,
 };
 use loom::{
     cell::UnsafeCell,
@@ -230,7 +231,7 @@ mod inbox {
     fn a_link_is_used_again() {
         model(|| {
             let inbox = Arc::new(Inbox::new());
-            let other = Arc::new(Inbox::new());
+            let other = Arc::new(Inbox::<Item>::new());
             for n in 0..2 {
                 assert_eq!(inbox.push(item(0, n)), Reader::Awake);
             }
@@ -452,6 +453,93 @@ mod token {
         });
     }
 
+    /// A fom that nobody has the address of does plain stores; one that has makes no such step. Its first address is made while it
+    /// runs; whoever has it wakes the fom, and gives it back. Whatever the fom then finds its count to be, it runs again.
+    ///
+    /// Seeded: an address that is given back with a `Relaxed` count, or a look at the count that is `Relaxed`: the fom stored over
+    /// the mark of the wake (deadlock).
+    #[test]
+    fn alone_again() {
+        model(|| {
+            let token = Arc::new(Token::new());
+            let refs = Arc::new(AtomicUsize::new(1));
+            let queue = Arc::new(Notify::new());
+            let stored = Arc::new(AtomicUsize::new(0));
+            let alone = || refs.load(Ordering::Acquire) == 1;
+            token.admit(alone());
+            token.start(alone());
+            refs.fetch_add(1, Ordering::Relaxed);
+            let waker = thread::spawn({
+                let (token, refs) = (Arc::clone(&token), Arc::clone(&refs));
+                let (queue, stored) = (Arc::clone(&queue), Arc::clone(&stored));
+                move || {
+                    stored.store(1, Ordering::Relaxed);
+                    let woken = token.wake();
+                    if woken {
+                        queue.notify();
+                    }
+                    refs.fetch_sub(1, Ordering::Release);
+                    woken
+                }
+            });
+            let mut runs = 1;
+            while stored.load(Ordering::Relaxed) == 0 {
+                if token.stop(alone()) == Stopped::Waiting {
+                    // Loom's `wait` may return for no reason.
+                    while token.state() == FomState::Waiting {
+                        queue.wait();
+                    }
+                }
+                token.start(alone());
+                runs += 1;
+            }
+            token.finish(alone());
+            waker.join().unwrap();
+            assert!(runs <= 2, "woken once");
+            assert_eq!(token.state(), FomState::Finished);
+            assert!(!token.wake(), "a wake after the end is nothing");
+        });
+    }
+
+    /// The timer of a fom fires on the thread that has its locality, while the fom runs on another one in a blocking section and
+    /// somebody is woken who has its address since. It runs again, and sees what both stored.
+    ///
+    /// Seeded: a `wake_alone` that stores its mark also while the fom runs: the fom did not see what the other one had stored.
+    #[test]
+    fn a_timer_against_a_blocking_section() {
+        model(|| {
+            let token = Arc::new(Token::new());
+            token.admit(true);
+            token.start(true);
+            let stored = Arc::new(AtomicUsize::new(0));
+            let waker = thread::spawn({
+                let (token, stored) = (Arc::clone(&token), Arc::clone(&stored));
+                move || {
+                    stored.store(1, Ordering::Relaxed);
+                    token.wake()
+                }
+            });
+            // The section ends with the core, which comes from the thread that fired the timer.
+            let timer = thread::spawn({
+                let token = Arc::clone(&token);
+                move || token.wake_alone()
+            });
+            assert!(!timer.join().unwrap(), "it runs");
+            let stopped = token.stop(false);
+            if stopped == Stopped::Ready {
+                token.start(false);
+            }
+            let seen = stored.load(Ordering::Relaxed);
+            let again = token.stop(false);
+            let woken = waker.join().unwrap();
+            assert_eq!(stopped, Stopped::Ready);
+            assert!(
+                seen == 1 || again == Stopped::Ready || woken,
+                "neither seen nor told again"
+            );
+        });
+    }
+
     /// The whole way of a fom: who wins the wake pushes it, and has its link alone; and each run has its body alone.
     #[test]
     fn a_woken_fom_is_pushed() {
@@ -576,6 +664,437 @@ mod slot {
             assert_eq!(Arc::strong_count(&one), 2);
             drop(slot);
             assert_eq!(Arc::strong_count(&one), 1);
+        });
+    }
+}
+
+mod returns {
+    use super::*;
+
+    /// A pool in small: what of it is freed when the last slot is back.
+    struct Pool {
+        returns: Returns,
+        slots: [Content; 2],
+        freed: AtomicUsize,
+    }
+
+    // SAFETY: each content is touched by whoever has the slot; that those are ordered is checked.
+    unsafe impl Sync for Pool {}
+    // SAFETY: as above.
+    unsafe impl Send for Pool {}
+
+    impl Pool {
+        fn new() -> Arc<Self> {
+            Arc::new(Self {
+                returns: Returns::new(),
+                slots: [0, 1].map(|n| Content {
+                    link: Link::new(),
+                    pusher: n,
+                    content: UnsafeCell::new(0),
+                    alive: None,
+                }),
+                freed: AtomicUsize::new(0),
+            })
+        }
+
+        /// Whoever has slot `n` uses it for the last time and puts it back.
+        fn put(&self, n: usize) {
+            let slot = &self.slots[n];
+            // SAFETY: the slot is the caller's.
+            slot.content.with_mut(|content| unsafe { *content = 1 });
+            // SAFETY: as above, and the pool is alive as long as anybody can look at the slot.
+            let returned = unsafe { self.returns.put(NonNull::from(&slot.link)) };
+            self.free_if(returned);
+        }
+
+        fn free_if(&self, returned: Returned) {
+            if returned == Returned::Last {
+                assert_eq!(self.freed.fetch_add(1, Ordering::Relaxed), 0, "twice");
+                // Nobody uses any of it any more: all has been written, and all of it is seen here.
+                for slot in &self.slots {
+                    // SAFETY: that is what is checked.
+                    assert_eq!(slot.content.with(|content| unsafe { *content }), 1);
+                }
+            }
+        }
+    }
+
+    /// The owner takes slots in; what it finds was written before. Gives how many there were.
+    fn walk(mut list: *mut Link) -> usize {
+        let mut length = 0;
+        while let Some(link) = NonNull::new(list) {
+            length += 1;
+            // SAFETY: a link in the list is the beginning of a slot that is the owner's now.
+            let slot = unsafe { link.cast::<Content>().as_ref() };
+            // SAFETY: as above.
+            assert_eq!(slot.content.with(|content| unsafe { *content }), 1);
+            list = slot.link.next();
+        }
+        length
+    }
+
+    /// Slots come back while their owner takes some in and goes: none is lost or counted twice, and exactly one of all frees the
+    /// pool, after everybody else.
+    ///
+    /// Seeded: `Relaxed` for the exchange of `put`, or for the count of `left`: loom saw a race for the slot. A close that counts
+    /// slots that it was given as in use: nobody freed the pool.
+    #[test]
+    fn puts_against_take_and_close() {
+        model(|| {
+            let pool = Pool::new();
+            let users = [0, 1].map(|n| {
+                let pool = Arc::clone(&pool);
+                thread::spawn(move || pool.put(n))
+            });
+            let taken = walk(pool.returns.take());
+            let returned = pool.returns.close(|back| 2 - taken - walk(back));
+            pool.free_if(returned);
+            for user in users {
+                user.join().unwrap();
+            }
+            assert_eq!(pool.freed.load(Ordering::Relaxed), 1);
+        });
+    }
+
+    /// With nothing in use the owner is the last.
+    #[test]
+    fn closed_with_all_back() {
+        model(|| {
+            let pool = Pool::new();
+            pool.put(0);
+            pool.put(1);
+            let returned = pool.returns.close(|back| 2 - walk(back));
+            assert_eq!(returned, Returned::Last);
+        });
+    }
+}
+
+/// The outcome of one fom, as `src/fom/{mod,outcome}.rs` put it there and take it.
+mod marks {
+    use super::*;
+
+    /// One outcome: written by the runner, and dropped once by whoever it belongs to.
+    struct Fom {
+        marks: Marks,
+        body: UnsafeCell<Option<Arc<()>>>,
+        /// The handle's, and of those who wait for phases.
+        waker: Mutex<Option<Arc<Notify>>>,
+    }
+
+    // SAFETY: `body` is touched by whoever the marks leave it to; that those are ordered is checked.
+    unsafe impl Sync for Fom {}
+    // SAFETY: as above.
+    unsafe impl Send for Fom {}
+
+    impl Fom {
+        fn new(wanted: bool) -> Arc<Self> {
+            let fom = Self {
+                marks: Marks::default(),
+                body: UnsafeCell::new(None),
+                waker: Mutex::new(None),
+            };
+            fom.marks.reset(wanted);
+            Arc::new(fom)
+        }
+
+        fn set_body(&self, body: Option<Arc<()>>) -> Option<Arc<()>> {
+            // SAFETY: see the impl of `Sync`.
+            self.body
+                .with_mut(|place| std::mem::replace(unsafe { &mut *place }, body))
+        }
+
+        fn tell(&self) {
+            if let Some(waker) = self.waker.lock().unwrap().take() {
+                waker.notify();
+            }
+        }
+
+        /// The runner's end.
+        fn end(&self, outcome: Arc<()>) {
+            self.set_body(Some(outcome));
+            let answered = self.marks.answer(true, false);
+            if answered.watched {
+                self.tell();
+            }
+            if !answered.wanted {
+                assert!(self.set_body(None).is_some());
+            }
+        }
+
+        fn abandon(&self) {
+            if self.marks.abandon() == Some(true) {
+                self.tell();
+            }
+        }
+
+        /// One poll of the handle: the outcome, or that there is none.
+        fn poll(&self, waker: &Arc<Notify>) -> Option<Option<Arc<()>>> {
+            if !self.marks.is_answered() {
+                *self.waker.lock().unwrap() = Some(Arc::clone(waker));
+                if !self.marks.watch() {
+                    return None;
+                }
+            }
+            Some(match self.marks.take() {
+                Taken::Outcome => Some(self.set_body(None).expect("left to the handle")),
+                Taken::Abandoned => None,
+            })
+        }
+
+        fn wait(&self) -> Option<Arc<()>> {
+            let waker = Arc::new(Notify::new());
+            loop {
+                if let Some(answer) = self.poll(&waker) {
+                    return answer;
+                }
+                waker.wait();
+            }
+        }
+
+        fn detach(&self) {
+            match self.marks.detach() {
+                Detached::Outcome => assert!(self.set_body(None).is_some()),
+                Detached::Waker => drop(self.waker.lock().unwrap().take()),
+                Detached::Nothing => {}
+            }
+        }
+    }
+
+    /// The handle waits: it gets the outcome, and goes.
+    ///
+    /// Seeded: an `answer` that only stores the mark (the handle was not told: deadlock); `Relaxed` for it (loom saw the handle
+    /// race for the body); a handle that waits without another look (deadlock).
+    #[test]
+    fn the_handle_waits() {
+        model(|| {
+            let fom = Fom::new(true);
+            let outcome = Arc::new(());
+            let runner = thread::spawn({
+                let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+                move || fom.end(outcome)
+            });
+            let got = fom.wait().expect("nobody gave up on it");
+            fom.detach();
+            runner.join().unwrap();
+            assert!(Arc::ptr_eq(&got, &outcome));
+            drop(got);
+            assert_eq!(Arc::strong_count(&outcome), 1);
+        });
+    }
+
+    /// The handle looks once and goes: the outcome is dropped by one of the two, before both are through.
+    ///
+    /// Seeded: a `detach` that does not look whether the outcome was left to it (it was dropped by nobody); an `answer` that
+    /// leaves it to a handle that has gone (the same).
+    #[test]
+    fn the_handle_goes() {
+        model(|| {
+            let fom = Fom::new(true);
+            let outcome = Arc::new(());
+            let runner = thread::spawn({
+                let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+                move || fom.end(outcome)
+            });
+            drop(fom.poll(&Arc::new(Notify::new())));
+            fom.detach();
+            runner.join().unwrap();
+            assert_eq!(Arc::strong_count(&outcome), 1);
+            assert!(fom.waker.lock().unwrap().is_none(), "no waker is kept");
+        });
+    }
+
+    /// A shutdown gives up on the fom while it ends and the handle waits: the handle is told, once, and an outcome that was there
+    /// before is not taken back.
+    ///
+    /// Seeded: an `abandon` that sets its mark although there is an answer: the handle was told of a failure, and the outcome stayed.
+    #[test]
+    fn given_up_on() {
+        model(|| {
+            let fom = Fom::new(true);
+            let outcome = Arc::new(());
+            let runner = thread::spawn({
+                let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+                move || fom.end(outcome)
+            });
+            let shutdown = thread::spawn({
+                let fom = Arc::clone(&fom);
+                move || fom.abandon()
+            });
+            let got = fom.wait();
+            fom.detach();
+            runner.join().unwrap();
+            shutdown.join().unwrap();
+            drop(got);
+            assert_eq!(Arc::strong_count(&outcome), 1);
+        });
+    }
+
+    /// Somebody else waits for the end, beside a handle that goes: it is told, by the fom or at once.
+    #[test]
+    fn watched_by_another() {
+        model(|| {
+            let fom = Fom::new(true);
+            let outcome = Arc::new(());
+            let runner = thread::spawn({
+                let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+                move || fom.end(outcome)
+            });
+            let handle = thread::spawn({
+                let fom = Arc::clone(&fom);
+                move || match fom.marks.detach() {
+                    Detached::Outcome => assert!(fom.set_body(None).is_some()),
+                    // The waker in this model is that of the other one.
+                    Detached::Waker | Detached::Nothing => {}
+                }
+            });
+            let waker = Arc::new(Notify::new());
+            *fom.waker.lock().unwrap() = Some(Arc::clone(&waker));
+            match fom.marks.observe() {
+                Some(in_phase) => assert!(in_phase),
+                None => waker.wait(),
+            }
+            runner.join().unwrap();
+            handle.join().unwrap();
+            assert_eq!(Arc::strong_count(&outcome), 1);
+        });
+    }
+}
+
+/// The end of the last fom in flight against who waits for it, as `src/runtime/world.rs` does it.
+mod idle {
+    use super::*;
+
+    struct World {
+        counts: [Counts; 2],
+        waiters: Waiters,
+        /// Whether both foms have told their outcome: not before that may anybody hear of idleness.
+        over: [AtomicUsize; 2],
+        lock: Mutex<()>,
+        changed: Condvar,
+    }
+
+    impl World {
+        fn new() -> Arc<Self> {
+            Arc::new(Self {
+                counts: [Counts::default(), Counts::default()],
+                waiters: Waiters::default(),
+                over: [AtomicUsize::new(0), AtomicUsize::new(0)],
+                lock: Mutex::new(()),
+                changed: Condvar::new(),
+            })
+        }
+
+        fn is_idle(&self) -> bool {
+            all_idle(self.counts.iter())
+        }
+
+        /// The end of a fom, in this locality; then the handler has nothing more to do.
+        fn end(&self, locality: usize) {
+            self.over[locality].store(1, Ordering::Relaxed);
+            self.counts[locality].one_done();
+            self.tell();
+        }
+
+        fn tell(&self) {
+            if self.waiters.any() && self.is_idle() {
+                let lock = self.lock.lock().unwrap();
+                self.changed.notify_all();
+                drop(lock);
+            }
+        }
+
+        fn wait(&self) {
+            self.waiters.join();
+            let mut lock = self.lock.lock().unwrap();
+            while !self.is_idle() {
+                lock = self.changed.wait(lock).unwrap();
+            }
+            drop(lock);
+            self.waiters.leave();
+        }
+
+        fn ends_seen(&self) -> usize {
+            self.over
+                .iter()
+                .map(|over| over.load(Ordering::Relaxed))
+                .sum()
+        }
+    }
+
+    /// Two localities end their last foms at once, and somebody waits: it is told by one of them, and both have ended.
+    ///
+    /// Seeded: no fence in `Waiters::any`, or none in `join` (the waiter slept for ever); sums that are read the other way round
+    /// (idle was seen with one in flight, in `one_submits_another`).
+    #[test]
+    fn two_ends_and_a_waiter() {
+        model(|| {
+            let world = World::new();
+            world.counts[0].one_born();
+            world.counts[1].one_sent();
+            let handlers = [0, 1].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.end(n))
+            });
+            world.wait();
+            assert_eq!(world.ends_seen(), 2);
+            for handler in handlers {
+                handler.join().unwrap();
+            }
+        });
+    }
+
+    /// A fom submits another to a second locality and ends; the other ends there. Idle is never seen in between.
+    #[test]
+    fn one_submits_another() {
+        model(|| {
+            let world = World::new();
+            world.counts[0].one_born();
+            let inbox = Arc::new(Inbox::new());
+            let first = thread::spawn({
+                let (world, inbox) = (Arc::clone(&world), Arc::clone(&inbox));
+                move || {
+                    world.counts[1].one_sent();
+                    let _ = inbox.push(item(0, 0));
+                    world.end(0);
+                }
+            });
+            let second = thread::spawn({
+                let (world, inbox) = (Arc::clone(&world), inbox);
+                move || {
+                    if inbox.drain().count() == 1 {
+                        world.end(1);
+                        true
+                    } else {
+                        false
+                    }
+                }
+            });
+            if world.is_idle() {
+                assert_eq!(world.ends_seen(), 2, "one is in flight");
+            }
+            first.join().unwrap();
+            let ended = second.join().unwrap();
+            assert_eq!(world.is_idle(), ended);
+        });
+    }
+
+    /// A submission from outside is counted and then refused: who waits meanwhile hears of that.
+    ///
+    /// Seeded: a refusal that tells nobody (deadlock).
+    #[test]
+    fn refused() {
+        model(|| {
+            let world = World::new();
+            let outside = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    world.counts[0].one_sent();
+                    world.counts[0].one_back();
+                    world.tell();
+                }
+            });
+            world.wait();
+            outside.join().unwrap();
         });
     }
 }

@@ -234,10 +234,10 @@ impl<O: Operation> Future for Until<'_, O> {
             unreachable!("a retry without a timer")
         };
         if self.fom.world().clock.nanos() >= self.at {
-            timing.retried();
+            timing.retried(self.fom);
             return Poll::Ready(());
         }
-        timing.await_retry(self.at);
+        timing.await_retry(self.fom, self.at);
         self.fom.set_waiting_for(WaitingFor::Retry);
         Poll::Pending
     }

@@ -386,7 +386,8 @@ impl Header {
     /// The end of a fom's life in the tables, before its outcome is told.
     #[inline(always)]
     fn leave(&self, failed: bool, untaken: usize, by_handler: bool) {
-        if let Some(timing) = self.timing() {
+        // What is turned away has never begun, and has armed nothing.
+        if by_handler && let Some(timing) = self.timing() {
             timing.end(self);
         }
         let world = self.world();

@@ -97,11 +97,11 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                         unreachable!("a retry without a timer")
                     };
                     if fom.world().clock.nanos() < until {
-                        timing.await_retry(until);
+                        timing.await_retry(fom, until);
                         fom.set_waiting_for(WaitingFor::Retry);
                         return Progress::Waiting;
                     }
-                    timing.retried();
+                    timing.retried(fom);
                     false
                 }
                 After::Ended => return Progress::Finished,

@@ -7,7 +7,7 @@ use crate::{
     adaptive::Ticket,
     clock::nanos,
     fom::Header,
-    locality::{Estimate, Timer, estimate},
+    locality::{Estimate, Timer, estimate, regain_leaked},
     sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
@@ -96,6 +96,9 @@ impl Timing {
 
     /// Begins a visit: before the phase is shown, so that who hears of the visit may move the clock.
     pub(super) fn enter(&self, header: &Header, index: usize, now: u64, left: Option<u64>) {
+        // The timer belongs to who has the core: back to that first, should user code have leaked its guard of a blocking
+        // section. The same where a retry arms it.
+        regain_leaked(header);
         let took = now.saturating_sub(header.since());
         self.give_back(header, |estimate, ticket| {
             estimate.answered(ticket, took, now);
@@ -173,14 +176,16 @@ impl Timing {
     }
 
     /// Wakes it for its next attempt at `at`, or before if a deadline is nearer.
-    pub(super) fn await_retry(&self, at: u64) {
+    pub(super) fn await_retry(&self, header: &Header, at: u64) {
         self.retry_at.store(at.max(1), Ordering::Relaxed);
+        regain_leaked(header);
         self.arm(self.deadline().map_or(at, |deadline| deadline.min(at)));
     }
 
     /// Back to the deadlines alone.
-    pub(super) fn retried(&self) {
+    pub(super) fn retried(&self, header: &Header) {
         self.retry_at.store(0, Ordering::Relaxed);
+        regain_leaked(header);
         self.arm(self.deadline().unwrap_or(NEVER));
     }
 

@@ -171,6 +171,7 @@ fn end(mut core: Box<Core>) {
     // What handles still refer to stays until they are gone.
     home.pools.clear();
     home.outer.lock().clear();
-    drop(core);
+    // Those who wait for quiet, and what was spawned on the reactor, may panic when they are told of the end.
+    home.fenced("the rest of", || drop(core));
     home.world().locality_ended();
 }

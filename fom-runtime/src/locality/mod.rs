@@ -6,7 +6,6 @@
 
 mod block;
 mod core;
-mod counts;
 mod crew;
 mod estimates;
 mod handler;
@@ -30,7 +29,6 @@ pub use self::crew::Followers;
 pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
     core::Core,
-    counts::{Counts, all_idle, count},
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     here::{is_taken, runs_fom_of, with_core},
@@ -39,7 +37,7 @@ pub(crate) use self::{
 };
 use crate::{
     fom::{Pool, Pools, Resident, Stocks, panic_message},
-    protocol::{Inbox, Link, Linked, Reader, Slot},
+    protocol::{Counts, Inbox, Link, Linked, Reader, Slot},
     runtime::World,
     sync::{
         Mutex,
@@ -198,8 +196,18 @@ impl Locality {
 
     /// Lets the locality end once its last fom has.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.stopping.store(true, Ordering::SeqCst);
         self.poke();
+    }
+
+    /// A submission that was counted is refused. It may have been what a handler that is to stop took for a fom in flight: then
+    /// nothing else would wake it.
+    pub(crate) fn take_back(&self) {
+        self.counts.one_back();
+        // Either the handler sees the count after it was told to stop, or this sees that it was.
+        if self.stopping.load(Ordering::SeqCst) {
+            self.poke();
+        }
     }
 
     /// Whether it has ended: nothing that is posted runs any more.

@@ -8,14 +8,16 @@
     reason = "public under `fom_loom`, for the models in tests/loom.rs"
 )]
 
+mod counts;
 mod inbox;
 mod marks;
 mod returns;
 mod slot;
 mod token;
 
+pub use counts::{Counts, Waiters, all_idle, count};
 pub use inbox::{Inbox, Link, Linked, Reader};
-pub use marks::{Answered, Detached, Marks, Taken};
+pub use marks::{Detached, Marks, Taken};
 pub use returns::{Returned, Returns};
 pub use slot::Slot;
 pub use token::{Cancelled, FomState, Stopped, Token};

@@ -12,10 +12,8 @@
 
 use std::{fmt, ptr, ptr::NonNull};
 
-use crate::{
-    protocol::Link,
-    sync::atomic::{AtomicIsize, AtomicPtr, Ordering},
-};
+use super::inbox::Link;
+use crate::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
 /// The slots that came back from elsewhere.
 pub struct Returns {

@@ -179,17 +179,16 @@ impl Token {
         );
     }
 
-    /// As [`wake`](Self::wake), for who knows that nobody else can reach the fom.
+    /// As [`wake`](Self::wake), for who knows that nobody else can reach the fom, except for a run of it.
     #[inline]
     pub fn wake_alone(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        let new = match word & STATE {
-            WAITING => word & !STATE | READY,
-            RUNNING => word | WOKEN,
-            _ => return false,
-        };
-        self.0.store(new, Ordering::Relaxed);
-        word & STATE == WAITING
+        if word & STATE != WAITING {
+            // While it runs elsewhere (in a blocking section) it may make an address, and be woken by that.
+            return self.wake();
+        }
+        self.0.store(word & !STATE | READY, Ordering::Relaxed);
+        true
     }
 
     /// Remembers a wake. `true`: it was waiting, is ready now, and the caller must enqueue it.

@@ -295,7 +295,7 @@ fn refuse<T, O: Operation>(
     live: Option<FomRef<O>>,
 ) -> Result<T, Refused<O>> {
     if let Some(home) = sent {
-        home.counts.one_back();
+        home.take_back();
         world.tell_idle();
     }
     Err(Refused(Box::new(RefusedInner {

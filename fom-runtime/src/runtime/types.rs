@@ -9,7 +9,8 @@ use std::{
 
 use crate::{
     fom::Pool,
-    locality::{Gauge, count},
+    locality::Gauge,
+    protocol::count,
     sync::atomic::{AtomicU64, Ordering},
     watch::{AdaptiveInfo, TypeInfo},
 };

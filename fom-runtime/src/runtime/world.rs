@@ -13,11 +13,12 @@ use crate::{
     Clock,
     clock::Moved,
     id::FomId,
-    locality::{Locality, Spawner, all_idle},
+    locality::{Locality, Spawner},
+    protocol::{Waiters, all_idle},
     runtime::{Budget, directory::Directory, resources::Resources},
     sync::{
         Condvar, Mutex,
-        atomic::{self, AtomicU8, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     watch::Hooks,
 };
@@ -61,8 +62,8 @@ pub(crate) struct World {
     taken: CachePadded<AtomicUsize>,
     pub(crate) localities: Box<[Locality]>,
     mode: AtomicU8,
-    /// How many wait until no fom is in flight.
-    waiters: AtomicUsize,
+    /// Those who wait until no fom is in flight.
+    waiters: Waiters,
     next_number: CachePadded<AtomicU64>,
     pub(super) turn: CachePadded<AtomicUsize>,
     ends: Mutex<Ends>,
@@ -99,14 +100,14 @@ struct Waiter<'a>(&'a World);
 
 impl<'a> Waiter<'a> {
     fn new(world: &'a World) -> Self {
-        world.waiters.fetch_add(1, Ordering::SeqCst);
+        world.waiters.join();
         Self(world)
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.0.waiters.fetch_sub(1, Ordering::SeqCst);
+        self.0.waiters.leave();
     }
 }
 
@@ -129,7 +130,7 @@ impl World {
             taken: CachePadded::new(AtomicUsize::new(0)),
             localities: settings.localities,
             mode: AtomicU8::new(Mode::Open as u8),
-            waiters: AtomicUsize::new(0),
+            waiters: Waiters::default(),
             next_number: CachePadded::new(AtomicU64::new(0)),
             turn: CachePadded::new(AtomicUsize::new(0)),
             ends: Mutex::new(Ends::default()),
@@ -200,10 +201,7 @@ impl World {
 
     /// A handler has nothing to run, or was asked to look: tells those who wait for that.
     pub(crate) fn tell_idle(&self) {
-        // Whoever waits has said so before it looked at the counts; and this handler has counted its ends before it looks
-        // whether anybody waits.
-        atomic::fence(Ordering::SeqCst);
-        if self.waiters.load(Ordering::SeqCst) > 0 && self.is_idle() {
+        if self.waiters.any() && self.is_idle() {
             // Under the lock: a waiter that saw a fom in flight is in its wait by then.
             let ends = self.ends.lock();
             self.changed.notify_all();

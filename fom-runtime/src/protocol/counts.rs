@@ -7,19 +7,24 @@
 //!
 //! What is written by the handler alone is written without a read-modify-write, on a cache line of its own. Others have counts of
 //! their own: what is submitted from elsewhere, and what of that is refused or turned away.
+//!
+//! Who waits until no fom is in flight says so ([`Waiters`]) before it looks at the sums; who counted an end looks for such after
+//! that. Between the two steps of each stands a fence, so that one of the two sees the other. The same between two who count the
+//! last ends of two localities at once: one of them sees both.
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-#[derive(Default)]
-pub(crate) struct Counts {
+/// Of one locality.
+#[derive(Debug, Default)]
+pub struct Counts {
     own: CachePadded<Own>,
     elsewhere: CachePadded<Elsewhere>,
 }
 
 /// Written by the handler.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Own {
     /// Submitted here.
     born: AtomicU64,
@@ -30,7 +35,7 @@ struct Own {
 }
 
 /// Written by everybody else.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Elsewhere {
     /// Submitted.
     sent: AtomicU64,
@@ -40,7 +45,7 @@ struct Elsewhere {
 
 /// One more, where only one thread writes.
 #[inline]
-pub(crate) fn count(count: &AtomicU64, more: u64) {
+pub fn count(count: &AtomicU64, more: u64) {
     let before = count.load(Ordering::Relaxed);
     count.store(before.wrapping_add(more), Ordering::Release);
 }
@@ -48,29 +53,29 @@ pub(crate) fn count(count: &AtomicU64, more: u64) {
 impl Counts {
     /// By the handler.
     #[inline]
-    pub(crate) fn one_born(&self) {
+    pub fn one_born(&self) {
         count(&self.own.born, 1);
     }
 
     /// By the handler.
     #[inline]
-    pub(crate) fn one_left(&self) {
+    pub fn one_left(&self) {
         count(&self.own.left, 1);
     }
 
     /// By the handler.
     #[inline]
-    pub(crate) fn one_done(&self) {
+    pub fn one_done(&self) {
         count(&self.own.done, 1);
     }
 
     /// By whoever is elsewhere.
-    pub(crate) fn one_sent(&self) {
+    pub fn one_sent(&self) {
         self.elsewhere.sent.fetch_add(1, Ordering::SeqCst);
     }
 
     /// By whoever is elsewhere.
-    pub(crate) fn one_back(&self) {
+    pub fn one_back(&self) {
         self.elsewhere.back.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -83,23 +88,47 @@ impl Counts {
     }
 
     /// Foms that were submitted here and have not ended.
-    pub(crate) fn in_flight(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         let left = self.ended(&self.own.left);
         self.begun().saturating_sub(left) as usize
     }
 
     /// Whether every fom that ever lived here has told its outcome.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         all_idle(std::iter::once(self))
     }
 }
 
 /// Whether there was a moment, during this call, when every fom had told its outcome.
-pub(crate) fn all_idle<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> bool {
+pub fn all_idle<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> bool {
     let done: u64 = counts
         .clone()
         .map(|counts| counts.ended(&counts.own.done))
         .sum();
     let begun: u64 = counts.map(Counts::begun).sum();
     done == begun
+}
+
+/// How many wait until no fom is in flight.
+#[derive(Debug, Default)]
+pub struct Waiters(AtomicUsize);
+
+impl Waiters {
+    /// One more. Then it looks at the counts, before each of its sleeps.
+    pub fn join(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// One less.
+    pub fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether somebody is to be told, if all is idle now. After what was counted.
+    #[inline]
+    pub fn any(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed) > 0
+    }
 }
