@@ -93,10 +93,6 @@ mod locks {
     pub(crate) struct RwLock<T: ?Sized>(shuttle::sync::RwLock<T>);
 
     impl<T> RwLock<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(shuttle::sync::RwLock::new(value))
-        }
-
         pub(crate) fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
             self.0
                 .read()

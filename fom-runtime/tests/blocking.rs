@@ -13,7 +13,9 @@ use std::{
 };
 
 use copying::{copy, sleeps};
-use fom_runtime::{BlockError, BlockGuard, BlockingCx, BoxError, Cause, Followers, prelude::*};
+use fom_runtime::{
+    BlockError, BlockGuard, BlockingCx, BoxError, Cause, Followers, TestClock, prelude::*,
+};
 use task::{Door, limit, locality, one, pause, quick, task, until};
 
 #[derive(Clone, Copy, Default)]
@@ -242,6 +244,58 @@ fn no_post_is_lost_while_the_core_moves() {
     }
     over.store(true, SeqCst);
     mover.wait().unwrap();
+}
+
+/// Leaks its guard, and goes on to a phase with a deadline: armed while the locality is somebody else's.
+struct Leaks;
+
+#[derive(Debug)]
+enum Word {
+    #[allow(dead_code, reason = "it never comes")]
+    Go,
+}
+
+#[fom(operation(Leaks), event(Word), transient)]
+enum Leaking {
+    #[phase(start, sync, to(Wait))]
+    Leak,
+    #[phase(sync, on(Go), within = "1s", to(Done))]
+    Wait,
+    #[phase(end)]
+    Done,
+}
+
+impl LeakingTransitions for Leaks {
+    fn leak(&mut self, cx: &mut Cx<'_, Word>) -> Result<(), BoxError> {
+        std::mem::forget(cx.enter_block()?);
+        Ok(())
+    }
+
+    fn wait(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<LeakingAfterWait, BoxError> {
+        Ok(LeakingAfterWait::Done)
+    }
+}
+
+/// LO-04: the deadline that a fom comes to after it has leaked its guard is armed in its locality.
+#[test]
+fn a_leaked_guard_does_not_keep_a_deadline_from_being_armed() {
+    let _limit = limit();
+    let clock = TestClock::new();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let fom = runtime.submit(Leaks).start().unwrap();
+    futures::executor::block_on(runtime.quiet());
+    assert_eq!(fom.phase(), "Wait");
+    clock.advance(Duration::from_secs(1));
+    let cause = fom.wait().unwrap_err().cause;
+    assert!(
+        matches!(cause, Cause::Late { armed_in: "Wait" }),
+        "{cause:?}"
+    );
 }
 
 /// LO-04: enter-block does not nest, and is an error outside of a phase function's own turn.

@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
+    task::{Context, Wake, Waker},
 };
 
 use fom_runtime::{BoxError, BuildError, CallError, Followers, RefusedReason, prelude::*};
@@ -509,6 +510,53 @@ fn bad_drops_at_the_end() {
     assert_eq!(incidents.len(), 2);
     assert!(
         incidents[0].contains("the data of locality"),
+        "{incidents:?}"
+    );
+}
+
+/// Who waits for quiet is told of the end of its locality, and its waker may panic: the locality ends all the same.
+#[test]
+fn a_bad_waker_at_the_end() {
+    struct Bad;
+    impl Wake for Bad {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+    let _limit = limit();
+    let runtime = one();
+    let door = Door::default();
+    let (tell, told) = mpsc::channel();
+    let blocks = runtime.submit(quick({
+        let door = door.clone();
+        move |cx| {
+            tell.send(cx.runtime()).unwrap();
+            let _guard = cx.enter_block().unwrap();
+            door.pass();
+        }
+    }));
+    let fom = blocks.start().unwrap();
+    // It does not keep the runtime.
+    let inside = told.recv().unwrap();
+    let mut quiet = Box::pin(inside.quiet());
+    let waker = Waker::from(Arc::new(Bad));
+    assert!(
+        quiet
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    drop(runtime);
+    door.open();
+    drop(fom.wait());
+    task::until("its threads end", || {
+        inside.operations().localities[0].threads == 0
+    });
+    let incidents = inside.operations().incidents;
+    assert!(
+        incidents
+            .iter()
+            .any(|incident| incident.contains("a waker that panics")),
         "{incidents:?}"
     );
 }

@@ -225,8 +225,6 @@ mod inbox {
     }
 
     /// As soon as an item is drained it can be put in again, from another thread, too.
-    ///
-    /// Seeded: a drain that reads the link of an item only after it gave it away: loom saw the two race.
     #[test]
     fn a_link_is_used_again() {
         model(|| {
@@ -456,8 +454,8 @@ mod token {
     /// A fom that nobody has the address of does plain stores; one that has makes no such step. Its first address is made while it
     /// runs; whoever has it wakes the fom, and gives it back. Whatever the fom then finds its count to be, it runs again.
     ///
-    /// Seeded: an address that is given back with a `Relaxed` count, or a look at the count that is `Relaxed`: the fom stored over
-    /// the mark of the wake (deadlock).
+    /// Seeded: an address that is given back with a `Relaxed` count, a look at the count that is `Relaxed`, or no look at all: the
+    /// fom stored over what the waker had stored, and was in a state that no step leads to.
     #[test]
     fn alone_again() {
         model(|| {
@@ -502,9 +500,9 @@ mod token {
     }
 
     /// The timer of a fom fires on the thread that has its locality, while the fom runs on another one in a blocking section and
-    /// somebody is woken who has its address since. It runs again, and sees what both stored.
+    /// somebody wakes it who has its address since. It runs again, and sees what both stored.
     ///
-    /// Seeded: a `wake_alone` that stores its mark also while the fom runs: the fom did not see what the other one had stored.
+    /// Seeded: a `wake_alone` that stores its mark also while the fom runs: it stored over what the other one had.
     #[test]
     fn a_timer_against_a_blocking_section() {
         model(|| {
@@ -736,8 +734,8 @@ mod returns {
     /// Slots come back while their owner takes some in and goes: none is lost or counted twice, and exactly one of all frees the
     /// pool, after everybody else.
     ///
-    /// Seeded: `Relaxed` for the exchange of `put`, or for the count of `left`: loom saw a race for the slot. A close that counts
-    /// slots that it was given as in use: nobody freed the pool.
+    /// Seeded: `Relaxed` for the exchange of `put`, or for the count of `left`: loom saw a race for the slot. A close that takes
+    /// what came back for still in use, and a `put` that forgets the slots before its own: nobody freed the pool.
     #[test]
     fn puts_against_take_and_close() {
         model(|| {
@@ -862,8 +860,8 @@ mod marks {
 
     /// The handle waits: it gets the outcome, and goes.
     ///
-    /// Seeded: an `answer` that only stores the mark (the handle was not told: deadlock); `Relaxed` for it (loom saw the handle
-    /// race for the body); a handle that waits without another look (deadlock).
+    /// Seeded: an `answer` that loads and stores instead of one step (deadlock); `Relaxed` for it (loom saw the handle race for the
+    /// body); a handle that waits without another look (deadlock).
     #[test]
     fn the_handle_waits() {
         model(|| {
@@ -930,6 +928,8 @@ mod marks {
     }
 
     /// Somebody else waits for the end, beside a handle that goes: it is told, by the fom or at once.
+    ///
+    /// Seeded: an `observe` that does not look whether there is an answer (deadlock).
     #[test]
     fn watched_by_another() {
         model(|| {
@@ -1023,8 +1023,8 @@ mod idle {
 
     /// Two localities end their last foms at once, and somebody waits: it is told by one of them, and both have ended.
     ///
-    /// Seeded: no fence in `Waiters::any`, or none in `join` (the waiter slept for ever); sums that are read the other way round
-    /// (idle was seen with one in flight, in `one_submits_another`).
+    /// Seeded: no fence in `Waiters::any`, or none in `join` (the waiter slept for ever); `Relaxed` for the count of an end (idle was
+    /// seen, but not what the fom had done before).
     #[test]
     fn two_ends_and_a_waiter() {
         model(|| {
@@ -1044,6 +1044,8 @@ mod idle {
     }
 
     /// A fom submits another to a second locality and ends; the other ends there. Idle is never seen in between.
+    ///
+    /// Seeded: sums that are read the other way round (idle was seen with one in flight).
     #[test]
     fn one_submits_another() {
         model(|| {

@@ -225,7 +225,7 @@ impl Parcel {
     /// The locality has ended: whoever waits for it hears so.
     fn reject(self) {
         match self {
-            // It was submitted by a fom of another locality while the last handle to the runtime was dropped.
+            // A locality does not end while one is counted, so there is none; if there were, it would be answered.
             Self::Fom(fom) => fom.reject(),
             // Dropping the job drops its end of whatever it would have answered.
             Self::Job(job) => drop(job),

@@ -55,6 +55,10 @@ pub(crate) struct World {
     /// Phases kept of each fom.
     pub(crate) history: usize,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
+    #[cfg_attr(
+        fom_shuttle,
+        allow(dead_code, reason = "the model's reactor knows no time")
+    )]
     pub(crate) spin: u64,
     capacity: usize,
     /// How much of the capacity is taken. Not what the localities count: that goes down only after the outcome was told, and
