@@ -390,7 +390,7 @@ impl Header {
     /// Whether somebody hears of its transitions: who waits for a phase of it, or its history.
     #[inline]
     pub(super) fn is_noted(&self) -> bool {
-        self.own.load(Ordering::Relaxed) & HISTORY != 0 || self.is_observed()
+        self.own.load(Ordering::Relaxed) & HISTORY != 0 || self.marks.is_observed()
     }
 
     /// Adds a line to its history, if it has one.
