@@ -728,7 +728,8 @@ impl ParenthoodTransitions for Parental {
 /// Handles are dropped at once, awaited by other threads, or kept beyond the end of the runtime, while it ends in one way or
 /// another: each one is answered, and in the end no operation, no fom's memory and no runtime is left.
 ///
-/// Seeded: SEEDED
+/// Seeded: a refused submission that does not wake the locality that took it for a fom in flight (deadlock); a locality that keeps
+/// its pools, or a pool that is not given up by who brings the last slot back (a runtime was left).
 fn nothing_is_left(how: Option<Shutdown>) {
     check(3000, move || {
         let bench = Bench::new(2, MOST);
