@@ -4,7 +4,7 @@ pub use crate::{
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     operation::{
         AsyncOperation, At, Entry, Loaded, MaybeCodec, Next, Stepped, SyncOperation, codec, go,
-        stay,
+        stay, to,
     },
     snapshot::Fields,
 };

@@ -95,6 +95,20 @@ pub fn go<P, E>(phase: P) -> Result<Next<P>, E> {
     Ok(Next::Go(phase))
 }
 
+/// To this phase, if all went well.
+#[doc(hidden)]
+#[inline]
+pub fn to<P, E>(done: Result<(), E>, phase: P) -> Result<Next<P>, E> {
+    match done {
+        Ok(()) => Ok(Next::Go(phase)),
+        Err(error) => {
+            // It was never entered: a `Drop` of the user's must not see it. It has no data that could leak.
+            std::mem::forget(phase);
+            Err(error)
+        }
+    }
+}
+
 /// No further for now.
 #[doc(hidden)]
 #[inline]

@@ -40,9 +40,20 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
         &machine.names.kind,
         &machine.names.transitions,
     );
+    // Only what is used, for there is a lint; which that is, is not known where a phase can be configured away.
+    let allowed = machine.has_cfg().then(|| quote!(#[allow(unused_imports)]));
+    let any = |unit| {
+        machine
+            .working()
+            .any(|phase| phase.returns_unit(machine) == unit)
+    };
+    let to = any(true).then(|| quote!(, to as to_));
+    let go = any(false).then(|| quote!(, go as go_));
     quote! {
         const _: () = {
-            use #krate::{__private as fom_, Graph as G_, PhaseInfo as I_};
+            use #krate::{Graph as G_, PhaseInfo as I_};
+            #allowed
+            use #krate::__private::{self as fom_ #to #go};
             use {#phases as P_, #kinds as K_, #transitions as T_};
             #impls
         };

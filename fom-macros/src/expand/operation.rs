@@ -256,11 +256,10 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     };
     let items = quote! {
             #is_async fn step(&mut self, #at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Stepped<Self> {
-                let next = match #scrutinee {
+                match #scrutinee {
                     #(#arms)*
-                    _ => return fom_::stay(),
-                };
-                fom_::go(next)
+                    _ => fom_::stay(),
+                }
             }
     };
     let items = braces(machine.operation_span(), items);
@@ -369,7 +368,7 @@ fn call(
 }
 
 /// From the `Result` of a phase's function to the next phase. The names in `to(..)` stand here as they were written,
-/// so that an editor finds them.
+/// so that an editor finds them. With as few closures and `?` as can be: rustc takes longest over those.
 fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
     let after = &phase.after;
     let targets = phase
@@ -378,15 +377,13 @@ fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
         .filter_map(|exit| Some((&exit.token, &machine.phases[exit.phase?])));
     if phase.returns_unit(machine) {
         let token = targets.map(|(token, _)| token);
-        return quote!(#call.map(|()| #(P_::#token)*)?);
+        return quote!(to_(#call, #(P_::#token)*));
     }
     let arms = targets.map(|(token, target)| {
         let (cfg, ident, data) = (&target.cfg, &target.ident, data(target));
-        quote!(#(#cfg)* #after::#ident #data => P_::#token #data,)
+        quote!(#(#cfg)* #after::#ident #data => go_(P_::#token #data),)
     });
-    let stay = phase
-        .waits()
-        .then(|| quote!(#after::Stay => return fom_::stay(),));
+    let stay = phase.waits().then(|| quote!(#after::Stay => fom_::stay(),));
     quote!(match #call? { #(#arms)* #stay })
 }
 
