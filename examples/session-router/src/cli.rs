@@ -17,16 +17,18 @@ Usage:
   session-router [OPTIONS]         run the router, two endpoints and a caller in one process over
                                    loopback UDP, and print what was measured
   session-router serve [OPTIONS]   route calls until Ctrl-C or SIGTERM, then drain and print the table
+  session-router drive ROUTER [OPTIONS]
+                                   run only the endpoints and the caller, against a router that runs elsewhere
 
-Options of both:
+Options of all:
   --localities N          partitions of the machine to run in [default: what the machine suggests]
-  --t1 MS                 timer T1 of RFC 3261; all others are made of it [default: 500, alone: 100]
+  --t1 MS                 timer T1 of RFC 3261; all others are made of it [default: 500 to serve, else 100]
   --records FILE          append call detail records to FILE, one line of JSON a call
                           [default: none, alone: a file in the temporary directory]
   -h, --help              print this
   -V, --version           print the version
 
-Options of the run by itself:
+Options of the run by itself, and of drive:
   --calls N               how many calls [default: 20000]
   --in-flight N           how many at a time [default: 32]
 
@@ -44,6 +46,7 @@ Options of serve:
 Examples:
   session-router
   session-router serve --endpoint service=127.0.0.1:5070 --endpoint service=127.0.0.1:5071
+  session-router drive 127.0.0.1:5060 --calls 1000
 ";
 
 /// What to do.
@@ -67,6 +70,17 @@ pub enum Command {
         /// How many at a time.
         in_flight: usize,
     },
+    /// Run the endpoints and the caller against a router.
+    Drive {
+        /// Where it listens.
+        router: SocketAddr,
+        /// Timer T1.
+        t1: Duration,
+        /// How many calls.
+        calls: usize,
+        /// How many at a time.
+        in_flight: usize,
+    },
 }
 
 /// Reads the command line, without the name of the program.
@@ -82,14 +96,19 @@ where
     let mut parser = lexopt::Parser::from_args(arguments);
     let mut settings = Settings::default();
     let (mut calls, mut in_flight, mut drain) = (20_000, 32, Duration::from_secs(10));
-    let (mut serve, mut t1, mut timer_c) = (false, None, None);
+    let (mut serve, mut drive, mut t1, mut timer_c) = (false, None, None, None);
     let mut first = true;
     while let Some(argument) = parser.next()? {
         match argument {
             Value(command) if first && command == "serve" => serve = true,
+            Value(command) if first && command == "drive" => {
+                let router = parser.value()?.string()?;
+                let wrong = || format!("drive wants the router's ADDRESS:PORT, and not {router:?}");
+                drive = Some(router.parse().map_err(|_| wrong())?);
+            }
             Value(command) if first => {
                 return Err(
-                    format!("there is no command {command:?}: the only one is serve").into(),
+                    format!("there is no command {command:?}: there are serve and drive").into(),
                 );
             }
             Short('h') | Long("help") => return Ok(Command::Print(HELP.to_owned())),
@@ -130,6 +149,15 @@ where
             other => return Err(other.unexpected()),
         }
         first = false;
+    }
+    if let Some(router) = drive {
+        let t1 = t1.unwrap_or(Duration::from_millis(100));
+        return Ok(Command::Drive {
+            router,
+            t1,
+            calls,
+            in_flight,
+        });
     }
     settings.timers =
         Timers::scaled(t1.unwrap_or(Duration::from_millis(if serve { 500 } else { 100 })));
@@ -213,8 +241,15 @@ mod tests {
     }
 
     #[test]
+    fn drive_is_read() {
+        let read = read("drive 127.0.0.1:9 --calls 7".split(' '));
+        assert!(matches!(read, Ok(Command::Drive { router, calls: 7, .. }) if router.port() == 9));
+        assert!(error("drive nowhere").contains("ADDRESS:PORT"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
-        assert!(error("server").contains("the only one is serve"));
+        assert!(error("server").contains("serve and drive"));
         assert!(error("serve --endpoint here").contains("USER=ADDRESS"));
         assert!(error("serve --listen here").contains("127.0.0.1:5060"));
         assert!(error("serve --listen 0.0.0.0:5060").contains("one address"));

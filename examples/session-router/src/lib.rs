@@ -8,6 +8,7 @@
 //! - [`router`]: brings each datagram to its fom.
 //! - [`cdr`], [`counters`], [`report`]: what remains of it.
 //! - [`selfrun`]: two endpoints and a caller, to try it.
+//! - [`twin`]: the same router without fom, to compare.
 
 //!
 //! # What differs from RFC 3261
@@ -32,4 +33,5 @@ pub mod registrar;
 pub mod report;
 pub mod router;
 pub mod selfrun;
+pub mod twin;
 pub mod wire;

@@ -109,19 +109,7 @@ impl Locator {
     ///
     /// No thread can be started.
     pub fn start(fixed: &[(String, SocketAddr)], fork: bool) -> io::Result<Locator> {
-        let mut table = Table {
-            users: HashMap::new(),
-            fork,
-        };
-        for (user, address) in fixed {
-            let uri = format!("sip:{user}@{address}");
-            let uri = sip::Uri::try_from(uri.as_str()).map_err(io::Error::other)?;
-            let place = table.users.entry(user.clone()).or_default();
-            place.fixed.push(Binding {
-                uri,
-                address: *address,
-            });
-        }
+        let table = Table::new(fixed, fork)?;
         let (inbox, asked) = sync_channel(INBOX);
         thread::Builder::new()
             .name("locator".to_owned())
@@ -159,7 +147,8 @@ impl fmt::Debug for Locator {
     }
 }
 
-struct Table {
+/// What it knows.
+pub(crate) struct Table {
     users: HashMap<String, Place>,
     fork: bool,
 }
@@ -179,6 +168,23 @@ struct Registered {
 }
 
 impl Table {
+    pub(crate) fn new(fixed: &[(String, SocketAddr)], fork: bool) -> io::Result<Table> {
+        let mut table = Table {
+            users: HashMap::new(),
+            fork,
+        };
+        for (user, address) in fixed {
+            let uri = format!("sip:{user}@{address}");
+            let uri = sip::Uri::try_from(uri.as_str()).map_err(io::Error::other)?;
+            let place = table.users.entry(user.clone()).or_default();
+            place.fixed.push(Binding {
+                uri,
+                address: *address,
+            });
+        }
+        Ok(table)
+    }
+
     fn serve(mut self, asked: &Receiver<Ask>) {
         while let Ok(ask) = asked.recv() {
             match ask {
@@ -193,7 +199,7 @@ impl Table {
         }
     }
 
-    fn find(&mut self, user: &str, now: Duration) -> Found {
+    pub(crate) fn find(&mut self, user: &str, now: Duration) -> Found {
         let fork = self.fork;
         let Some(place) = self.users.get_mut(user) else {
             return Found::Unknown;
@@ -217,7 +223,7 @@ impl Table {
         }
     }
 
-    fn update(&mut self, update: Update, now: Duration) -> Updated {
+    pub(crate) fn update(&mut self, update: Update, now: Duration) -> Updated {
         if !self.users.contains_key(&update.user) {
             if update.wishes.iter().all(|wish| wish.expires.is_zero()) {
                 return Updated::Bindings(Vec::new()); // nothing to remember

@@ -28,6 +28,12 @@ async fn main() -> ExitCode {
             calls,
             in_flight,
         } => selfrun::run(*settings, calls, in_flight).await,
+        Command::Drive {
+            router,
+            t1,
+            calls,
+            in_flight,
+        } => selfrun::drive(router, t1, calls, in_flight),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

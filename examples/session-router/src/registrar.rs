@@ -77,8 +77,27 @@ impl Registration {
         );
     }
 
+    /// Tells the client what became of its wishes. An error is the status of a refusal.
+    pub(crate) fn updated(&self, updated: Updated) -> Result<(), u16> {
+        match updated {
+            Updated::Bindings(bindings) => {
+                self.net.counters().registered.add();
+                self.answer(200, &contacts(&bindings));
+                Ok(())
+            }
+            Updated::OutOfOrder => Err(self.refuse(500, "")),
+            Updated::Full => Err(self.refuse(503, "Retry-After: 30\r\n")),
+        }
+    }
+
+    /// Tells the client what is wrong with its wishes.
+    pub(crate) fn refuse_wishes(&self, status: u16) -> u16 {
+        let least = format!("Min-Expires: {}\r\n", self.shortest.as_secs());
+        self.refuse(status, if status == 423 { &least } else { "" })
+    }
+
     /// What the client wishes, or the status that it gets for it.
-    fn wishes(&self) -> Result<Update, u16> {
+    pub(crate) fn wishes(&self) -> Result<Update, u16> {
         let headers = &self.request.sip.headers;
         let to = self
             .request
@@ -146,11 +165,9 @@ impl StepTransitions for Registration {
     fn read(&mut self, _: &mut Cx<'_>) -> Result<StepAfterRead, BoxError> {
         Ok(match self.wishes() {
             Ok(update) => StepAfterRead::Bind { update },
-            Err(status) => {
-                let least = format!("Min-Expires: {}\r\n", self.shortest.as_secs());
-                let status = self.refuse(status, if status == 423 { &least } else { "" });
-                StepAfterRead::Refused { status }
-            }
+            Err(status) => StepAfterRead::Refused {
+                status: self.refuse_wishes(status),
+            },
         })
     }
 
@@ -163,17 +180,14 @@ impl StepTransitions for Registration {
         let updated = cx
             .call(|locator: &Locator, reply| locator.update(update, now, reply))
             .await;
-        let status = match updated {
-            Ok(Updated::Bindings(bindings)) => {
-                self.net.counters().registered.add();
-                self.answer(200, &contacts(&bindings));
-                return Ok(StepAfterBind::Bound);
-            }
-            Ok(Updated::OutOfOrder) => self.refuse(500, ""),
-            Ok(Updated::Full) => self.refuse(503, "Retry-After: 30\r\n"),
-            Err(_) => self.refuse(500, ""),
+        let told = match updated {
+            Ok(updated) => self.updated(updated),
+            Err(_) => Err(self.refuse(500, "")),
         };
-        Ok(StepAfterBind::Refused { status })
+        Ok(match told {
+            Ok(()) => StepAfterBind::Bound,
+            Err(status) => StepAfterBind::Refused { status },
+        })
     }
 
     async fn bind_late(

@@ -321,20 +321,23 @@ impl Front {
         }
     }
 
-    /// Answers without keeping anything (RFC 3261, 8.2.7): the same request once more gets the same tag.
     fn answer(&self, request: &Request, status: u16, more: &str) {
-        let mut hasher = DefaultHasher::new();
-        (&request.key.branch, &request.key.sent_by, &request.call_id).hash(&mut hasher);
-        let tag = format!("s{:016x}", hasher.finish());
-        self.net
-            .send(&request.answer(status, &tag, more), request.reply_to);
+        answer(&self.net, request, status, more);
     }
 }
 
-/// What we take.
-const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER\r\n";
+/// Answers without keeping anything (RFC 3261, 8.2.7): the same request once more gets the same tag.
+pub(crate) fn answer(net: &Net, request: &Request, status: u16, more: &str) {
+    let mut hasher = DefaultHasher::new();
+    (&request.key.branch, &request.key.sent_by, &request.call_id).hash(&mut hasher);
+    let tag = format!("s{:016x}", hasher.finish());
+    net.send(&request.answer(status, &tag, more), request.reply_to);
+}
 
-fn proxy_require(request: &Request) -> Option<String> {
+/// What we take.
+pub(crate) const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER\r\n";
+
+pub(crate) fn proxy_require(request: &Request) -> Option<String> {
     request.sip.headers.iter().find_map(|header| match header {
         Header::ProxyRequire(wanted) => Some(wanted.value().to_owned()),
         _ => None,

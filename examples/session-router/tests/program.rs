@@ -91,6 +91,46 @@ fn a_signal_drains_it_and_it_prints_the_table() {
 }
 
 #[test]
+fn the_twin_routes_the_same_calls() {
+    let mut twin = Command::new(env!("CARGO_BIN_EXE_twin"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--localities", "2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut output = BufReader::new(twin.stdout.take().expect("its output"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line");
+    let address = line
+        .split([' ', ','])
+        .nth(2)
+        .expect("router on ADDRESS")
+        .to_owned();
+
+    let driven = run(&["drive", &address, "--calls", "200"]);
+    let said = String::from_utf8_lossy(&driven.stdout).into_owned();
+    assert!(driven.status.success(), "{said}");
+    assert!(said.contains("200 calls in"), "{said}");
+
+    let sent = Command::new("kill").arg(twin.id().to_string()).status();
+    assert!(sent.expect("kill runs").success());
+    let mut table = String::new();
+    output.read_to_string(&mut table).expect("the table");
+    assert!(twin.wait().expect("it ends").success());
+    let count = |label: &str| {
+        let line = table.lines().find(|line| line.trim().starts_with(label));
+        line.and_then(|line| line.split_whitespace().last())
+            .map(str::to_owned)
+    };
+    for (label, calls) in [
+        ("completed", "180"),
+        ("cancelled", "10"),
+        ("rejected", "10"),
+    ] {
+        assert_eq!(count(label).as_deref(), Some(calls), "{table}");
+    }
+}
+
+#[test]
 fn it_runs_by_itself() {
     let file = std::env::temp_dir().join(format!("session-router-{}.json", std::process::id()));
     let output = run(&[

@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 use fom_runtime::prelude::*;
 use rsipstack::sip::{self, HeadersExt};
 
+pub(crate) use self::packets::Happened;
 pub use self::timers::Timers;
 use self::{dialog::Dialogs, exchange::Exchange, fork::Forks, timers::Repeat};
 use crate::cdr::Record;
@@ -136,12 +137,12 @@ pub struct Call {
     /// The caller was told that there is no call.
     refused: bool,
     cancelled: bool,
-    forks: Forks,
+    pub(crate) forks: Forks,
     exchanges: Vec<Exchange>,
     dialogs: Dialogs,
-    began: Duration,
-    answered: Option<Duration>,
-    record: Record,
+    pub(crate) began: Duration,
+    pub(crate) answered: Option<Duration>,
+    pub(crate) record: Record,
 }
 
 impl Call {
@@ -176,8 +177,17 @@ impl Call {
         }
     }
 
+    /// Rings at all of these.
+    pub(crate) fn ring_at(&mut self, bindings: &[Binding], now: Duration) {
+        self.record.forks = bindings.len();
+        if bindings.len() > 1 {
+            self.net.counters().forked.add();
+        }
+        self.forks = Forks::ring(&self.net, &self.invite, bindings, now, &self.timers);
+    }
+
     /// Makes a call that is over small. Of one that was answered, nothing is ever said to the INVITE again.
-    fn forget_what_nobody_needs(&mut self) {
+    pub(crate) fn forget_what_nobody_needs(&mut self) {
         self.invite.sip.body = Vec::new();
         if self.answered.is_some() {
             self.invite.sip.headers = sip::Headers::default();

@@ -15,7 +15,7 @@ const MOST_EXCHANGES: usize = 32;
 
 /// What a packet meant for the call.
 #[derive(Debug)]
-pub(super) enum Happened {
+pub(crate) enum Happened {
     /// Nothing that changes its phase.
     Nothing,
     /// Somebody answered.
@@ -32,7 +32,7 @@ pub(super) enum Happened {
 
 impl Call {
     /// Takes one packet.
-    pub(super) fn take(&mut self, event: CallEvent, now: Duration) -> Happened {
+    pub(crate) fn take(&mut self, event: CallEvent, now: Duration) -> Happened {
         match event {
             CallEvent::Response(response) => self.response(&response, now),
             CallEvent::Request(request) => self.request(request, now),
@@ -194,7 +194,7 @@ impl Call {
     }
 
     /// Does what is due. True if that ended the last dialog: nobody answered the BYE.
-    pub(super) fn tick(&mut self, now: Duration) -> bool {
+    pub(crate) fn tick(&mut self, now: Duration) -> bool {
         self.forks.tick(&self.net, now, &self.timers);
         if let (Some(repeat), Some(answer)) = (&mut self.repeat, &self.answer)
             && repeat.due(now)
@@ -212,7 +212,7 @@ impl Call {
     }
 
     /// How long nothing is due.
-    pub(super) fn quiet(&self, now: Duration) -> Duration {
+    pub(crate) fn quiet(&self, now: Duration) -> Duration {
         let exchanges = self.exchanges.iter().filter_map(Exchange::due);
         let repeat = self.repeat.iter().map(|repeat| repeat.at);
         let due = exchanges.chain(repeat).chain(self.forks.due()).min();
@@ -220,20 +220,20 @@ impl Call {
     }
 
     /// Tells the caller that we work on it (RFC 3261, 17.2.1): that ends the repeating of the INVITE.
-    pub(super) fn trying(&mut self) {
+    pub(crate) fn trying(&mut self) {
         let trying = self.invite.answer(100, "", "");
         self.net.send(&trying, self.invite.reply_to);
         self.answer = Some(trying);
     }
 
     /// Refuses the call with an answer of our own; `more` is whole header lines.
-    pub(super) fn refuse(&mut self, status: u16, more: &str, now: Duration) -> Outcome {
+    pub(crate) fn refuse(&mut self, status: u16, more: &str, now: Duration) -> Outcome {
         let bytes = self.invite.answer(status, &self.tag, more);
         self.refuse_with(status, bytes, now)
     }
 
     /// Refuses the call with the best answer of those who rang.
-    pub(super) fn refuse_as(&mut self, refusal: &Refusal, now: Duration) -> Outcome {
+    pub(crate) fn refuse_as(&mut self, refusal: &Refusal, now: Duration) -> Outcome {
         match refusal {
             // The caller gave up and nobody said anything to it.
             Refusal::Silence if self.cancelled => self.refuse(487, "", now),
@@ -260,7 +260,7 @@ impl Call {
     }
 
     /// Answers a request that goes no further.
-    pub(super) fn refuse_other(&self, request: &Request, status: u16, more: &str) {
+    pub(crate) fn refuse_other(&self, request: &Request, status: u16, more: &str) {
         self.net
             .send(&request.answer(status, &self.tag, more), request.reply_to);
     }

@@ -2,7 +2,6 @@
 
 use fom_runtime::prelude::*;
 
-use super::packets::Happened;
 use super::*;
 use crate::cdr::Records;
 use crate::locator::{Found, Locator};
@@ -48,11 +47,7 @@ impl StageTransitions for Call {
                 });
             }
         }
-        self.record.forks = bindings.len();
-        if bindings.len() > 1 {
-            self.net.counters().forked.add();
-        }
-        self.forks = Forks::ring(&self.net, &self.invite, bindings, cx.now(), &self.timers);
+        self.ring_at(bindings, cx.now());
         loop {
             if let Some(refusal) = self.forks.verdict() {
                 return Ok(StageAfterRing::Record {

@@ -4,6 +4,7 @@ mod caller;
 mod endpoint;
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use caller::{Caller, Plan, Summary};
@@ -31,21 +32,7 @@ pub async fn run(
     let router = Router::start(settings)?;
     let address = router.local();
 
-    // alice and bob are in one place each, team rings in two of which one answers, carol never answers.
-    let first = Endpoint::start(
-        address,
-        t1,
-        &[
-            ("alice", Manner::Answers),
-            ("team", Manner::Answers),
-            ("carol", Manner::Rings),
-        ],
-    )?;
-    let second = Endpoint::start(
-        address,
-        t1,
-        &[("bob", Manner::Answers), ("team", Manner::Rings)],
-    )?;
+    let (first, second) = endpoints(address, t1)?;
     println!(
         "router on {address}, {} localities; endpoints on {} and {}; {} calls, {in_flight} at a time",
         router.runtime().localities(),
@@ -98,6 +85,43 @@ pub async fn run(
     Ok(summary.failed == 0 && remained == 0)
 }
 
+/// Runs the endpoints and the caller only, and prints what they saw. False if a call went wrong.
+///
+/// # Errors
+///
+/// The endpoints could not be started, or the router at `router` does not answer them.
+pub fn drive(
+    router: SocketAddr,
+    t1: Duration,
+    calls: usize,
+    in_flight: usize,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let endpoints = endpoints(router, t1)?;
+    let summary = Caller::start(router, t1, calls, in_flight, plan)?.finish();
+    print_summary(&summary);
+    drop(endpoints);
+    Ok(summary.failed == 0)
+}
+
+/// Alice and bob are in one place each, team rings in two of which one answers, carol never answers.
+fn endpoints(router: SocketAddr, t1: Duration) -> io::Result<(Endpoint, Endpoint)> {
+    let first = Endpoint::start(
+        router,
+        t1,
+        &[
+            ("alice", Manner::Answers),
+            ("team", Manner::Answers),
+            ("carol", Manner::Rings),
+        ],
+    )?;
+    let second = Endpoint::start(
+        router,
+        t1,
+        &[("bob", Manner::Answers), ("team", Manner::Rings)],
+    )?;
+    Ok((first, second))
+}
+
 /// Of twenty calls, sixteen are plain, two are forked, one is cancelled and one is to nobody.
 fn plan(number: usize) -> (Plan, &'static str) {
     match number % 20 {
@@ -113,7 +137,7 @@ fn print_summary(summary: &Summary) {
     let seconds = summary.took.as_secs_f64();
     let all = summary.talked + summary.cancelled + summary.refused + summary.failed;
     println!(
-        "{} calls in {seconds:.2} s: {} calls/s, everything in this one process on {} processors\n",
+        "{} calls in {seconds:.2} s: {} calls/s, everything on this machine of {} processors\n",
         count(all),
         count((all as f64 / seconds) as u64),
         std::thread::available_parallelism().map_or(1, usize::from),

@@ -53,6 +53,13 @@ impl Net {
         self.0.local
     }
 
+    /// The same socket, for whoever receives without waiting in it; sending does not wait from then on, either.
+    pub(crate) fn reader(&self) -> io::Result<UdpSocket> {
+        let socket = self.0.socket.try_clone()?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    }
+
     /// Waits a moment for a datagram.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.socket.recv_from(buffer)
