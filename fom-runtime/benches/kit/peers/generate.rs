@@ -37,6 +37,11 @@ impl Load {
     fn low(&self) -> usize {
         self.window - self.batch
     }
+
+    /// Of those started, when no more than `low` are in flight; fewer are only before the window is full.
+    fn finished(&self, started: u64) -> u64 {
+        started.saturating_sub(self.low() as u64)
+    }
 }
 
 /// Spawns operations whose tasks stay on this thread.
@@ -49,7 +54,7 @@ pub async fn generate(load: Load, n: usize, window: &LocalWindow, mut spawn: imp
         }
         window.add(load.batch);
         window.at_most(load.low()).await;
-        load.tallies[n].set(started - load.low() as u64);
+        load.tallies[n].set(load.finished(started));
     }
 }
 
@@ -68,7 +73,7 @@ pub async fn generate_shared(
             started += 1;
         }
         window.at_most(load.low()).await;
-        load.tallies[n].set(started - load.low() as u64);
+        load.tallies[n].set(load.finished(started));
     }
 }
 
