@@ -6,7 +6,7 @@
 pub(crate) mod atomic {
     #[cfg(fom_loom)]
     pub(crate) use loom::sync::atomic::{
-        AtomicIsize, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, fence,
+        AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     #[cfg(fom_shuttle)]
     pub(crate) use shuttle::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
@@ -35,7 +35,7 @@ mod locks {
     use std::time::Duration;
 
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
-    pub(crate) use std::thread_local;
+    pub(crate) use std::{thread::sleep, thread_local};
 
     /// A condition variable whose `wait` takes and gives the guard.
     #[derive(Debug, Default)]
@@ -73,6 +73,11 @@ mod locks {
 
     pub(crate) use shuttle::sync::MutexGuard;
     pub(crate) use shuttle::thread_local;
+
+    /// Shuttle has no time: others go on, or do not.
+    pub(crate) fn sleep(_: Duration) {
+        shuttle::thread::yield_now();
+    }
 
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);

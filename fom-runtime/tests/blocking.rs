@@ -607,3 +607,35 @@ fn order_is_kept_over_the_end_of_a_section() {
         assert_eq!(*log.lock().unwrap(), [0, 1, 2, 3, 4]);
     }
 }
+
+/// One locality whose time stands still: so its sections follow each other closely, and all are guessed short.
+fn hasty() -> Runtime {
+    Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(TestClock::new())
+        .build()
+        .unwrap()
+}
+
+/// LO-04: a section that was guessed short and blocks for long does not stop its locality, whatever was ready there before.
+#[test]
+fn a_section_guessed_short_may_block() {
+    let _limit = limit();
+    let runtime = hasty();
+    let fom = runtime.submit(quick(|cx| {
+        for _ in 0..20 {
+            for _ in 0..100 {
+                drop(cx.enter_block().unwrap());
+            }
+            let (tell, told) = mpsc::channel();
+            let ready = cx.submit(quick(move |_| tell.send(()).unwrap()));
+            drop(ready.place(Placement::Here).start().unwrap());
+            let guard = cx.enter_block().unwrap();
+            told.recv().unwrap();
+            drop(guard);
+        }
+    }));
+    fom.start().unwrap().wait().unwrap();
+    assert_eq!(locality(&runtime, 0).blocked_threads, 0);
+}

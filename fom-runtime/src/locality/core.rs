@@ -8,7 +8,8 @@ use crate::{
     fom::{Header, Resident, Stocks},
     id::FomId,
     locality::{
-        Estimates, Home, Job, Parcel, Reactor, pace::Pace, queue::RunQueue, timers::Timers,
+        Estimates, Home, Job, Parcel, Reactor, outlook::Outlook, pace::Pace, queue::RunQueue,
+        timers::Timers,
     },
     protocol::FomState,
     sync::atomic::Ordering,
@@ -24,7 +25,7 @@ pub(crate) struct Core {
     /// Memory for the foms that are submitted here.
     pub(crate) stocks: Stocks,
     pub(crate) jobs: VecDeque<Job>,
-    /// The fom that runs on the thread that holds the core.
+    /// The fom that runs on the thread that holds the core; while the core lies in the slot, the fom whose section it is.
     pub(crate) running: Option<NonNull<Header>>,
     /// The locality's own data, one value a type.
     pub(crate) data: Vec<Box<dyn Any + Send>>,
@@ -36,6 +37,7 @@ pub(crate) struct Core {
     /// Who waits until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
     pub(super) pace: Pace,
+    pub(super) outlook: Outlook,
     pub(super) queue: RunQueue,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
@@ -62,6 +64,7 @@ impl Core {
             ways,
             quiet: Vec::new(),
             pace: Pace::default(),
+            outlook: Outlook::default(),
             queue: RunQueue::default(),
             reactor,
             since_turn: 0,
@@ -143,7 +146,7 @@ impl Core {
 
     /// Nothing to run: tells those who wait for that, unless somebody here is in a blocking section.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty() && self.home.threads().1 == 0 {
+        if !self.quiet.is_empty() && self.home.crew.count().1 == 0 {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("who waited for quiet in", || {

@@ -1,7 +1,7 @@
 //! The threads of a locality: one handler, the blocked and unblocking ones, and idle followers.
 //!
 //! The rule that keeps a locality alive: of its threads at least one is neither blocked nor unblocking. Enter-block
-//! reserves before it gives the core away; when no thread can be had the caller keeps the core and gets an error.
+//! looks for one before it gives the core away; when no thread can be had the caller keeps the core and gets an error.
 
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ use crate::{
     locality::{Core, Home, Locality, handler},
     sync::{
         Condvar, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -73,21 +73,58 @@ impl Default for Spawner {
 
 pub(super) struct Crew {
     followers: Followers,
-    roster: Mutex<Roster>,
+    roster: Roster,
+    calls: Mutex<Calls>,
     idle: Condvar,
+    /// Threads created so far, for their names.
+    named: AtomicUsize,
     /// Threads that want the core back, oldest first; their number beside, to be read without the lock.
     returning: Mutex<VecDeque<Arc<Returner>>>,
     returning_count: AtomicUsize,
 }
 
+/// How many threads there are, in the upper half, and how many of them are blocked or unblocking: one word, so that both are
+/// of one moment. The second number is only written by who holds the core; see `README.md`.
 #[derive(Default)]
-struct Roster {
-    threads: usize,
-    blocked: usize,
-    /// Calls for an idle thread that none has taken yet. Counted, so that a call is not lost while a thread is on its
-    /// way to idle.
-    calls: usize,
-    named: usize,
+struct Roster(AtomicU64);
+
+const THREAD: u64 = 1 << 32;
+const BLOCKED: u64 = 1;
+
+impl Roster {
+    fn read(word: u64) -> (usize, usize) {
+        ((word / THREAD) as usize, (word % THREAD) as usize)
+    }
+
+    fn count(&self) -> (usize, usize) {
+        Self::read(self.0.load(Ordering::Acquire))
+    }
+
+    fn more(&self, one: u64) {
+        self.0.fetch_add(one, Ordering::AcqRel);
+    }
+
+    fn less(&self, one: u64) {
+        self.0.fetch_sub(one, Ordering::AcqRel);
+    }
+
+    /// One thread less, if more than `stay` are neither blocked nor unblocking.
+    fn leave(&self, stay: usize) -> bool {
+        let leave = |word| {
+            let (threads, blocked) = Self::read(word);
+            (threads - blocked > stay).then(|| word - THREAD)
+        };
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, leave)
+            .is_ok()
+    }
+}
+
+#[derive(Default)]
+struct Calls {
+    /// For an idle thread, that none has taken yet. Counted, so that a call is not lost while a thread is on its way to
+    /// idle.
+    open: usize,
     stopping: bool,
 }
 
@@ -117,8 +154,10 @@ impl Crew {
     pub(super) fn new(followers: Followers) -> Self {
         Self {
             followers,
-            roster: Mutex::new(Roster::default()),
+            roster: Roster::default(),
+            calls: Mutex::new(Calls::default()),
             idle: Condvar::default(),
+            named: AtomicUsize::new(0),
             returning: Mutex::new(VecDeque::new()),
             returning_count: AtomicUsize::new(0),
         }
@@ -137,93 +176,88 @@ impl Crew {
     }
 
     fn spawn(&self, home: &Home) -> io::Result<()> {
-        let name = {
-            let mut roster = self.roster.lock();
-            roster.threads += 1;
-            roster.named += 1;
-            format!("fom-{}-{}", home.index, roster.named)
-        };
+        self.roster.more(THREAD);
+        let number = self.named.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("fom-{}-{number}", home.index);
         let thread_home = home.clone();
         let main = Box::new(move || handler::main(&thread_home));
         // The core is in the hands of the caller: a panic of the user's function must not drop it.
         let made = catch_unwind(AssertUnwindSafe(|| (home.world().spawner.0)(name, main)))
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))));
         if made.is_err() {
-            self.roster.lock().threads -= 1;
+            self.roster.less(THREAD);
         }
         made
     }
 
-    /// Makes sure that a thread is left when the caller blocks, and counts the caller as blocked.
+    /// Whether a thread is left when the caller blocks, which holds the core and is not counted as blocked.
+    #[inline]
+    pub(super) fn has_reserve(&self) -> bool {
+        let (threads, blocked) = self.roster.count();
+        threads >= blocked + 2
+    }
+
+    /// Creates one more thread to be left when the caller blocks.
+    #[cold]
     pub(super) fn reserve(&self, home: &Home) -> Result<(), NoReserve> {
-        let create = {
-            let mut roster = self.roster.lock();
-            if roster.threads >= roster.blocked + 2 {
-                roster.blocked += 1;
-                return Ok(());
-            }
-            roster.threads <= self.followers.most
-        };
-        if !create {
+        if self.count().0 > self.followers.most {
             return Err(NoReserve::AtMost);
         }
-        self.spawn(home).map_err(NoReserve::Failed)?;
-        self.roster.lock().blocked += 1;
-        Ok(())
+        self.spawn(home).map_err(NoReserve::Failed)
     }
 
-    /// The caller blocks in place of a thread that gets the core from it.
-    pub(super) fn block_in_turn(&self) {
-        self.roster.lock().blocked += 1;
+    /// A thread without the core is blocked from now on. Only who holds the core.
+    pub(super) fn block(&self) {
+        self.roster.more(BLOCKED);
     }
 
+    /// The caller has the core back, and is not blocked any more.
     pub(super) fn unblock(&self) {
-        self.roster.lock().blocked -= 1;
+        self.roster.less(BLOCKED);
     }
 
+    /// Handler, blocked, unblocking and idle threads together, and how many of them are blocked or unblocking; the thread of
+    /// a section from which nobody has taken the core yet is not counted as blocked.
     pub(super) fn count(&self) -> (usize, usize) {
-        let roster = self.roster.lock();
-        (roster.threads, roster.blocked)
+        self.roster.count()
     }
 
     /// Calls an idle thread to look for the core.
     pub(super) fn wake_one(&self) {
-        self.roster.lock().calls += 1;
+        self.calls.lock().open += 1;
         self.idle.notify_one();
     }
 
     /// Lets every thread end.
     pub(super) fn dismiss(&self) {
-        self.roster.lock().stopping = true;
+        self.calls.lock().stopping = true;
         self.idle.notify_all();
     }
 
     /// Waits to be called. Holds nothing that others need.
     pub(super) fn idle(&self) -> Idle {
-        let mut roster = self.roster.lock();
+        let mut calls = self.calls.lock();
         loop {
-            if roster.stopping {
-                roster.threads -= 1;
+            if calls.stopping {
+                self.roster.less(THREAD);
                 return Idle::Leave;
             }
-            if roster.calls > 0 {
-                roster.calls -= 1;
+            if calls.open > 0 {
+                calls.open -= 1;
                 return Idle::Look;
             }
+            // The handler, and the least of followers.
+            let stay = self.followers.least.saturating_add(1);
             // Without a thread too many there is no reason to wake up by oneself. Blocked ones count: when they come
             // back, a thread that waits here without a limit would not notice that there are too many now.
-            if roster.threads > self.followers.least.saturating_add(1) {
+            if self.count().0 > stay {
                 let out;
-                (roster, out) = self.idle.wait_for(roster, self.followers.idle);
-                if out
-                    && roster.calls == 0
-                    && roster.threads - roster.blocked > self.followers.least.saturating_add(1)
-                {
-                    roster.threads -= 1;
+                (calls, out) = self.idle.wait_for(calls, self.followers.idle);
+                if out && calls.open == 0 && self.roster.leave(stay) {
                     return Idle::Leave;
                 }
             } else {
-                roster = self.idle.wait(roster);
+                calls = self.idle.wait(calls);
             }
         }
     }

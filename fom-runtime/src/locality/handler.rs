@@ -33,7 +33,11 @@ pub(super) fn main(home: &Home) {
     }
     let _entered = home.reactor.enter();
     while let Idle::Look = home.crew.idle() {
-        if let Some(core) = home.slot.take() {
+        if let Some(mut core) = home.slot.take() {
+            // Now its section lasts until it gets the core back.
+            if core.running.take().is_some() {
+                home.crew.block();
+            }
             handle(core);
         }
     }

@@ -10,7 +10,9 @@ mod crew;
 mod estimates;
 mod handler;
 mod here;
+mod outlook;
 mod pace;
+mod patrol;
 mod queue;
 mod reactor;
 mod timers;
@@ -32,12 +34,13 @@ pub(crate) use self::{
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     here::{is_taken, runs_fom_of, with_core},
+    patrol::Patrol,
     reactor::Reactor,
     timers::{Sleeper, Timer},
 };
 use crate::{
     fom::{Pool, Pools, Resident, Stocks, panic_message},
-    protocol::{Counts, Inbox, Link, Linked, Reader, Slot},
+    protocol::{Counts, Inbox, Link, Linked, Reader, Slot, Watched},
     runtime::World,
     sync::{
         Mutex,
@@ -112,6 +115,8 @@ pub(crate) struct Locality {
     alarm: reactor::Alarm,
     /// Where enter-block leaves the core.
     slot: Slot<Core>,
+    /// The sections that the patrol looks after.
+    watched: CachePadded<Watched>,
     crew: crew::Crew,
     /// The runtime wants this locality to end when its last fom has.
     stopping: AtomicBool,
@@ -140,6 +145,7 @@ impl Locality {
             inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),
             slot: Slot::new(),
+            watched: CachePadded::new(Watched::new()),
             crew: crew::Crew::new(followers),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -215,9 +221,9 @@ impl Locality {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Handler, blocked, unblocking and idle threads together, and how many of them are blocked or unblocking.
-    pub(crate) fn threads(&self) -> (usize, usize) {
-        self.crew.count()
+    /// Handler, blocked, unblocking and idle threads together.
+    pub(crate) fn threads(&self) -> usize {
+        self.crew.count().0
     }
 }
 

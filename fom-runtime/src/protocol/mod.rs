@@ -14,6 +14,7 @@ mod marks;
 mod returns;
 mod slot;
 mod token;
+mod watched;
 
 pub use counts::{Counts, Waiters, all_idle, count};
 pub use inbox::{Inbox, Link, Linked, Reader};
@@ -21,3 +22,4 @@ pub use marks::{Detached, Marks, Taken};
 pub use returns::{Returned, Returns};
 pub use slot::Slot;
 pub use token::{Cancelled, FomState, Stopped, Token};
+pub use watched::Watched;

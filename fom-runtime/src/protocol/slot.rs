@@ -42,6 +42,11 @@ impl<T> Slot<T> {
         owned(self.pointer.swap(Box::into_raw(value), Ordering::AcqRel))
     }
 
+    /// Whether a box lies in it. A hint: it may be gone by now.
+    pub fn is_laid(&self) -> bool {
+        !self.pointer.load(Ordering::Relaxed).is_null()
+    }
+
     /// Takes the box out, if there is one.
     pub fn take(&self) -> Option<Box<T>> {
         owned(self.pointer.swap(ptr::null_mut(), Ordering::AcqRel))

@@ -13,7 +13,7 @@ use crate::{
     Clock,
     clock::Moved,
     id::FomId,
-    locality::{Locality, Spawner},
+    locality::{Locality, Patrol, Spawner},
     protocol::{Waiters, all_idle},
     runtime::{Budget, directory::Directory, resources::Resources},
     sync::{
@@ -49,6 +49,7 @@ pub(crate) struct World {
     pub(crate) resources: Resources,
     pub(crate) directory: Directory,
     pub(crate) spawner: Spawner,
+    pub(crate) patrol: Patrol,
     pub(crate) budget: Allowance,
     /// Events kept at most for one fom.
     pub(crate) mailbox: usize,
@@ -123,6 +124,7 @@ impl World {
             resources: settings.resources,
             directory: Directory::default(),
             spawner: settings.spawner,
+            patrol: Patrol::default(),
             budget: Allowance {
                 phases: settings.budget.phases,
                 nanos: crate::clock::nanos(settings.budget.time),
@@ -225,6 +227,9 @@ impl World {
         let mut ends = self.ends.lock();
         ends.localities += 1;
         self.changed.notify_all();
+        if ends.localities == self.localities.len() {
+            self.patrol.end();
+        }
     }
 
     /// Blocks until no fom is in flight, at most until `by`.

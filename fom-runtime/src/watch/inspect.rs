@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use crate::{
     fom::{AnyRef, Header, WaitingFor},
     id::{FomId, Key},
+    locality::Locality,
     protocol::FomState,
     runtime::{World, totals},
     sync::atomic::Ordering,
@@ -190,27 +191,30 @@ pub(crate) fn inspect(world: &World) -> Operations {
         .iter()
         .flat_map(|home| home.gauges.all())
         .collect();
+    let blocked_in = |home: &Locality| {
+        foms.iter()
+            .filter(|fom| fom.blocked && fom.locality == home.index)
+            .count()
+    };
+    let localities = world
+        .localities
+        .iter()
+        .map(|home| LocalityInfo {
+            index: home.index,
+            cpus: home.plan.cpus.clone(),
+            foms: home.counts.in_flight(),
+            ready: home.ready.load(Ordering::Relaxed),
+            threads: home.threads(),
+            blocked_threads: blocked_in(home),
+        })
+        .collect();
     Operations {
-        foms,
         types: totals(
             world.localities.iter().flat_map(|home| home.pools.all()),
             &gauges,
         ),
-        localities: world
-            .localities
-            .iter()
-            .map(|home| {
-                let (threads, blocked_threads) = home.threads();
-                LocalityInfo {
-                    index: home.index,
-                    cpus: home.plan.cpus.clone(),
-                    foms: home.counts.in_flight(),
-                    ready: home.ready.load(Ordering::Relaxed),
-                    threads,
-                    blocked_threads,
-                }
-            })
-            .collect(),
+        foms,
+        localities,
         incidents: world.incidents(),
     }
 }

@@ -1,0 +1,145 @@
+//! The patrol: a thread that calls a follower where a section lasts longer than was guessed.
+//!
+//! There is one in a runtime, made for the first section that needs it. It goes round the localities while sections are
+//! guessed short, and sleeps when there have been none for a while. A section that it finds open, and still open at its
+//! next look, is long: so it is relieved after two waits, at most `MOST` each, and after two of `LEAST` where such are
+//! found. The wait grows while there are none, since looking costs time, too.
+
+use std::{
+    io,
+    num::NonZeroU32,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    fom::panic_message,
+    runtime::World,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicU8, Ordering},
+        sleep,
+    },
+};
+
+const LEAST: Duration = Duration::from_micros(50);
+const MOST: Duration = Duration::from_micros(400);
+/// How long it goes on when there are no sections to look after.
+const CALM: Duration = if cfg!(fom_shuttle) {
+    LEAST
+} else {
+    Duration::from_millis(5)
+};
+
+const THERE: u8 = 1;
+const CANNOT: u8 = 2;
+
+#[derive(Default)]
+pub(crate) struct Patrol {
+    /// Whether there is a thread, or can be none.
+    made: AtomicU8,
+    orders: Mutex<Orders>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Orders {
+    look: bool,
+    end: bool,
+}
+
+/// What it knows of a locality.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    section: Option<NonZeroU32>,
+    called: bool,
+}
+
+impl Patrol {
+    /// Whether somebody looks after sections; creates the thread for it.
+    #[inline]
+    pub(super) fn is_there(&self, world: &Arc<World>) -> bool {
+        match self.made.load(Ordering::Relaxed) {
+            0 => self.make(world),
+            made => made == THERE,
+        }
+    }
+
+    #[cold]
+    fn make(&self, world: &Arc<World>) -> bool {
+        // Other localities do without until there is one.
+        let first = |made| (made == 0).then_some(CANNOT);
+        let order = Ordering::Relaxed;
+        if self.made.fetch_update(order, order, first).is_err() {
+            return false;
+        }
+        let of = Arc::clone(world);
+        let main = Box::new(move || of.patrol.main(&of));
+        // The core is in the hands of the caller: a panic of the user's function must not drop it.
+        let made = AssertUnwindSafe(|| (world.spawner.0)("fom-patrol".to_owned(), main));
+        let made = catch_unwind(made)
+            .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))))
+            .is_ok();
+        if made {
+            self.made.store(THERE, Ordering::Relaxed);
+        }
+        made
+    }
+
+    #[cold]
+    pub(super) fn wake(&self) {
+        self.orders.lock().look = true;
+        self.changed.notify_one();
+    }
+
+    /// Every locality has ended.
+    pub(crate) fn end(&self) {
+        self.orders.lock().end = true;
+        self.changed.notify_one();
+    }
+
+    fn main(&self, world: &World) {
+        let mut seen = vec![Seen::default(); world.localities.len()];
+        loop {
+            {
+                let mut orders = self.orders.lock();
+                while !orders.look && !orders.end {
+                    orders = self.changed.wait(orders);
+                }
+                orders.look = false;
+            }
+            self.go_round(world, &mut seen);
+            if self.orders.lock().end {
+                return;
+            }
+        }
+    }
+
+    /// Until there has been nothing to look after for a while.
+    fn go_round(&self, world: &World, seen: &mut [Seen]) {
+        let mut wait = LEAST;
+        let mut calm = Duration::ZERO;
+        while !self.orders.lock().end {
+            sleep(wait);
+            calm += wait;
+            wait = (wait + wait / 8).min(MOST);
+            for (home, seen) in world.localities.iter().zip(&mut *seen) {
+                let section = home.watched.last();
+                if section != seen.section {
+                    let called = false;
+                    *seen = Seen { section, called };
+                    calm = Duration::ZERO;
+                } else if section.is_some() && !seen.called && home.slot.is_laid() {
+                    home.crew.wake_one();
+                    seen.called = true;
+                    wait = LEAST;
+                }
+            }
+            let mut all = world.localities.iter().zip(&mut *seen);
+            if calm >= CALM && all.all(|(home, seen)| home.watched.leave(seen.section)) {
+                return;
+            }
+        }
+    }
+}
