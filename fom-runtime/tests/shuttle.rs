@@ -11,9 +11,15 @@
 //! What was broken on purpose to see that a model notices stands at the model as `seeded`.
 #![cfg(fom_shuttle)]
 
+#[path = "shuttle/moving.rs"]
+mod moving;
+
 use std::{sync::Arc, time::Duration};
 
-use fom_runtime::{Followers, FomRef, FomState, RefusedReason, TestClock, prelude::*};
+use fom_runtime::{
+    Followers, FomRef, FomState, Handle, RefusedReason, TestClock, balance::Balance, prelude::*,
+    topology::Machine,
+};
 use shuttle::{
     Config, Runner,
     future::block_on,
@@ -74,6 +80,15 @@ const MOST: Followers = Followers {
 
 impl Bench {
     fn new(localities: usize, followers: Followers) -> Self {
+        Self::balanced(localities, followers, Balance::Off, &TestClock::new())
+    }
+
+    fn balanced(
+        localities: usize,
+        followers: Followers,
+        balance: Balance,
+        clock: &TestClock,
+    ) -> Self {
         let threads = Arc::new(std::sync::Mutex::new(Vec::new()));
         let watch = Arc::new(Watch {
             inside: [AtomicBool::new(false), AtomicBool::new(false)],
@@ -82,8 +97,10 @@ impl Bench {
         });
         let runtime = Runtime::builder()
             .localities(localities)
+            .machine(Machine::synthetic(1, 1, localities, 1))
             .pin(false)
-            .clock(TestClock::new())
+            .clock(clock)
+            .balance(balance)
             .followers(followers)
             .resource(Arc::clone(&watch))
             .locality_data(|_| Ok::<_, std::io::Error>(Visits::default()))

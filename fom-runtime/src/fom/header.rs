@@ -326,7 +326,11 @@ impl Header {
         self.set_own(BLOCKED, blocked);
     }
 
-    #[allow(dead_code, reason = "for moving foms to another locality")]
+    /// Only the handler that moves it there, which has it in none of its queues.
+    pub(crate) fn set_home(&self, index: usize) {
+        self.home.store(index as u16, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_settled(&self) -> bool {
         self.own(SETTLED)
     }

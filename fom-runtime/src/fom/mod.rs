@@ -400,7 +400,12 @@ impl Header {
         }
         world.give_room();
         let age = crate::locality::now(world).saturating_sub(self.submitted());
-        self.pool().totals.ended(failed, age, untaken);
+        let pool = self.pool();
+        if by_handler && self.home_index() == pool.home {
+            pool.totals.ended(failed, age, untaken);
+        } else {
+            pool.totals.ended_elsewhere(failed, age, untaken);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     adaptive::Ticket,
     clock::nanos,
     fom::Header,
-    locality::{Estimate, Timer, estimate, regain_leaked},
+    locality::{Estimate, Timer, Timers, estimate, regain_leaked},
     sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
@@ -187,6 +187,18 @@ impl Timing {
         self.retry_at.store(0, Ordering::Relaxed);
         regain_leaked(header);
         self.arm(self.deadline().unwrap_or(NEVER));
+    }
+
+    /// Takes its timer out of the wheel of the locality that it leaves: when it was due.
+    pub(crate) fn take_out(&self, timers: &mut Timers) -> Option<u64> {
+        let at = self.timer.at();
+        timers.disarm(&self.timer);
+        at
+    }
+
+    /// Puts its timer into the wheel of the locality that it comes to.
+    pub(crate) fn put_in(&self, timers: &mut Timers, at: u64) {
+        timers.arm(&self.timer, at);
     }
 
     /// The timer fired: the fom is late in this visit if a deadline of it has passed. Only on the core's thread.

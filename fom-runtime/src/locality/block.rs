@@ -60,7 +60,9 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
         || !core.timers.is_empty()
         // Others here may wait for their sockets; the blocked fom itself is one of the live ones.
         || home.counts.in_flight() > 1
-        || core.reactor.has_tasks();
+        || core.reactor.has_tasks()
+        // Those that were moved away may wait for sockets of the reactor here.
+        || core.gave;
     let now = core.now();
     let short = needed && core.outlook.is_short(fom, now) && world.patrol.is_there(world);
     let number = short.then(|| core.outlook.number());

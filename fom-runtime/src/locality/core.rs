@@ -8,7 +8,7 @@ use crate::{
     fom::{Header, Resident, Stocks},
     id::FomId,
     locality::{
-        Estimates, Home, Job, Parcel, Reactor, outlook::Outlook, pace::Pace, queue::RunQueue,
+        Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace, queue::RunQueue,
         timers::Timers,
     },
     protocol::FomState,
@@ -36,6 +36,10 @@ pub(crate) struct Core {
     ways: u64,
     /// Who waits until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
+    /// Whether foms are moved to localities that are idle, what is known of the load here, and whether some were moved.
+    pub(super) moves_foms: bool,
+    pub(super) busy: Busy,
+    pub(super) gave: bool,
     pub(super) pace: Pace,
     pub(super) outlook: Outlook,
     pub(super) queue: RunQueue,
@@ -52,6 +56,9 @@ impl Core {
         let ways = home.world().ways();
         let next_id = (home.index as u64 + 2).wrapping_sub(ways);
         Self {
+            moves_foms: home.world().balance.moves_foms(),
+            busy: Busy::default(),
+            gave: false,
             home,
             timers: Timers::new(now),
             estimates: Estimates::default(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     fom::{Progress, Resident},
-    locality::{Core, Home, Job, crew::Idle, here},
+    locality::{Core, Home, Job, Locality, crew::Idle, here},
     protocol::Stopped,
     sync::atomic::Ordering,
     topology::bind_current_thread,
@@ -70,7 +70,7 @@ fn handle(mut core: Box<Core>) {
         core.publish();
         home.world().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
-            if home.counts.is_idle() {
+            if home.is_over() {
                 return end(core);
             }
             // Whoever came in since the shutdown looked for those to wake.
@@ -89,9 +89,11 @@ fn handle(mut core: Box<Core>) {
         if due_in == Some(Duration::ZERO) {
             continue;
         }
+        core.end_busy();
         if core.reactor.park(&home, due_in.filter(|_| clock.is_real())) {
             core.since_turn = 0;
         }
+        core.begin_busy();
     }
 }
 
@@ -123,6 +125,7 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
         if (core.queue.is_empty() || run.is_multiple_of(LOOK_EVERY)) && core.home.inbox.has_mail() {
             core.drain();
         }
+        core.give();
     }
     core
 }
@@ -170,6 +173,10 @@ fn end(mut core: Box<Core>) {
     }
     for data in core.data.drain(..) {
         home.fenced("the data of", || drop(data));
+    }
+    if home.world().balance.moves_foms() {
+        // They have waited for the last fom, wherever that was.
+        home.world().localities.iter().for_each(Locality::poke);
     }
     home.crew.dismiss();
     // What handles still refer to stays until they are gone.

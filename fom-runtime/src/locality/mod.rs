@@ -8,8 +8,10 @@ mod block;
 mod core;
 mod crew;
 mod estimates;
+mod give;
 mod handler;
 mod here;
+mod idle;
 mod outlook;
 mod pace;
 mod patrol;
@@ -34,12 +36,13 @@ pub(crate) use self::{
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     here::{is_taken, runs_fom_of, with_core},
+    idle::IdleSet,
     patrol::Patrol,
     reactor::Reactor,
-    timers::{Sleeper, Timer},
+    timers::{Sleeper, Timer, Timers},
 };
 use crate::{
-    fom::{Pool, Pools, Resident, Stocks, panic_message},
+    fom::{AnyRef, Pool, Pools, Resident, Stocks, panic_message},
     protocol::{Counts, Inbox, Link, Linked, Reader, Slot, Watched},
     runtime::World,
     sync::{
@@ -191,15 +194,6 @@ impl Locality {
         }
     }
 
-    /// Wakes every fom that waits, so that it sees the shutdown. `true` when there was one.
-    pub(crate) fn sweep(&self) -> bool {
-        let mut found = false;
-        for fom in self.pools.foms() {
-            found |= fom.sweep();
-        }
-        found
-    }
-
     /// Lets the locality end once its last fom has.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
@@ -279,6 +273,31 @@ impl Home {
         ptr::eq(Arc::as_ptr(&self.world), world) && self.index == index
     }
 
+    /// Wakes every fom that waits here, so that it sees the shutdown. `true` when there was one. Only the handler.
+    pub(crate) fn sweep(&self) -> bool {
+        let localities = &self.world.localities;
+        // One that was moved here has its memory elsewhere.
+        let pools = if self.world.balance.moves_foms() {
+            localities
+        } else {
+            &localities[self.index..=self.index]
+        };
+        let mut found = false;
+        for fom in pools.iter().flat_map(|home| home.pools.foms()) {
+            found |= fom.home_index() == self.index && fom.sweep();
+        }
+        found
+    }
+
+    /// Whether no fom is left that lives here, or may come here.
+    fn is_over(&self) -> bool {
+        if self.world.balance.moves_foms() {
+            self.world.is_idle()
+        } else {
+            self.counts.is_idle()
+        }
+    }
+
     /// Creates the first threads and gives one of them the core.
     pub(crate) fn start(&self, reactor: Reactor) -> std::io::Result<()> {
         self.crew.muster(self)?;
@@ -337,6 +356,19 @@ pub(crate) fn here_in(world: &World) -> Option<usize> {
 #[inline(always)]
 pub(crate) fn at_home<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     here::peek_core(f)
+}
+
+/// Runs `f` soon, on the thread that holds the core of the fom's home, which it stays while `f` runs.
+pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) {
+    let home = fom.home_owned();
+    home.post_job(Box::new(move |core| {
+        if core.home.is(fom.world(), fom.home_index()) {
+            f(&fom);
+        } else {
+            // It was moved while this was on its way.
+            at_home_of(fom, f);
+        }
+    }));
 }
 
 /// A step of a fom was made, and counts against its budget: the time, as it was a few steps ago.

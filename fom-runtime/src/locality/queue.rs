@@ -50,7 +50,52 @@ impl Queue {
     }
 }
 
+impl Queue {
+    /// Takes out every other fom of those that may be moved, until it has `most` or has looked at `most_looks`.
+    fn take_every_other(&mut self, most: usize, mut looks: usize, taken: &mut Vec<Resident>) {
+        let Some((first, last)) = self.ends else {
+            return;
+        };
+        let mut kept = first;
+        while taken.len() < most && looks > 0 {
+            looks -= 1;
+            // SAFETY: it is in this queue, so it is ours.
+            let Some(link) = NonNull::new(unsafe { kept.as_ref() }.next()) else {
+                return;
+            };
+            // SAFETY: it was put in by `push`. Either it is taken out below, or it is given back to the queue.
+            let fom = unsafe { Resident::from_link(link) };
+            if fom.is_settled() {
+                kept = fom.into_link();
+                continue;
+            }
+            // SAFETY: as above.
+            let after = unsafe { link.as_ref() }.next();
+            // SAFETY: as above.
+            unsafe { kept.as_ref() }.set_next(after);
+            taken.push(fom);
+            let Some(after) = NonNull::new(after) else {
+                self.ends = Some((first, kept));
+                return;
+            };
+            debug_assert_ne!(link, last);
+            kept = after;
+        }
+    }
+}
+
 impl RunQueue {
+    /// Takes out every other fom of those that may be moved, up to `most`, and leaves the others in their order. Looks at no
+    /// more than `looks` for each priority.
+    pub(super) fn take_every_other(&mut self, most: usize, looks: usize) -> Vec<Resident> {
+        let mut taken = Vec::new();
+        for queue in &mut self.queues {
+            queue.take_every_other(most, looks, &mut taken);
+        }
+        self.len -= taken.len();
+        taken
+    }
+
     #[inline]
     pub(super) fn push(&mut self, priority: Priority, fom: Resident) {
         self.len += 1;

@@ -74,6 +74,17 @@ impl Counts {
         self.elsewhere.sent.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// So many, moved here from another locality. Before they are [`given_away`](Self::given_away) there.
+    pub fn sent(&self, foms: u64) {
+        self.elsewhere.sent.fetch_add(foms, Ordering::SeqCst);
+    }
+
+    /// So many, moved to another locality, as if they had ended. By the handler.
+    pub fn given_away(&self, foms: u64) {
+        count(&self.own.left, foms);
+        count(&self.own.done, foms);
+    }
+
     /// By whoever is elsewhere.
     pub fn one_back(&self) {
         self.elsewhere.back.fetch_add(1, Ordering::SeqCst);

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Clock,
+    balance::Balance,
     error::{BoxError, BuildError},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     runtime::{
@@ -50,6 +51,7 @@ pub struct Builder {
     followers: Followers,
     spawner: Spawner,
     budget: Budget,
+    balance: Balance,
     capacity: usize,
     mailbox: usize,
     history: usize,
@@ -63,6 +65,7 @@ impl fmt::Debug for Builder {
             .field("pin", &self.pin)
             .field("followers", &self.followers)
             .field("budget", &self.budget)
+            .field("balance", &self.balance)
             .field("capacity", &self.capacity)
             .field("mailbox", &self.mailbox)
             .field("history", &self.history)
@@ -82,6 +85,7 @@ impl Default for Builder {
             followers: Followers::default(),
             spawner: Spawner::default(),
             budget: Budget::default(),
+            balance: Balance::default(),
             capacity: usize::MAX,
             mailbox: 1024,
             history: 0,
@@ -160,6 +164,12 @@ impl Builder {
     /// How long a fom may run on before others have their turn.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
+        self
+    }
+
+    /// What is moved to spread the load over the localities. By default nothing.
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.balance = balance;
         self
     }
 
@@ -246,6 +256,7 @@ impl Builder {
             resources: self.resources,
             spawner: self.spawner,
             budget: self.budget,
+            balance: self.balance,
             mailbox: self.mailbox,
             history: self.history,
             capacity: self.capacity,

@@ -223,17 +223,16 @@ impl<O: Operation> FomRef<O> {
         if self.0.watch(watcher) {
             // Is it there already? Inside its locality, between two of its steps: no transition happens meanwhile.
             let fom = self.0.clone();
-            let mut look = Some(move || fom.arrived(visited(&fom)));
-            let (world, index) = (self.0.world(), self.0.home_index());
-            crate::locality::with_core(|core| {
-                if core.home.is(world, index)
-                    && let Some(look) = look.take()
-                {
-                    look();
+            let look = |fom: &AnyRef| fom.arrived(visited(fom));
+            let looked = crate::locality::with_core(|core| {
+                let here = core.home.is(fom.world(), fom.home_index());
+                if here {
+                    look(&fom);
                 }
+                here
             });
-            if let Some(look) = look {
-                self.0.home().post_job(Box::new(move |_| look()));
+            if looked != Some(true) {
+                crate::locality::at_home_of(fom, look);
             }
         }
         Waiting {

@@ -178,8 +178,7 @@ impl Runtime {
         let Some(fom) = found else {
             return false;
         };
-        let home = fom.home_owned();
-        home.post_job(Box::new(move |_| what(&fom)));
+        crate::locality::at_home_of(fom, what);
         true
     }
 

@@ -15,18 +15,24 @@ use crate::{
     watch::{AdaptiveInfo, TypeInfo},
 };
 
-/// One operation type in one pool. Each count has one writer: who owns the stock counts what starts, the handler of the
-/// locality what ends.
+/// One operation type in one pool.
 #[derive(Default)]
 pub(crate) struct Totals {
+    /// Written by who owns the stock.
     started: AtomicU64,
+    /// Written by the handler of the pool's locality.
+    here: Ends,
+    /// Of foms that ended in another locality, or were given up on; from wherever that was.
+    elsewhere: Ends,
+}
+
+#[derive(Default)]
+struct Ends {
     ended: AtomicU64,
     failed: AtomicU64,
     nanos: AtomicU64,
     longest: AtomicU64,
     untaken: AtomicU64,
-    /// Of foms that were given up on, from wherever that was.
-    untaken_elsewhere: AtomicU64,
 }
 
 impl Totals {
@@ -35,25 +41,43 @@ impl Totals {
         count(&self.started, 1);
     }
 
+    /// By the handler of the pool's locality.
     #[inline]
     pub(crate) fn ended(&self, failed: bool, nanos: u64, untaken: usize) {
-        count(&self.nanos, nanos);
-        if nanos > self.longest.load(Ordering::Relaxed) {
-            self.longest.store(nanos, Ordering::Relaxed);
+        let here = &self.here;
+        count(&here.nanos, nanos);
+        if nanos > here.longest.load(Ordering::Relaxed) {
+            here.longest.store(nanos, Ordering::Relaxed);
         }
         if failed {
-            count(&self.failed, 1);
+            count(&here.failed, 1);
         }
         if untaken > 0 {
-            count(&self.untaken, untaken as u64);
+            count(&here.untaken, untaken as u64);
         }
-        count(&self.ended, 1);
+        count(&here.ended, 1);
+    }
+
+    /// By anybody else.
+    #[cold]
+    pub(crate) fn ended_elsewhere(&self, failed: bool, nanos: u64, untaken: usize) {
+        let elsewhere = &self.elsewhere;
+        elsewhere.nanos.fetch_add(nanos, Ordering::Relaxed);
+        elsewhere.longest.fetch_max(nanos, Ordering::Relaxed);
+        elsewhere.failed.fetch_add(failed.into(), Ordering::Relaxed);
+        self.left_behind_elsewhere(untaken);
+        elsewhere.ended.fetch_add(1, Ordering::Release);
     }
 
     /// Counts events that no phase of a fom took which was given up on.
     pub(crate) fn left_behind_elsewhere(&self, events: usize) {
-        self.untaken_elsewhere
+        self.elsewhere
+            .untaken
             .fetch_add(events as u64, Ordering::Relaxed);
+    }
+
+    fn ends(&self) -> [&Ends; 2] {
+        [&self.here, &self.elsewhere]
     }
 }
 
@@ -78,28 +102,30 @@ pub(crate) fn totals(
 }
 
 fn total<'a>(pools: &[Arc<Pool>], gauges: impl Iterator<Item = &'a Gauge>) -> Option<TypeInfo> {
-    let sum = |count: fn(&Totals) -> &AtomicU64| {
-        pools
-            .iter()
-            .map(|pool| count(&pool.totals).load(Ordering::Acquire))
+    let ends = || pools.iter().flat_map(|pool| pool.totals.ends());
+    let sum = |count: fn(&Ends) -> &AtomicU64| {
+        ends()
+            .map(|ends| count(ends).load(Ordering::Acquire))
             .sum::<u64>()
     };
     // `ended` first: so "started" is never less.
-    let ended = sum(|totals| &totals.ended);
-    let started = sum(|totals| &totals.started);
-    let nanos = sum(|totals| &totals.nanos);
+    let ended = sum(|ends| &ends.ended);
+    let started = pools
+        .iter()
+        .map(|pool| pool.totals.started.load(Ordering::Acquire))
+        .sum::<u64>();
+    let nanos = sum(|ends| &ends.nanos);
     Some(TypeInfo {
         operation: pools.first()?.graph.operation(),
         in_flight: started.saturating_sub(ended),
         started,
         ended,
-        failed: sum(|totals| &totals.failed),
-        untaken: sum(|totals| &totals.untaken) + sum(|totals| &totals.untaken_elsewhere),
+        failed: sum(|ends| &ends.failed),
+        untaken: sum(|ends| &ends.untaken),
         mean: Duration::from_nanos(nanos.checked_div(ended).unwrap_or(0)),
         longest: Duration::from_nanos(
-            pools
-                .iter()
-                .map(|pool| pool.totals.longest.load(Ordering::Relaxed))
+            ends()
+                .map(|ends| ends.longest.load(Ordering::Relaxed))
                 .max()?,
         ),
         adaptive: times(gauges),

@@ -11,9 +11,10 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     Clock,
+    balance::Balance,
     clock::Moved,
     id::FomId,
-    locality::{Locality, Patrol, Spawner},
+    locality::{IdleSet, Locality, Patrol, Spawner},
     protocol::{Waiters, all_idle},
     runtime::{Budget, directory::Directory, resources::Resources},
     sync::{
@@ -51,6 +52,9 @@ pub(crate) struct World {
     pub(crate) spawner: Spawner,
     pub(crate) patrol: Patrol,
     pub(crate) budget: Allowance,
+    pub(crate) balance: Balance,
+    /// Where foms are welcome, if they are moved.
+    pub(crate) idle_set: IdleSet,
     /// Events kept at most for one fom.
     pub(crate) mailbox: usize,
     /// Phases kept of each fom.
@@ -87,6 +91,7 @@ pub(super) struct Settings {
     pub(super) resources: Resources,
     pub(super) spawner: Spawner,
     pub(super) budget: Budget,
+    pub(super) balance: Balance,
     pub(super) mailbox: usize,
     pub(super) history: usize,
     pub(super) capacity: usize,
@@ -129,6 +134,8 @@ impl World {
                 phases: settings.budget.phases,
                 nanos: crate::clock::nanos(settings.budget.time),
             },
+            balance: settings.balance,
+            idle_set: IdleSet::new(settings.localities.len()),
             mailbox: settings.mailbox,
             history: settings.history,
             capacity: settings.capacity,
@@ -167,7 +174,7 @@ impl World {
     }
 
     /// Whether there was a moment, just now, when no fom was in flight.
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         all_idle(self.localities.iter().map(|home| &home.counts))
     }
 
