@@ -57,6 +57,7 @@
 //! | see what is going on | [`Runtime::operations`], [`Runtime::listen`] |
 //! | save and resume | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::each`] |
+//! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`] |
 // Under `fom_loom` only the lock-free pieces are built, for their models.

@@ -47,10 +47,15 @@ pub enum Balance {
     ///
     /// - that was placed explicitly ([`Here`](crate::Placement::Here), [`Locality`](crate::Placement::Locality) or
     ///   [`Key`](crate::Placement::Key)), or has a key;
-    /// - that has reached for the data of its locality ([`Cx::local`](crate::Cx::local)).
+    /// - that has reached for the data of its locality ([`Cx::local`](crate::Cx::local));
+    /// - in a phase `within = "adaptive"`, which is measured by locality.
+    ///
+    /// Wakes, events, cancels and deadlines follow it. What it has made before stays behind and still reaches it: a socket
+    /// is served, and a [`Sleep`](crate::Sleep) ends, where it was made, which wakes it at home.
     Foms,
-    /// Processors: a locality that gets too little of its processors may run on those of one that is idle, too, until
-    /// that has work again. Only where threads are bound ([`Builder::pin`](crate::Builder::pin)).
+    /// Processors: a locality whose threads wait for a processor may run on those of one that is idle, too, until that has
+    /// work again. Only where threads are bound ([`Builder::pin`](crate::Builder::pin)) and the system says how they fare:
+    /// on Linux, by `/proc/thread-self/schedstat`.
     ///
     /// One handler at a time runs a locality's foms, so a second processor does not make them run faster by itself. It
     /// helps where blocking sections compute, or localities share processors.

@@ -331,8 +331,9 @@ impl Header {
         self.home.store(index as u16, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_settled(&self) -> bool {
-        self.own(SETTLED)
+    /// Whether it may go to another locality. In none of the adaptive phases it may: they are measured by locality.
+    pub(crate) fn may_move(&self) -> bool {
+        !self.own(SETTLED) && self.timing().is_none_or(|timing| !timing.is_measured())
     }
 
     /// It has touched the locality's data: it stays.

@@ -189,6 +189,11 @@ impl Timing {
         self.arm(self.deadline().unwrap_or(NEVER));
     }
 
+    /// Whether the visit is measured: it counts with the phase's estimator of the locality where it began.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.ticket.load(Ordering::Relaxed) != 0
+    }
+
     /// Takes its timer out of the wheel of the locality that it leaves: when it was due.
     pub(crate) fn take_out(&self, timers: &mut Timers) -> Option<u64> {
         let at = self.timer.at();

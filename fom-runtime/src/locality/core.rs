@@ -40,6 +40,9 @@ pub(crate) struct Core {
     pub(super) moves_foms: bool,
     pub(super) busy: Busy,
     pub(super) gave: bool,
+    /// Whether processors are borrowed and lent, and when it was last looked whether some are needed.
+    pub(super) moves_processors: bool,
+    pub(super) looked_at_share: u64,
     pub(super) pace: Pace,
     pub(super) outlook: Outlook,
     pub(super) queue: RunQueue,
@@ -59,6 +62,8 @@ impl Core {
             moves_foms: home.world().balance.moves_foms(),
             busy: Busy::default(),
             gave: false,
+            moves_processors: home.bound && home.world().balance.moves_processors(),
+            looked_at_share: now,
             home,
             timers: Timers::new(now),
             estimates: Estimates::default(),

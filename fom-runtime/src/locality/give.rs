@@ -50,6 +50,9 @@ pub(super) struct Busy {
 impl Core {
     /// There is something to do again: the time without is in no mean.
     pub(super) fn begin_busy(&mut self) {
+        if self.moves_processors {
+            self.home.take_back();
+        }
         if self.moves_foms {
             self.home.world().idle_set.take(self.home.index);
             self.busy.since = self.pace.look(&self.home.world().clock);
@@ -58,7 +61,11 @@ impl Core {
     }
 
     /// There is nothing to do: foms of others are welcome.
-    pub(super) fn end_busy(&self) {
+    pub(super) fn end_busy(&mut self) {
+        if self.moves_processors {
+            let now = self.pace.look(&self.home.world().clock);
+            self.home.offer(now);
+        }
         if self.moves_foms {
             self.home.world().idle_set.add(self.home.index);
         }
@@ -81,11 +88,13 @@ impl Core {
         self.measure();
         let stride = if self.busy.service < SHORT { STRIDE } else { 1 };
         self.busy.look_at = self.runs + stride;
-        let mut load = Load::default();
-        load.ready = self.queue.len();
-        // Those that stay are found only when they are looked at.
-        load.movable = load.ready;
-        load.service = Duration::from_nanos(self.busy.service);
+        let load = Load {
+            ready: self.queue.len(),
+            // Those that stay are found only when they are looked at.
+            movable: self.queue.len(),
+            service: Duration::from_nanos(self.busy.service),
+            ..Load::default()
+        };
         let localities = &self.home.world().localities;
         let idle_set = &self.home.world().idle_set;
         let idle = idle_set.iter().map(|index| {
@@ -112,8 +121,8 @@ impl Core {
     fn measure(&mut self) {
         let now = self.pace.now();
         let runs = self.runs - self.busy.runs;
-        if runs > 0 {
-            self.busy.service = now.saturating_sub(self.busy.since) / runs;
+        if let Some(service) = now.saturating_sub(self.busy.since).checked_div(runs) {
+            self.busy.service = service;
         }
         if runs >= RUNS {
             self.busy.since = now;

@@ -7,7 +7,6 @@ use crate::{
     locality::{Core, Home, Job, Locality, crew::Idle, here},
     protocol::Stopped,
     sync::atomic::Ordering,
-    topology::bind_current_thread,
 };
 
 /// Foms run between two looks at jobs and timers.
@@ -22,15 +21,7 @@ const TURN_EVERY: u32 = 61;
 
 /// The whole life of a thread of a locality.
 pub(super) fn main(home: &Home) {
-    if home.bound
-        && let Err(error) = bind_current_thread(&home.plan.cpus)
-    {
-        // It runs anywhere then; slower, not wrong.
-        home.world().incident(format!(
-            "cannot bind a thread of locality {} to its processors: {error}",
-            home.index
-        ));
-    }
+    let _enlisted = home.enlist();
     let _entered = home.reactor.enter();
     while let Idle::Look = home.crew.idle() {
         if let Some(mut core) = home.slot.take() {
@@ -58,6 +49,7 @@ fn handle(mut core: Box<Core>) {
         core = run_jobs(core);
         core.fire_timers();
         core = run_foms(core);
+        core.look_at_share();
         // Also when there is nothing to run at this moment: with something new in the inbox each time it would go to
         // sleep, it never comes to look at the sockets there.
         if core.since_turn >= TURN_EVERY {

@@ -12,6 +12,7 @@ mod give;
 mod handler;
 mod here;
 mod idle;
+mod lend;
 mod outlook;
 mod pace;
 mod patrol;
@@ -121,6 +122,7 @@ pub(crate) struct Locality {
     /// The sections that the patrol looks after.
     watched: CachePadded<Watched>,
     crew: crew::Crew,
+    processors: lend::Processors,
     /// The runtime wants this locality to end when its last fom has.
     stopping: AtomicBool,
     /// It has ended; what is posted now is rejected.
@@ -150,6 +152,7 @@ impl Locality {
             slot: Slot::new(),
             watched: CachePadded::new(Watched::new()),
             crew: crew::Crew::new(followers),
+            processors: lend::Processors::default(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             reactor: reactor.entrance(),

@@ -65,7 +65,7 @@ impl Queue {
             };
             // SAFETY: it was put in by `push`. Either it is taken out below, or it is given back to the queue.
             let fom = unsafe { Resident::from_link(link) };
-            if fom.is_settled() {
+            if !fom.may_move() {
                 kept = fom.into_link();
                 continue;
             }

@@ -167,7 +167,8 @@ impl Builder {
         self
     }
 
-    /// What is moved to spread the load over the localities. By default nothing.
+    /// What is moved to spread an unbalanced load over the localities. By default nothing; see [`Balance`] for when that is
+    /// better.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.balance = balance;
         self

@@ -37,7 +37,8 @@ impl Priority {
     pub(crate) const COUNT: usize = 3;
 }
 
-/// Which locality becomes the home of a fom. Chosen once, when it is submitted; a fom never moves.
+/// Which locality becomes the home of a fom. Chosen when it is submitted; a fom never moves, unless the runtime moves foms
+/// to [balance](crate::balance::Balance::Foms) its load, and then only one whose home nobody asked for: see there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {

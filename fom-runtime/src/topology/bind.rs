@@ -1,6 +1,9 @@
 //! The processors that a thread may run on. The only unsafe code of the topology but for hwloc's.
 
-use std::io;
+use std::{
+    fs::File,
+    io::{self, Read, Seek},
+};
 
 /// The processors that this process may use, in the order of their numbers.
 ///
@@ -26,7 +29,68 @@ pub(super) fn current_thread_cpus() -> io::Result<Vec<usize>> {
 /// What the operating system says, for example when none of them may be used; on other systems than Linux always
 /// [`io::ErrorKind::Unsupported`].
 pub fn bind_current_thread(cpus: &[usize]) -> io::Result<()> {
-    sys::bind(cpus)
+    bind_thread(None, cpus)
+}
+
+/// Lets a thread, by default the current one, run on these processors only.
+pub(crate) fn bind_thread(thread: Option<&Thread>, cpus: &[usize]) -> io::Result<()> {
+    sys::bind(thread.map_or(0, Thread::id), cpus)
+}
+
+/// A thread of this process, and how it fares.
+pub(crate) struct Thread {
+    id: u32,
+    /// How long it ran and how long it waited for a processor, in nanoseconds, as the kernel counts.
+    statistics: File,
+    before: (u64, u64),
+}
+
+impl Thread {
+    /// The current thread.
+    ///
+    /// # Errors
+    ///
+    /// Where the system does not say how a thread fares.
+    pub(crate) fn current() -> io::Result<Self> {
+        // `PROCESS/task/THREAD`.
+        let path = std::fs::read_link("/proc/thread-self")?;
+        let id = path
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok());
+        let mut thread = Self {
+            id: id.ok_or(io::ErrorKind::InvalidData)?,
+            statistics: File::open("/proc/thread-self/schedstat")?,
+            before: (0, 0),
+        };
+        thread.before = thread.statistics()?;
+        Ok(thread)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// How long it ran and how long it waited for a processor, since it was asked last.
+    pub(crate) fn fares(&mut self) -> (u64, u64) {
+        // One that has ended just now fares no more.
+        let now = self.statistics().unwrap_or(self.before);
+        let before = std::mem::replace(&mut self.before, now);
+        (
+            now.0.saturating_sub(before.0),
+            now.1.saturating_sub(before.1),
+        )
+    }
+
+    fn statistics(&self) -> io::Result<(u64, u64)> {
+        let mut text = String::new();
+        (&self.statistics).rewind()?;
+        (&self.statistics).read_to_string(&mut text)?;
+        let mut numbers = text.split_whitespace().map(str::parse);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(ran)), Some(Ok(waited))) => Ok((ran, waited)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -77,7 +141,10 @@ mod sys {
         }
     }
 
-    pub(super) fn bind(cpus: &[usize]) -> io::Result<()> {
+    /// 0 is the current thread.
+    pub(super) fn bind(thread: u32, cpus: &[usize]) -> io::Result<()> {
+        let thread =
+            libc::pid_t::try_from(thread).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
         let mut mask: Vec<Word> = vec![0; 1024 / BITS];
         for &cpu in cpus {
             if cpu >= LONGEST {
@@ -91,10 +158,9 @@ mod sys {
                 *word |= 1 << (cpu % BITS);
             }
         }
-        // SAFETY: the kernel reads at most the given number of bytes, which are the mask's own; 0 is the
-        // current thread.
+        // SAFETY: the kernel reads at most the given number of bytes, which are the mask's own.
         let result = unsafe {
-            libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast())
+            libc::sched_setaffinity(thread, size_of_val(mask.as_slice()), mask.as_ptr().cast())
         };
         if result == 0 {
             Ok(())
@@ -123,7 +189,7 @@ mod sys {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn bind(_: &[usize]) -> io::Result<()> {
+    pub(super) fn bind(_: u32, _: &[usize]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -27,6 +27,7 @@ mod machine;
 mod plan;
 mod sysfs;
 
+pub(crate) use bind::{Thread, bind_thread};
 pub use bind::{allowed_cpus, bind_current_thread};
 pub use machine::{Cpu, Machine, Source};
 pub use plan::{LocalityPlan, PlanOptions, plan};

@@ -126,8 +126,6 @@ fn moved(foms: &[FomRef<Hiker>]) -> usize {
 }
 
 /// Words, wakes by number and a cancel, from other threads: all end, each in one way, and the counts are even.
-///
-/// Seeded: `fom.set_home` after the job was posted; foms counted out before they are counted in.
 #[test]
 fn moved_against_words_and_a_cancel() {
     check_moves(2000, || {
@@ -184,6 +182,9 @@ fn idle_against_moves() {
 }
 
 /// A shutdown, or the drop of the last handle: each fom is answered, wherever it is, and every thread ends.
+///
+/// Seeded: a fom whose home is not told that it has changed (fails everywhere); the last locality that pokes no others when
+/// it ends, and a sweep that looks for foms only where they were born (both: a deadlock when the last handle goes).
 fn ends(how: Option<Shutdown>) {
     check_moves(2000, move || {
         let Party { bench, foms } = Party::new();

@@ -1,0 +1,247 @@
+//! Moving processors: a locality whose threads wait for a processor may run on those of an idle one, too.
+//!
+//! A loan is a wider set of processors for each thread of the borrower: nothing else changes, the lender's threads least of
+//! all. So a loan that is ended late, or not at all, costs the lender some of its speed, and never more.
+//!
+//! A lender stands with at most one borrower (`lent_to`), which has it in its list. A loan begins under the lock of the list.
+//! Who ends one takes `lent_to` first, and then waits for that lock: so it finds the lender in the list.
+
+use std::time::Duration;
+
+use crate::{
+    balance::{
+        Distance, Load,
+        processors::{self, LOOK},
+    },
+    locality::{Core, Home, Locality},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    topology::{Thread, bind_thread},
+};
+
+const NOBODY: usize = usize::MAX;
+
+/// On which processors the threads of a locality run.
+pub(super) struct Processors {
+    bound: Mutex<Bound>,
+    /// Since when there is nothing to do, by the runtime's clock; zero while there is.
+    idle_since: AtomicU64,
+    lent_to: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Bound {
+    threads: Vec<Thread>,
+    lenders: Vec<usize>,
+}
+
+impl Default for Processors {
+    fn default() -> Self {
+        Self {
+            bound: Mutex::default(),
+            idle_since: AtomicU64::new(0),
+            lent_to: AtomicUsize::new(NOBODY),
+        }
+    }
+}
+
+/// A thread of a locality whose processors may change; until it ends.
+pub(super) struct Enlisted<'a>(&'a Home, Option<u32>);
+
+impl Drop for Enlisted<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.1 {
+            let mut bound = self.0.processors.bound.lock();
+            bound.threads.retain(|thread| thread.id() != id);
+        }
+    }
+}
+
+impl Home {
+    /// Binds this thread to the processors of its locality.
+    pub(super) fn enlist(&self) -> Enlisted<'_> {
+        if !self.bound {
+            return Enlisted(self, None);
+        }
+        let mut bound = self.processors.bound.lock();
+        let cpus = self.cpus(&bound.lenders);
+        if let Err(error) = bind_thread(None, &cpus) {
+            self.cannot_bind(&error);
+        }
+        // Where the system does not say how its threads fare, nothing is lent to it.
+        let thread = Thread::current()
+            .ok()
+            .filter(|_| self.world().balance.moves_processors());
+        let id = thread.as_ref().map(Thread::id);
+        bound.threads.extend(thread);
+        Enlisted(self, id)
+    }
+
+    fn cpus(&self, lenders: &[usize]) -> Vec<usize> {
+        let localities = &self.world().localities;
+        let lent = lenders.iter().map(|lender| &localities[*lender].plan);
+        let cpus = std::iter::once(&self.plan).chain(lent);
+        cpus.flat_map(|plan| plan.cpus.iter().copied()).collect()
+    }
+
+    fn rebind(&self, bound: &Bound) {
+        let cpus = self.cpus(&bound.lenders);
+        for thread in &bound.threads {
+            if let Err(error) = bind_thread(Some(thread), &cpus) {
+                self.cannot_bind(&error);
+            }
+        }
+    }
+
+    /// It runs where it was until then, or anywhere; slower, not wrong.
+    fn cannot_bind(&self, error: &std::io::Error) {
+        self.world().incident(format!(
+            "cannot bind a thread of locality {} to its processors: {error}",
+            self.index
+        ));
+    }
+
+    /// Ends the loan of this lender.
+    fn give_back(&self, lender: usize) {
+        let mut bound = self.processors.bound.lock();
+        let before = bound.lenders.len();
+        bound.lenders.retain(|other| *other != lender);
+        if bound.lenders.len() != before {
+            self.rebind(&bound);
+        }
+    }
+
+    fn borrow(&self, lender: usize) {
+        let mut bound = self.processors.bound.lock();
+        let of = &self.world().localities[lender].processors;
+        let change = |from, to| {
+            of.lent_to
+                .compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+        };
+        if !change(NOBODY, self.index) {
+            return;
+        }
+        // A lender that has work again first says so and then looks whom it has lent to; so one of the two sees the other.
+        if of.idle_since.load(Ordering::SeqCst) == 0 && change(self.index, NOBODY) {
+            return;
+        }
+        bound.lenders.push(lender);
+        self.rebind(&bound);
+    }
+
+    /// There is work: ends the loan of its own processors.
+    pub(super) fn take_back(&self) {
+        self.processors.idle_since.store(0, Ordering::SeqCst);
+        if self.processors.lent_to.load(Ordering::SeqCst) != NOBODY {
+            let borrower = self.processors.lent_to.swap(NOBODY, Ordering::SeqCst);
+            if borrower != NOBODY {
+                Self::new(self.world().clone(), borrower).give_back(self.index);
+            }
+        }
+    }
+
+    /// There is no work: its processors may be lent.
+    pub(super) fn offer(&self, now: u64) {
+        self.processors
+            .idle_since
+            .store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether its threads wait for processors more than they run, and whose it may have.
+    #[cold]
+    pub(super) fn look_for_processors(&self, ready: usize, now: u64) {
+        let load = {
+            let mut bound = self.processors.bound.lock();
+            let Some(share) = share(&mut bound.threads) else {
+                return;
+            };
+            Load {
+                ready,
+                share,
+                borrowed: bound.lenders.len(),
+                ..Load::default()
+            }
+        };
+        let localities = &self.world().localities;
+        let lender = processors::whom_to_borrow_from(
+            &load,
+            localities.iter().map(|other| {
+                let distance = Distance::between(&self.plan, &other.plan);
+                (
+                    other.index,
+                    other.as_lender(self.world().localities.as_ref(), now),
+                    distance,
+                )
+            }),
+        );
+        let Some(lender) = lender else { return };
+        let borrower = localities[lender]
+            .processors
+            .lent_to
+            .load(Ordering::Acquire);
+        if borrower != NOBODY {
+            // It has had nothing to do for a while.
+            localities[lender]
+                .processors
+                .lent_to
+                .store(NOBODY, Ordering::Release);
+            Self::new(self.world().clone(), borrower).give_back(lender);
+        }
+        self.borrow(lender);
+    }
+}
+
+impl Locality {
+    /// For how long it has had nothing to do.
+    fn idle(&self, now: u64) -> Option<Duration> {
+        match self.processors.idle_since.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some(Duration::from_nanos(now.saturating_sub(since))),
+        }
+    }
+
+    /// Its load, as one that may lend: a loan that is not over keeps it from that.
+    fn as_lender(&self, localities: &[Self], now: u64) -> Load {
+        let of = |locality: &Self| Load {
+            idle: locality.idle(now),
+            ..Load::default()
+        };
+        let mut load = of(self);
+        let lent_to = self.processors.lent_to.load(Ordering::Relaxed);
+        if let Some(borrower) = localities.get(lent_to)
+            && !processors::gives_back(&of(borrower), &load)
+        {
+            load.idle = None;
+        }
+        load
+    }
+}
+
+/// Which part of the time that these threads wanted a processor they had one, since the last look; none when that was too
+/// short to tell.
+fn share(threads: &mut [Thread]) -> Option<f64> {
+    let (mut ran, mut waited) = (0, 0);
+    for thread in threads {
+        let (more, longer) = thread.fares();
+        ran += more;
+        waited += longer;
+    }
+    (ran + waited > 0).then(|| ran as f64 / (ran + waited) as f64)
+}
+
+impl Core {
+    /// Once in a while, between two rounds.
+    #[inline]
+    pub(super) fn look_at_share(&mut self) {
+        if self.moves_processors {
+            let now = self.pace.look(&self.home.world().clock);
+            if now.saturating_sub(self.looked_at_share) >= LOOK.as_nanos() as u64 {
+                self.looked_at_share = now;
+                self.home.look_for_processors(self.queue.len(), now);
+            }
+        }
+    }
+}
