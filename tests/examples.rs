@@ -29,6 +29,7 @@ examples! {
     placement "../examples/placement.rs"
     shutdown "../examples/shutdown.rs"
     snapshot_restore "../examples/snapshot_restore.rs"
+    spread "../examples/spread.rs"
     tcp_server "../examples/tcp_server.rs"
     waiting "../examples/waiting.rs"
 }

@@ -8,8 +8,8 @@ use crate::{
     fom::{Header, Resident, Stocks},
     id::FomId,
     locality::{
-        Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace, queue::RunQueue,
-        timers::Timers,
+        Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace,
+        queue::RunQueue, timers::Timers,
     },
     protocol::FomState,
     sync::atomic::Ordering,
