@@ -212,6 +212,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         slot
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn prepare(slot: NonNull<Header>, pool: *const Pool) {
         let fom = slot.cast::<Self>().as_ptr();
         // SAFETY: memory for a slot of this type, which nobody else has seen.
@@ -241,6 +242,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         unsafe { Pin::new_unchecked(&mut *self.body.get()) }
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn run(header: NonNull<Header>) -> Progress {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
@@ -268,6 +270,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     /// The last steps of a fom, in the order that those who wait may rely on: it is out of the directory and the
     /// listing, its end is counted, and then its outcome is told. At last the runtime's reference goes.
     #[inline]
+    // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
     unsafe fn end(header: NonNull<Header>, by_handler: bool) {
         // SAFETY: as the table says.
         let this = unsafe { Self::of(header) };
@@ -318,6 +321,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn reject(header: NonNull<Header>) {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
@@ -332,6 +336,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn take_event(header: NonNull<Header>, into: *mut ()) {
         // SAFETY: as the table says.
         let event = unsafe { Self::of(header) }.typed.take_event();
@@ -339,6 +344,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         unsafe { *into.cast::<Option<O::Event>>() = event };
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn take_outcome(header: NonNull<Header>, into: *mut ()) {
         // SAFETY: as the table says, and the outcome was left to the caller.
         let outcome = unsafe { Self::of(header).body() }.take();
@@ -346,11 +352,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         unsafe { into.cast::<Outcome<O>>().write(outcome) };
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn events(header: NonNull<Header>) -> usize {
         // SAFETY: as the table says.
         unsafe { Self::of(header) }.typed.mail.len()
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn abandon(header: NonNull<Header>) {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
@@ -360,6 +368,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
     }
 
+    // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn clear(header: NonNull<Header>) {
         let fom = header.cast::<Self>().as_ptr();
         // SAFETY: nobody else can reach it. Header and deadlines stay for the next one; what else is in the slot goes.
