@@ -10,7 +10,7 @@
 //! | body (operation and phase, or future; then the outcome) | only the thread that runs the fom, which holds the core of its home or has it back before it goes on; then whoever the outcome is left to |
 //!
 //! What it costs in memory: 64 bytes of header, 16 of mailbox and what one event needs, 8 more where the machine takes events,
-//! 72 where it has deadlines; then operation and phase, or the future.
+//! 64 where it has deadlines; then operation and phase, or the future.
 
 mod body;
 mod course;
@@ -230,13 +230,11 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         unsafe { header.cast::<Self>().as_ref() }
     }
 
-    /// # Safety
-    ///
-    /// The caller is the one who may touch the body now.
     #[allow(
         clippy::mut_from_ref,
         reason = "it is a cell, and the caller has it alone"
     )]
+    // SAFETY: asks that the caller is the one who may touch the body now.
     unsafe fn body(&self) -> Pin<&mut B> {
         // SAFETY: the caller's promise. A slot does not move, and the body is dropped in place.
         unsafe { Pin::new_unchecked(&mut *self.body.get()) }

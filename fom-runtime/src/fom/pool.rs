@@ -110,16 +110,17 @@ impl Pool {
         }
     }
 
-    /// Puts back a slot whose fom is gone.
-    ///
-    /// # Safety
-    ///
-    /// The slot is of this pool, its last reference has gone and its contents have been dropped.
+    /// Puts back a slot whose fom is gone. By a pointer, since the pool may go with it.
     #[inline]
-    pub(super) unsafe fn give_back(&self, slot: NonNull<Header>) {
-        if let Some(place) = self.place {
+    // SAFETY: asks that the slot is of this pool, its last reference gone, and its contents dropped.
+    pub(super) unsafe fn give_back(this: *const Self, slot: NonNull<Header>) {
+        // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
+        let (place, returns) = unsafe { ((*this).place, &raw const (*this).returns) };
+        if let Some(place) = place {
             let here = crate::locality::at_home(|core| {
-                let here = core.home.is(&self.world, self.home);
+                // SAFETY: as above.
+                let pool = unsafe { &*this };
+                let here = core.home.is(&pool.world, pool.home);
                 if here {
                     core.stocks.put(place, slot.cast());
                 }
@@ -129,16 +130,16 @@ impl Pool {
                 return;
             }
         }
-        // SAFETY: the link is the slot's, and nobody else has the slot.
-        if unsafe { self.returns.put(slot.cast()) } == Returned::Last {
-            self.freed();
+        // SAFETY: the pool is alive as above; the link is the slot's, and nobody else has the slot.
+        if unsafe { (*returns).put(slot.cast()) } == Returned::Last {
+            Self::freed(this);
         }
     }
 
     /// Nobody takes slots in any more, and the last one in use has come back.
-    fn freed(&self) {
+    fn freed(this: *const Self) {
         // SAFETY: `Stock::drop` left one count for the slots in use; whoever brings back the last one gives it up, once.
-        drop(unsafe { Arc::from_raw(self) });
+        drop(unsafe { Arc::from_raw(this) });
     }
 }
 
@@ -224,7 +225,7 @@ impl Drop for Stock {
             .close(|back| self.made - free - length(back))
             == Returned::Last
         {
-            self.pool.freed();
+            Pool::freed(pool);
         }
     }
 }

@@ -188,14 +188,14 @@ impl Header {
 pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Header>)) {
     // SAFETY: the header outlives the fom, and the pool the slot.
     let header = unsafe { slot.as_ref() };
-    let pool = header.pool();
+    let pool = header.pool;
     /// Also when something of the user's panics in its drop.
-    struct GiveBack<'a>(&'a Pool, NonNull<Header>);
-    impl Drop for GiveBack<'_> {
+    struct GiveBack(*const Pool, NonNull<Header>);
+    impl Drop for GiveBack {
         #[inline(always)]
         fn drop(&mut self) {
             // SAFETY: the last reference has gone, and what was in it is dropped or leaked by a panic.
-            unsafe { self.0.give_back(self.1) };
+            unsafe { Pool::give_back(self.0, self.1) };
         }
     }
     let _give_back = GiveBack(pool, slot);

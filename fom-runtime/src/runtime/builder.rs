@@ -194,7 +194,7 @@ impl Builder {
     }
 
     /// How long a locality without work looks for some before it sleeps. By default not at all: a locality that looks keeps
-    /// its processor busy. Waking one that looks takes a tenth of a microsecond, waking one that sleeps some ten.
+    /// its processor busy. Waking one that looks takes some 0.2 microseconds, waking one that sleeps some twenty.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self

@@ -198,7 +198,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let here = index.is_some_and(|index| crate::locality::holds(world, index));
         let sent = index
             .filter(|_| !here)
-            .and_then(|index| world.localities.get(index));
+            .map(|index| &world.localities[index]);
         if let Some(home) = sent {
             // Counted before the mode is looked at, so that a shutdown that begins meanwhile waits for it or refuses it.
             home.counts.one_sent();
@@ -210,8 +210,8 @@ impl<'a, O: Operation> Submission<'a, O> {
         };
         let reason = reason.or_else(|| (!world.take_room()).then_some(RefusedReason::Full));
         let (reason, index) = match (reason, index) {
-            (None, Some(index)) if index < world.localities.len() => (None, index),
-            (None, _) => {
+            (None, Some(index)) => (None, index),
+            (None, None) => {
                 world.give_room();
                 (Some(RefusedReason::NoSuchLocality), 0)
             }
@@ -261,7 +261,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         Ok((fom, id))
     }
 
-    /// The index of its home; beyond the last for one that does not exist.
+    /// The index of its home; none when it was placed in a locality that does not exist.
     #[inline]
     fn home(&self) -> Option<usize> {
         let world = self.world;
