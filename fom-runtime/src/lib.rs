@@ -96,6 +96,8 @@ mod graph;
 #[cfg(not(fom_loom))]
 mod id;
 #[cfg(not(fom_loom))]
+pub mod journal;
+#[cfg(not(fom_loom))]
 mod locality;
 #[cfg(not(fom_loom))]
 mod operation;

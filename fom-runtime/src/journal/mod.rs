@@ -1,0 +1,116 @@
+//! Where committed transitions are kept.
+//!
+//! A [`Journal`] knows nothing of foms: it keeps *entries*, bytes by number. It is changed by *groups*, each of which is there
+//! whole or not at all; many groups go down in one *batch*, which costs one sync.
+
+mod batch;
+mod error;
+mod memory;
+
+use std::fmt;
+
+pub use batch::{Batch, Change, Changes, Group, Groups};
+pub use error::{Damage, JournalError};
+pub use memory::MemoryJournal;
+
+/// The number of an entry. Chosen by who puts it, and never used for something else afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId(pub u64);
+
+impl EntryId {
+    /// Entries below this one come first in [`Journal::recover`]: they say how others are to be read.
+    pub const HEAD: Self = Self(1 << 16);
+}
+
+impl fmt::Debug for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EntryId({})", self.0)
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Keeps entries, so that they are there after a crash.
+///
+/// Used by one thread at a time. Another store can stand behind it: a suite beside the trait checks that it keeps these promises.
+///
+pub trait Journal: Send + 'static {
+    /// Gives every entry that is kept, each once, those below [`EntryId::HEAD`] first. Called once, before anything else.
+    ///
+    /// # Errors
+    ///
+    /// When what is kept cannot be read, or when it is not known which entries are lost. What is lost of a known entry is
+    /// told by [`Recover::damaged`] and is no error.
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError>;
+
+    /// Makes the groups of the batch durable, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Then it is not known which groups are kept, if any: those before the first one that is not. A later commit works
+    /// again when the cause is gone, and is never mixed up with what failed.
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
+
+    /// Does a bounded part (about a millisecond) of what makes room again. `true` when there is more to do. Called between
+    /// two commits and while there is nothing to commit.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit); what was committed stays.
+    fn tidy(&mut self) -> Result<bool, JournalError> {
+        Ok(false)
+    }
+
+    /// How much it keeps, and what that costs.
+    fn stats(&self) -> JournalStats;
+}
+
+/// Who takes in what a journal keeps.
+pub trait Recover {
+    /// So many entries will come, if that is known.
+    fn expect(&mut self, entries: u64) {
+        let _ = entries;
+    }
+
+    /// An entry.
+    fn entry(&mut self, id: EntryId, bytes: &[u8]);
+
+    /// An entry whose newest bytes are damaged. It stays as it is until it is put or deleted.
+    fn damaged(&mut self, id: EntryId, damage: Damage);
+}
+
+/// What a recovery found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Entries that were given.
+    pub entries: u64,
+    /// The end of the last file, where a crash had broken off a write: nobody was told that it was done. It is cut off.
+    pub torn: Option<Damage>,
+    /// Places that could not be read, besides entries that were told as damaged.
+    pub gaps: Vec<Damage>,
+}
+
+/// How much a journal keeps, and what that costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalStats {
+    /// Entries that are kept.
+    pub entries: u64,
+    /// Bytes of these entries.
+    pub live_bytes: u64,
+    /// Bytes that the journal takes.
+    pub size_bytes: u64,
+    /// Bytes written since it was opened, with those of the next two.
+    pub written_bytes: u64,
+    /// Of these, bytes that were written again to make room.
+    pub moved_bytes: u64,
+    /// Of these, bytes written ahead, so that a file has its place on the disk before it is used.
+    pub prepared_bytes: u64,
+    /// Syncs since it was opened.
+    pub syncs: u64,
+}
