@@ -24,19 +24,33 @@ use axis::Scale;
 use chart::{Chart, Point, Series};
 use kit::{Answer, Record};
 
-/// A plot of the growth data: what is varied, and what it is drawn against.
+/// A plot: the question it is of, what is varied there, and what it is drawn against.
 struct Plot {
+    question: &'static str,
+    /// Names the file, and in `growth` the cases, too.
     varied: &'static str,
+    /// Who is drawn, in this order, and what the plot calls them.
+    peers: &'static [(&'static str, &'static str)],
     title: &'static str,
     x: (&'static str, Scale),
     figure: &'static str,
     y: (&'static str, Scale),
 }
 
+const GROWTH: &str = "growth";
+
+const PEERS: &[(&str, &str)] = &[
+    ("fom", "fom"),
+    ("tokio-mt", "tokio"),
+    ("tokio-mt:in-place", "tokio, block_in_place"),
+];
+
 const RATE: &str = "ops_per_s";
 
 const PLOTS: &[Plot] = &[
     Plot {
+        question: GROWTH,
+        peers: PEERS,
         varied: "in_flight",
         title: "Throughput by operations in flight",
         x: ("operations in flight", Scale::Log),
@@ -44,6 +58,8 @@ const PLOTS: &[Plot] = &[
         y: ("operations a second", Scale::Linear),
     },
     Plot {
+        question: GROWTH,
+        peers: PEERS,
         varied: "localities",
         title: "Throughput by localities",
         x: ("localities, or worker threads", Scale::Linear),
@@ -51,6 +67,8 @@ const PLOTS: &[Plot] = &[
         y: ("operations a second", Scale::Linear),
     },
     Plot {
+        question: GROWTH,
+        peers: PEERS,
         varied: "phases",
         title: "Time a phase by phases of an operation",
         x: ("phases of an operation", Scale::Log),
@@ -58,6 +76,8 @@ const PLOTS: &[Plot] = &[
         y: ("nanoseconds a phase", Scale::Linear),
     },
     Plot {
+        question: GROWTH,
+        peers: PEERS,
         varied: "state_bytes",
         title: "Throughput by size of state",
         x: ("bytes of state", Scale::Log),
@@ -65,19 +85,28 @@ const PLOTS: &[Plot] = &[
         y: ("operations a second", Scale::Linear),
     },
     Plot {
+        question: GROWTH,
+        peers: PEERS,
         varied: "blocking_percent",
         title: "Throughput by share of operations that block for 1 ms",
         x: ("operations that block, %", Scale::Linear),
         figure: RATE,
         y: ("operations a second", Scale::Log),
     },
-];
-
-/// Who is drawn, in this order, and what the plots call them.
-const PEERS: &[(&str, &str)] = &[
-    ("fom", "fom"),
-    ("tokio-mt", "tokio"),
-    ("tokio-mt:in-place", "tokio, block_in_place"),
+    Plot {
+        question: "durable",
+        peers: &[
+            ("limit", "limit"),
+            ("fom", "fom"),
+            ("fom:journal", "its journal alone"),
+            ("fjall", "fjall alone"),
+        ],
+        varied: "durable",
+        title: "Durable transitions by operations in flight",
+        x: ("operations in flight", Scale::Log),
+        figure: "per_s",
+        y: ("transitions a second", Scale::Log),
+    },
 ];
 
 fn main() -> ExitCode {
@@ -126,12 +155,13 @@ fn lines<T: serde::de::DeserializeOwned>(file: &Path) -> Result<Vec<T>, Box<dyn 
 fn draw(plot: &Plot, records: &[Record]) -> Option<String> {
     let mut series = Vec::new();
     let mut quick = false;
-    for (peer, name) in PEERS {
+    for (peer, name) in plot.peers {
         // By x, which is made of whole numbers.
         let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for record in records {
             let varied = record.case.split(' ').next();
-            if record.question != "growth" || varied != Some(plot.varied) || record.peer != *peer {
+            let of_another = plot.question == GROWTH && varied != Some(plot.varied);
+            if record.question != plot.question || of_another || record.peer != *peer {
                 continue;
             }
             let figure = |name| {

@@ -23,6 +23,8 @@ const QUESTIONS: &[(&str, u64)] = &[
     ("wake", 60),
     ("idle", 20),
     ("step", 30),
+    ("durable", 85),
+    ("recovery", 45),
 ];
 
 const USAGE: &str = "\

@@ -5,6 +5,7 @@
 //! a round, and what is shown is the median of those.
 
 mod args;
+mod disk;
 mod figures;
 mod histogram;
 mod inbox;
@@ -17,6 +18,7 @@ mod spent;
 mod table;
 mod work;
 
+pub use disk::{folder, forget_files, read_bytes, remove, size_of_files, written_bytes};
 pub use figures::{Figures, Record};
 pub use histogram::{Histogram, now};
 pub use inbox::{Inbox, Node, Taken};

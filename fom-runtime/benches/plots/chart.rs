@@ -141,7 +141,7 @@ impl Series<'_> {
 /// The mark of the `n`th series.
 fn mark(svg: &mut String, n: usize, x: f64, y: f64) {
     let colour = COLOURS[n % COLOURS.len()];
-    let _ = match n % 3 {
+    let _ = match n % 4 {
         0 => writeln!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>"
@@ -152,9 +152,14 @@ fn mark(svg: &mut String, n: usize, x: f64, y: f64) {
             x - 3.5,
             y - 3.5
         ),
-        _ => writeln!(
+        2 => writeln!(
             svg,
             "<path d=\"M{x:.1} {:.1}l4.5 8h-9z\" fill=\"{colour}\"/>",
+            y - 5.0
+        ),
+        _ => writeln!(
+            svg,
+            "<path d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\" fill=\"{colour}\"/>",
             y - 5.0
         ),
     };

@@ -1,0 +1,211 @@
+//! Transitions that are on the disk before the next phase begins. How many a second, and how long does each wait?
+//!
+//! Always the same number of operations is in flight. Each makes a transition, waits until its record (an id of 16 bytes
+//! and 134 bytes of state) is on the disk, and goes on. With the last of six transitions its record is deleted, and the next
+//! operation begins. All who wait share one write and one sync. One thread works, another one commits.
+
+#[path = "durable/ring.rs"]
+mod ring;
+#[allow(dead_code, reason = "only recovery reads")]
+mod stored;
+
+use std::{process::ExitCode, thread, time::Duration};
+
+use kit::{
+    Better, Case, Figures, Histogram, One, Question, Row, Tally, Target, ask, folder, measure,
+    remove, written_bytes,
+};
+
+/// Not asked for.
+const NONE: Target = Target {
+    text: "",
+    of_tokio: None,
+    of_limit: None,
+    absolute: None,
+};
+
+const PEERS: &[&str] = &["limit", "limit:alone", "fjall", "redb"];
+
+const QUESTION: Question = Question {
+    name: "durable",
+    cases: &[
+        Case {
+            name: "512",
+            rounds: 5,
+            peers: PEERS,
+        },
+        Case {
+            name: "64",
+            rounds: 4,
+            peers: PEERS,
+        },
+        Case {
+            name: "1",
+            rounds: 3,
+            peers: PEERS,
+        },
+    ],
+    rows: &[
+        Row {
+            question: "durable transitions, 512 in flight",
+            unit: "a second",
+            value: |round, peer| round.get("512", peer, "per_s"),
+            better: Better::More,
+            fom: "fom",
+            limit: "limit",
+            target: Target {
+                text: "0.6 of limit",
+                of_limit: Some(0.6),
+                ..NONE
+            },
+        },
+        Row {
+            question: "  the journal alone, without foms",
+            unit: "a second",
+            value: |round, peer| round.get("512", peer, "per_s"),
+            better: Better::More,
+            fom: "fom:journal",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  p50 of the wait for the disk",
+            unit: "us",
+            value: |round, peer| round.get("512", peer, "wait_p50_us"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  p99 of the wait for the disk",
+            unit: "us",
+            value: |round, peer| round.get("512", peer, "wait_p99_us"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  processor time, the kernel's included",
+            unit: "CPU ns",
+            value: |round, peer| round.get("512", peer, "cpu_ns_per_transition"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  written",
+            unit: "bytes",
+            value: |round, peer| round.get("512", peer, "bytes_per_transition"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  transitions that share a sync",
+            unit: "transitions",
+            value: |round, peer| round.get("512", peer, "transitions_per_sync"),
+            better: Better::More,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  64 in flight",
+            unit: "a second",
+            value: |round, peer| round.get("64", peer, "per_s"),
+            better: Better::More,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  64 in flight, p50 of the wait",
+            unit: "us",
+            value: |round, peer| round.get("64", peer, "wait_p50_us"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  1 in flight",
+            unit: "a second",
+            value: |round, peer| round.get("1", peer, "per_s"),
+            better: Better::More,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+        Row {
+            question: "  1 in flight, p50 of the wait",
+            unit: "us",
+            value: |round, peer| round.get("1", peer, "wait_p50_us"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit",
+            target: NONE,
+        },
+    ],
+    run,
+};
+
+/// Transitions of an operation.
+const LIFE: u32 = 6;
+
+fn main() -> ExitCode {
+    ask(&QUESTION)
+}
+
+/// So many in flight, and who counts.
+#[derive(Clone, Copy)]
+struct Load {
+    flying: usize,
+    /// Transitions that were committed, and heard of.
+    done: &'static Tally,
+    syncs: &'static Tally,
+    /// From the end of a phase's function to the beginning of the next one's.
+    waits: &'static Histogram,
+}
+
+fn run(one: &One) -> Figures {
+    let Ok(flying) = one.case.parse() else {
+        one.unknown()
+    };
+    let tallies = Tally::of(2);
+    let load = Load {
+        flying,
+        done: &tallies[0],
+        syncs: &tallies[1],
+        waits: Histogram::new(),
+    };
+    let folder = folder(&format!("durable {}", one.peer));
+    let store = stored::open(&one.peer, &folder, 64 << 20).unwrap_or_else(|| one.unknown());
+    match &*one.peer {
+        "limit:alone" => ring::alone(load, store),
+        _ => ring::start(load, store),
+    }
+    thread::sleep(one.time(Duration::from_millis(300)));
+    load.waits.clear();
+    let (syncs, written) = (load.syncs.get(), written_bytes());
+    let spent = measure(
+        &tallies[..1],
+        Duration::ZERO,
+        one.time(Duration::from_millis(800)),
+    );
+    let done = spent.done.max(1) as f64;
+    let (syncs, written) = (load.syncs.get() - syncs, written_bytes() - written);
+    remove(&folder);
+    Figures::new()
+        .with("x", flying as f64)
+        .with("per_s", done / spent.wall.as_secs_f64())
+        .with("cpu_ns_per_transition", spent.cpu_ns(1))
+        .with("wait_p50_us", load.waits.percentile(0.50) / 1e3)
+        .with("wait_p99_us", load.waits.percentile(0.99) / 1e3)
+        .with("bytes_per_transition", written as f64 / done)
+        .with("transitions_per_sync", done / syncs as f64)
+        .with("us_per_sync", spent.wall.as_micros() as f64 / syncs as f64)
+}

@@ -1,0 +1,121 @@
+//! Operations without a runtime: a thread makes their transitions, another one commits them.
+
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use kit::{mix, now, pin};
+
+use crate::{
+    LIFE, Load,
+    stored::{Change, STATE, Store},
+};
+
+struct Op {
+    id: u64,
+    /// The one before it, which ended with the transition that began this one.
+    ended: Option<u64>,
+    /// Transitions to its end.
+    left: u32,
+    /// When its last transition was made.
+    made: u64,
+    state: [u8; STATE],
+}
+
+impl Op {
+    fn new(id: u64) -> Self {
+        let mut state = [0; STATE];
+        for (n, part) in state.chunks_exact_mut(8).enumerate() {
+            part.copy_from_slice(&mix(id + n as u64).to_le_bytes());
+        }
+        Self {
+            id,
+            ended: None,
+            left: LIFE,
+            made: now(),
+            state,
+        }
+    }
+
+    /// One transition. `next` is the id of the next operation.
+    fn go(&mut self, next: &mut u64) {
+        self.ended = None;
+        self.left -= 1;
+        if self.left == 0 {
+            let ended = self.id;
+            *self = Self::new(*next);
+            self.ended = Some(ended);
+            *next += 1;
+            return;
+        }
+        let part = &mut self.state[..8];
+        let x = u64::from_le_bytes((&*part).try_into().expect("8 bytes"));
+        part.copy_from_slice(&mix(x).to_le_bytes());
+        self.made = now();
+    }
+
+    fn change(&self) -> Change<'_> {
+        Change {
+            id: self.id,
+            state: &self.state,
+            ended: self.ended,
+        }
+    }
+}
+
+/// Starts both threads. All operations travel together: with two halves, of which one is worked on while the other one is
+/// committed, there are twice as many syncs, and it is slower with few in flight and no faster with many.
+pub(crate) fn start(load: Load, store: Box<dyn Store>) {
+    let (made, to_commit) = unbounded();
+    let (committed, to_work) = unbounded();
+    made.send(begin(load)).expect("it is there");
+    thread::spawn(move || work(load, &to_work, &made));
+    thread::spawn(move || commit(load, store, &to_commit, &committed));
+}
+
+fn begin(load: Load) -> Vec<Op> {
+    (1..=load.flying as u64).map(Op::new).collect()
+}
+
+fn work(load: Load, to_work: &Receiver<Vec<Op>>, made: &Sender<Vec<Op>>) {
+    pin(0);
+    let mut next = load.flying as u64 + 1;
+    for mut ops in to_work {
+        step(load, &mut ops, &mut next);
+        made.send(ops).expect("somebody commits");
+    }
+}
+
+fn step(load: Load, ops: &mut [Op], next: &mut u64) {
+    for op in &mut *ops {
+        load.waits.add(now() - op.made);
+        op.go(next);
+    }
+    load.done.set(load.done.get() + ops.len() as u64);
+}
+
+fn commit(
+    load: Load,
+    mut store: Box<dyn Store>,
+    to_commit: &Receiver<Vec<Op>>,
+    committed: &Sender<Vec<Op>>,
+) {
+    for ops in to_commit {
+        store.commit(&mut ops.iter().map(Op::change));
+        load.syncs.add_alone();
+        committed.send(ops).expect("somebody works");
+    }
+}
+
+/// All in one thread: nothing is handed over, and nothing is done while it syncs.
+pub(crate) fn alone(load: Load, mut store: Box<dyn Store>) {
+    let mut ops = begin(load);
+    thread::spawn(move || {
+        pin(0);
+        let mut next = ops.len() as u64 + 1;
+        loop {
+            store.commit(&mut ops.iter().map(Op::change));
+            load.syncs.add_alone();
+            step(load, &mut ops, &mut next);
+        }
+    });
+}

@@ -1,0 +1,53 @@
+//! What the questions of durability keep, and where: a record for each operation, in a raw file (the limit) or a store.
+
+mod peers;
+mod raw;
+
+use std::path::Path;
+
+/// The part of a record that changes with every transition.
+pub(crate) const STATE: usize = 134;
+/// A record is an id of 16 bytes and the state.
+pub(crate) const RECORD: usize = 16 + STATE;
+
+/// One change to what is kept, all of it or none.
+pub(crate) struct Change<'a> {
+    /// Rises with time, as a fom's does.
+    pub(crate) id: u64,
+    pub(crate) state: &'a [u8; STATE],
+    /// The operation that ended with it.
+    pub(crate) ended: Option<u64>,
+}
+
+impl Change<'_> {
+    fn record(&self) -> [u8; RECORD] {
+        let mut record = [0; RECORD];
+        record[..16].copy_from_slice(&key(self.id));
+        record[16..].copy_from_slice(self.state);
+        record
+    }
+}
+
+/// Sorts as the id does.
+fn key(id: u64) -> [u8; 16] {
+    u128::from(id).to_be_bytes()
+}
+
+/// Keeps records on the disk.
+pub(crate) trait Store: Send {
+    /// All of them are on the disk when it returns. One sync.
+    fn commit(&mut self, changes: &mut dyn Iterator<Item = Change<'_>>);
+
+    /// Gives the state of each, or of each change in order, where none is an end.
+    fn read(&mut self, each: &mut dyn FnMut(u64, Option<&[u8]>));
+}
+
+/// The store of this peer in this folder, with what is there already.
+pub(crate) fn open(peer: &str, folder: &Path, room: u64) -> Option<Box<dyn Store>> {
+    Some(match peer {
+        "limit" | "limit:alone" => Box::new(raw::Raw::open(folder, room)),
+        "fjall" => Box::new(peers::Fjall::open(folder)),
+        "redb" => Box::new(peers::Redb::open(folder)),
+        _ => return None,
+    })
+}
