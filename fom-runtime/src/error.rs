@@ -2,7 +2,12 @@
 
 use std::{fmt, io, time::Duration};
 
-use crate::{FomRef, operation::Operation};
+use crate::{
+    FomRef,
+    id::Key,
+    journal::{Damage, JournalError},
+    operation::Operation,
+};
 
 /// The error type of a machine that declares none: anything that `?` can turn into it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -40,6 +45,9 @@ pub enum BuildError {
         #[source]
         source: BoxError,
     },
+    /// The journal could not be opened or read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
 }
 
 /// Why a submission was refused.
@@ -128,6 +136,11 @@ pub enum Cause<E> {
         /// The phase that it returned.
         to: &'static str,
     },
+    /// Its transition could not be committed. It ends here, but not in the journal: what was committed before stays, and goes
+    /// on from there when the program is started again.
+    Journal(JournalError),
+    /// Its transition could not be committed because operation or phase cannot be saved.
+    NotSaved(SnapshotError),
 }
 
 impl<E: fmt::Display> fmt::Display for Cause<E> {
@@ -143,6 +156,8 @@ impl<E: fmt::Display> fmt::Display for Cause<E> {
             Self::UndeclaredExit { to } => {
                 write!(f, "an interposer went to `{to}`, which is no declared exit")
             }
+            Self::Journal(error) => error.fmt(f),
+            Self::NotSaved(error) => error.fmt(f),
         }
     }
 }
@@ -159,6 +174,8 @@ impl<E> Cause<E> {
             Self::Refused(_) => "refused",
             Self::NoThread(_) => "no thread",
             Self::UndeclaredExit { .. } => "undeclared exit",
+            Self::Journal(_) => "journal",
+            Self::NotSaved(_) => "not saved",
         }
     }
 }
@@ -285,12 +302,15 @@ pub enum SnapshotError {
         /// What its `Serialize` said.
         reason: String,
     },
+    /// A `Serialize` panicked.
+    #[error("the operation cannot be saved: it panicked: {0}")]
+    Panicked(String),
     /// The machine is declared `#[fom(transient)]`.
     #[error("the machine is transient: it declares that it cannot be saved")]
     Transient,
 }
 
-/// Bytes were refused as a snapshot.
+/// Bytes were refused as a snapshot, or what is kept of a fom as a fom.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -308,6 +328,22 @@ pub enum RestoreError {
         /// The machine asked for.
         wanted: &'static str,
     },
+    /// This program has no such operation.
+    #[error(
+        "operation `{operation}` (machine `{machine}`) is not in this program; start one that has it, or register a generic one with `Builder::operation`"
+    )]
+    UnknownOperation {
+        /// The operation.
+        operation: String,
+        /// The machine.
+        machine: String,
+    },
+    /// What is kept of it in the journal is damaged.
+    #[error("its record is damaged: {0}")]
+    InJournal(Damage),
+    /// A live fom has its key already.
+    #[error("a live fom has its key `{0}` already")]
+    KeyInUse(Key),
     /// It is of another operation, whose machine has the same name.
     #[error("the snapshot is of operation `{found}`, not of `{wanted}`")]
     OtherOperation {

@@ -88,6 +88,8 @@ mod clock;
 #[cfg(not(fom_loom))]
 mod cx;
 #[cfg(not(fom_loom))]
+mod durable;
+#[cfg(not(fom_loom))]
 mod error;
 #[cfg(not(fom_loom))]
 mod fom;
@@ -115,6 +117,8 @@ mod watch;
 pub use clock::{Clock, TestClock};
 #[cfg(not(fom_loom))]
 pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Sleep};
+#[cfg(not(fom_loom))]
+pub use durable::{RecoveryProgress, SetAside, StepKey};
 #[cfg(not(fom_loom))]
 pub use error::{
     BlockError, BoxError, BuildError, Cause, Failure, NoEvent, Refused, RefusedReason,

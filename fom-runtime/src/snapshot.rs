@@ -121,6 +121,10 @@ impl Snapshot {
         Ok(self.record()?.machine)
     }
 
+    pub(crate) fn operation(&self) -> Result<String, RestoreError> {
+        Ok(self.record()?.operation_type)
+    }
+
     pub(crate) fn take<O: Persistent>(
         operation: &O,
         phase: &O::Phase,

@@ -3,7 +3,7 @@
 use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
-    Cx, Operation, Submission,
+    Cx, Operation, StepKey, Submission,
     error::BlockError,
     fom::Header,
     id::{FomId, Key},
@@ -87,6 +87,11 @@ impl BlockingCx<'_> {
     /// Failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
         self.fom.attempt()
+    }
+
+    /// The name of this visit of this phase: the idempotency key for whatever is called from here. See [`StepKey`].
+    pub fn step_key(&self) -> StepKey {
+        self.fom.step_key()
     }
 
     /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has

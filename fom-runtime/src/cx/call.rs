@@ -10,11 +10,14 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{Cx, cx::resource, error::Unanswered, fom::WaitingFor, sync::Mutex};
+use crate::{Cx, StepKey, cx::resource, error::Unanswered, fom::WaitingFor, sync::Mutex};
 
 /// Where a component puts the answer to a request. Dropping it is the answer [`Unanswered`], so a request is answered
 /// exactly once.
-pub struct Reply<T>(Option<To<T>>);
+pub struct Reply<T> {
+    to: Option<To<T>>,
+    key: Option<StepKey>,
+}
 
 enum To<T> {
     One(oneshot::Sender<T>),
@@ -34,7 +37,7 @@ impl<T> Reply<T> {
     ///
     /// The answer, when nobody waits for it any more: the fom was cancelled, was late, or had enough with others.
     pub fn send(mut self, answer: T) -> Result<(), T> {
-        match self.0.take() {
+        match self.to.take() {
             Some(To::One(to)) => to.send(answer),
             Some(To::Many(collector, place)) => {
                 collector
@@ -48,9 +51,16 @@ impl<T> Reply<T> {
         }
     }
 
+    /// The idempotency key of this request, if the fom is kept in a journal: the same when the phase function is run again after
+    /// a crash or a failed attempt and makes its requests in the same order. Each request of a visit has a key of its own, a
+    /// [`part`](StepKey::part) of [`Cx::step_key`].
+    pub fn step_key(&self) -> Option<StepKey> {
+        self.key
+    }
+
     /// Whether nobody waits for the answer any more.
     pub fn is_unwanted(&self) -> bool {
-        match &self.0 {
+        match &self.to {
             Some(To::One(to)) => to.is_closed(),
             Some(To::Many(collector, _)) => {
                 let all = collector.0.lock();
@@ -63,7 +73,7 @@ impl<T> Reply<T> {
 
 impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
-        if let Some(To::Many(collector, place)) = self.0.take() {
+        if let Some(To::Many(collector, place)) = self.to.take() {
             // Nobody to tell when it is closed.
             let _ = collector.put(place, Err(Unanswered));
         }
@@ -179,7 +189,9 @@ impl<E> Cx<'_, E> {
         let (reply, answer) = oneshot::channel();
         let place = {
             let (resource, place) = resource::<R>(self.fom);
-            request(resource, Reply(Some(To::One(reply))));
+            let key = self.fom.request_key();
+            let to = Some(To::One(reply));
+            request(resource, Reply { to, key });
             place
         };
         let mut answer = pin!(answer);
@@ -272,7 +284,10 @@ impl<E> Cx<'_, E> {
             request(
                 resource,
                 item,
-                Reply(Some(To::Many(Arc::clone(&collecting.0), place))),
+                Reply {
+                    to: Some(To::Many(Arc::clone(&collecting.0), place)),
+                    key: self.fom.request_key(),
+                },
             );
         }
         (collecting, at)

@@ -11,7 +11,7 @@ pub use call::Reply;
 pub use time::Sleep;
 
 use crate::{
-    Operation, Submission,
+    Operation, StepKey, Submission,
     error::NoEvent,
     fom::{Header, Mailed, WaitingFor},
     id::{FomId, Key},
@@ -59,6 +59,11 @@ impl<'a, E> Cx<'a, E> {
     /// Failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
         self.fom.attempt()
+    }
+
+    /// The name of this visit of this phase: the idempotency key for whatever is called from here. See [`StepKey`].
+    pub fn step_key(&self) -> StepKey {
+        self.fom.step_key()
     }
 
     /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has

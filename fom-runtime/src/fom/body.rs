@@ -15,7 +15,7 @@ pub(super) trait Body<O: Operation>: Send {
     fn run(self: Pin<&mut Self>, fom: &Typed<O>) -> Progress;
 
     /// `run` panicked: fails it with that.
-    fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn Any + Send>);
+    fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn Any + Send>) -> Progress;
 
     /// Fails it, in place of whatever it was about to do. May panic, as a drop of the user's may, and has failed it then.
     fn fail(self: Pin<&mut Self>, failure: Failure<O>);

@@ -9,6 +9,7 @@ use std::any::Any;
 use crate::{
     Ended, PhaseInfo,
     clock::nanos,
+    durable::Then,
     error::{BlockError, Cause, Failure},
     fom::{Interrupt, Outcome, Typed, panic_message},
     operation::{Entry, Next, Operation, Stepped},
@@ -36,6 +37,8 @@ pub(super) enum After<O: Operation> {
     Stay,
     /// Wait until then, and enter the phase again.
     Retry(u64),
+    /// Wait until this step is committed.
+    Commit,
     Ended,
     Failed(Cause<O::Error>),
 }
@@ -63,6 +66,9 @@ impl<O: Operation> Course<O> {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
         fom.set_begun();
+        if let Some(first) = self.first_commit(fom) {
+            return first;
+        }
         if fom.is_resumed() {
             self.resume(fom);
         } else {
@@ -75,14 +81,32 @@ impl<O: Operation> Course<O> {
         }
     }
 
+    /// A new fom that is kept in the journal is committed before its first phase.
+    #[inline]
+    fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
+        let (kept, _) = fom.journaled()?;
+        if kept.inner().recorded {
+            return None;
+        }
+        let cause = if fom.is_resumed() {
+            TransitionCause::Resumed
+        } else {
+            TransitionCause::Started
+        };
+        Some(self.commit(fom, Then::Enter { from: None, cause }))
+    }
+
     #[cold]
-    fn resume(&mut self, fom: &Typed<O>) {
-        let (left, tries) = fom
-            .extra()
-            .map_or((None, 0), |extra| (extra.left, extra.tries));
+    pub(super) fn resume(&mut self, fom: &Typed<O>) {
+        let (left, tries, kept) = fom.extra().map_or((None, 0, None), |extra| {
+            (extra.left, extra.tries, extra.kept_deadline)
+        });
         self.enter(fom, None, TransitionCause::Resumed, left);
         if let Some(timing) = fom.timing() {
             timing.set_attempt(tries);
+            if let Some((at, owner)) = kept {
+                timing.keep_again(fom, at, owner);
+            }
         }
     }
 
@@ -97,7 +121,7 @@ impl<O: Operation> Course<O> {
 
     /// Enters the phase that it is in by now.
     #[inline(always)]
-    fn enter(
+    pub(super) fn enter(
         &mut self,
         fom: &Typed<O>,
         from: Option<usize>,
@@ -257,9 +281,12 @@ impl<O: Operation> Course<O> {
         };
         match stepped {
             Ok(Next::Go(next)) => {
-                let from = self.index();
+                let from = Some(self.index());
                 self.phase = next;
-                self.enter(fom, Some(from), cause, None);
+                if fom.journaled().is_some() {
+                    return self.commit(fom, Then::Enter { from, cause });
+                }
+                self.enter(fom, from, cause, None);
                 if self.info().is_end() {
                     After::Ended
                 } else {
@@ -269,6 +296,9 @@ impl<O: Operation> Course<O> {
             Ok(Next::Stay) => {
                 // As a phase would: a flood of events must not keep the locality.
                 crate::locality::step(fom.world());
+                if fom.journaled().is_some() {
+                    return self.commit(fom, Then::Stay);
+                }
                 After::Stay
             }
             Err(error) => self.erred(fom, error, cause),
@@ -287,6 +317,9 @@ impl<O: Operation> Course<O> {
                 let armed_in = timing.late_of(fom);
                 timing.clear_late(fom, fom.world().clock.nanos());
                 if self.info().is_late() {
+                    if let Some((kept, _)) = fom.journaled() {
+                        kept.late();
+                    }
                     After::Late
                 } else {
                     After::Failed(Cause::Late { armed_in })
@@ -308,7 +341,11 @@ impl<O: Operation> Course<O> {
                     .saturating_mul(1 << tries.min(32))
                     .min(nanos(retry.max));
                 timing.set_attempt(tries + 1);
-                After::Retry(fom.world().clock.nanos().saturating_add(wait))
+                let until = fom.world().clock.nanos().saturating_add(wait);
+                if fom.journaled().is_some() {
+                    return self.commit(fom, Then::Retry(until));
+                }
+                After::Retry(until)
             }
             _ => After::Failed(Cause::Error(error)),
         }

@@ -4,7 +4,13 @@ use std::{collections::VecDeque, task::Waker};
 
 use tokio::sync::oneshot;
 
-use crate::{fom::Seen, id::Key, snapshot::Meta, sync::Mutex};
+use crate::{
+    durable::Kept,
+    fom::Seen,
+    id::Key,
+    snapshot::Meta,
+    sync::{Mutex, atomic::AtomicU64},
+};
 
 /// The most lines of history that are allocated with the fom; more come as they are needed.
 const HISTORY_AT_ONCE: usize = 64;
@@ -14,21 +20,35 @@ const HISTORY_AT_ONCE: usize = 64;
 pub(crate) struct Extra {
     pub(crate) key: Option<Key>,
     pub(crate) history: Option<Mutex<VecDeque<Seen>>>,
+    /// Visits of phases since it was made, as far as they were to be counted. Written by the thread that runs the fom.
+    pub(crate) visits: AtomicU64,
     /// What was left of the deadline when the fom was saved.
     pub(crate) left: Option<u64>,
     /// Attempts that had failed when it was saved.
     pub(crate) tries: u32,
+    /// A deadline that an earlier phase keeps over the one that it was saved in, on the runtime's clock, and which phase.
+    pub(crate) kept_deadline: Option<(u64, usize)>,
+    /// If it is kept in a journal.
+    pub(crate) kept: Option<Box<Kept>>,
     pub(super) waits: Mutex<Waits>,
 }
 
 impl Extra {
-    pub(crate) fn new(key: Option<Key>, history: usize, meta: &Meta) -> Box<Self> {
+    pub(crate) fn new(
+        key: Option<Key>,
+        history: usize,
+        meta: &Meta,
+        kept: Option<Box<Kept>>,
+    ) -> Box<Self> {
         Box::new(Self {
             key,
             history: (history > 0)
                 .then(|| Mutex::new(VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))),
+            visits: AtomicU64::new(0),
             left: meta.left,
             tries: meta.attempt,
+            kept_deadline: None,
+            kept,
             waits: Mutex::default(),
         })
     }

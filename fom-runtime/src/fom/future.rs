@@ -34,24 +34,46 @@ impl<O: Operation, F> Driven<O, F> {
     }
 }
 
+impl<O: Operation, F> Driven<O, F> {
+    /// It has ended, when that is committed.
+    fn ended_in_journal(self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
+        if fom.awaits_journal() {
+            return Progress::Waiting;
+        }
+        if let Projected::Ended(Err(failure)) = self.project()
+            && let Some(cause) = fom.end_answered()
+        {
+            failure.cause = cause;
+        }
+        Progress::Finished
+    }
+}
+
 impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, F> {
     fn run(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
-        let Projected::Future(future) = self.as_mut().project() else {
-            return Progress::Waiting;
+        let future = match self.as_mut().project() {
+            Projected::Future(future) => future,
+            Projected::Ended(_) => return self.ended_in_journal(fom),
+            Projected::Gone => return Progress::Waiting,
         };
         match reference::with_waker(fom, |waker| future.poll(&mut Context::from_waker(waker))) {
             Poll::Pending => Progress::Waiting,
             Poll::Ready(outcome) => {
-                self.project_replace(Self::Ended(outcome));
-                Progress::Finished
+                self.as_mut().project_replace(Self::Ended(outcome));
+                self.ended_in_journal(fom)
             }
         }
     }
 
-    fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn std::any::Any + Send>) {
+    fn panicked(
+        self: Pin<&mut Self>,
+        fom: &Typed<O>,
+        panic: Box<dyn std::any::Any + Send>,
+    ) -> Progress {
         // Phase functions are fenced one by one; this was something else of the user's, such as a `Drop` of what the
-        // operation holds.
+        // operation holds. The operation is gone, so what the journal has of it stays.
         self.fail(Failure::new(cause_of(panic), fom.phase_name(), None));
+        Progress::Finished
     }
 
     fn fail(self: Pin<&mut Self>, failure: Failure<O>) {
@@ -84,6 +106,7 @@ enum Act {
     Step { late: bool },
     Yield,
     Retry(u64),
+    Commit,
 }
 
 /// The run of one fom from phase to phase.
@@ -106,8 +129,12 @@ pub(super) fn drive<O: AsyncOperation>(
                     After::Enter | After::Stay if crate::locality::spent() => Act::Yield,
                     After::Enter | After::Stay => Act::Step { late: false },
                     After::Retry(until) => Act::Retry(until),
+                    After::Commit => Act::Commit,
                     After::Ended => return course.ended(),
-                    After::Failed(cause) => return Err(course.failed(cause)),
+                    After::Failed(cause) => {
+                        course.commit_failure(me.get(), &cause);
+                        return Err(course.failed(cause));
+                    }
                 }
             };
             let late = match act {
@@ -120,6 +147,11 @@ pub(super) fn drive<O: AsyncOperation>(
                         Some(interrupt) => course.settle(me.get(), Verdict::Interrupted(interrupt)),
                         None => After::Enter,
                     };
+                    continue;
+                }
+                Act::Commit => {
+                    Committed(me.get()).await;
+                    after = course.committed(me.get()).unwrap_or(After::Enter);
                     continue;
                 }
                 Act::Retry(at) => {
@@ -216,6 +248,21 @@ impl Future for Yield {
             Poll::Ready(())
         } else {
             Poll::Pending
+        }
+    }
+}
+
+/// Ready when its last step is committed, or could not be. No cancel gets in between.
+struct Committed<'a, O: Operation>(&'a Typed<O>);
+
+impl<O: Operation> Future for Committed<'_, O> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.0.awaits_journal() {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
         }
     }
 }

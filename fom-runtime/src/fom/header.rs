@@ -8,6 +8,7 @@ use std::{any::TypeId, collections::VecDeque, ptr::NonNull, sync::Arc, time::Dur
 
 use crate::{
     Graph, PhaseInfo,
+    durable::{Kept, StepKey},
     fom::{Extra, Pool, Timing},
     id::{FomId, Key},
     locality::{Home, Locality},
@@ -25,6 +26,8 @@ pub(crate) enum WaitingFor {
     Timer,
     Retry,
     Blocking,
+    /// Its transition is committed.
+    Journal,
     /// An answer of the resource at this place of the table.
     Resource(u32),
 }
@@ -40,6 +43,7 @@ impl WaitingFor {
             Self::Timer => 3,
             Self::Retry => 4,
             Self::Blocking => 5,
+            Self::Journal => 6,
             // A table with more resources than that is shown with the last of them.
             Self::Resource(place) => {
                 RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
@@ -54,6 +58,7 @@ impl WaitingFor {
             3 => Self::Timer,
             4 => Self::Retry,
             5 => Self::Blocking,
+            6 => Self::Journal,
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }
@@ -87,8 +92,8 @@ const LISTED: u8 = 1 << 4;
 const RESUMED: u8 = 1 << 5;
 /// It stays where it is: placed by hand, by its key, or bound to its locality's data.
 const SETTLED: u8 = 1 << 6;
-/// Its phases are remembered.
-const HISTORY: u8 = 1 << 7;
+/// More is to be done at its transitions than to make them: its phases are remembered or counted.
+const NOTED: u8 = 1 << 7;
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -175,7 +180,7 @@ impl Header {
                 | LISTED
                 | flag(birth.settled, SETTLED)
                 | flag(birth.resumed, RESUMED)
-                | flag(history, HISTORY),
+                | flag(history, NOTED),
             Ordering::Relaxed,
         );
         self.extra.store(
@@ -247,6 +252,11 @@ impl Header {
     /// The key that it was submitted with. Only for who holds a reference, as all that stands in `extra`.
     pub(crate) fn key(&self) -> Option<&Key> {
         self.extra().and_then(|extra| extra.key.as_ref())
+    }
+
+    /// What it has beside it if it is kept in a journal.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.extra().and_then(|extra| extra.kept.as_deref())
     }
 
     pub(crate) fn extra(&self) -> Option<&Extra> {
@@ -395,12 +405,38 @@ impl Header {
     /// Whether somebody hears of its transitions: who waits for a phase of it, or its history.
     #[inline]
     pub(super) fn is_noted(&self) -> bool {
-        self.own.load(Ordering::Relaxed) & HISTORY != 0 || self.marks.is_observed()
+        self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
     }
 
-    /// Adds a line to its history, if it has one.
+    /// The number of this visit in the life of the fom. Only the thread that runs the fom.
+    pub(crate) fn step_key(&self) -> StepKey {
+        let (journal, step) = match (self.world().committer(), self.kept()) {
+            (Some(committer), Some(kept)) => (committer.journal, kept.step()),
+            _ => {
+                self.set_own(NOTED, true);
+                let visits = self.extra_made().visits.load(Ordering::Relaxed);
+                (self.world().run, visits)
+            }
+        };
+        StepKey {
+            journal,
+            fom: self.id().get(),
+            step,
+            part: 0,
+        }
+    }
+
+    /// The key of the next request of this visit, if it is kept in a journal. Only the thread that runs the fom.
+    pub(crate) fn request_key(&self) -> Option<StepKey> {
+        let part = self.kept()?.next_part();
+        Some(self.step_key().part(part))
+    }
+
+    /// Counts a visit, and adds a line to its history, if it has one.
     pub(super) fn remember(&self, index: usize, now: u64) {
-        if let Some(log) = self.extra().and_then(|extra| extra.history.as_ref()) {
+        let Some(extra) = self.extra() else { return };
+        crate::protocol::count(&extra.visits, 1);
+        if let Some(log) = &extra.history {
             remember(log, self.world().history, index, now);
         }
     }

@@ -13,6 +13,7 @@
 //! 64 where it has deadlines; then operation and phase, or the future.
 
 mod body;
+mod commit;
 mod course;
 mod extra;
 mod future;
@@ -249,10 +250,11 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let progress = match catch_unwind(AssertUnwindSafe(|| body.as_mut().run(&fom.typed))) {
             Ok(progress) => progress,
             Err(panic) => {
+                let mut progress = Progress::Finished;
                 fom.typed.fenced("while it was dropped", || {
-                    body.as_mut().panicked(&fom.typed, panic);
+                    progress = body.as_mut().panicked(&fom.typed, panic);
                 });
-                Progress::Finished
+                progress
             }
         };
         // The counts of the locality are written by its handler: back to that first, should user code have leaked its guard

@@ -3,7 +3,7 @@
 use std::{mem, pin::Pin};
 
 use crate::{
-    Cx, Failure,
+    Cause, Cx, Failure,
     fom::{
         Body, Outcome, Progress, Typed, WaitingFor,
         course::{After, Course, Verdict, cause_of},
@@ -24,17 +24,25 @@ impl<O: SyncOperation> Plain<O> {
         Self::Live(course)
     }
 
-    fn course(&mut self) -> Option<&mut Course<O>> {
-        match self {
-            Self::Live(course) => Some(course),
-            _ => None,
+    #[cold]
+    fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
+        if let Self::Live(mut course) = mem::replace(self, Self::Gone) {
+            course.commit_failure(fom, &cause);
+            *self = Self::Failed(Box::new(course.failed(cause)));
         }
+        self.failed(fom)
     }
 
+    /// It has failed, and ends when that is committed.
     #[cold]
-    fn fail_with(&mut self, failure: impl FnOnce(Course<O>) -> Failure<O>) -> Progress {
-        if let Self::Live(course) = mem::replace(self, Self::Gone) {
-            *self = Self::Failed(Box::new(failure(course)));
+    fn failed(&mut self, fom: &Typed<O>) -> Progress {
+        if fom.awaits_journal() {
+            return Progress::Waiting;
+        }
+        if let Self::Failed(failure) = self
+            && let Some(cause) = fom.end_answered()
+        {
+            failure.cause = cause;
         }
         Progress::Finished
     }
@@ -72,12 +80,16 @@ impl<O: Operation> Unpin for Plain<O> {}
 
 impl<O: SyncOperation> Body<O> for Plain<O> {
     fn run(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
-        let Some(course) = self.course() else {
-            return Progress::Waiting;
+        let course = match &mut *self {
+            Self::Live(course) => course,
+            Self::Failed(_) => return self.failed(fom),
+            Self::Gone => return Progress::Waiting,
         };
         fom.set_waiting_for(WaitingFor::Nothing);
         let mut after = if !fom.has_begun() {
             course.begin(fom)
+        } else if let Some(after) = course.committed(fom) {
+            after
         } else if let Some(interrupt) = fom.interrupt() {
             course.settle(fom, Verdict::Interrupted(interrupt))
         } else if let Some(until) = fom.timing().and_then(|timing| timing.retry_at()) {
@@ -105,7 +117,11 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     false
                 }
                 After::Ended => return Progress::Finished,
-                After::Failed(cause) => return self.fail_with(|course| course.failed(cause)),
+                After::Commit => {
+                    fom.set_waiting_for(WaitingFor::Journal);
+                    return Progress::Waiting;
+                }
+                After::Failed(cause) => return self.fail_with(fom, cause),
             };
             let mut entry = if late {
                 Entry::Late
@@ -144,8 +160,12 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
         }
     }
 
-    fn panicked(mut self: Pin<&mut Self>, _: &Typed<O>, panic: Box<dyn std::any::Any + Send>) {
-        self.fail_with(|course| course.failed(cause_of(panic)));
+    fn panicked(
+        mut self: Pin<&mut Self>,
+        fom: &Typed<O>,
+        panic: Box<dyn std::any::Any + Send>,
+    ) -> Progress {
+        self.fail_with(fom, cause_of(panic))
     }
 
     fn fail(mut self: Pin<&mut Self>, failure: Failure<O>) {

@@ -35,6 +35,15 @@ pub(crate) struct Timing {
     retry_at: AtomicU64,
 }
 
+/// When a visit becomes late.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadlines {
+    /// By the phase's own time.
+    pub(super) own: Option<u64>,
+    /// By that of an earlier phase.
+    pub(super) kept: Option<(u64, usize)>,
+}
+
 // SAFETY: the timer is touched by the thread that has the core of the fom's home alone; the rest is atomic.
 unsafe impl Sync for Timing {}
 
@@ -94,6 +103,67 @@ impl Timing {
         (nearest != NEVER).then_some(nearest)
     }
 
+    /// The deadlines that a visit of this phase would have if it began now, as far as they can be known: an adaptive phase gets
+    /// its time when it is entered.
+    pub(super) fn preview(
+        &self,
+        header: &Header,
+        index: usize,
+        now: u64,
+        left: Option<u64>,
+    ) -> Deadlines {
+        let info = &header.graph().phases()[index];
+        let (kept, owner) = self.kept_over(header, index);
+        let own = left.or(info.within().map(nanos));
+        Deadlines {
+            own: own.map(|time| now.saturating_add(time)),
+            kept: (kept != NEVER).then_some((kept, owner)),
+        }
+    }
+
+    /// The deadlines of this visit.
+    pub(super) fn deadlines(&self) -> Deadlines {
+        let (own, kept) = (
+            self.deadline.load(Ordering::Relaxed),
+            self.kept.load(Ordering::Relaxed),
+        );
+        let owner = usize::from(self.kept_by.load(Ordering::Relaxed));
+        Deadlines {
+            own: (own != NEVER).then_some(own),
+            kept: (kept != NEVER).then_some((kept, owner)),
+        }
+    }
+
+    /// Which deadline of before goes on in this phase: an old kept one, or the one of the phase that is left. The earlier
+    /// stays.
+    fn kept_over(&self, header: &Header, index: usize) -> (u64, usize) {
+        let phases = header.graph().phases();
+        let from = header.phase_index();
+        let keeps = |owner: usize| {
+            let kept: &PhaseInfo = &phases[owner];
+            kept.kept_in_indexes().contains(&(index as u16))
+        };
+        let mut owner = usize::from(self.kept_by.load(Ordering::Relaxed));
+        let mut kept = self.kept.load(Ordering::Relaxed);
+        if kept != NEVER && !keeps(owner) {
+            kept = NEVER;
+        }
+        let left_behind = self.deadline.load(Ordering::Relaxed);
+        if left_behind < kept && from != index && keeps(from) {
+            kept = left_behind;
+            owner = from;
+        }
+        (kept, owner)
+    }
+
+    /// A deadline that an earlier phase keeps over this visit, which was restored.
+    pub(super) fn keep_again(&self, header: &Header, at: u64, owner: usize) {
+        self.kept.store(at, Ordering::Relaxed);
+        self.kept_by.store(owner as u8, Ordering::Relaxed);
+        regain_leaked(header);
+        self.arm(self.deadline().unwrap_or(NEVER));
+    }
+
     /// Begins a visit: before the phase is shown, so that who hears of the visit may move the clock.
     pub(super) fn enter(&self, header: &Header, index: usize, now: u64, left: Option<u64>) {
         // The timer belongs to who has the core: back to that first, should user code have leaked its guard of a blocking
@@ -105,22 +175,7 @@ impl Timing {
         });
         let phases = header.graph().phases();
         let info = &phases[index];
-        let from = header.phase_index();
-        let keeps = |owner: usize| {
-            let kept: &PhaseInfo = &phases[owner];
-            kept.kept_in_indexes().contains(&(index as u16))
-        };
-        // Which deadlines of before go on: an old kept one, and the one of the phase that is left. The earlier stays.
-        let mut owner = usize::from(self.kept_by.load(Ordering::Relaxed));
-        let mut kept = self.kept.load(Ordering::Relaxed);
-        if kept != NEVER && !keeps(owner) {
-            kept = NEVER;
-        }
-        let left_behind = self.deadline.load(Ordering::Relaxed);
-        if left_behind < kept && from != index && keeps(from) {
-            kept = left_behind;
-            owner = from;
-        }
+        let (kept, owner) = self.kept_over(header, index);
         let adaptive = info.adaptive().is_some();
         let adapted = adaptive.then(|| self.adapt(header, index, now, left));
         let own = adapted.flatten().or(left).or(info.within().map(nanos));

@@ -29,6 +29,8 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     };
     // SAFETY: a fom does not end while it runs, nor in a blocking section.
     let fom = unsafe { running.as_ref() };
+    // Nobody may come to do it while this thread blocks.
+    core.hand_over(true);
     // What came meanwhile may be work, or a thread that returns.
     if core.home.inbox.has_mail() {
         core.drain();

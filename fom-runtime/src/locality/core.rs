@@ -5,6 +5,7 @@ use std::{any::Any, collections::VecDeque, ptr::NonNull};
 use tokio::sync::oneshot;
 
 use crate::{
+    durable::Commits,
     fom::{Header, Resident, Stocks},
     id::FomId,
     locality::{
@@ -24,6 +25,8 @@ pub(crate) struct Core {
     pub(crate) estimates: Estimates,
     /// Memory for the foms that are submitted here.
     pub(crate) stocks: Stocks,
+    /// What its foms want to have committed.
+    pub(crate) commits: Commits,
     pub(crate) jobs: VecDeque<Job>,
     /// The fom that runs on the thread that holds the core; while the core lies in the slot, the fom whose section it is.
     pub(crate) running: Option<NonNull<Header>>,
@@ -68,6 +71,7 @@ impl Core {
             timers: Timers::new(now),
             estimates: Estimates::default(),
             stocks: Stocks::of_core(),
+            commits: Commits::default(),
             jobs: VecDeque::new(),
             running: None,
             data: Vec::new(),
@@ -108,6 +112,35 @@ impl Core {
         self.home.counts.one_born();
         self.next_id = self.next_id.wrapping_add(self.ways);
         (FomId(self.next_id), self.pace.now())
+    }
+
+    /// Ids from `first` on are free.
+    pub(crate) fn number_from(&mut self, first: u64) {
+        let round = first.div_ceil(self.ways);
+        self.next_id = (round * self.ways + self.home.index as u64 + 2).wrapping_sub(self.ways);
+    }
+
+    /// Hands over what is to be committed, when it is better not to gather more.
+    #[inline]
+    pub(super) fn hand_over_when_due(&mut self) {
+        if !self.commits.batch.is_empty() {
+            self.hand_over(false);
+        }
+    }
+
+    /// Hands over what is to be committed: at once, or when that is due.
+    #[cold]
+    pub(super) fn hand_over(&mut self, at_once: bool) {
+        let Some(committer) = self.home.world().committer() else {
+            return;
+        };
+        let nothing_more = at_once || self.queue.is_empty();
+        if self
+            .commits
+            .is_due(nothing_more, self.pace.now(), committer)
+        {
+            self.commits.hand_over(&self.home, committer);
+        }
     }
 
     /// The fom that runs, to be looked at.

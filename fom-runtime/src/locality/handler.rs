@@ -59,6 +59,7 @@ fn handle(mut core: Box<Core>) {
         if core.has_work() || home.crew.somebody_returns() {
             continue;
         }
+        core.hand_over(true);
         core.publish();
         home.world().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
@@ -111,6 +112,7 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
         let Some(fom) = core.queue.pop() else { break };
         core = run_fom(core, fom);
         core.since_turn += 1;
+        core.hand_over_when_due();
         if core.home.crew.somebody_returns() {
             break;
         }

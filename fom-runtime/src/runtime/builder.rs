@@ -7,8 +7,12 @@ use tokio::sync::oneshot;
 use crate::{
     Clock,
     balance::Balance,
+    durable::{RecoveryProgress, Types, recover},
     error::{BoxError, BuildError},
+    fom::Resident,
+    journal::{Journal, JournalError},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
+    operation::Persistent,
     runtime::{
         Runtime, World,
         resources::Resources,
@@ -38,6 +42,8 @@ impl Default for Budget {
     }
 }
 
+type OpenJournal = Box<dyn FnOnce() -> Result<Box<dyn Journal>, JournalError> + Send>;
+type Tell = Box<dyn FnMut(&RecoveryProgress) + Send>;
 type MakeData = Box<dyn Fn(&mut Core) -> Result<(), BoxError> + Send + Sync>;
 
 /// Builds a [`Runtime`].
@@ -56,6 +62,9 @@ pub struct Builder {
     mailbox: usize,
     history: usize,
     spin: Duration,
+    journal: Option<OpenJournal>,
+    types: Types,
+    tell: Tell,
 }
 
 impl fmt::Debug for Builder {
@@ -90,6 +99,9 @@ impl Default for Builder {
             mailbox: 1024,
             history: 0,
             spin: Duration::ZERO,
+            journal: None,
+            types: Types::default(),
+            tell: Box::new(|_| {}),
         }
     }
 }
@@ -200,6 +212,25 @@ impl Builder {
         self
     }
 
+    /// Keeps a journal: every operation that can be saved survives the end of the process, and goes on from the last phase that
+    /// it committed when a runtime is built with the same journal again. *Transitions exactly once, effects at least once.*
+    pub fn journal_with(mut self, journal: impl Journal) -> Self {
+        self.journal = Some(Box::new(move || Ok(Box::new(journal))));
+        self
+    }
+
+    /// An operation type whose foms are to come back out of the journal. Only generic ones need that; all others are known.
+    pub fn operation<O: Persistent>(mut self) -> Self {
+        self.types.add::<O>();
+        self
+    }
+
+    /// Hears how far the recovery is: at the beginning, now and then, and at its end. Called by [`build`](Self::build).
+    pub fn on_recovery(mut self, tell: impl FnMut(&RecoveryProgress) + Send + 'static) -> Self {
+        self.tell = Box::new(tell);
+        self
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         let range = |what, hint| Err(BuildError::Range { what, hint });
         if self.localities == Some(0) {
@@ -242,8 +273,12 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError`]; then nothing is left running.
-    pub fn build(self) -> Result<Runtime, BuildError> {
+    pub fn build(mut self) -> Result<Runtime, BuildError> {
         self.check()?;
+        let journal = match self.journal.take() {
+            Some(open) => Some(open()?),
+            None => None,
+        };
         let (plans, bound) = self.plan();
         let mut localities = Vec::new();
         let mut reactors = Vec::new();
@@ -263,6 +298,7 @@ impl Builder {
             capacity: self.capacity,
             spin: self.spin,
             localities: localities.into(),
+            journaled: journal.is_some(),
         });
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {
@@ -287,11 +323,57 @@ impl Builder {
                 }
             }
         }
+        if let Some(journal) = journal
+            && let Err(error) = bring_back(&world, journal, &self.types, &mut self.tell)
+        {
+            abort(&world, &world.localities);
+            return Err(error);
+        }
         Ok(Runtime {
             world,
             _guard: Some(guard),
         })
     }
+}
+
+/// Makes foms of what is in the journal, and begins to commit. Nothing new is taken in before that.
+fn bring_back(
+    world: &Arc<World>,
+    mut journal: Box<dyn Journal>,
+    types: &Types,
+    tell: &mut Tell,
+) -> Result<(), BuildError> {
+    let recovered = match recover(world, &mut *journal, types, tell) {
+        Ok(recovered) => recovered,
+        Err((error, foms)) => {
+            foms.into_iter().for_each(Resident::reject);
+            return Err(error.into());
+        }
+    };
+    for damage in recovered.found.torn.iter().chain(&recovered.found.gaps) {
+        world.incident(format!("the journal was damaged: {damage}"));
+    }
+    let committer = world
+        .committer()
+        .map(Arc::clone)
+        .expect("set by the recovery");
+    let weak = Arc::downgrade(world);
+    let head = recovered.head;
+    let main = Box::new(move || {
+        committer.run(journal, head, &|what| {
+            if let Some(world) = weak.upgrade() {
+                world.incident(what);
+            }
+        });
+    });
+    if let Err(error) = (world.spawner.0)("fom-journal".to_owned(), main) {
+        recovered.foms.into_iter().for_each(Resident::reject);
+        return Err(BuildError::Thread(error));
+    }
+    for fom in recovered.foms {
+        crate::locality::enqueue(world, fom);
+    }
+    Ok(())
 }
 
 /// Makes one value inside its locality and waits for that.

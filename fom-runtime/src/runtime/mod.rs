@@ -16,15 +16,18 @@ pub use builder::{Budget, Builder};
 pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
 pub use local::{CallError, Local};
 pub use shutdown::{Shutdown, ShutdownReport};
+pub(crate) use submit::restore;
 pub use submit::{Placement, Priority, Submission};
 
 pub(crate) use types::{Totals, totals};
 pub(crate) use world::{Allowance, World};
 
 use crate::{
+    durable::SetAside,
     error::{BuildError, RestoreError},
     fom::AnyRef,
     id::{FomId, Key},
+    journal::JournalStats,
     operation::{Operation, Persistent},
     snapshot::{Meta, Snapshot},
     watch::{
@@ -180,6 +183,16 @@ impl Runtime {
         };
         crate::locality::at_home_of(fom, what);
         true
+    }
+
+    /// What is in the journal and cannot run: why, and its bytes. It stays there as it is, and is tried again at the next start.
+    pub fn set_aside(&self) -> Vec<SetAside> {
+        self.world.set_aside.lock().clone()
+    }
+
+    /// How much the journal keeps, as of the last commit; none without a journal.
+    pub fn journal_stats(&self) -> Option<JournalStats> {
+        self.world.committer().map(|committer| committer.stats())
     }
 
     /// Foms that were submitted and have not ended.

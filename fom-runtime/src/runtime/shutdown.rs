@@ -33,6 +33,9 @@ pub struct ShutdownReport {
 /// How long a fom gets to reach its next wait after a drain ran out of time.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// How long a runtime that is dropped waits for its journal to be closed.
+const CLOSING: Duration = Duration::from_secs(2);
+
 /// What a time becomes that no clock can show.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 
@@ -91,6 +94,9 @@ impl Runtime {
         }
         if all_ended {
             world.wait_ended(localities.len(), by.max(Instant::now() + GRACE));
+            if let Some(committer) = world.committer() {
+                committer.wait_closed(by.max(Instant::now() + GRACE));
+            }
         }
         ShutdownReport { remained }
     }
@@ -116,6 +122,12 @@ impl Drop for Guard {
         tell_all(&self.world);
         for home in &self.world.localities {
             home.stop();
+        }
+        // Whoever opens the journal again finds it closed. Not where that would wait for itself.
+        if let Some(committer) = self.world.committer()
+            && !crate::locality::runs_fom_of(&self.world)
+        {
+            committer.wait_closed(Instant::now() + CLOSING);
         }
     }
 }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use crate::{
-    error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
+    durable::{self, Kept},
+    error::{Cause, Failure, Refused, RefusedInner, RefusedReason, RestoreError},
     fom::{Birth, Extra, Header, Launch, Resident, Seed, Stocks},
     id::{FomId, Key},
     locality::Locality,
@@ -231,8 +232,12 @@ impl<'a, O: Operation> Submission<'a, O> {
             here,
             wanted,
             settled,
+            placed: self.key.is_none() && settled || self.key.is_some() && self.placement.is_some(),
             meta: self.meta,
             priority: self.priority,
+            id: None,
+            kept: None,
+            kept_deadline: None,
         };
         let (fom, id) = match self.key {
             None => maker.make(self.operation, self.phase, None),
@@ -314,8 +319,99 @@ struct Maker<'a> {
     here: bool,
     wanted: bool,
     settled: bool,
+    /// Its home was asked for, other than by its key.
+    placed: bool,
     meta: Meta,
     priority: Priority,
+    /// Of a fom that comes back out of the journal: the id that it had, and what was kept of it.
+    id: Option<FomId>,
+    kept: Option<Box<Kept>>,
+    kept_deadline: Option<(u64, usize)>,
+}
+
+/// Makes a fom of what the journal keeps. It is in no queue yet.
+pub(crate) fn restore<O: Operation>(
+    world: &Arc<World>,
+    id: FomId,
+    operation: O,
+    phase: O::Phase,
+    kept: Box<Kept>,
+) -> Result<Resident, RestoreError> {
+    let (key, meta, kept_deadline, home, settled, priority) = {
+        let inner = kept.inner();
+        let saved = &inner.meta;
+        let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
+        let meta = Meta {
+            id: id.get(),
+            attempt: saved.attempt,
+            left: saved.due.map(left),
+            resumed: true,
+        };
+        let now = world.clock.nanos();
+        let kept_deadline = saved.kept.as_ref().and_then(|(at, owner)| {
+            let owner = O::GRAPH
+                .phases()
+                .iter()
+                .position(|phase| phase.name() == owner)?;
+            Some((now.saturating_add(left(*at)), owner))
+        });
+        let home = match &saved.key {
+            // With those that will be submitted with this key.
+            Some(key) if !saved.settled => world.directory.hash(key) as usize,
+            _ => usize::from(saved.home),
+        };
+        let priority = match saved.priority {
+            0 => Priority::High,
+            1 => Priority::Normal,
+            _ => Priority::Low,
+        };
+        let home = home % world.localities.len();
+        (
+            saved.key.clone(),
+            meta,
+            kept_deadline,
+            home,
+            saved.settled,
+            priority,
+        )
+    };
+    world.localities[home].counts.one_sent();
+    world.take_room_again();
+    let maker = Maker {
+        world,
+        index: home,
+        here: false,
+        wanted: false,
+        settled: settled || key.is_some(),
+        placed: settled,
+        meta,
+        priority,
+        id: Some(id),
+        kept: Some(kept),
+        kept_deadline,
+    };
+    let made = match key {
+        None => maker.make(operation, phase, None).0,
+        Some(key) => {
+            let mut made = None;
+            let claimed = world.directory.claim(&key, || {
+                let fom = maker.make(operation, phase, Some(key.clone())).0;
+                made = Some(fom);
+                // SAFETY: just made, and not enqueued yet: it is alive.
+                FomRef::<O>::of(unsafe { fom.as_ref() })
+            });
+            match (claimed, made) {
+                (_, Some(made)) => made,
+                _ => {
+                    world.give_room();
+                    world.localities[home].take_back();
+                    return Err(RestoreError::KeyInUse(key));
+                }
+            }
+        }
+    };
+    // SAFETY: just made, so this is the one resident reference.
+    Ok(unsafe { Resident::new(made) })
 }
 
 impl Maker<'_> {
@@ -327,8 +423,23 @@ impl Maker<'_> {
         key: Option<Key>,
     ) -> (NonNull<Header>, FomId) {
         let world = self.world;
-        let extra = if key.is_some() || world.history > 0 || self.meta.resumed {
-            Some(Extra::new(key, world.history, &self.meta))
+        let kept = self.kept.or_else(|| {
+            let kept = world.journaled && O::CODEC.is_some();
+            kept.then(|| {
+                let meta = durable::Meta {
+                    home: self.index as u16,
+                    settled: self.placed,
+                    priority: self.priority as u8,
+                    key: key.clone(),
+                    ..durable::Meta::default()
+                };
+                Kept::new(meta, false)
+            })
+        });
+        let extra = if key.is_some() || world.history > 0 || self.meta.resumed || kept.is_some() {
+            let mut extra = Extra::new(key, world.history, &self.meta, kept);
+            extra.kept_deadline = self.kept_deadline;
+            Some(extra)
         } else {
             None
         };
@@ -361,7 +472,7 @@ impl Maker<'_> {
             });
             launched.expect("looked at just now, on this thread")
         } else {
-            let id = world.next_id();
+            let id = self.id.unwrap_or_else(|| world.next_id());
             let now = world.clock.nanos();
             launch(&mut world.localities[self.index].outer.lock(), id, now)
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -13,6 +13,7 @@ use crate::{
     Clock,
     balance::Balance,
     clock::Moved,
+    durable::{Committer, SetAside},
     id::FomId,
     locality::{IdleSet, Locality, Patrol, Spawner},
     protocol::{Waiters, all_idle},
@@ -59,6 +60,16 @@ pub(crate) struct World {
     pub(crate) mailbox: usize,
     /// Phases kept of each fom.
     pub(crate) history: usize,
+    /// Nothing of what a fom submits is to be remembered, limited or kept.
+    plain: bool,
+    /// Which run of a program this is: a number that no other has.
+    pub(crate) run: u128,
+    /// Whether transitions are committed to a journal.
+    pub(crate) journaled: bool,
+    /// Who does that; set before the first fom.
+    committer: OnceLock<Arc<Committer>>,
+    /// What is in the journal and cannot run.
+    pub(crate) set_aside: Mutex<Vec<SetAside>>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
     #[cfg_attr(
         fom_shuttle,
@@ -97,6 +108,7 @@ pub(super) struct Settings {
     pub(super) capacity: usize,
     pub(super) spin: Duration,
     pub(super) localities: Box<[Locality]>,
+    pub(super) journaled: bool,
 }
 
 impl Moved for World {
@@ -125,7 +137,7 @@ impl World {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             clock: settings.clock,
-            hooks: Hooks::default(),
+            hooks: Hooks::new(settings.journaled),
             resources: settings.resources,
             directory: Directory::default(),
             spawner: settings.spawner,
@@ -138,6 +150,11 @@ impl World {
             idle_set: IdleSet::new(settings.localities.len()),
             mailbox: settings.mailbox,
             history: settings.history,
+            plain: settings.capacity == usize::MAX && settings.history == 0 && !settings.journaled,
+            run: crate::durable::random(),
+            committer: OnceLock::new(),
+            journaled: settings.journaled,
+            set_aside: Mutex::default(),
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
@@ -159,6 +176,12 @@ impl World {
         FomId(self.next_number.fetch_add(1, Ordering::Relaxed) * self.ways() + 1)
     }
 
+    /// Ids from `first` on are free.
+    pub(crate) fn number_from(&self, first: u64) {
+        let round = first.div_ceil(self.ways());
+        self.next_number.store(round, Ordering::Relaxed);
+    }
+
     /// How many number foms: the localities, and those outside.
     #[inline]
     pub(crate) fn ways(&self) -> u64 {
@@ -168,9 +191,7 @@ impl World {
     /// Whether whatever a fom submits is taken, and nothing of it is to be remembered.
     #[inline]
     pub(crate) fn takes_all(&self) -> bool {
-        self.mode.load(Ordering::Relaxed) != Mode::Closed as u8
-            && self.capacity == usize::MAX
-            && self.history == 0
+        self.mode.load(Ordering::Relaxed) != Mode::Closed as u8 && self.plain
     }
 
     /// Whether there was a moment, just now, when no fom was in flight.
@@ -206,6 +227,25 @@ impl World {
                 .is_ok()
     }
 
+    /// Takes room for a fom that was there before.
+    pub(crate) fn take_room_again(&self) {
+        if self.capacity != usize::MAX {
+            self.taken.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Who commits the transitions, if there is a journal.
+    #[inline]
+    pub(crate) fn committer(&self) -> Option<&Arc<Committer>> {
+        self.committer.get()
+    }
+
+    /// Before the first fom.
+    pub(crate) fn set_committer(&self, committer: Arc<Committer>) {
+        // Called once; a second one would be of another journal.
+        let _ = self.committer.set(committer);
+    }
+
     pub(crate) fn give_room(&self) {
         if self.capacity != usize::MAX {
             self.taken.fetch_sub(1, Ordering::AcqRel);
@@ -236,6 +276,9 @@ impl World {
         self.changed.notify_all();
         if ends.localities == self.localities.len() {
             self.patrol.end();
+            if let Some(committer) = self.committer() {
+                committer.close();
+            }
         }
     }
 

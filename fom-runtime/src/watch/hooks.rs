@@ -73,7 +73,12 @@ struct Hook {
 /// The hooks of a runtime.
 #[derive(Default)]
 pub(crate) struct Hooks {
+    /// Whether transitions need more than to be made: somebody hears of them, or they are committed.
     any: AtomicBool,
+    /// They are committed.
+    journaled: bool,
+    /// Somebody hears of them.
+    heard: AtomicBool,
     next: AtomicU64,
     list: RwLock<Arc<List>>,
 }
@@ -82,7 +87,16 @@ pub(crate) struct Hooks {
 pub(crate) struct List(Vec<Hook>);
 
 impl Hooks {
-    /// Whether there are any.
+    /// Of a runtime that keeps a journal, or of one that does not.
+    pub(crate) fn new(journaled: bool) -> Self {
+        Self {
+            any: AtomicBool::new(journaled),
+            journaled,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a transition needs more than to be made.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
@@ -90,7 +104,7 @@ impl Hooks {
 
     /// The hooks of this moment, if there are any.
     pub(crate) fn active(&self) -> Option<Arc<List>> {
-        self.any
+        self.heard
             .load(Ordering::Relaxed)
             .then(|| Arc::clone(&self.list.read()))
     }
@@ -99,7 +113,9 @@ impl Hooks {
         let mut list = self.list.write();
         let mut hooks = list.0.clone();
         change(&mut hooks);
-        self.any.store(!hooks.is_empty(), Ordering::Relaxed);
+        let heard = !hooks.is_empty();
+        self.heard.store(heard, Ordering::Relaxed);
+        self.any.store(heard || self.journaled, Ordering::Relaxed);
         let before = std::mem::replace(&mut *list, Arc::new(List(hooks)));
         drop(list);
         // What a listener holds is the user's and is dropped without the lock: it may be another `Listening`.

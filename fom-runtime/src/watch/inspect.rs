@@ -148,6 +148,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         WaitingFor::Timer => Some("a timer".to_owned()),
         WaitingFor::Retry => Some("its next attempt".to_owned()),
         WaitingFor::Blocking => Some("a blocking call".to_owned()),
+        WaitingFor::Journal => Some("the journal".to_owned()),
         WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
     };
     FomInfo {

@@ -1,0 +1,81 @@
+//! What the foms of one locality want to have committed: gathered without a lock, handed over in one piece.
+
+use crate::{
+    durable::Committer,
+    fom::AnyRef,
+    journal::{Batch, JournalError},
+    locality::Home,
+    sync::atomic::Ordering,
+};
+
+/// Groups that are handed over at the latest.
+const MOST: usize = 1024;
+
+/// In the core of each locality.
+#[derive(Default)]
+pub(crate) struct Commits {
+    pub(crate) batch: Batch,
+    /// Those who wait for it.
+    pub(crate) waiting: Vec<AnyRef>,
+    /// When the first one came, on the runtime's clock.
+    since: u64,
+}
+
+/// What one locality hands over.
+pub(crate) struct Part {
+    pub(crate) batch: Batch,
+    waiting: Vec<AnyRef>,
+    home: Home,
+}
+
+impl Part {
+    /// Whether somebody waits for it.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Tells those who wait, inside their locality: with one message for all of them.
+    pub(crate) fn answer(self, answer: &Result<(), JournalError>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let (waiting, answer) = (self.waiting, answer.clone());
+        self.home.post_job(Box::new(move |_| {
+            for fom in waiting {
+                if let Some(kept) = fom.kept() {
+                    kept.answer(answer.clone());
+                }
+                fom.wake();
+            }
+        }));
+    }
+}
+
+impl Commits {
+    /// A group was added at this time.
+    pub(crate) fn added(&mut self, now: u64) {
+        if self.batch.len() <= 1 {
+            self.since = now;
+        }
+    }
+
+    /// Whether it is better to hand over now: nothing more comes soon, or it has waited long enough.
+    #[inline]
+    pub(crate) fn is_due(&self, nothing_more: bool, now: u64, committer: &Committer) -> bool {
+        !self.batch.is_empty()
+            && (nothing_more
+                || self.batch.len() >= MOST
+                || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed))
+    }
+
+    /// Hands over what there is.
+    pub(crate) fn hand_over(&mut self, home: &Home, committer: &Committer) {
+        if !self.batch.is_empty() {
+            committer.take(Part {
+                batch: std::mem::replace(&mut self.batch, committer.spare()),
+                waiting: std::mem::take(&mut self.waiting),
+                home: home.clone(),
+            });
+        }
+    }
+}

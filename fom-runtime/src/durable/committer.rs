@@ -1,0 +1,244 @@
+//! The thread that commits for all localities: what was handed over while the last sync ran goes down with the next one.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Clock,
+    durable::{Head, Kind, commits::Part, head::Stamp, record::fom_of},
+    fom::panic_message,
+    journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Where [`Head`] stands.
+pub(crate) const HEAD_ENTRY: EntryId = EntryId(1);
+
+/// How old a lazy commit may become before it goes down.
+pub(crate) const LAZY: Duration = Duration::from_millis(50);
+
+/// How long there must be nothing to commit before room is made all the same.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Batches kept to be filled again.
+const SPARES: usize = 16;
+
+/// Between the localities and the thread that commits.
+pub(crate) struct Committer {
+    /// Whose journal it is.
+    pub(crate) journal: u128,
+    clock: Clock,
+    /// The time in the journal is the runtime's with this added.
+    ahead: u64,
+    /// How long a locality may gather before it hands over, in nanoseconds: as long as a sync takes, at most a millisecond.
+    pub(crate) pause: AtomicU64,
+    queue: Mutex<Queue>,
+    /// There is something in the queue, or it is closed.
+    todo: Condvar,
+    /// The thread has ended, and the journal is closed.
+    ended: Condvar,
+    stats: Mutex<JournalStats>,
+}
+
+#[derive(Default)]
+struct Queue {
+    parts: Vec<Part>,
+    /// Somebody waits for one of them.
+    waited_for: bool,
+    /// When the first part came that nobody waits for.
+    lazy_since: Option<Instant>,
+    spares: Vec<Batch>,
+    closed: bool,
+    ended: bool,
+}
+
+impl Committer {
+    pub(crate) fn new(head: &Head, clock: &Clock) -> Arc<Self> {
+        Arc::new(Self {
+            journal: head.number(),
+            ahead: head.time_now(clock).saturating_sub(clock.nanos()),
+            clock: clock.clone(),
+            pause: AtomicU64::new(0),
+            queue: Mutex::default(),
+            todo: Condvar::default(),
+            ended: Condvar::default(),
+            stats: Mutex::default(),
+        })
+    }
+
+    /// A time of the runtime's clock, in the time of the journal.
+    pub(crate) fn to_journal(&self, at: u64) -> u64 {
+        at.saturating_add(self.ahead)
+    }
+
+    /// How long it is from now until this time of the journal.
+    pub(crate) fn left_until(&self, at: u64) -> u64 {
+        at.saturating_sub(self.to_journal(self.clock.nanos()))
+    }
+
+    /// How much the journal keeps, as it was after the last commit.
+    pub(crate) fn stats(&self) -> JournalStats {
+        *self.stats.lock()
+    }
+
+    /// A batch to be filled.
+    pub(crate) fn spare(&self) -> Batch {
+        self.queue.lock().spares.pop().unwrap_or_default()
+    }
+
+    /// Takes over what a locality gathered.
+    pub(crate) fn take(&self, part: Part) {
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            drop(queue);
+            part.answer(&Err(JournalError::Closed));
+            return;
+        }
+        if part.is_waited_for() {
+            queue.waited_for = true;
+        } else {
+            queue.lazy_since.get_or_insert_with(Instant::now);
+        }
+        queue.parts.push(part);
+        drop(queue);
+        self.todo.notify_one();
+    }
+
+    /// Nothing more will come: what is there is committed, and then the journal is closed.
+    pub(crate) fn close(&self) {
+        self.queue.lock().closed = true;
+        self.todo.notify_one();
+    }
+
+    /// Waits until the journal is closed, at most until `by`.
+    pub(crate) fn wait_closed(&self, by: Instant) {
+        let mut queue = self.queue.lock();
+        while !queue.ended {
+            let left = by.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            (queue, _) = self.ended.wait_for(queue, left);
+        }
+    }
+
+    /// What is to be committed now. None: it is closed. Empty: there is nothing to do for a while.
+    fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Part>> {
+        let idle_at = idle_in.map(|time| Instant::now() + time);
+        let mut queue = self.queue.lock();
+        loop {
+            let lazy_at = queue.lazy_since.map(|since| since + LAZY);
+            let now = Instant::now();
+            if queue.waited_for || queue.closed || lazy_at.is_some_and(|at| at <= now) {
+                if queue.parts.is_empty() && queue.closed {
+                    return None;
+                }
+                queue.waited_for = false;
+                return Some(std::mem::take(&mut queue.parts));
+            }
+            let until = lazy_at.into_iter().chain(idle_at).min();
+            match until {
+                None => queue = self.todo.wait(queue),
+                Some(until) => {
+                    let left = until.saturating_duration_since(now);
+                    if left.is_zero() {
+                        return Some(Vec::new());
+                    }
+                    (queue, _) = self.todo.wait_for(queue, left);
+                }
+            }
+        }
+    }
+
+    /// The whole life of the thread.
+    pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, report: &dyn Fn(String)) {
+        let mut journal = journal;
+        let mut whole = Batch::new();
+        let mut untidy = true;
+        while let Some(mut parts) = self.next(untidy.then_some(IDLE)) {
+            if !parts.is_empty() {
+                whole.clear();
+                for part in &mut parts {
+                    whole.append(&mut part.batch);
+                }
+                self.add_head(&mut whole, &mut head);
+                let begun = Instant::now();
+                let done = fenced(|| journal.commit(&whole));
+                self.took(begun.elapsed());
+                *self.stats.lock() = journal.stats();
+                self.finish(parts, &done);
+            }
+            match fenced(|| journal.tidy()) {
+                Ok(more) => untidy = more,
+                Err(error) => {
+                    untidy = false;
+                    report(format!("the journal could not make room: {error}"));
+                }
+            }
+        }
+        drop(journal);
+        self.queue.lock().ended = true;
+        self.ended.notify_all();
+    }
+
+    fn took(&self, time: Duration) {
+        let before = self.pause.load(Ordering::Relaxed);
+        let now = crate::clock::nanos(time).min(1_000_000);
+        self.pause.store((before * 7 + now) / 8, Ordering::Relaxed);
+    }
+
+    /// The last group of each batch: the ids that are used, and the time.
+    fn add_head(&self, whole: &mut Batch, head: &mut Head) {
+        let next_id = whole
+            .groups()
+            .flat_map(|group| group.changes())
+            .filter_map(|change| match change {
+                Change::Put { id, .. } if id >= EntryId::HEAD => Some(fom_of(id) + 1),
+                _ => None,
+            })
+            .max();
+        head.next_id = head.next_id.max(next_id.unwrap_or(0));
+        head.time = self.to_journal(self.clock.nanos());
+        head.seen = Stamp::now(&self.clock);
+        whole.put_with(HEAD_ENTRY, |out| encode_head(head, out));
+        whole.end_group();
+    }
+
+    fn finish(&self, parts: Vec<Part>, done: &Result<(), JournalError>) {
+        {
+            let mut queue = self.queue.lock();
+            let still = queue.parts.iter().any(|part| !part.is_waited_for());
+            queue.lazy_since = still.then(Instant::now);
+        }
+        for mut part in parts {
+            let batch = std::mem::take(&mut part.batch);
+            part.answer(done);
+            let mut queue = self.queue.lock();
+            if queue.spares.len() < SPARES {
+                queue.spares.push(batch);
+            }
+        }
+    }
+}
+
+fn encode_head(head: &Head, out: &mut Vec<u8>) {
+    out.push(Kind::Head as u8);
+    // Numbers and a short text: there is nothing in it that could fail, and memory is no error.
+    let _ = rmp_serde::encode::write_named(out, head);
+}
+
+/// A journal may be the user's: its panic is an error like any other.
+pub(super) fn fenced<T>(f: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let what = format!("it panicked: {}", panic_message(panic));
+        Err(JournalError::Other(Arc::from(Box::<
+            dyn std::error::Error + Send + Sync,
+        >::from(what))))
+    })
+}

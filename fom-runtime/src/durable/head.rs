@@ -1,0 +1,145 @@
+//! The entry that says whose journal it is, which ids are used, and what time it is in it.
+//!
+//! A deadline must survive a restart, and a wall clock that is set. So a journal has a time of its own: it goes on with the
+//! runtime's clock while that runs; between two runs it goes on by the machine's uptime, if the machine was not started anew, else
+//! by the wall clock, and never back.
+
+use std::{
+    fs,
+    hash::{BuildHasher, RandomState},
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Clock, clock::nanos};
+
+/// As it stands in the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    /// Whose journal it is: a number that no other journal has.
+    pub(crate) journal: (u64, u64),
+    /// No fom, message or outcome with this id or a greater one was ever put.
+    pub(crate) next_id: u64,
+    /// The time in the journal when this was written.
+    pub(crate) time: u64,
+    /// What other clocks said then.
+    pub(crate) seen: Stamp,
+}
+
+/// What the clocks say that go on while nobody runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    /// Since when the machine runs: which time that was, as far as it can be known.
+    boot: String,
+    /// How long it has been running, in nanoseconds.
+    up: u64,
+    /// The wall clock, in nanoseconds since 1970.
+    wall: u64,
+}
+
+impl Stamp {
+    pub(crate) fn now(clock: &Clock) -> Self {
+        if !clock.is_real() {
+            // A test's clock is the only one, and goes on over restarts in the same test.
+            return Self {
+                boot: "test".to_owned(),
+                up: clock.nanos(),
+                wall: clock.nanos(),
+            };
+        }
+        let wall = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, nanos);
+        let (boot, up) = uptime().unwrap_or_default();
+        Self { boot, up, wall }
+    }
+
+    /// How much time has passed from `self` to `later`.
+    fn until(&self, later: &Self) -> u64 {
+        if self.boot == later.boot && !self.boot.is_empty() {
+            later.up.saturating_sub(self.up)
+        } else {
+            later.wall.saturating_sub(self.wall)
+        }
+    }
+}
+
+/// Which start of the machine this is, and how long ago it was: with the time that the machine slept.
+fn uptime() -> Option<(String, u64)> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let up = fs::read_to_string("/proc/uptime").ok()?;
+    let seconds: f64 = up.split_whitespace().next()?.parse().ok()?;
+    let up = Duration::try_from_secs_f64(seconds).ok()?;
+    Some((boot.trim().to_owned(), nanos(up)))
+}
+
+impl Head {
+    /// Of a new journal.
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Self {
+            journal: (half(), half()),
+            next_id: 1,
+            time: 0,
+            seen: Stamp::now(clock),
+        }
+    }
+
+    /// The time in the journal now that it is opened again.
+    pub(crate) fn time_now(&self, clock: &Clock) -> u64 {
+        self.time
+            .saturating_add(self.seen.until(&Stamp::now(clock)))
+    }
+}
+
+impl Head {
+    /// The journal's number.
+    pub(crate) fn number(&self) -> u128 {
+        u128::from(self.journal.0) << 64 | u128::from(self.journal.1)
+    }
+}
+
+/// A number that nothing else has.
+pub(crate) fn random() -> u128 {
+    u128::from(half()) << 64 | u128::from(half())
+}
+
+fn half() -> u64 {
+    RandomState::new().hash_one((SystemTime::now(), std::process::id()))
+}
+
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use super::*;
+
+    fn stamp(boot: &str, up: u64, wall: u64) -> Stamp {
+        Stamp {
+            boot: boot.into(),
+            up,
+            wall,
+        }
+    }
+
+    /// The wall clock is set while the machine runs on: what counts is how long it ran.
+    #[test]
+    fn a_wall_clock_that_is_set_moves_no_deadline() {
+        let before = stamp("a", 100, 1_000);
+        assert_eq!(before.until(&stamp("a", 130, 90_000)), 30);
+        assert_eq!(before.until(&stamp("a", 130, 5)), 30);
+    }
+
+    /// After a new start of the machine there is the wall clock alone, and time never goes back.
+    #[test]
+    fn after_a_new_start_of_the_machine_the_wall_clock_counts_and_never_backwards() {
+        let before = stamp("a", 100, 1_000);
+        assert_eq!(before.until(&stamp("b", 1, 1_500)), 500);
+        assert_eq!(before.until(&stamp("b", 1, 400)), 0);
+        assert_eq!(stamp("", 0, 1_000).until(&stamp("", 0, 1_500)), 500);
+    }
+
+    #[test]
+    fn this_machine_has_an_uptime_that_grows() {
+        let (boot, up) = uptime().expect("tests run on Linux");
+        assert!(!boot.is_empty() && up > 0);
+    }
+}

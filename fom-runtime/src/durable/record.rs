@@ -1,0 +1,127 @@
+//! What is kept of a fom: one entry of the journal.
+//!
+//! A byte that says what it is, then [`Meta`], then operation and phase by name as they stand in a snapshot.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::{RestoreError, SnapshotError},
+    id::Key,
+    journal::EntryId,
+    operation::{Codec, Operation},
+};
+
+/// What an entry is: its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// [`Head`](super::Head).
+    Head = 1,
+    /// A fom that has not ended.
+    Fom = 3,
+}
+
+/// What is kept of a fom beside its operation and phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Meta {
+    /// The number of the step that its phase was entered with.
+    pub(crate) step: u64,
+    /// Failed attempts at this phase.
+    pub(crate) attempt: u32,
+    /// When its deadline passes, in the time of the journal.
+    pub(crate) due: Option<u64>,
+    /// A deadline that an earlier phase keeps over this one: when, and which phase.
+    pub(crate) kept: Option<(u64, String)>,
+    /// Its home.
+    pub(crate) home: u16,
+    /// Whether it was placed there by hand.
+    pub(crate) settled: bool,
+    /// Its priority.
+    pub(crate) priority: u8,
+    /// Its key.
+    #[serde(with = "stored_key")]
+    pub(crate) key: Option<Key>,
+}
+
+/// Where a fom stands in the journal.
+pub(crate) fn entry_of(fom: u64) -> EntryId {
+    EntryId(EntryId::HEAD.0 + fom)
+}
+
+/// The fom whose entry this is.
+pub(crate) fn fom_of(entry: EntryId) -> u64 {
+    entry.0 - EntryId::HEAD.0
+}
+
+/// Appends the entry of a fom.
+pub(crate) fn encode_fom<O: Operation>(
+    codec: &Codec<O>,
+    meta: &Meta,
+    operation: &O,
+    phase: &O::Phase,
+    out: &mut Vec<u8>,
+) -> Result<(), SnapshotError> {
+    out.push(Kind::Fom as u8);
+    rmp_serde::encode::write(out, meta)
+        .map_err(|error| SnapshotError::Operation(error.to_string()))?;
+    let snapshot = (codec.save)(operation, phase, crate::snapshot::Meta::default())?;
+    out.extend_from_slice(snapshot.as_bytes());
+    Ok(())
+}
+
+/// Reads what [`encode_fom`] wrote, up to the body.
+pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
+    let mut reader = rmp_serde::Deserializer::new(bytes);
+    reader.set_max_depth(128);
+    let meta = Meta::deserialize(&mut reader).map_err(|_| RestoreError::Damaged)?;
+    Ok((meta, reader.get_ref()))
+}
+
+/// A [`Key`] as it is stored. Not as serde would write its variants: those may be reordered.
+mod stored_key {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use crate::id::Key;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Stored {
+        Int(u64),
+        Text(String),
+        Bytes(Vec<u8>),
+        Pair(Box<(Stored, Stored)>),
+    }
+
+    impl From<&Key> for Stored {
+        fn from(key: &Key) -> Self {
+            match key {
+                Key::Int(key) => Self::Int(*key),
+                Key::Text(key) => Self::Text(key.to_string()),
+                Key::Bytes(key) => Self::Bytes(key.to_vec()),
+                Key::Pair(pair) => Self::Pair(Box::new(((&pair.0).into(), (&pair.1).into()))),
+            }
+        }
+    }
+
+    impl From<Stored> for Key {
+        fn from(key: Stored) -> Self {
+            match key {
+                Stored::Int(key) => Self::Int(key),
+                Stored::Text(key) => key.into(),
+                Stored::Bytes(key) => Self::Bytes(key.into()),
+                Stored::Pair(pair) => (Key::from(pair.0), Key::from(pair.1)).into(),
+            }
+        }
+    }
+
+    pub(super) fn serialize<S: Serializer>(key: &Option<Key>, out: S) -> Result<S::Ok, S::Error> {
+        key.as_ref().map(Stored::from).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Option<Key>, D::Error> {
+        let key = Option::<Stored>::deserialize(input).map_err(D::Error::custom)?;
+        Ok(key.map(Key::from))
+    }
+}

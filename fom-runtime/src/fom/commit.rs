@@ -1,0 +1,203 @@
+//! The transitions of a fom that is kept in a journal: nobody hears of one, and the next phase is not entered, before it is
+//! committed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::{
+    durable::{Answer, Committer, Kept, Meta, Then, encode_fom, entry_of},
+    error::{Cause, SnapshotError},
+    fom::{
+        AnyRef, Typed, WaitingFor,
+        course::{After, Course, Verdict},
+        panic_message,
+    },
+    journal::Batch,
+    operation::{Codec, Operation},
+    watch::TransitionCause,
+};
+
+impl<O: Operation> Typed<O> {
+    /// What it has beside it if it is kept in a journal.
+    #[inline]
+    pub(super) fn journaled(&self) -> Option<(&Kept, Codec<O>)> {
+        // Most types are asked in a runtime without a journal.
+        match O::CODEC {
+            Some(codec) if self.world().journaled => Some((self.kept()?, codec)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is to wait until its last step is committed; it says so in the listing, too.
+    pub(super) fn awaits_journal(&self) -> bool {
+        let pending = self.journaled().is_some_and(|(kept, _)| kept.is_pending());
+        if pending {
+            self.set_waiting_for(WaitingFor::Journal);
+        }
+        pending
+    }
+
+    /// It has failed, and its last step was on its way: how it failed now, if that could not be committed.
+    pub(super) fn end_answered(&self) -> Option<Cause<O::Error>> {
+        match self.journaled()?.0.take_answer() {
+            Answer::Failed(error) => Some(Cause::Journal(error)),
+            _ => None,
+        }
+    }
+}
+
+/// Writes a group down on the thread that holds the core of the fom's home. What `write` calls is the user's, and may panic.
+fn group<O: Operation>(
+    fom: &Typed<O>,
+    waits: bool,
+    write: impl FnOnce(&mut Batch) -> Result<(), SnapshotError>,
+) -> Result<(), SnapshotError> {
+    crate::locality::regain_leaked(fom);
+    // Taken out: nothing of the user's runs with the core in hand.
+    let mut batch = crate::locality::with_core(|core| std::mem::take(&mut core.commits.batch))
+        .unwrap_or_default();
+    let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
+        .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
+    match written {
+        Ok(()) => batch.end_group(),
+        Err(_) => batch.drop_group(),
+    }
+    let waiting = (waits && written.is_ok()).then(|| AnyRef::of(fom));
+    crate::locality::with_core(|core| {
+        core.commits.batch = batch;
+        core.commits.waiting.extend(waiting);
+        let now = core.now();
+        core.commits.added(now);
+    });
+    written
+}
+
+impl<O: Operation> Course<O> {
+    /// Has it committed that it stands where it stands by now.
+    #[inline(never)]
+    pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
+        let (Some((kept, codec)), Some(committer)) = (fom.journaled(), fom.world().committer())
+        else {
+            return self.proceed(fom, then);
+        };
+        let now = fom.world().clock.nanos();
+        let entry = entry_of(fom.id().get());
+        let ends = matches!(then, Then::Enter { .. }) && self.info().is_end();
+        let recorded = {
+            let mut inner = kept.inner();
+            self.write_down(fom, &mut inner.meta, &then, now, committer);
+            inner.recorded
+        };
+        let written = if ends && !recorded {
+            // It was never there.
+            Ok(())
+        } else {
+            group(fom, true, |batch| {
+                if ends {
+                    batch.delete(entry);
+                    return Ok(());
+                }
+                let meta = kept.inner().meta.clone();
+                batch.put_with(entry, |out| {
+                    encode_fom(&codec, &meta, &self.operation, &self.phase, out)
+                })
+            })
+        };
+        match written {
+            Ok(()) if ends && !recorded => self.proceed(fom, then),
+            Ok(()) => {
+                kept.begin(then);
+                After::Commit
+            }
+            Err(error) => After::Failed(Cause::NotSaved(error)),
+        }
+    }
+
+    /// Everything that is kept beside operation and phase, as it is after this step.
+    fn write_down(
+        &self,
+        fom: &Typed<O>,
+        meta: &mut Meta,
+        then: &Then,
+        now: u64,
+        committer: &Committer,
+    ) {
+        if !matches!(then, Then::Retry(_)) {
+            meta.step += 1;
+        }
+        let Some(timing) = fom.timing() else { return };
+        let deadlines = match then {
+            Then::Enter { cause, .. } => {
+                let resumed = *cause == TransitionCause::Resumed;
+                let left = fom.extra().and_then(|extra| extra.left).filter(|_| resumed);
+                meta.attempt = 0;
+                timing.preview(fom, self.index(), now, left)
+            }
+            Then::Stay | Then::Retry(_) | Then::Fail => {
+                meta.attempt = timing.attempt();
+                timing.deadlines()
+            }
+        };
+        meta.due = deadlines.own.map(|at| committer.to_journal(at));
+        meta.kept = deadlines.kept.map(|(at, owner)| {
+            let owner = O::GRAPH.phases()[owner].name();
+            (committer.to_journal(at), owner.to_owned())
+        });
+    }
+
+    /// It fails: has it committed that it is no longer there, unless it is to be there after a restart.
+    pub(super) fn commit_failure(&mut self, fom: &Typed<O>, cause: &Cause<O::Error>) {
+        let Some((kept, _)) = fom.journaled() else {
+            return;
+        };
+        if matches!(cause, Cause::Shutdown | Cause::Journal(_)) || !kept.inner().recorded {
+            return;
+        }
+        let entry = entry_of(fom.id().get());
+        let written = group(fom, true, |batch| {
+            batch.delete(entry);
+            Ok(())
+        });
+        if written.is_ok() {
+            kept.begin(Then::Fail);
+        }
+    }
+
+    /// What comes after a step of which it was written down that it is to be committed. None: there is none.
+    pub(super) fn committed(&mut self, fom: &Typed<O>) -> Option<After<O>> {
+        let (kept, _) = fom.journaled()?;
+        match kept.take_answer() {
+            Answer::Calm => None,
+            Answer::Pending => Some(After::Commit),
+            Answer::Committed(then) => Some(self.proceed(fom, then)),
+            Answer::Failed(error) => Some(After::Failed(Cause::Journal(error))),
+        }
+    }
+
+    /// The step is committed, or need not be.
+    fn proceed(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
+        match then {
+            Then::Enter { from, cause } => {
+                if cause == TransitionCause::Resumed {
+                    self.resume(fom);
+                } else {
+                    self.enter(fom, from, cause, None);
+                }
+                if self.info().is_end() {
+                    return After::Ended;
+                }
+            }
+            Then::Stay => return self.interrupted_or(fom, After::Stay),
+            Then::Retry(until) => return After::Retry(until),
+            Then::Fail => {}
+        }
+        self.interrupted_or(fom, After::Enter)
+    }
+
+    /// It may have been told to end while it waited for the commit.
+    fn interrupted_or(&mut self, fom: &Typed<O>, after: After<O>) -> After<O> {
+        match fom.interrupt() {
+            Some(interrupt) => self.settle(fom, Verdict::Interrupted(interrupt)),
+            None => after,
+        }
+    }
+}
