@@ -90,6 +90,9 @@ use proc_macro::TokenStream;
 /// | `blocking` | `fn ring(&mut self, cx: &mut BlockingCx<'_>, ..)` |
 /// | `late` | besides, `ring_late`: the same without the event; of a `blocking` phase a plain `fn` with `&mut Cx<'_, Event>` |
 ///
+/// The trait has one more function, with a body: `resume(&mut self, cx, phase)`. It runs once when an operation was restored,
+/// before the function of its phase, and is the place to open again what cannot be saved.
+///
 /// Doc comments of the enum and its phases go where an editor shows them: to the functions, into the graph, and the enum's own
 /// page gets a table and a drawing of the machine.
 ///
@@ -142,6 +145,12 @@ use proc_macro::TokenStream;
 ///
 /// The operation cannot be saved. Without this key the operation and all phase data are saved with serde: derive
 /// `Serialize` and `Deserialize` for them.
+///
+/// ### `durability = "sync"`
+///
+/// When a transition counts as done, where there is a journal. `"sync"`, which is meant without this key: when it is on disk.
+/// `"lazy"`: at once, and it is on disk soon after; at a crash what was committed in the last 50 ms can be lost. `"none"`: it is
+/// never written.
 ///
 /// ### `crate = "::path"`
 ///

@@ -38,6 +38,7 @@ pub(crate) fn lower(
         event: args.event,
         event_key: args.event_key,
         transient: args.transient,
+        durability: args.durability,
         phases,
         names,
         item,

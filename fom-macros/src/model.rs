@@ -1,9 +1,10 @@
 //! The machine as it was declared: plain data, in the order of the declaration.
 
 use proc_macro2::{Span, TokenStream};
-use syn::{Attribute, Generics, Ident, ItemEnum, Type};
+use syn::{Attribute, Generics, Ident, ItemEnum, LitStr, Type};
 
 use crate::paths::CratePath;
+use crate::syntax::args::Durability;
 use crate::syntax::phase::PhaseArgs;
 
 pub(crate) struct Machine {
@@ -18,6 +19,8 @@ pub(crate) struct Machine {
     pub(crate) event: Option<Type>,
     pub(crate) event_key: Option<Ident>,
     pub(crate) transient: bool,
+    /// As it was written, and which it is.
+    pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) names: Names,
 }

@@ -52,6 +52,9 @@ impl ToTokens for CratePath {
     }
 }
 
+/// The function that an operation runs once after it was restored.
+pub(crate) const RESUME: &str = "resume";
+
 /// The same tokens at another place.
 pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
     tokens

@@ -3,8 +3,9 @@
 pub use crate::{
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     operation::{
-        AsyncOperation, At, Entry, Loaded, MaybeCodec, Next, Stepped, SyncOperation, codec, go,
-        stay, to,
+        AsyncOperation, At, Entry, Loaded, MaybeCodec, Next, Registered, Restorer, Resumed,
+        Stepped, SyncOperation, codec, go, registered, stay, to,
     },
-    snapshot::Fields,
+    snapshot::{Fields, Values},
 };
+pub use inventory::submit;

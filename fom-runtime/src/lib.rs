@@ -133,7 +133,7 @@ pub use id::{FomId, Key};
 #[cfg(not(fom_loom))]
 pub use locality::Followers;
 #[cfg(not(fom_loom))]
-pub use operation::{Codec, Operation, Persistent, Savable};
+pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 #[cfg(not(fom_loom))]
 pub use protocol::FomState;
 #[cfg(not(fom_loom))]

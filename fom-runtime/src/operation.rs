@@ -1,6 +1,6 @@
 //! What `#[fom]` generates from a declaration, as traits.
 
-use std::{fmt, future::Future};
+use std::{any::TypeId, fmt, future::Future, marker::PhantomData};
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -8,7 +8,7 @@ use crate::{
     Cx, Graph, NoEvent,
     error::{RestoreError, SnapshotError},
     fom::Launch,
-    snapshot::{Fields, Meta, Snapshot},
+    snapshot::{self, Fields, Meta, Schema, Snapshot, Values},
 };
 
 /// An operation with its machine: implemented by `#[fom]`, never by hand.
@@ -34,6 +34,11 @@ pub trait Operation: Sized + Send + 'static {
     const GRAPH: &'static Graph;
     /// How it is saved; `None` for a transient operation.
     const CODEC: Option<Codec<Self>> = None;
+    /// When a transition of it counts as done, where there is a journal: `#[fom(durability = "..")]`.
+    const DURABILITY: Durability = match Self::CODEC {
+        Some(_) => Durability::Sync,
+        None => Durability::None,
+    };
 
     #[doc(hidden)]
     const START: Self::Phase;
@@ -55,11 +60,27 @@ pub trait Operation: Sized + Send + 'static {
         let _ = (kind, event);
         false
     }
+    /// What `resume` of its transitions does; the runtime calls it once when a fom came out of a record, before it enters
+    /// the function of its phase again.
+    #[doc(hidden)]
+    fn resumed(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> Resumed<Self> {
+        let _ = at;
+        Ok(())
+    }
 }
 
-/// The name of a phase.
-pub(crate) fn phase_name<O: Operation>(phase: &O::Phase) -> &'static str {
-    O::GRAPH.phases()[O::index(O::kind(phase))].name()
+/// When a transition counts as done, where there is a journal.
+///
+/// It is declared for the operation: `#[fom(durability = "lazy")]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// When it is on disk, before the next phase begins. Nothing that anybody was told of is lost at a crash.
+    Sync,
+    /// At once; it is on disk soon after. What was committed in the last 50 ms can be lost at a crash: a fom goes on from an
+    /// earlier phase then, or, where it began in that time, is not there.
+    Lazy,
+    /// It is never written: at a crash the fom is gone.
+    None,
 }
 
 /// Why a phase function is run.
@@ -87,6 +108,10 @@ pub enum Next<P> {
 /// What a step resolves to.
 #[doc(hidden)]
 pub type Stepped<O> = Result<Next<<O as Operation>::Phase>, <O as Operation>::Error>;
+
+/// How a restored fom goes on.
+#[doc(hidden)]
+pub type Resumed<O> = Result<(), <O as Operation>::Error>;
 
 /// To this phase.
 #[doc(hidden)]
@@ -164,11 +189,11 @@ impl<T: Serialize + DeserializeOwned> Savable for T {}
 )]
 pub trait Persistent: Operation + Savable {
     #[doc(hidden)]
-    fn save(phase: &Self::Phase, fields: &mut Fields) {
-        let _ = (phase, fields);
+    fn save(phase: &Self::Phase, values: &mut Values<'_>) {
+        let _ = (phase, values);
     }
     #[doc(hidden)]
-    fn load(phase: &str, fields: &mut Fields) -> Loaded<Self>;
+    fn load(phase: &str, fields: &mut Fields<'_>) -> Loaded<Self>;
 
     /// Saves the operation as it stands in `phase`.
     ///
@@ -205,10 +230,19 @@ pub const fn codec<O: Persistent>() -> MaybeCodec<O> {
 }
 
 type Save<O> = fn(&O, &<O as Operation>::Phase, Meta) -> Result<Snapshot, SnapshotError>;
+type SaveBody<O> = fn(&O, &<O as Operation>::Phase, &mut Vec<u8>) -> Result<(), SnapshotError>;
+type LoadBody<O> = fn(&Schema, &[u8]) -> Result<(O, <O as Operation>::Phase), RestoreError>;
 
 /// How an operation is saved, as a value: lets code that knows only [`Operation`] save what can be saved.
+#[allow(dead_code, reason = "what reads records is not there yet")]
 pub struct Codec<O: Operation> {
     pub(crate) save: Save<O>,
+    /// Appends the body of the operation in this phase; after an error the bytes are as they were.
+    pub(crate) save_body: SaveBody<O>,
+    /// The operation and its phase out of a body, by the schema that it was written with.
+    pub(crate) load_body: LoadBody<O>,
+    /// What every body of this release begins with: it names the schema, which is [`Schema::of`] the graph.
+    pub(crate) fingerprint: u64,
 }
 
 impl<O: Operation> fmt::Debug for Codec<O> {
@@ -228,6 +262,64 @@ impl<O: Persistent> Codec<O> {
     pub const fn new() -> Self {
         Self {
             save: Snapshot::take::<O>,
+            save_body: snapshot::save::<O>,
+            load_body: snapshot::load::<O>,
+            fingerprint: snapshot::fingerprint(O::GRAPH),
         }
     }
+}
+
+/// What can be done with a persistent operation whose type only its records name.
+#[doc(hidden)]
+pub trait Restorer: Sync {
+    fn graph(&self) -> &'static Graph;
+    fn type_id(&self) -> TypeId;
+    fn durability(&self) -> Durability;
+}
+
+struct Restoring<O>(PhantomData<fn() -> O>);
+
+impl<O: Persistent> Restorer for Restoring<O> {
+    fn graph(&self) -> &'static Graph {
+        O::GRAPH
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<O>()
+    }
+
+    fn durability(&self) -> Durability {
+        O::DURABILITY
+    }
+}
+
+/// A persistent operation that is known without anybody naming its type.
+#[doc(hidden)]
+pub struct Registered(&'static dyn Restorer);
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registered({})", self.0.graph().name())
+    }
+}
+
+impl Registered {
+    /// What generated code submits, and `Builder::operation` for generic ones.
+    #[must_use]
+    pub const fn of<O: Persistent>() -> Self {
+        Self(&Restoring::<O>(PhantomData))
+    }
+
+    #[must_use]
+    pub fn restorer(&self) -> &'static dyn Restorer {
+        self.0
+    }
+}
+
+inventory::collect!(Registered);
+
+/// Every operation of the program that is neither generic nor transient; linking it was enough. In no order.
+#[doc(hidden)]
+pub fn registered() -> impl Iterator<Item = &'static Registered> {
+    inventory::iter::<Registered>.into_iter()
 }

@@ -1,6 +1,7 @@
 //! Snapshots: every phase of a machine there and back, hostile bytes, and foms that are resumed.
 
 mod kit;
+mod record;
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +11,8 @@ use std::{
 use fom_runtime::{RestoreError, SnapshotError, TestClock, TransitionCause, prelude::*};
 use kit::{Log, limited, one, secs};
 use proptest::{collection, prelude::*};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use record::{Bin, Record, encode, frame, inner};
+use serde::{Deserialize, Serialize, Serializer};
 
 #[derive(Debug)]
 struct Oops;
@@ -311,7 +313,8 @@ proptest! {
     fn any_bytes_are_refused(bytes in collection::vec(any::<u8>(), 0..200), framed in any::<bool>()) {
         if framed {
             // The checksum is right, so that it is the structure that must hold.
-            if let Ok(snapshot) = Snapshot::from_bytes(frame(&bytes)) {
+            for magic in [b"FOM1", b"FOM2"] {
+                let snapshot = Snapshot::from_bytes(frame(magic, &bytes)).unwrap();
                 prop_assert!(Order::restore(&snapshot).is_err());
                 prop_assert!(snapshot.phase().is_err() && snapshot.machine().is_err());
             }
@@ -321,80 +324,14 @@ proptest! {
     }
 }
 
-/// Bytes as they stand in a snapshot: as the runtime writes them, made here by hand.
-#[derive(Clone, Debug)]
-struct Bin(Vec<u8>);
-
-impl Serialize for Bin {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_bytes(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Bin {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = Bin;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("bytes")
-            }
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bin, E> {
-                Ok(Bin(bytes.to_vec()))
-            }
-            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<Bin, E> {
-                Ok(Bin(bytes))
-            }
-        }
-        input.deserialize_byte_buf(Visitor)
-    }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Meta {
-    id: u64,
-    attempt: u32,
-    left: Option<u64>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Record {
-    machine: String,
-    operation_type: String,
-    meta: Meta,
-    phase: String,
-    fields: BTreeMap<String, Bin>,
-    operation: Bin,
-}
-
-const MAGIC: &[u8] = b"FOM1";
-
-fn frame(body: &[u8]) -> Vec<u8> {
-    let mut bytes = [MAGIC, body].concat();
-    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    bytes
-}
-
-fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    rmp_serde::to_vec_named(value).unwrap()
-}
-
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
-    rmp_serde::from_slice(bytes).unwrap()
-}
-
-fn body(snapshot: &Snapshot) -> &[u8] {
-    let bytes = snapshot.as_bytes();
-    &bytes[MAGIC.len()..bytes.len() - 4]
-}
-
-/// The error that a record gives after a change, although it is framed well.
+/// The error that a record gives after a change, although it is framed well; the same in both formats.
 fn refusal(phase: &Shop, change: impl FnOnce(&mut Record)) -> RestoreError {
-    let snapshot = order().snapshot(phase).unwrap();
-    let mut record: Record = decode(body(&snapshot));
+    let mut record = Record::of(&order().snapshot(phase).unwrap());
     change(&mut record);
-    let snapshot = Snapshot::from_bytes(frame(&encode(&record))).unwrap();
-    Order::restore(&snapshot).unwrap_err()
+    let [first, second] = [record.first(), record.second(1)]
+        .map(|bytes| Order::restore(&Snapshot::from_bytes(bytes).unwrap()).unwrap_err());
+    assert_eq!(first, second);
+    second
 }
 
 /// Every truncation and every single flipped bit of a snapshot, in every phase, is an error.
@@ -433,15 +370,15 @@ fn every_damage_is_seen() {
 fn damage_under_a_right_checksum_is_never_a_panic() {
     for phase in each_phase() {
         let saved = order().snapshot(&phase).unwrap();
-        let body = body(&saved);
+        let body = inner(&saved);
         for length in 0..body.len() {
-            let snapshot = Snapshot::from_bytes(frame(&body[..length])).unwrap();
+            let snapshot = Snapshot::from_bytes(frame(b"FOM2", &body[..length])).unwrap();
             assert!(Order::restore(&snapshot).is_err(), "cut at {length}");
         }
         for bit in 0..body.len() * 8 {
             let mut body = body.to_vec();
             body[bit / 8] ^= 1 << (bit % 8);
-            let snapshot = Snapshot::from_bytes(frame(&body)).unwrap();
+            let snapshot = Snapshot::from_bytes(frame(b"FOM2", &body)).unwrap();
             let _ = (
                 Order::restore(&snapshot),
                 snapshot.phase(),
@@ -449,7 +386,7 @@ fn damage_under_a_right_checksum_is_never_a_panic() {
             );
         }
         let longer = [body, &[0xc0]].concat();
-        let snapshot = Snapshot::from_bytes(frame(&longer)).unwrap();
+        let snapshot = Snapshot::from_bytes(frame(b"FOM2", &longer)).unwrap();
         assert_eq!(
             Order::restore(&snapshot).unwrap_err(),
             RestoreError::Damaged
@@ -572,11 +509,13 @@ fn hostile_lengths_and_depths_are_errors() {
     // A string, bytes, a list and a map of four gigabytes.
     for kind in [0xdb, 0xc6, 0xdd, 0xdf] {
         let huge = vec![kind, 0xff, 0xff, 0xff, 0xff];
-        let snapshot = Snapshot::from_bytes(frame(&huge)).unwrap();
-        assert_eq!(
-            Order::restore(&snapshot).unwrap_err(),
-            RestoreError::Damaged
-        );
+        for magic in [b"FOM1", b"FOM2"] {
+            let snapshot = Snapshot::from_bytes(frame(magic, &huge)).unwrap();
+            assert_eq!(
+                Order::restore(&snapshot).unwrap_err(),
+                RestoreError::Damaged
+            );
+        }
         for field in ["parcel", "boxes"] {
             let error = refusal(packing, |record| {
                 drop(record.fields.insert(field.into(), Bin(huge.clone())))
@@ -720,7 +659,7 @@ fn a_resumed_fom_has_what_was_left_of_its_deadline() {
         let saved = std::mem::take(&mut *saved.lock().unwrap());
         let left: Vec<_> = saved
             .iter()
-            .map(|saved| decode::<Record>(body(saved)).meta.left)
+            .map(|saved| Record::of(saved).meta.left)
             .collect();
         assert_eq!(left, [None, Some(10_000_000_000), Some(7_000_000_000)]);
 
@@ -754,9 +693,9 @@ fn resume_at_the_end_and_resume_of_nothing() {
         let snapshot = order().snapshot(&refused).unwrap();
         let ended = runtime.resume::<Order>(&snapshot).unwrap().await.unwrap();
         assert_eq!((ended.phase, ended.operation), (refused, order()));
-        let mut record: Record = decode(body(&snapshot));
+        let mut record = Record::of(&snapshot);
         record.phase = "Gone".into();
-        let snapshot = Snapshot::from_bytes(frame(&encode(&record))).unwrap();
+        let snapshot = Snapshot::from_bytes(record.second(1)).unwrap();
         assert!(matches!(
             runtime.resume::<Order>(&snapshot).unwrap_err(),
             RestoreError::UnknownPhase { .. }

@@ -4,6 +4,7 @@ use syn::Ident;
 
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
+use crate::syntax::args::Durability;
 use crate::syntax::within::Within;
 
 pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
@@ -41,6 +42,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         diag.append(own);
     }
     events(machine, diag);
+    durability(machine, diag);
     for (number, mistake) in unsure {
         let unsure = &mut machine.phases[number].unsure;
         *unsure = unsure.take().or(mistake);
@@ -151,6 +153,18 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
         diag.error(
             quote::quote!(#(#fields),*),
             "the start has no data, as nothing comes before it; put it into the operation",
+        );
+    }
+}
+
+fn durability(machine: &Machine, diag: &mut Diagnostics) {
+    if let Some((text, Some(Durability::Sync | Durability::Lazy))) = &machine.durability
+        && machine.transient
+        && diag.is_empty()
+    {
+        diag.error(
+            text,
+            "a transient operation is never saved; take `durability` out, or `transient`",
         );
     }
 }

@@ -7,6 +7,7 @@ use syn::ext::IdentExt;
 
 use crate::diag::Diagnostics;
 use crate::model::Machine;
+use crate::paths::RESUME;
 
 /// A phase's number has to fit into a byte with one value to spare.
 const MOST_PHASES: usize = 255;
@@ -63,7 +64,12 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
                 continue;
             };
             let what = format!("`{name}`{when}");
-            if let Some(earlier) = seen.get(&taken) {
+            if taken == RESUME && !machine.transient {
+                diag.error(
+                    &phase.ident,
+                    format!("the function of {what} would be `{RESUME}`, which is what a restored operation runs first; rename the phase"),
+                );
+            } else if let Some(earlier) = seen.get(&taken) {
                 diag.error(
                     &phase.ident,
                     format!("the function of {what} would be `{taken}`, as is that of {earlier}; rename the phase"),

@@ -26,6 +26,7 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
         operation::expand(machine),
         operation::step(machine),
         persist::expand(machine),
+        persist::register(machine),
     ];
     let scoped = in_scope(machine, scoped.into_iter().collect());
     exposed.into_iter().chain([scoped]).collect()

@@ -8,6 +8,7 @@ use syn::{Path, PathArguments, Type};
 
 use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
 use crate::model::{Machine, Mode, Phase, Target};
+use crate::syntax::args::Durability;
 use crate::syntax::within::Within;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -26,6 +27,15 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         let codec = quote_spanned!(machine.operation_span()=> codec);
         quote!(const CODEC: fom_::MaybeCodec<Self> = fom_::#codec();)
     });
+    let durability = machine.durability.as_ref().and_then(|(_, word)| *word);
+    let durability = durability.map(|word| {
+        let word = match word {
+            Durability::Sync => quote!(Sync),
+            Durability::Lazy => quote!(Lazy),
+            Durability::None => quote!(None),
+        };
+        quote!(const DURABILITY: #krate::Durability = #krate::Durability::#word;)
+    });
     let start = machine
         .phases
         .iter()
@@ -36,6 +46,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         quote!(#(#cfg)* P_::#name #any => K_::#name)
     });
     let takes = takes(machine);
+    let resumed = resumed(machine);
     let form = if machine.is_sync() {
         quote!(Synchronous)
     } else {
@@ -46,12 +57,14 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             type Form = fom_::#form;
             #graph
             #codec
+            #durability
             const START: #phase_type = P_::#start;
             const INDEX: fn(#kind) -> usize = |kind| kind as usize;
             fn kind(phase: &#phase_type) -> #kind {
                 match phase { #(#kinds,)* }
             }
             #takes
+            #resumed
     };
     let items = braces(machine.operation_span(), items);
     quote! {
@@ -145,7 +158,13 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         });
     let keep = numbers(&phase.keep);
     let keep = (!keep.is_empty()).then(|| quote!(.keep(&[#(#keep),*])));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #to #start #failure #within #late #on #retry #keep)
+    let fields: Vec<String> = phase
+        .fields
+        .iter()
+        .filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string()))
+        .collect();
+    let with = (!fields.is_empty()).then(|| quote!(.with(&[#(#fields),*])));
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #with #to #start #failure #within #late #on #retry #keep)
 }
 
 /// The place of a phase in the graph: known here, unless phases can be configured away.
@@ -217,6 +236,31 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
             match #scrutinee { #(#arms,)* }
         }
     })
+}
+
+/// Hands over to what the user says of an operation that was restored.
+fn resumed(machine: &Machine) -> Option<TokenStream> {
+    let (phase_type, transitions) = (phase_type(machine), transitions(machine));
+    let event = machine.event.as_ref().map(|event| quote!(, #event));
+    (!machine.transient).then(|| {
+        quote! {
+            fn resumed(&mut self, at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Resumed<Self> {
+                #transitions::resume(self, at.cx, at.phase)
+            }
+        }
+    })
+}
+
+/// `T_`, as it stands before the name of one of its functions. At the operation's name: a missing impl is reported there,
+/// and once.
+fn transitions(machine: &Machine) -> TokenStream {
+    let span = machine.operation_span();
+    if machine.item.generics.params.is_empty() {
+        quote_spanned!(span=> T_)
+    } else {
+        let (_, params, _) = machine.item.generics.split_for_impl();
+        quote_spanned!(span=> <Self as T_ #params>)
+    }
 }
 
 /// `Event<T>` as it stands in a pattern: `Event::<T>`.
@@ -343,14 +387,7 @@ fn call(
     local: &Locals,
     how: Call,
 ) -> TokenStream {
-    // At the operation's name: a missing impl is reported there, and once.
-    let span = machine.operation_span();
-    let transitions = if machine.item.generics.params.is_empty() {
-        quote_spanned!(span=> T_)
-    } else {
-        let (_, params, _) = machine.item.generics.split_for_impl();
-        quote_spanned!(span=> <Self as T_ #params>)
-    };
+    let (span, transitions) = (machine.operation_span(), transitions(machine));
     let mut function = function.clone();
     function.set_span(span);
     let Locals { at, cx, event } = local;

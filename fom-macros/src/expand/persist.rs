@@ -25,14 +25,14 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let takes = all().map(|phase| take(phase, &fields));
     let save = all().any(|phase| !phase.fields.is_empty()).then(|| {
         quote! {
-            fn save(#phase: &#phase_type, #fields: &mut fom_::Fields) {
+            fn save(#phase: &#phase_type, #fields: &mut fom_::Values<'_>) {
                 #puts
             }
         }
     });
     let items = quote! {
             #save
-            fn load(#phase: &str, #fields: &mut fom_::Fields) -> fom_::Loaded<Self> {
+            fn load(#phase: &str, #fields: &mut fom_::Fields<'_>) -> fom_::Loaded<Self> {
                 let loaded = match #phase {
                     #(#takes,)*
                     _ => #fields.unknown_phase(#phase)?,
@@ -44,6 +44,16 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     quote! {
         #[automatically_derived]
         #head #generics #krate::Persistent for #operation #bounds #items
+    }
+}
+
+/// Makes the operation known without anybody naming it. A generic one is many types, which only its user knows.
+pub(super) fn register(machine: &Machine) -> TokenStream {
+    match &machine.operation {
+        Some(operation) if !machine.transient && operation_generics(machine).params.is_empty() => {
+            quote!(fom_::submit!(fom_::Registered::of::<#operation>());)
+        }
+        _ => TokenStream::new(),
     }
 }
 
@@ -62,7 +72,7 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
         impl #generics #krate::Persistent for #operation #bounds {
             fn load(
                 _: &str,
-                _: &mut #krate::__private::Fields,
+                _: &mut #krate::__private::Fields<'_>,
             ) -> #krate::__private::Loaded<Self> {
                 loop {}
             }

@@ -5,8 +5,11 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Meta};
 
-use super::{after_type, allowed_in_trait, braces, context, error_type, event_type, visibility};
+use super::{
+    after_type, allowed_in_trait, braces, context, error_type, event_type, phase_type, visibility,
+};
 use crate::model::{Machine, Mode, Phase};
+use crate::paths::RESUME;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let span = machine.item.ident.span();
@@ -16,8 +19,9 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let (generics, _, bounds) = machine.item.generics.split_for_impl();
     let doc = format!(" What is done in each phase of [`{}`].", machine.item.ident);
     let functions = machine.working().map(|phase| functions(machine, phase));
+    let resume = resume(machine);
     let allowed = allowed_in_trait();
-    let functions = braces(span, quote!(#(#functions)*));
+    let functions = braces(span, quote!(#(#functions)* #resume));
     quote! {
         #[doc = #doc]
         #allowed
@@ -43,6 +47,23 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .as_ref()
         .map(|name| function(machine, phase, name, quote!(#[doc = #late]), true));
     quote!(#own #late)
+}
+
+/// What a user may write, and need not.
+fn resume(machine: &Machine) -> Option<TokenStream> {
+    let taken = |phase: &Phase| phase.function.as_ref().is_some_and(|name| name == RESUME);
+    // Where a phase has the name it was reported.
+    if machine.transient || machine.working().any(taken) {
+        return None;
+    }
+    let (context, phase, error) = (context(machine), phase_type(machine), error_type(machine));
+    Some(quote! {
+        /// Runs once when it was restored, before the function of its phase: the place to open again what cannot be saved.
+        fn resume(&mut self, cx: &mut #context, phase: &mut #phase) -> ::core::result::Result<(), #error> {
+            let _ = (cx, phase);
+            ::core::result::Result::Ok(())
+        }
+    })
 }
 
 /// Doc comments, not `#[doc(hidden)]` and the like.

@@ -1,11 +1,34 @@
 //! The arguments of `#[fom(..)]`.
 
 use proc_macro2::TokenStream;
-use syn::{Generics, Ident, Type};
+use syn::{Generics, Ident, LitStr, Type};
 
 use super::{Form, entries, generics, text, ty};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, did_you_mean};
 use crate::paths::CratePath;
+
+/// When a transition counts as done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Durability {
+    Sync,
+    Lazy,
+    None,
+}
+
+impl Durability {
+    fn parse(text: &LitStr, diag: &mut Diagnostics) -> Option<Self> {
+        match text.value().as_str() {
+            "sync" => Some(Self::Sync),
+            "lazy" => Some(Self::Lazy),
+            "none" => Some(Self::None),
+            other => {
+                let cure = did_you_mean(other, &["sync", "lazy", "none"]);
+                diag.error(text, format!("`{other}` is no durability; {cure}"));
+                None
+            }
+        }
+    }
+}
 
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
@@ -15,6 +38,8 @@ pub(crate) struct Args {
     pub(crate) event: Option<Type>,
     pub(crate) event_key: Option<Ident>,
     pub(crate) transient: bool,
+    /// The word as it was written, and which it is; `None` inside: it was reported.
+    pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) krate: CratePath,
 }
 
@@ -24,6 +49,7 @@ const KEYS: &[(&str, Form)] = &[
     ("error", Form::List("error(Type)")),
     ("event", Form::List("event(Type)")),
     ("transient", Form::Flag),
+    ("durability", Form::Text("durability = \"lazy\"")),
     ("crate", Form::Text("crate = \"::fom_runtime\"")),
 ];
 
@@ -36,6 +62,7 @@ impl Args {
             event: None,
             event_key: None,
             transient: false,
+            durability: None,
             krate: CratePath::default(),
         };
         let mut operation_written = false;
@@ -66,6 +93,12 @@ impl Args {
                     }
                 }
                 "transient" => args.transient = true,
+                "durability" => {
+                    args.durability = text(key, &entry.value, &mut own).map(|text| {
+                        let word = Durability::parse(&text, &mut own);
+                        (text, word)
+                    });
+                }
                 "crate" => {
                     if let Some(text) = text(key, &entry.value, &mut own)
                         && let Some(path) = CratePath::parse(&text, &mut own)

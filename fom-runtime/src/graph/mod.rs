@@ -35,6 +35,7 @@ pub struct Graph {
     operation: &'static str,
     docs: &'static str,
     phases: &'static [PhaseInfo],
+    version: u32,
 }
 
 impl Graph {
@@ -51,7 +52,15 @@ impl Graph {
             operation,
             docs,
             phases,
+            version: 1,
         }
+    }
+
+    /// What of it is saved has changed this often, counted from 1.
+    #[must_use]
+    pub const fn in_version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
     }
 
     /// The name of the enum of phases.
@@ -70,6 +79,12 @@ impl Graph {
     #[must_use]
     pub const fn docs(&self) -> &'static str {
         self.docs
+    }
+
+    /// The version of what is saved of it: `#[fom(version = ..)]`, and 1 without.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.version
     }
 
     /// All phases, in the order of their declaration.
@@ -203,6 +218,7 @@ pub struct PhaseInfo {
     on: &'static [&'static str],
     retry: Option<Retry>,
     keep: &'static [u16],
+    fields: &'static [&'static str],
 }
 
 /// The longest stay in a phase, in nanoseconds.
@@ -228,6 +244,7 @@ impl PhaseInfo {
             on: &[],
             retry: None,
             keep: &[],
+            fields: &[],
         }
     }
 
@@ -322,6 +339,13 @@ impl PhaseInfo {
         self
     }
 
+    /// The names of its data.
+    #[must_use]
+    pub const fn with(mut self, fields: &'static [&'static str]) -> Self {
+        self.fields = fields;
+        self
+    }
+
     /// Its name: the variant's.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -332,6 +356,12 @@ impl PhaseInfo {
     #[must_use]
     pub const fn docs(&self) -> &'static str {
         self.docs
+    }
+
+    /// The names of its data, in the order of their declaration.
+    #[must_use]
+    pub const fn fields(&self) -> &'static [&'static str] {
+        self.fields
     }
 
     /// How its function runs.

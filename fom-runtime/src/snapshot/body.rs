@@ -1,0 +1,211 @@
+//! One fom's operation and phase as a body, and out of it.
+//!
+//! A body is: the fingerprint of its schema (8 bytes), the number of the phase in it (1), the phase's fields in the
+//! schema's order (each a length as a varint, then MessagePack), and the operation as MessagePack up to the end.
+
+use std::any::type_name;
+
+use crate::{
+    error::{RestoreError, SnapshotError},
+    operation::{Persistent, Savable},
+    snapshot::{
+        encoding::{append, decode},
+        schema::{Schema, fingerprint},
+    },
+};
+
+/// The data of one phase on its way into a body; generated code writes through this, in the order of the declaration.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Values<'a> {
+    out: &'a mut Vec<u8>,
+    failed: Option<SnapshotError>,
+}
+
+impl Values<'_> {
+    /// Writes the next field.
+    pub fn put<T: Savable>(&mut self, name: &'static str, value: &T) {
+        let begin = self.out.len();
+        self.out.push(0);
+        if let Err(reason) = append(value, self.out) {
+            let field = name.to_owned();
+            self.failed
+                .get_or_insert(SnapshotError::Field { field, reason });
+        }
+        // Most fields are short, so that there is a place of one byte for the length; a longer one makes room for it.
+        let length = self.out.len() - begin - 1;
+        if length < 0x80 {
+            self.out[begin] = length as u8;
+        } else {
+            let (bytes, used) = varint(length as u64);
+            self.out
+                .splice(begin..=begin, bytes[..used].iter().copied());
+        }
+    }
+}
+
+/// A number in as many bytes as it needs, seven bits in each, the lowest first; at most ten.
+fn varint(mut number: u64) -> ([u8; 10], usize) {
+    let (mut bytes, mut used) = ([0; 10], 0);
+    loop {
+        bytes[used] = (number & 0x7f) as u8;
+        number >>= 7;
+        used += 1;
+        if number == 0 {
+            return (bytes, used);
+        }
+        bytes[used - 1] |= 0x80;
+    }
+}
+
+/// A length as [`varint`] wrote it, and what is behind it.
+fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut number = 0u64;
+    for (at, byte) in bytes.iter().take(10).enumerate() {
+        number |= u64::from(byte & 0x7f).checked_shl(7 * at as u32)?;
+        if byte & 0x80 == 0 {
+            return Some((usize::try_from(number).ok()?, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// Appends the body of an operation in `phase`; after an error `out` is as it was.
+pub(crate) fn save<O: Persistent>(
+    operation: &O,
+    phase: &O::Phase,
+    out: &mut Vec<u8>,
+) -> Result<(), SnapshotError> {
+    let begin = out.len();
+    out.extend(const { fingerprint(O::GRAPH) }.to_le_bytes());
+    // There are 255 phases at most.
+    out.push(O::index(O::kind(phase)) as u8);
+    let mut values = Values { out, failed: None };
+    O::save(phase, &mut values);
+    let failed = values
+        .failed
+        .or_else(|| append(operation, out).err().map(SnapshotError::Operation));
+    match failed {
+        None => Ok(()),
+        Some(error) => {
+            out.truncate(begin);
+            Err(error)
+        }
+    }
+}
+
+/// The operation and its phase out of a body, which was written with this schema.
+///
+/// # Errors
+///
+/// When it does not fit this release. Nothing is guessed.
+pub(crate) fn load<O: Persistent>(
+    schema: &Schema,
+    body: &[u8],
+) -> Result<(O, O::Phase), RestoreError> {
+    open(Parts::of(schema, body)?)
+}
+
+/// A saved fom, taken apart.
+pub(super) struct Parts<'a> {
+    pub(super) machine: &'a str,
+    pub(super) operation_type: &'a str,
+    pub(super) version: u32,
+    pub(super) phase: &'a str,
+    pub(super) fields: Vec<(&'a str, &'a [u8])>,
+    pub(super) operation: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// The parts of a body.
+    pub(super) fn of(schema: &'a Schema, body: &'a [u8]) -> Result<Self, RestoreError> {
+        Self::split(schema, body).ok_or(RestoreError::Damaged)
+    }
+
+    fn split(schema: &'a Schema, body: &'a [u8]) -> Option<Self> {
+        let (fingerprint, rest) = body.split_first_chunk()?;
+        if u64::from_le_bytes(*fingerprint) != schema.fingerprint() {
+            return None;
+        }
+        let (number, mut rest) = rest.split_first()?;
+        let (phase, names) = schema.phase(*number)?;
+        let mut fields = Vec::with_capacity(names.len());
+        for name in names {
+            let (length, after) = length(rest)?;
+            let (value, after) = after.split_at_checked(length)?;
+            fields.push((name.as_str(), value));
+            rest = after;
+        }
+        Some(Self {
+            machine: &schema.machine,
+            operation_type: &schema.operation,
+            version: schema.version,
+            phase,
+            fields,
+            operation: rest,
+        })
+    }
+}
+
+/// The operation and its phase.
+pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), RestoreError> {
+    let graph = O::GRAPH;
+    if parts.machine != graph.name() {
+        return Err(RestoreError::OtherMachine {
+            found: parts.machine.to_owned(),
+            wanted: graph.name(),
+        });
+    }
+    if parts.operation_type != graph.operation() {
+        return Err(RestoreError::OtherOperation {
+            found: parts.operation_type.to_owned(),
+            wanted: graph.operation(),
+        });
+    }
+    let mut fields = Fields {
+        values: parts.fields,
+        machine: graph.name(),
+    };
+    let phase = O::load(parts.phase, &mut fields)?;
+    if let Some((field, _)) = fields.values.first() {
+        return Err(RestoreError::UnknownField {
+            phase: parts.phase.to_owned(),
+            field: (*field).to_owned(),
+        });
+    }
+    let operation = decode(parts.operation).map_err(|reason| RestoreError::Operation {
+        operation: graph.operation(),
+        reason,
+    })?;
+    Ok((operation, phase))
+}
+
+/// The data of one phase on its way out of a body, by field name; generated code reads through this.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Fields<'a> {
+    values: Vec<(&'a str, &'a [u8])>,
+    machine: &'static str,
+}
+
+impl Fields<'_> {
+    /// Reads a field.
+    pub fn take<T: Savable>(&mut self, name: &'static str) -> Result<T, RestoreError> {
+        let place = self.values.iter().position(|(field, _)| *field == name);
+        let place = place.ok_or(RestoreError::MissingField { field: name })?;
+        let (_, bytes) = self.values.swap_remove(place);
+        decode(bytes).map_err(|reason| RestoreError::Field {
+            field: name,
+            of: type_name::<T>(),
+            reason,
+        })
+    }
+
+    /// Always the error, for a phase that this release does not have.
+    pub fn unknown_phase<P>(&self, phase: &str) -> Result<P, RestoreError> {
+        Err(RestoreError::UnknownPhase {
+            phase: phase.to_owned(),
+            machine: self.machine,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Values as bytes: MessagePack with names, read strictly.
+//!
+//! Positional formats were tried and refused: with a phase or a field inserted they decode wrong data without an error.
+
+use serde::{Deserialize, Serialize};
+
+/// How deep a value may nest: hostile bytes can nest deeply, and a thread's stack is finite.
+const MOST_DEPTH: usize = 128;
+
+/// Appends a value. What was appended before an error stays.
+pub(super) fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), String> {
+    rmp_serde::encode::write_named(out, value).map_err(|error| error.to_string())
+}
+
+pub(super) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    append(value, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The value that these bytes are, as a whole. A field that its type does not have is an error, for it would be lost.
+pub(super) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
+    one_value(bytes)?;
+    let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
+    reader.set_max_depth(MOST_DEPTH);
+    let mut unknown = None;
+    let value = serde_ignored::deserialize(&mut reader, |path| {
+        unknown.get_or_insert_with(|| path.to_string());
+    })
+    .map_err(|error| error.to_string())?;
+    match unknown {
+        None => Ok(value),
+        Some(field) => Err(format!("it does not have the field `{field}`")),
+    }
+}
+
+/// That the bytes are one value, whole, with nothing behind it.
+///
+/// Every element that a length promises is there then, so that what is allocated for them is bounded by the bytes.
+fn one_value(bytes: &[u8]) -> Result<(), String> {
+    // How many values are still to come, on each level.
+    let mut left = [0u64; MOST_DEPTH + 1];
+    let (mut depth, mut at) = (0, 0usize);
+    left[0] = 1;
+    loop {
+        while left[depth] == 0 {
+            if depth > 0 {
+                depth -= 1;
+            } else if at == bytes.len() {
+                return Ok(());
+            } else {
+                return Err(format!("{} bytes too many", bytes.len() - at));
+            }
+        }
+        left[depth] -= 1;
+        let (head, data, inner) = item(&bytes[at..]).ok_or("it is no MessagePack, or cut short")?;
+        at = at
+            .checked_add(head)
+            .and_then(|at| at.checked_add(data))
+            .filter(|at| *at <= bytes.len())
+            .ok_or("it is cut short")?;
+        if inner > 0 {
+            depth += 1;
+            *left.get_mut(depth).ok_or("it is nested too deeply")? = inner;
+        }
+    }
+}
+
+/// The first item of MessagePack: the length of its head, of its data, and how many values are in it.
+fn item(bytes: &[u8]) -> Option<(usize, usize, u64)> {
+    let (&marker, rest) = bytes.split_first()?;
+    let number = |size: usize| {
+        let bytes = rest.get(..size)?;
+        let number = bytes.iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+        Some(number)
+    };
+    let data = |size: usize, more: usize| {
+        let length = usize::try_from(number(size)?).ok()?;
+        Some((1 + size, length + more, 0))
+    };
+    let inner = |size: usize, each: u64| Some((1 + size, 0, number(size)? * each));
+    match marker {
+        0x80..=0x8f => Some((1, 0, u64::from(marker & 0xf) * 2)),
+        0x90..=0x9f => Some((1, 0, u64::from(marker & 0xf))),
+        0xa0..=0xbf => Some((1, usize::from(marker & 0x1f), 0)),
+        0xc1 => None,
+        0x00..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => Some((1, 0, 0)),
+        0xcc | 0xd0 => Some((1, 1, 0)),
+        0xcd | 0xd1 => Some((1, 2, 0)),
+        0xca | 0xce | 0xd2 => Some((1, 4, 0)),
+        0xcb | 0xcf | 0xd3 => Some((1, 8, 0)),
+        0xd4..=0xd8 => Some((1, 1 + (1 << (marker - 0xd4)), 0)),
+        0xc4 | 0xd9 => data(1, 0),
+        0xc5 | 0xda => data(2, 0),
+        0xc6 | 0xdb => data(4, 0),
+        // An extension has a type before its data.
+        0xc7 => data(1, 1),
+        0xc8 => data(2, 1),
+        0xc9 => data(4, 1),
+        0xdc => inner(2, 1),
+        0xdd => inner(4, 1),
+        0xde => inner(2, 2),
+        0xdf => inner(4, 2),
+    }
+}

@@ -1,0 +1,195 @@
+//! One fom as bytes that stand for themselves: its operation, its phase by name, the phase's data by field name.
+//!
+//! A snapshot is a magic number, the schema and the body in one record of MessagePack, and a checksum. What of it is
+//! written at each transition is the body alone: see [`body`].
+
+mod body;
+mod bytes;
+mod encoding;
+mod first;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::{RestoreError, SnapshotError},
+    operation::Persistent,
+    snapshot::{
+        body::Parts,
+        encoding::{append, decode},
+    },
+};
+pub use body::{Fields, Values};
+pub(crate) use body::{load, save};
+pub(crate) use schema::{Schema, fingerprint};
+
+const MAGIC: &[u8; 4] = b"FOM2";
+const CHECKSUM: usize = 4;
+
+/// What is saved beside the operation and its phase.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Meta {
+    /// The fom's id, 0 when it is saved outside of a runtime.
+    pub id: u64,
+    /// How often the phase was tried before.
+    pub attempt: u32,
+    /// What was left of the phase's deadline, in nanoseconds.
+    pub left: Option<u64>,
+    /// It comes out of a snapshot: never saved itself.
+    #[serde(skip)]
+    pub resumed: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record<'a> {
+    meta: Meta,
+    #[serde(borrow)]
+    schema: bytes::Bytes<'a>,
+    #[serde(borrow)]
+    body: bytes::Bytes<'a>,
+}
+
+/// A saved fom.
+///
+/// ```
+/// # use fom_runtime::prelude::*;
+/// # use serde::{Serialize, Deserialize};
+/// #[derive(Serialize, Deserialize)]
+/// struct Greet { name: String }
+///
+/// #[fom(operation(Greet))]
+/// enum Greeting {
+///     #[phase(start, to(Said))]
+///     Say,
+///     #[phase(end)]
+///     Said,
+/// }
+/// # impl GreetingTransitions for Greet {
+/// #     async fn say(&mut self, _: &mut Cx<'_>) -> Result<(), fom_runtime::BoxError> { Ok(()) }
+/// # }
+///
+/// let saved = Greet { name: "Ada".into() }.snapshot(&Greeting::Say)?;
+/// let bytes = saved.as_bytes().to_vec();
+/// let (greet, phase) = Greet::restore(&Snapshot::from_bytes(bytes)?)?;
+/// assert!(matches!(phase, Greeting::Say) && greet.name == "Ada");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("bytes", &self.bytes.len())
+            .finish()
+    }
+}
+
+impl Snapshot {
+    /// Takes bytes for a snapshot after checking that they are one and whole. Those of every earlier release are, too.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError::NotASnapshot`] and [`RestoreError::Damaged`].
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, RestoreError> {
+        let bytes = bytes.into();
+        let is_one = bytes.starts_with(MAGIC) || bytes.starts_with(first::MAGIC);
+        if bytes.len() < MAGIC.len() + CHECKSUM || !is_one {
+            return Err(RestoreError::NotASnapshot);
+        }
+        let (body, sum) = bytes.split_at(bytes.len() - CHECKSUM);
+        if crc32fast::hash(body).to_le_bytes() != *sum {
+            return Err(RestoreError::Damaged);
+        }
+        Ok(Self { bytes })
+    }
+
+    /// The bytes, to be stored or sent.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The name of the phase, without opening the rest.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError::Damaged`] when the record cannot be read.
+    pub fn phase(&self) -> Result<String, RestoreError> {
+        self.parts(|_, parts| Ok(parts.phase.to_owned()))
+    }
+
+    /// The name of the machine (the enum of phases).
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError::Damaged`] when the record cannot be read.
+    pub fn machine(&self) -> Result<String, RestoreError> {
+        self.parts(|_, parts| Ok(parts.machine.to_owned()))
+    }
+
+    /// The version of the machine that saved it: `#[fom(version = ..)]`, and 1 without.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError::Damaged`] when the record cannot be read.
+    pub fn version(&self) -> Result<u32, RestoreError> {
+        self.parts(|_, parts| Ok(parts.version))
+    }
+
+    /// The name of the operation's type.
+    pub(crate) fn operation(&self) -> Result<String, RestoreError> {
+        self.parts(|_, parts| Ok(parts.operation_type.to_owned()))
+    }
+
+    pub(crate) fn take<O: Persistent>(
+        operation: &O,
+        phase: &O::Phase,
+        meta: Meta,
+    ) -> Result<Self, SnapshotError> {
+        let mut body = Vec::new();
+        save(operation, phase, &mut body)?;
+        Self::of(&Schema::of(O::GRAPH), &body, meta)
+    }
+
+    /// A body that stands for itself.
+    pub(crate) fn of(schema: &Schema, body: &[u8], meta: Meta) -> Result<Self, SnapshotError> {
+        let record = Record {
+            meta,
+            schema: bytes::Bytes(&schema.to_bytes()),
+            body: bytes::Bytes(body),
+        };
+        let mut bytes = MAGIC.to_vec();
+        append(&record, &mut bytes).map_err(SnapshotError::Operation)?;
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        Ok(Self { bytes })
+    }
+
+    pub(crate) fn open<O: Persistent>(&self) -> Result<(O, O::Phase), RestoreError> {
+        self.parts(|_, parts| body::open(parts))
+    }
+
+    pub(crate) fn meta(&self) -> Result<Meta, RestoreError> {
+        self.parts(|meta, _| Ok(meta))
+    }
+
+    /// What it is made of, whichever format it has.
+    fn parts<T>(
+        &self,
+        then: impl FnOnce(Meta, Parts<'_>) -> Result<T, RestoreError>,
+    ) -> Result<T, RestoreError> {
+        let inner = &self.bytes[MAGIC.len()..self.bytes.len() - CHECKSUM];
+        if self.bytes.starts_with(first::MAGIC) {
+            let record: first::Record<'_> = decode(inner).map_err(|_| RestoreError::Damaged)?;
+            return then(record.meta, record.parts());
+        }
+        let record: Record<'_> = decode(inner).map_err(|_| RestoreError::Damaged)?;
+        let schema = Schema::from_bytes(record.schema.0)?;
+        let parts = Parts::of(&schema, record.body.0)?;
+        then(record.meta, parts)
+    }
+}

@@ -1,0 +1,149 @@
+//! What the bytes of a body mean: the phases of one release, with their fields, by name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::RestoreError,
+    graph::Graph,
+    snapshot::encoding::{decode, encode},
+};
+
+/// The names that a release knew: of the machine, the operation, its phases and their fields.
+///
+/// A body numbers them, so it is only ever read through the schema that it was written with; then names decide.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Schema {
+    pub(crate) machine: String,
+    pub(crate) operation: String,
+    pub(crate) version: u32,
+    phases: Vec<SchemaPhase>,
+    /// A hash of all the names: it tells schemas apart.
+    #[serde(skip)]
+    fingerprint: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SchemaPhase {
+    name: String,
+    fields: Vec<String>,
+}
+
+impl Schema {
+    /// The schema of this release.
+    pub(crate) fn of(graph: &Graph) -> Self {
+        let phases = graph.phases().iter().map(|phase| SchemaPhase {
+            name: phase.name().to_owned(),
+            fields: phase.fields().iter().map(|&name| name.to_owned()).collect(),
+        });
+        Self {
+            machine: graph.name().to_owned(),
+            operation: graph.operation().to_owned(),
+            version: graph.version(),
+            phases: phases.collect(),
+            fingerprint: fingerprint(graph),
+        }
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        // Names and numbers only: it cannot fail.
+        encode(self).unwrap_or_default()
+    }
+
+    /// # Errors
+    ///
+    /// [`RestoreError::Damaged`] when the bytes are no schema.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
+        let mut schema: Self = decode(bytes).map_err(|_| RestoreError::Damaged)?;
+        schema.fingerprint = schema.hash();
+        Ok(schema)
+    }
+
+    /// What every body of it begins with.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// The same as [`fingerprint`] says of the graph that it was made of.
+    fn hash(&self) -> u64 {
+        let mut hash = Hash::new()
+            .text(&self.machine)
+            .text(&self.operation)
+            .number(self.version);
+        for phase in &self.phases {
+            hash = hash.text(&phase.name);
+            for field in &phase.fields {
+                hash = hash.text(field);
+            }
+            hash = hash.end();
+        }
+        hash.0
+    }
+
+    /// The name of a phase, and those of its fields.
+    pub(super) fn phase(&self, number: u8) -> Option<(&str, &[String])> {
+        let phase = self.phases.get(usize::from(number))?;
+        Some((&phase.name, &phase.fields))
+    }
+}
+
+/// The fingerprint of a graph's schema.
+pub(crate) const fn fingerprint(graph: &Graph) -> u64 {
+    let mut hash = Hash::new()
+        .text(graph.name())
+        .text(graph.operation())
+        .number(graph.version());
+    let mut phase = 0;
+    while phase < graph.phases().len() {
+        let info = &graph.phases()[phase];
+        hash = hash.text(info.name());
+        let mut field = 0;
+        while field < info.fields().len() {
+            hash = hash.text(info.fields()[field]);
+            field += 1;
+        }
+        hash = hash.end();
+        phase += 1;
+    }
+    hash.0
+}
+
+/// FNV-1a, for it is a few lines, the same everywhere, and may run in the compiler. It guards against mistakes, not
+/// against malice: whoever can write a body can write a schema.
+#[derive(Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    const fn byte(self, byte: u8) -> Self {
+        Self((self.0 ^ byte as u64).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    /// A name and its end: the bytes of a `str` never have the one that ends it.
+    const fn text(mut self, text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            self = self.byte(bytes[at]);
+            at += 1;
+        }
+        self.byte(0xff)
+    }
+
+    const fn number(mut self, number: u32) -> Self {
+        let bytes = number.to_le_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            self = self.byte(bytes[at]);
+            at += 1;
+        }
+        self
+    }
+
+    /// The end of a list of names.
+    const fn end(self) -> Self {
+        self.byte(0xfe)
+    }
+}

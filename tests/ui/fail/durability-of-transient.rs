@@ -1,0 +1,26 @@
+//! Durability of a transient operation.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(Call), transient, durability = "lazy")]
+enum Route {
+    #[phase(start, to(Answered, Rejected))]
+    Locate,
+    #[phase(end)]
+    Answered,
+    #[phase(end, failure)]
+    Rejected { status: u16 },
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Answered)
+    }
+}
+
+fn start(_: impl Operation) {}
+
+fn main() {
+    start(Call);
+}
