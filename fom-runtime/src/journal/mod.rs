@@ -4,13 +4,18 @@
 //! whole or not at all; many groups go down in one *batch*, which costs one sync.
 
 mod batch;
+pub mod disk;
 mod error;
+mod file;
 mod memory;
 
 use std::fmt;
 
 pub use batch::{Batch, Change, Changes, Group, Groups};
 pub use error::{Damage, JournalError};
+#[doc(hidden)]
+pub use file::read_hostile_segment;
+pub use file::{FileJournal, FileJournalOptions, Inspection};
 pub use memory::MemoryJournal;
 
 /// The number of an entry. Chosen by who puts it, and never used for something else afterwards.

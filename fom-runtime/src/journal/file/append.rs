@@ -1,0 +1,319 @@
+//! Appends groups, each sync's with one write.
+
+use std::iter;
+
+use super::{
+    FileJournal,
+    ahead::{Ahead, Made, make},
+    compact::Moves,
+    format::{HEAD, HEADER, Header, Kind, LONGEST, LONGEST_GROUP, ROW, encode_frame, frame_length},
+    index::Segment,
+    salt,
+};
+use crate::journal::{
+    Batch, Change, Changes, Group, JournalError,
+    disk::{DiskFile, write_all},
+};
+
+/// The segment that is written to.
+pub(super) struct Active {
+    pub(super) number: u64,
+    file: Box<dyn DiskFile>,
+    salt: u32,
+    /// Where the next frame goes.
+    end: u64,
+    size: u64,
+    /// Whether its header is durable.
+    begun: bool,
+}
+
+/// A change of a group, with how it is written.
+type Written<'a> = (Kind, u64, &'a [u8]);
+
+fn written(changes: Changes<'_>) -> impl Iterator<Item = Written<'_>> + Clone {
+    changes.map(|change| match change {
+        Change::Put { id, bytes } => (Kind::Put, id.0, bytes),
+        Change::Delete { id } => (Kind::Delete, id.0, &[][..]),
+    })
+}
+
+/// Refuses what no segment takes, before anything of the batch is written.
+pub(super) fn check(batch: &Batch) -> Result<usize, JournalError> {
+    let mut total = 0;
+    for group in batch.groups() {
+        let mut length = HEAD;
+        for (_, _, bytes) in written(group.changes()) {
+            if bytes.len() > LONGEST {
+                return Err(too_long(bytes.len(), LONGEST));
+            }
+            length = length.saturating_add(ROW + bytes.len());
+        }
+        if length > LONGEST_GROUP {
+            return Err(too_long(length, LONGEST_GROUP));
+        }
+        total += length;
+    }
+    Ok(total)
+}
+
+fn too_long(length: usize, most: usize) -> JournalError {
+    JournalError::TooLong { length, most }
+}
+
+impl FileJournal {
+    /// Appends what is to be moved and then a batch whose frames take `length` bytes: with one sync, unless they are more than
+    /// a segment takes.
+    pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
+        let moves = std::mem::take(&mut self.moves);
+        let done = self.append_all(moves, batch, length);
+        if done.is_err() {
+            // What was to be moved is looked for again.
+            self.cursor = None;
+        }
+        done
+    }
+
+    fn append_all(
+        &mut self,
+        moves: Moves,
+        batch: &Batch,
+        length: usize,
+    ) -> Result<(), JournalError> {
+        let moved = match moves.is_empty() {
+            true => 0,
+            false => frame_length(moves.written()),
+        };
+        let fits = |active: &Active| active.end + (moved + length) as u64 <= active.size;
+        if !self.active.as_ref().is_some_and(fits) {
+            self.rotate()?;
+        }
+        let mut groups = batch.groups().peekable();
+        let mut moves = (moved > 0).then_some(moves);
+        loop {
+            let mut unit = Vec::new();
+            let mut taken = if moves.is_some() { moved } else { 0 };
+            let room = self
+                .active
+                .as_ref()
+                .map_or(0, |active| active.size - active.end) as usize;
+            while let Some(group) = groups.peek() {
+                let length = frame_length(written(group.changes()));
+                if taken > 0 && taken + length > room {
+                    break;
+                }
+                taken += length;
+                unit.extend(groups.next());
+            }
+            self.append_unit(moves.take(), &unit)?;
+            if groups.peek().is_none() {
+                return Ok(());
+            }
+            self.rotate()?;
+        }
+    }
+
+    /// Appends with one write and one sync.
+    fn append_unit(
+        &mut self,
+        moves: Option<Moves>,
+        groups: &[Group<'_>],
+    ) -> Result<(), JournalError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let done = self.write_unit(&mut buffer, moves.as_ref(), groups);
+        // One very large batch must not keep its memory for ever.
+        buffer.shrink_to(4 << 20);
+        self.buffer = buffer;
+        match done {
+            Ok(()) => {
+                self.apply(moves, groups);
+                Ok(())
+            }
+            Err(error) => {
+                // What reached the disk is not known: the next segment's header will say that it does not count.
+                if let Some(active) = self.active.take()
+                    && !active.begun
+                {
+                    self.discard(active.number, active.size);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn write_unit(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        moves: Option<&Moves>,
+        groups: &[Group<'_>],
+    ) -> Result<(), JournalError> {
+        let next = self.next;
+        let header = self.header();
+        let Some(active) = &mut self.active else {
+            return Err(JournalError::Closed);
+        };
+        let mut at = active.end;
+        if !active.begun {
+            let header = Header {
+                salt: active.salt,
+                number: active.number,
+                ..header
+            };
+            buffer.extend_from_slice(&header.encode());
+            at = 0;
+        }
+        let mut index = 0;
+        if let Some(moves) = moves {
+            let before = buffer.len();
+            encode_frame(buffer, active.salt, next, index, moves.written());
+            index += 1;
+            self.stats.moved_bytes += (buffer.len() - before) as u64;
+        }
+        for group in groups {
+            let changes = written(group.changes());
+            encode_frame(buffer, active.salt, next + u64::from(index), index, changes);
+            index += 1;
+        }
+        let end = at + buffer.len() as u64;
+        // Zeros in the place of the next head say that it ended here; the next write begins with them.
+        let zeros = active.size.saturating_sub(end).min(HEAD as u64);
+        buffer.extend(iter::repeat_n(0, zeros as usize));
+        self.stats.written_bytes += buffer.len() as u64;
+        let path = || self.directory.segment(active.number);
+        write_all(&mut *active.file, buffer, at)
+            .map_err(|error| JournalError::io("write", path(), error))?;
+        self.stats.syncs += 1;
+        let synced = active.file.sync();
+        synced.map_err(|error| JournalError::io("sync", path(), error))?;
+        active.end = end;
+        active.size = active.size.max(end);
+        Ok(())
+    }
+
+    /// What the header of the next segment says, but for its number and salt.
+    fn header(&self) -> Header {
+        let previous = self.index.segments.back();
+        Header {
+            salt: 0,
+            number: 0,
+            journal: self.journal,
+            first: self.next,
+            previous: previous.map_or(0, |segment| segment.number),
+            valid: previous.map_or(0, |segment| segment.valid),
+            floor: self.floor,
+        }
+    }
+
+    /// Takes into account what is durable now.
+    fn apply(&mut self, moves: Option<Moves>, groups: &[Group<'_>]) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let number = active.number;
+        let begins = !active.begun;
+        active.begun = true;
+        if begins {
+            self.index.segments.push_back(Segment {
+                number,
+                salt: active.salt,
+                first: self.next,
+                valid: HEADER as u64,
+                size: active.size,
+                live: 0,
+            });
+        }
+        let mut at = match self.index.segments.back_mut() {
+            Some(segment) => {
+                segment.size = active.size;
+                std::mem::replace(&mut segment.valid, active.end)
+            }
+            None => return,
+        };
+        let mut owed = 0;
+        if let Some(moves) = &moves {
+            self.next += 1;
+            at = self.index.apply_frame(number, at, moves.written());
+        }
+        for group in groups {
+            self.next += 1;
+            let end = self.index.apply_frame(number, at, written(group.changes()));
+            owed += end - at;
+            at = end;
+        }
+        self.owe(owed);
+        if let Some(floor) = moves.and_then(|moves| moves.floor) {
+            self.raise(floor);
+        }
+        if begins {
+            self.begin_ahead();
+        }
+    }
+
+    /// Goes to a new segment.
+    fn rotate(&mut self) -> Result<(), JournalError> {
+        // A failure was perhaps of its time: it is tried again at once.
+        let made = match self.ahead.take() {
+            Some(Ok(made)) => Ok(made),
+            Some(Err(_)) | None => self.make(),
+        };
+        let made = made?;
+        self.stats.prepared_bytes += made.prepared;
+        self.stats.written_bytes += made.prepared;
+        self.stats.syncs += made.syncs;
+        self.active = Some(Active {
+            number: made.number,
+            file: made.file,
+            salt: salt(),
+            end: HEADER as u64,
+            size: made.size,
+            begun: false,
+        });
+        Ok(())
+    }
+
+    fn make(&mut self) -> Result<Made, JournalError> {
+        let number = self.number();
+        if let Some((spare, size)) = self.spare.take()
+            && let Ok(made) = make(&self.directory, Some(spare), number, size)
+        {
+            return Ok(made);
+        }
+        let number = self.number();
+        make(&self.directory, None, number, self.segment_bytes)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.highest += 1;
+        self.highest
+    }
+
+    /// Makes the next segment now if there is no thread for it.
+    pub(super) fn begin_or_make_ahead(&mut self) -> Result<(), JournalError> {
+        match self.background {
+            true => self.begin_ahead(),
+            false => self.ahead = Ahead::Ready(self.make()?),
+        }
+        Ok(())
+    }
+
+    /// Begins to make the next segment, unless it is there.
+    pub(super) fn begin_ahead(&mut self) {
+        if self.background && self.ahead.is_none() {
+            let number = self.number();
+            let spare = self.spare.take();
+            let size = self.segment_bytes;
+            self.ahead
+                .begin(&self.directory, spare.map(|(spare, _)| spare), number, size);
+        }
+    }
+
+    /// Takes a file that holds nothing that is needed.
+    pub(super) fn discard(&mut self, number: u64, size: u64) {
+        if self.spare.is_none() && size == self.segment_bytes {
+            self.spare = Some((number, size));
+        } else {
+            // If it stays, the next opening finds that it is not needed.
+            let _ = self.directory.remove(number);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The directory of a journal: names, lock, and what stands in it.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::format::{FORMAT, HEAD, HEADER, Header, NoHeader};
+use crate::journal::{
+    JournalError,
+    disk::{Disk, DiskFile, LockGuard, read_full},
+};
+
+const LOCK: &str = "LOCK";
+/// Above any number that is ever reached.
+const HIGHEST: u64 = 1 << 62;
+/// So many bytes of a file that was made ahead are zeros, whatever it was before.
+pub(super) const CLEARED: usize = 4096;
+
+/// A directory on a disk.
+#[derive(Clone)]
+pub(super) struct Directory {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) path: PathBuf,
+}
+
+/// What the beginning of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    Header(Header),
+    /// It was made ahead, and nothing acknowledged can be in it. `torn` when the writing of its header broke off.
+    Unused {
+        torn: bool,
+    },
+    Broken(&'static str),
+}
+
+/// A segment's file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) size: u64,
+    pub(super) start: Start,
+}
+
+impl Directory {
+    pub(super) fn segment(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}.log"))
+    }
+
+    /// Makes the directory where there is none, and locks it.
+    pub(super) fn lock(&self) -> Result<LockGuard, JournalError> {
+        let path = &self.path;
+        let made = self.disk.create_dir(path);
+        made.map_err(|error| self.error("make", path, error))?;
+        // Before anything is written: what is there may be somebody else's.
+        self.names()?;
+        let lock = path.join(LOCK);
+        let locked = self.disk.lock(&lock, true);
+        match locked.map_err(|error| JournalError::io("lock", lock, error))? {
+            Some(guard) => Ok(guard),
+            None => Err(JournalError::Locked(path.clone())),
+        }
+    }
+
+    /// Locks out who wants to write, if nobody does. For those who only look.
+    pub(super) fn lock_shared(&self) -> Option<LockGuard> {
+        self.disk.lock(&self.path.join(LOCK), false).ok().flatten()
+    }
+
+    /// The names in it, if it is a journal's or empty.
+    pub(super) fn names(&self) -> Result<Vec<String>, JournalError> {
+        let names = self.disk.list(&self.path);
+        let names = names.map_err(|error| self.error("list", &self.path, error))?;
+        let ours = |name: &String| name == LOCK || number_of(name).is_some();
+        match names.is_empty() || names.iter().any(ours) {
+            true => Ok(names),
+            false => Err(JournalError::NotAJournal(self.path.clone())),
+        }
+    }
+
+    /// The segments in it.
+    pub(super) fn segments(&self) -> Result<BTreeMap<u64, Found>, JournalError> {
+        let mut found = BTreeMap::new();
+        for number in self.names()?.iter().filter_map(|name| number_of(name)) {
+            let path = self.segment(number);
+            let read = self.look(&path, number);
+            found.insert(number, read.map_err(|error| error.named(path))?);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn open(&self, number: u64, write: bool) -> Result<Box<dyn DiskFile>, JournalError> {
+        let path = self.segment(number);
+        let file = self.disk.open(&path, write);
+        file.map_err(|error| JournalError::io("open", path, error))
+    }
+
+    pub(super) fn remove(&self, number: u64) -> Result<(), JournalError> {
+        let path = self.segment(number);
+        let removed = self.disk.remove(&path);
+        removed.map_err(|error| JournalError::io("remove", path, error))
+    }
+
+    pub(super) fn sync(&self) -> Result<(), JournalError> {
+        let synced = self.disk.sync_dir(&self.path);
+        synced.map_err(|error| JournalError::io("sync", self.path.clone(), error))
+    }
+
+    fn error(&self, doing: &'static str, path: &Path, error: io::Error) -> JournalError {
+        match error.kind() {
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                JournalError::NotAJournal(path.into())
+            }
+            _ => JournalError::io(doing, path, error),
+        }
+    }
+
+    fn look(&self, path: &Path, number: u64) -> Result<Found, Unread> {
+        let file = self.disk.open(path, false)?;
+        let size = file.length()?;
+        let mut bytes = [0; CLEARED];
+        let read = read_full(&*file, &mut bytes, 0)?;
+        let (header, behind) = bytes[..read].split_at(read.min(HEADER));
+        let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        let start = match Header::decode(header) {
+            Ok(header) if header.number == number => Start::Header(header),
+            Ok(_) => Start::Broken("the file is another segment's"),
+            Err(NoHeader::Newer(found)) => return Err(Unread::Newer(found)),
+            // The header and the first groups go down in one write, of which a crash may leave any part.
+            Err(NoHeader::Blank) => Start::Unused {
+                torn: !is_blank(behind),
+            },
+            Err(NoHeader::Broken) if is_blank(&behind[..behind.len().min(HEAD)]) => {
+                Start::Unused { torn: true }
+            }
+            Err(NoHeader::Broken) => Start::Broken("the header's checksum does not fit"),
+        };
+        Ok(Found { size, start })
+    }
+}
+
+enum Unread {
+    Io(io::Error),
+    Newer(u32),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Unread {
+    fn named(self, path: PathBuf) -> JournalError {
+        match self {
+            Self::Io(error) => JournalError::io("read", path, error),
+            Self::Newer(found) => JournalError::NewerFormat {
+                path,
+                found,
+                known: FORMAT,
+            },
+        }
+    }
+}
+
+/// The number of the segment that has this name.
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    let lower = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+    let number = digits.len() == 16 && digits.bytes().all(lower);
+    let number = number.then(|| u64::from_str_radix(digits, 16).ok())?;
+    number.filter(|number| (1..HIGHEST).contains(number))
+}

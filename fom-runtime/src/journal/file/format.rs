@@ -1,0 +1,284 @@
+//! What stands in a segment, as bytes. All numbers are little-endian.
+//!
+//! A segment is a header and then frames, one for each group. Every checksum begins with the segment's salt, which is drawn
+//! anew whenever a file is used again: what an older use left behind fits no checksum.
+//!
+//! ```text
+//! header  magic 4  format 4  crc 4 | salt 4  number 8  journal 8  first 8  previous 8  valid 8  floor 8  crc 4  zero 4
+//! frame   crc 4  length 4  changes 4  index 4  sequence 8  table crc 4 | rows | bytes of the entries
+//! row     entry 8  kind and length 4  crc 4
+//! ```
+
+use crc32fast::Hasher;
+
+/// Bytes of a segment's header.
+pub(super) const HEADER: usize = 72;
+/// Bytes of a frame before its rows.
+pub(super) const HEAD: usize = 28;
+/// Bytes of a row.
+pub(super) const ROW: usize = 16;
+/// The format that this release writes, the latest that it reads.
+pub(super) const FORMAT: u32 = 1;
+/// The longest entry.
+pub(super) const LONGEST: usize = 64 << 20;
+/// The longest group.
+pub(super) const LONGEST_GROUP: usize = 512 << 20;
+/// The longest frame, so that an offset in a segment fits 32 bits. Longer than a group: what is moved has one frame.
+pub(super) const LONGEST_FRAME: usize = 1 << 30;
+
+const MAGIC: [u8; 4] = *b"FOMJ";
+const LENGTH_BITS: u32 = 28;
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) salt: u32,
+    /// Its own number, as in its name; from 1.
+    pub(super) number: u64,
+    /// Which journal it belongs to.
+    pub(super) journal: u64,
+    /// The sequence number of its first frame.
+    pub(super) first: u64,
+    /// The number of the segment before it; 0 for none.
+    pub(super) previous: u64,
+    /// How many bytes of that one are valid. What is behind them was never acknowledged.
+    pub(super) valid: u64,
+    /// No segment below this number is needed.
+    pub(super) floor: u64,
+}
+
+/// Why there is no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoHeader {
+    /// Only zeros: the file was made ahead and not yet used.
+    Blank,
+    /// A later release wrote it.
+    Newer(u32),
+    /// Something else.
+    Broken,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..8].copy_from_slice(&FORMAT.to_le_bytes());
+        let crc = checksum(0, &bytes[..8]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.salt.to_le_bytes());
+        let numbers = [
+            self.number,
+            self.journal,
+            self.first,
+            self.previous,
+            self.valid,
+            self.floor,
+        ];
+        for (at, number) in (16..).step_by(8).zip(numbers) {
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        let crc = checksum(0, &bytes[12..64]);
+        bytes[64..68].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the beginning of a file, which may be shorter than a header.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, NoHeader> {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Err(NoHeader::Blank);
+        }
+        if bytes.len() < 12 || bytes[..4] != MAGIC || u32_at(bytes, 8) != checksum(0, &bytes[..8]) {
+            return Err(NoHeader::Broken);
+        }
+        match u32_at(bytes, 4) {
+            FORMAT => {}
+            newer if newer > FORMAT => return Err(NoHeader::Newer(newer)),
+            _ => return Err(NoHeader::Broken),
+        }
+        let whole = bytes.len() >= HEADER
+            && u32_at(bytes, 64) == checksum(0, &bytes[12..64])
+            && u32_at(bytes, 68) == 0;
+        if !whole {
+            return Err(NoHeader::Broken);
+        }
+        Ok(Self {
+            salt: u32_at(bytes, 12),
+            number: u64_at(bytes, 16),
+            journal: u64_at(bytes, 24),
+            first: u64_at(bytes, 32),
+            previous: u64_at(bytes, 40),
+            valid: u64_at(bytes, 48),
+            floor: u64_at(bytes, 56),
+        })
+    }
+}
+
+/// The beginning of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Bytes that follow the head: rows and bytes of the entries.
+    pub(super) length: u32,
+    /// How many rows.
+    pub(super) changes: u32,
+    /// How many frames of the same sync stand before it. All of an earlier sync were durable before this one was written.
+    pub(super) index: u32,
+    /// Counts frames over all segments, from 1, without a gap.
+    pub(super) sequence: u64,
+    pub(super) table: u32,
+}
+
+impl Head {
+    /// Reads a head, if it is one. `bytes` are at least [`HEAD`].
+    pub(super) fn decode(bytes: &[u8], salt: u32) -> Option<Self> {
+        let head = Self {
+            length: u32_at(bytes, 4),
+            changes: u32_at(bytes, 8),
+            index: u32_at(bytes, 12),
+            sequence: u64_at(bytes, 16),
+            table: u32_at(bytes, 24),
+        };
+        let rows = u64::from(head.changes) * ROW as u64;
+        let possible = head.changes > 0
+            && rows <= u64::from(head.length)
+            && head.length as usize <= LONGEST_FRAME
+            && u64::from(head.index) < head.sequence;
+        (possible && u32_at(bytes, 0) == checksum(salt, &bytes[4..HEAD])).then_some(head)
+    }
+
+    /// The sequence number of the first frame of its sync.
+    pub(super) fn begun(&self) -> u64 {
+        self.sequence - u64::from(self.index)
+    }
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Put,
+    Delete,
+    /// A put of bytes that were found damaged when they were moved.
+    PutDamaged,
+    /// No segment below the entry's number is needed from here on. No entry.
+    Floor,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Put, Self::Delete, Self::PutDamaged, Self::Floor];
+}
+
+/// One change, as it stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) kind: Kind,
+    pub(super) id: u64,
+    pub(super) length: u32,
+    pub(super) crc: u32,
+    /// Where its bytes are in the file.
+    pub(super) at: u64,
+    /// Where it is itself, which names it: several rows may have no bytes in the same place.
+    pub(super) place: u64,
+}
+
+impl Row {
+    pub(super) fn matches(&self, bytes: &[u8], salt: u32) -> bool {
+        checksum(salt, bytes) == self.crc
+    }
+}
+
+/// Reads the rows of a frame whose bytes begin behind them, at `at` in the file. False when the table is damaged.
+pub(super) fn decode_rows(
+    head: &Head,
+    bytes: &[u8],
+    salt: u32,
+    mut at: u64,
+    rows: &mut Vec<Row>,
+) -> bool {
+    rows.clear();
+    if checksum(salt, bytes) != head.table {
+        return false;
+    }
+    let end = at + u64::from(head.length) - bytes.len() as u64;
+    let first = at - bytes.len() as u64;
+    for (place, row) in (first..).step_by(ROW).zip(bytes.chunks_exact(ROW)) {
+        let kind_and_length = u32_at(row, 8);
+        let kind = (kind_and_length >> LENGTH_BITS) as usize;
+        let length = kind_and_length & ((1 << LENGTH_BITS) - 1);
+        let Some(kind) = Kind::ALL.get(kind.wrapping_sub(1)) else {
+            return false;
+        };
+        let has_bytes = matches!(kind, Kind::Put | Kind::PutDamaged);
+        if length as usize > LONGEST || (length > 0 && !has_bytes) {
+            return false;
+        }
+        rows.push(Row {
+            kind: *kind,
+            id: u64_at(row, 0),
+            length,
+            crc: u32_at(row, 12),
+            at,
+            place,
+        });
+        at += u64::from(length);
+    }
+    at == end
+}
+
+/// Bytes of a frame.
+pub(super) fn frame_length<'a>(changes: impl Iterator<Item = (Kind, u64, &'a [u8])>) -> usize {
+    changes.fold(HEAD, |length, (_, _, bytes)| length + ROW + bytes.len())
+}
+
+/// Appends a frame. The entries are at most [`LONGEST`], the frame at most [`LONGEST_FRAME`].
+pub(super) fn encode_frame<'a>(
+    out: &mut Vec<u8>,
+    salt: u32,
+    sequence: u64,
+    index: u32,
+    changes: impl Iterator<Item = (Kind, u64, &'a [u8])> + Clone,
+) {
+    let start = out.len();
+    out.resize(start + HEAD, 0);
+    let mut count = 0u32;
+    for (kind, id, bytes) in changes.clone() {
+        let number = Kind::ALL.iter().position(|known| *known == kind);
+        let number = number.map_or(0, |at| at as u32 + 1);
+        let mut row = [0; ROW];
+        row[..8].copy_from_slice(&id.to_le_bytes());
+        let kind_and_length = number << LENGTH_BITS | bytes.len() as u32;
+        row[8..12].copy_from_slice(&kind_and_length.to_le_bytes());
+        row[12..].copy_from_slice(&checksum(salt, bytes).to_le_bytes());
+        out.extend_from_slice(&row);
+        count += 1;
+    }
+    let table = checksum(salt, &out[start + HEAD..]);
+    for (_, _, bytes) in changes {
+        out.extend_from_slice(bytes);
+    }
+    let length = (out.len() - start - HEAD) as u32;
+    let head = &mut out[start..start + HEAD];
+    head[4..8].copy_from_slice(&length.to_le_bytes());
+    head[8..12].copy_from_slice(&count.to_le_bytes());
+    head[12..16].copy_from_slice(&index.to_le_bytes());
+    head[16..24].copy_from_slice(&sequence.to_le_bytes());
+    head[24..28].copy_from_slice(&table.to_le_bytes());
+    let crc = checksum(salt, &head[4..]);
+    head[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn checksum(salt: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(salt);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(number)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(number)
+}

@@ -1,0 +1,238 @@
+//! Looks at a journal, takes it over, and reads what may be anything.
+
+use std::{io, path::Path, sync::Arc};
+
+use super::{
+    FileJournal,
+    compact::Moves,
+    directory::Directory,
+    format::{HEADER, Header},
+    random, recovery,
+    scan::{Scan, Step, Tail, find_tail},
+    window::Window,
+};
+use crate::journal::{
+    Damage, JournalError, Recover, Recovery,
+    disk::{DiskFile, RealDisk, read_full, write_all},
+};
+
+/// What was found by [`FileJournal::inspect`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// What a recovery would find. Where it would fail without `salvage`, there are [`gaps`](Recovery::gaps).
+    pub recovery: Recovery,
+    /// Files that hold entries.
+    pub segments: usize,
+    /// Whether somebody has it open. Then files may have changed while they were read, and damage may be none.
+    pub in_use: bool,
+}
+
+impl FileJournal {
+    /// Looks at the journal in a directory and changes nothing. Gives what can be read, also of a damaged one. Nobody can open it in
+    /// the meantime.
+    ///
+    /// # Errors
+    ///
+    /// When there is no journal, when it was written by a later release, and what the system says. Damage is none.
+    pub fn inspect(
+        path: impl AsRef<Path>,
+        to: &mut dyn Recover,
+    ) -> Result<Inspection, JournalError> {
+        let directory = Directory {
+            disk: Arc::new(RealDisk),
+            path: path.as_ref().into(),
+        };
+        // Refuses what is no journal, too.
+        directory.names()?;
+        let lock = directory.lock_shared();
+        let mut kept = recovery::read(&directory, true)?;
+        let recovery = recovery::give(&directory, &mut kept, to)?;
+        Ok(Inspection {
+            recovery,
+            segments: kept.index.segments.len(),
+            in_use: lock.is_none(),
+        })
+    }
+
+    pub(super) fn recover_from_files(
+        &mut self,
+        to: &mut dyn Recover,
+    ) -> Result<Recovery, JournalError> {
+        let mut kept = recovery::read(&self.directory, self.salvage)?;
+        if let Some((number, tail)) = &kept.tail {
+            self.keep_aside(*number, &mut kept.torn)?;
+            self.make_durable(*number, tail)?;
+        }
+        let recovery = recovery::give(&self.directory, &mut kept, to)?;
+        // Nothing goes behind what a crash left: the next commit begins a segment, whose header says how much counts.
+        self.active = None;
+        self.index = kept.index;
+        self.journal = match kept.journal {
+            0 => random().max(1),
+            journal => journal,
+        };
+        self.next = kept.next;
+        self.floor = kept.floor;
+        self.highest = kept.highest;
+        self.aside = kept.aside;
+        self.spare = None;
+        self.moves = Moves::default();
+        self.cursor = None;
+        for (number, size) in kept.free {
+            match self.aside.is_empty() {
+                true => self.discard(number, size),
+                // Perhaps it is not free: what would say so may be lost.
+                false => self.set_aside(number),
+            }
+        }
+        if !self.aside.is_empty() {
+            self.rewrite()?;
+        }
+        self.recovered = true;
+        self.begin_ahead();
+        Ok(recovery)
+    }
+
+    /// Writes the end of the last segment again. What is read may be in the memory of the system only: of a process that was
+    /// killed before its sync, or of a sync that failed, after which Linux takes the pages for written.
+    fn make_durable(&self, number: u64, tail: &Tail) -> Result<(), JournalError> {
+        let from = match tail.last <= HEADER as u64 {
+            true => 0,
+            false => tail.last,
+        };
+        let mut file = self.directory.open(number, true)?;
+        let again = rewrite(&mut *file, from, tail.valid).and_then(|()| file.sync());
+        again.map_err(|error| JournalError::io("sync", self.directory.segment(number), error))
+    }
+
+    /// Copies what is cut off, for who wants to know what it was.
+    fn keep_aside(&self, number: u64, torn: &mut Option<Damage>) -> Result<(), JournalError> {
+        /// More is hardly ever torn, and the segment itself stays for a while.
+        const MOST: u64 = 1 << 20;
+        let Some(damage) = torn else {
+            return Ok(());
+        };
+        if damage.file != self.directory.segment(number) {
+            return Ok(());
+        }
+        let name = format!("torn-{number:016x}-{}", damage.offset);
+        let path = self.directory.path.join(name);
+        let copy = || -> io::Result<()> {
+            let from = self.directory.disk.open(&damage.file, false)?;
+            let length = damage.length.min(MOST).min(from.length()?) as usize;
+            let mut bytes = vec![0; length];
+            let read = read_full(&*from, &mut bytes, damage.offset)?;
+            let bytes = &bytes[..read];
+            let end = bytes
+                .iter()
+                .rposition(|byte| *byte != 0)
+                .map_or(0, |at| at + 1);
+            let mut to = match self.directory.disk.create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                made => made?,
+            };
+            write_all(&mut *to, &bytes[..end], 0)?;
+            to.sync()
+        };
+        match copy().map_err(|error| JournalError::io("keep", &path, error)) {
+            // A full disk is no reason not to start: it is still in the segment.
+            Ok(()) | Err(JournalError::Full { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps a damaged segment under another name.
+    pub(super) fn set_aside(&self, number: u64) {
+        let from = self.directory.segment(number);
+        let to = self.directory.path.join(format!("damaged-{number:016x}"));
+        // If it stays where it is, the next opening finds that it is not needed.
+        let _ = self.directory.disk.rename(&from, &to);
+    }
+
+    /// Writes all that could be read into new segments, so that the damaged ones are not needed any more.
+    fn rewrite(&mut self) -> Result<(), JournalError> {
+        let empty = crate::journal::Batch::new();
+        let old = self.index.segments.back().map(|segment| segment.number);
+        self.moves.floor = Some(self.floor);
+        self.append(&empty, 0)?;
+        while let (Some(old), Some(oldest)) = (old, self.index.segments.front())
+            && oldest.number <= old
+        {
+            self.stage(true)?;
+            self.append(&empty, 0)?;
+        }
+        for number in std::mem::take(&mut self.aside) {
+            self.set_aside(number);
+        }
+        self.directory.sync()
+    }
+}
+
+fn rewrite(file: &mut dyn DiskFile, mut from: u64, to: u64) -> io::Result<()> {
+    let mut piece = vec![0; (64 << 10).min(to.saturating_sub(from)) as usize];
+    while from < to {
+        let length = piece.len().min((to - from) as usize);
+        let read = read_full(file, &mut piece[..length], from)?;
+        if read == 0 {
+            break;
+        }
+        write_all(file, &piece[..read], from)?;
+        from += read as u64;
+    }
+    Ok(())
+}
+
+/// Reads bytes that may be anything as a segment; how many entries they have. For a fuzzer: it must neither panic nor take
+/// more memory than the bytes do.
+#[doc(hidden)]
+pub fn read_hostile_segment(bytes: &[u8]) -> usize {
+    struct Bytes<'a>(&'a [u8]);
+    impl DiskFile for Bytes<'_> {
+        fn length(&self) -> io::Result<u64> {
+            Ok(self.0.len() as u64)
+        }
+        fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
+            let from = self.0.get(offset as usize..).unwrap_or_default();
+            let length = from.len().min(to.len());
+            to[..length].copy_from_slice(&from[..length]);
+            Ok(length)
+        }
+        fn write_at(&mut self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let file = Bytes(bytes);
+    let read = || -> io::Result<usize> {
+        let header = &bytes[..bytes.len().min(HEADER)];
+        let Ok(header) = Header::decode(header) else {
+            return Ok(0);
+        };
+        let tail = find_tail(
+            &mut Scan::of(Window::new(&file, u64::MAX)?, &header),
+            &header,
+        )?;
+        let mut scan = Scan::of(Window::new(&file, tail.valid)?, &header);
+        let mut entries = 0;
+        loop {
+            match scan.step()? {
+                Step::End { .. } => return Ok(entries),
+                Step::Frame { .. } => {}
+                Step::Rows { .. } | Step::Gap { .. } => continue,
+            }
+            for at in 0..scan.rows.len() {
+                let (row, salt) = (scan.rows[at], scan.salt());
+                if scan
+                    .bytes(&row)?
+                    .is_some_and(|bytes| row.matches(bytes, salt))
+                {
+                    entries += 1;
+                }
+            }
+        }
+    };
+    read().unwrap_or(0)
+}

@@ -1,0 +1,230 @@
+//! Goes through the frames of a segment, also where it is damaged.
+
+use std::io;
+
+use super::{
+    format::{HEAD, HEADER, Head, Header, Kind, ROW, Row, decode_rows, u64_at},
+    window::Window,
+};
+
+/// Goes from frame to frame.
+pub(super) struct Scan<'a> {
+    window: Window<'a>,
+    salt: u32,
+    at: u64,
+    /// The sequence number of the next frame.
+    next: u64,
+    /// The rows of the frame that was found last.
+    pub(super) rows: Vec<Row>,
+}
+
+/// What is found at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A frame whose rows are whole; its entries are not checked yet.
+    Frame { at: u64, head: Head },
+    /// A frame whose rows are damaged.
+    Rows { at: u64, head: Head },
+    /// No frame until `end`, where there is one again. The one with this sequence number was expected.
+    Gap { at: u64, end: u64, expected: u64 },
+    /// No frame from here on.
+    End { at: u64 },
+}
+
+impl<'a> Scan<'a> {
+    /// Begins at an offset, where the frame with this sequence number is expected.
+    pub(super) fn new(window: Window<'a>, salt: u32, at: u64, next: u64) -> Self {
+        Self {
+            window,
+            salt,
+            at,
+            next,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Begins at a segment's first frame.
+    pub(super) fn of(window: Window<'a>, header: &Header) -> Self {
+        Self::new(window, header.salt, HEADER as u64, header.first)
+    }
+
+    /// Where it is, and the sequence number that is expected there.
+    pub(super) fn place(&self) -> (u64, u64) {
+        (self.at, self.next)
+    }
+
+    pub(super) fn salt(&self) -> u32 {
+        self.salt
+    }
+
+    /// The bytes of an entry, or none if the file is too short for them.
+    pub(super) fn bytes(&mut self, row: &Row) -> io::Result<Option<&[u8]>> {
+        self.window.get(row.at, row.length as usize)
+    }
+
+    pub(super) fn step(&mut self) -> io::Result<Step> {
+        self.rows.clear();
+        let at = self.at;
+        let head = match self.head(at)? {
+            Some(head) if head.sequence == self.next => head,
+            _ => return self.resume(at),
+        };
+        self.next = self.next.saturating_add(1);
+        self.at = at + HEAD as u64 + u64::from(head.length);
+        let rows_at = at + HEAD as u64;
+        // Not more than the frame has, which is not more than the file has.
+        let length = head.changes as usize * ROW;
+        if let Some(table) = self.window.get(rows_at, length)? {
+            let bytes_at = rows_at + length as u64;
+            if decode_rows(&head, table, self.salt, bytes_at, &mut self.rows) {
+                return Ok(Step::Frame { at, head });
+            }
+        }
+        self.rows.clear();
+        Ok(Step::Rows { at, head })
+    }
+
+    /// A head whose frame is inside the file.
+    fn head(&mut self, at: u64) -> io::Result<Option<Head>> {
+        let (salt, end) = (self.salt, self.window.end());
+        let bytes = self.window.get(at, HEAD)?;
+        let head = bytes.and_then(|bytes| Head::decode(bytes, salt));
+        Ok(head.filter(|head| at + HEAD as u64 + u64::from(head.length) <= end))
+    }
+
+    /// Looks for the next frame behind a place where there is none.
+    fn resume(&mut self, at: u64) -> io::Result<Step> {
+        const LEAST: u64 = (HEAD + ROW) as u64;
+        let mut place = at + 1;
+        // A head has a sequence number, so it is not far behind the next byte that is not zero.
+        while let Some(found) = self.window.skip_zeros(place)? {
+            place = place.max(found.saturating_sub(HEAD as u64 - 1));
+            let block = 4096.min(self.window.end().saturating_sub(place)) as usize;
+            let Some(bytes) = self.window.get(place, block)? else {
+                break;
+            };
+            let mut candidate = None;
+            for (from, bytes) in bytes.windows(HEAD).enumerate() {
+                // So many frames could have stood in between.
+                let between = (place + from as u64 - at) / LEAST;
+                let most = self.next.saturating_add(between);
+                let sequence = u64_at(bytes, 16);
+                if sequence > self.next
+                    && sequence <= most
+                    && Head::decode(bytes, self.salt).is_some()
+                {
+                    candidate = Some(place + from as u64);
+                    break;
+                }
+            }
+            match candidate {
+                None if block < HEAD => break,
+                None => place += (block - HEAD + 1) as u64,
+                Some(candidate) => match self.head(candidate)? {
+                    None => place = candidate + 1,
+                    Some(head) => {
+                        let expected = self.next;
+                        self.at = candidate;
+                        self.next = head.sequence;
+                        return Ok(Step::Gap {
+                            at,
+                            end: candidate,
+                            expected,
+                        });
+                    }
+                },
+            }
+        }
+        Ok(Step::End { at })
+    }
+
+    /// Whether the last write ended here: it left zeros in the place of the next head.
+    fn is_ended_at(&mut self, at: u64) -> io::Result<bool> {
+        let left = self.window.end().saturating_sub(at).min(HEAD as u64);
+        let bytes = self.window.get(at, left as usize)?;
+        Ok(bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0)))
+    }
+}
+
+/// Where the last segment ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// Bytes that are valid.
+    pub(super) valid: u64,
+    /// Where the last sync that left something valid begins.
+    pub(super) last: u64,
+    /// Why it ends there, unless it just ends.
+    pub(super) torn: Option<&'static str>,
+    /// No segment below this one is needed.
+    pub(super) floor: u64,
+}
+
+/// Finds where the last segment ends: before the first frame that is not whole and that no later sync follows. What a later sync
+/// follows was durable, and is damaged if it is not whole.
+pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail> {
+    // The first bad place that may be the end, with the sequence number that is expected there.
+    let mut bad: Option<(u64, u64, &'static str)> = None;
+    let mut floors = Vec::new();
+    // Where each of the last two syncs begins: the last one may turn out to leave nothing valid.
+    let mut begins = (HEADER as u64, HEADER as u64);
+    let mut begun = header.first;
+    loop {
+        let step = scan.step()?;
+        if let Step::Frame { at, head } | Step::Rows { at, head } = step {
+            if head.begun() > begun || at == HEADER as u64 {
+                begun = head.begun();
+                begins = (begins.1, at);
+            }
+            if bad.is_some_and(|(sequence, ..)| sequence < begun) {
+                bad = None;
+            }
+        }
+        let wrong = match step {
+            Step::Frame { at, head } => match has_bad_entry(scan)? {
+                true => Some((head.sequence, at, "an entry's checksum does not fit")),
+                false => {
+                    let floor = scan.rows.iter().filter(|row| row.kind == Kind::Floor);
+                    floors.extend(floor.map(|row| (at, row.id)));
+                    None
+                }
+            },
+            Step::Rows { at, head } => {
+                Some((head.sequence, at, "the checksum of a group does not fit"))
+            }
+            Step::Gap { at, expected, .. } => Some((expected, at, "there is no group here")),
+            Step::End { at } => {
+                let (valid, torn) = match bad {
+                    Some((_, bad, what)) => (bad, Some(what)),
+                    None if scan.is_ended_at(at)? => (at, None),
+                    None => (at, Some("a group breaks off here")),
+                };
+                let floor = floors.iter().filter(|(at, _)| *at < valid);
+                let floor = floor.filter(|(_, floor)| *floor <= header.number);
+                return Ok(Tail {
+                    valid,
+                    last: if begins.1 < valid {
+                        begins.1
+                    } else {
+                        begins.0.min(valid)
+                    },
+                    torn,
+                    floor: floor.fold(header.floor, |most, (_, floor)| most.max(*floor)),
+                });
+            }
+        };
+        bad = bad.or(wrong);
+    }
+}
+
+fn has_bad_entry(scan: &mut Scan<'_>) -> io::Result<bool> {
+    for at in 0..scan.rows.len() {
+        let (row, salt) = (scan.rows[at], scan.salt);
+        let whole = scan
+            .bytes(&row)?
+            .is_some_and(|bytes| row.matches(bytes, salt));
+        if row.length > 0 && !whole {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

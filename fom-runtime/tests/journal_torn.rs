@@ -1,0 +1,119 @@
+//! A crash in the middle of a write costs what was not acknowledged, and nothing else.
+
+mod journal_kit;
+
+use std::fs;
+
+use fom_runtime::journal::{Batch, EntryId, Journal, JournalError};
+use journal_kit::{Place, open, put, small};
+
+/// Three syncs, the last of three groups; where the first segment's last sync begins and ends.
+fn written(place: &Place) -> (Vec<u8>, usize, usize) {
+    let (mut journal, ..) = open(small(), place.path()).unwrap();
+    put(&mut journal, &[(1, b"schema")]).unwrap();
+    put(&mut journal, &[(70_000, b"acknowledged"), (70_001, b"")]).unwrap();
+    let bytes = fs::read(&place.segments()[0]).unwrap();
+    let begin = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let mut batch = Batch::new();
+    for id in 70_002..70_005u64 {
+        batch.put(EntryId(id), &[id as u8; 20]);
+        batch.put(EntryId(70_000), &[id as u8]);
+        batch.end_group();
+    }
+    journal.commit(&batch).unwrap();
+    drop(journal);
+    let bytes = fs::read(&place.segments()[0]).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    (bytes, begin, end)
+}
+
+/// Wherever the last write breaks off, whole groups from its beginning are there, in order, the rest is cut, and the journal
+/// goes on.
+#[test]
+fn the_last_write_may_break_off_at_every_byte() {
+    let place = Place::new();
+    let (bytes, begin, end) = written(&place);
+    let segment = place.segments()[0].clone();
+    for cut in begin..=end {
+        for file in place.files("") {
+            fs::remove_file(file).unwrap();
+        }
+        let mut torn = bytes.clone();
+        torn[cut..].fill(0);
+        fs::write(&segment, &torn).unwrap();
+        let (mut journal, given, recovery) = open(small(), place.path()).unwrap();
+        let length = (end - begin) / 3;
+        let whole = (cut - begin) / length;
+        assert_eq!(given.entries.len(), 3 + whole, "cut at {cut}");
+        assert_eq!(given.entries[&1], b"schema");
+        let last = 70_001 + whole as u64;
+        match whole {
+            0 => assert_eq!(given.entries[&70_000], b"acknowledged"),
+            _ => assert_eq!(given.entries[&70_000], [last as u8]),
+        }
+        let between = begin + whole * length;
+        match recovery.torn {
+            None => assert_eq!(cut, between, "only a cut between groups leaves no trace"),
+            Some(damage) => {
+                assert_eq!((&damage.file, damage.offset), (&segment, between as u64));
+                let aside = place.files("torn-");
+                assert_eq!(aside.len(), 1);
+                let kept = fs::read(&aside[0]).unwrap();
+                assert!(torn[between..].starts_with(&kept));
+                assert!(torn[between + kept.len()..].iter().all(|byte| *byte == 0));
+            }
+        }
+        // What was cut off does not come back, whatever is written then.
+        put(&mut journal, &[(80_000, b"later")]).unwrap();
+        drop(journal);
+        let (_journal, again, recovery) = open(small(), place.path()).unwrap();
+        assert_eq!(recovery.torn, None);
+        assert_eq!(again.entries.len(), given.entries.len() + 1);
+    }
+}
+
+/// The pages of one write reach the disk in any order. Those of the last one may be missing in front of others that are there.
+#[test]
+fn the_last_write_may_lose_any_part() {
+    let place = Place::new();
+    let (bytes, begin, end) = written(&place);
+    let segment = place.segments()[0].clone();
+    for from in (begin..end).step_by(3) {
+        for to in (from + 1..end).step_by(7) {
+            for file in place.files("") {
+                fs::remove_file(file).unwrap();
+            }
+            let mut torn = bytes.clone();
+            torn[from..to].fill(0);
+            fs::write(&segment, &torn).unwrap();
+            let (mut journal, given, _) = open(small(), place.path()).unwrap();
+            // Bytes of a group that were zeros anyhow are not missed.
+            let whole = given.entries.len() - 3;
+            assert!(whole >= (from - begin) / ((end - begin) / 3));
+            for id in 70_002..70_002 + whole as u64 {
+                assert_eq!(given.entries[&id], [id as u8; 20]);
+            }
+            put(&mut journal, &[(80_000, b"later")]).unwrap();
+            drop(journal);
+            let (_journal, again, _) = open(small(), place.path()).unwrap();
+            assert_eq!(again.entries.len(), given.entries.len() + 1);
+        }
+    }
+}
+
+/// What a later write follows was acknowledged: it is not cut off but named.
+#[test]
+fn what_was_acknowledged_is_not_taken_for_torn() {
+    let place = Place::new();
+    let (mut bytes, begin, _) = written(&place);
+    let segment = place.segments()[0].clone();
+    bytes[begin - 60..begin - 30].fill(0);
+    fs::write(&segment, &bytes).unwrap();
+    let refused = open(small(), place.path()).unwrap_err();
+    let JournalError::Damaged(damage) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(damage.file, segment);
+    assert!(damage.offset < begin as u64 && damage.offset + damage.length >= begin as u64);
+    assert_eq!(fs::read(&segment).unwrap(), bytes, "it is left as it is");
+}
