@@ -1,6 +1,7 @@
 //! For generated code only; may change in any release.
 
 pub use crate::{
+    durable::{Found, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     operation::{
         AsyncOperation, At, Entry, Loaded, MaybeCodec, Next, Registered, Restorer, Resumed,

@@ -341,6 +341,27 @@ pub enum RestoreError {
     /// What is kept of it in the journal is damaged.
     #[error("its record is damaged: {0}")]
     InJournal(Damage),
+    /// The journal does not have the schema that it was written with.
+    #[error(
+        "the journal has lost the schema that it was written with; restore the journal from a copy"
+    )]
+    NoSchema,
+    /// Two operations of this program have the same names.
+    #[error(
+        "`{one}` and `{other}` have the same names; say which one it is with `Builder::operation`, or rename one"
+    )]
+    Ambiguous {
+        /// One of them.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// Code that reads it panicked.
+    #[error("it panicked while it was read: {0}")]
+    Panicked(String),
+    /// Its last transition could not be committed. It goes on when the journal works again.
+    #[error("its last transition could not be committed: {0}")]
+    NotCommitted(String),
     /// A live fom has its key already.
     #[error("a live fom has its key `{0}` already")]
     KeyInUse(Key),

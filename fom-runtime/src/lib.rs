@@ -116,7 +116,7 @@ mod watch;
 #[cfg(not(fom_loom))]
 pub use clock::{Clock, TestClock};
 #[cfg(not(fom_loom))]
-pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Sleep};
+pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Sleep};
 #[cfg(not(fom_loom))]
 pub use durable::{RecoveryProgress, SetAside, StepKey};
 #[cfg(not(fom_loom))]

@@ -1,14 +1,20 @@
 //! What `#[fom]` generates from a declaration, as traits.
 
-use std::{any::TypeId, fmt, future::Future, marker::PhantomData};
+use std::{
+    any::{TypeId, type_name},
+    fmt,
+    future::Future,
+    marker::PhantomData,
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Cx, Graph, NoEvent,
+    durable::{Found, Revived},
     error::{RestoreError, SnapshotError},
     fom::Launch,
-    snapshot::{self, Fields, Meta, Schema, Snapshot, Values},
+    snapshot::{self, Fields, Meta, Snapshot, Values},
 };
 
 /// An operation with its machine: implemented by `#[fom]`, never by hand.
@@ -231,18 +237,12 @@ pub const fn codec<O: Persistent>() -> MaybeCodec<O> {
 
 type Save<O> = fn(&O, &<O as Operation>::Phase, Meta) -> Result<Snapshot, SnapshotError>;
 type SaveBody<O> = fn(&O, &<O as Operation>::Phase, &mut Vec<u8>) -> Result<(), SnapshotError>;
-type LoadBody<O> = fn(&Schema, &[u8]) -> Result<(O, <O as Operation>::Phase), RestoreError>;
 
 /// How an operation is saved, as a value: lets code that knows only [`Operation`] save what can be saved.
-#[allow(dead_code, reason = "what reads records is not there yet")]
 pub struct Codec<O: Operation> {
     pub(crate) save: Save<O>,
     /// Appends the body of the operation in this phase; after an error the bytes are as they were.
     pub(crate) save_body: SaveBody<O>,
-    /// The operation and its phase out of a body, by the schema that it was written with.
-    pub(crate) load_body: LoadBody<O>,
-    /// What every body of this release begins with: it names the schema, which is [`Schema::of`] the graph.
-    pub(crate) fingerprint: u64,
 }
 
 impl<O: Operation> fmt::Debug for Codec<O> {
@@ -263,8 +263,6 @@ impl<O: Persistent> Codec<O> {
         Self {
             save: Snapshot::take::<O>,
             save_body: snapshot::save::<O>,
-            load_body: snapshot::load::<O>,
-            fingerprint: snapshot::fingerprint(O::GRAPH),
         }
     }
 }
@@ -275,6 +273,9 @@ pub trait Restorer: Sync {
     fn graph(&self) -> &'static Graph;
     fn type_id(&self) -> TypeId;
     fn durability(&self) -> Durability;
+    fn type_name(&self) -> &'static str;
+    /// Makes a fom of what is kept of one. It is in no queue yet.
+    fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError>;
 }
 
 struct Restoring<O>(PhantomData<fn() -> O>);
@@ -290,6 +291,14 @@ impl<O: Persistent> Restorer for Restoring<O> {
 
     fn durability(&self) -> Durability {
         O::DURABILITY
+    }
+
+    fn type_name(&self) -> &'static str {
+        type_name::<O>()
+    }
+
+    fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError> {
+        found.revive::<O>()
     }
 }
 

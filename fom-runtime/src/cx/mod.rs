@@ -2,12 +2,14 @@
 
 mod block;
 mod call;
+mod outbox;
 mod time;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
+pub use outbox::{Outbox, Posting};
 pub use time::Sleep;
 
 use crate::{

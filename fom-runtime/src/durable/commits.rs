@@ -1,6 +1,9 @@
 //! What the foms of one locality want to have committed: gathered without a lock, handed over in one piece.
 
+use std::ptr;
+
 use crate::{
+    Graph,
     durable::Committer,
     fom::AnyRef,
     journal::{Batch, JournalError},
@@ -17,6 +20,12 @@ pub(crate) struct Commits {
     pub(crate) batch: Batch,
     /// Those who wait for it.
     pub(crate) waiting: Vec<AnyRef>,
+    /// The machines whose records have been handed over or are to be.
+    machines: Vec<&'static Graph>,
+    /// How many of them the committer knows of.
+    told: usize,
+    /// What was handed over and is waited for.
+    unanswered: usize,
     /// When the first one came, on the runtime's clock.
     since: u64,
 }
@@ -25,6 +34,8 @@ pub(crate) struct Commits {
 pub(crate) struct Part {
     pub(crate) batch: Batch,
     waiting: Vec<AnyRef>,
+    /// Machines of which there was no record before.
+    pub(super) schemas: Vec<&'static Graph>,
     home: Home,
 }
 
@@ -40,7 +51,8 @@ impl Part {
             return;
         }
         let (waiting, answer) = (self.waiting, answer.clone());
-        self.home.post_job(Box::new(move |_| {
+        self.home.post_job(Box::new(move |core| {
+            core.commits.unanswered -= 1;
             for fom in waiting {
                 if let Some(kept) = fom.kept() {
                     kept.answer(answer.clone());
@@ -52,6 +64,14 @@ impl Part {
 }
 
 impl Commits {
+    /// A record of this machine is in the batch.
+    #[inline]
+    pub(crate) fn uses(&mut self, graph: &'static Graph) {
+        if !self.machines.iter().any(|known| ptr::eq(*known, graph)) {
+            self.machines.push(graph);
+        }
+    }
+
     /// A group was added at this time.
     pub(crate) fn added(&mut self, now: u64) {
         if self.batch.len() <= 1 {
@@ -68,14 +88,22 @@ impl Commits {
                 || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed))
     }
 
+    /// Whether somebody here waits for a commit.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.unanswered > 0 || !self.waiting.is_empty()
+    }
+
     /// Hands over what there is.
     pub(crate) fn hand_over(&mut self, home: &Home, committer: &Committer) {
         if !self.batch.is_empty() {
+            self.unanswered += usize::from(!self.waiting.is_empty());
             committer.take(Part {
                 batch: std::mem::replace(&mut self.batch, committer.spare()),
                 waiting: std::mem::take(&mut self.waiting),
+                schemas: self.machines[self.told..].to_vec(),
                 home: home.clone(),
             });
+            self.told = self.machines.len();
         }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use crate::{
     Clock,
-    durable::{Head, Kind, commits::Part, head::Stamp, record::fom_of},
+    durable::{Head, Kind, Stalled, commits::Part, head::Stamp, record::fom_of, schemas::Schemas},
     fom::panic_message,
     journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
+    runtime::World,
+    snapshot::Schema,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -25,6 +27,9 @@ pub(crate) const LAZY: Duration = Duration::from_millis(50);
 
 /// How long there must be nothing to commit before room is made all the same.
 const IDLE: Duration = Duration::from_millis(20);
+
+/// How long it waits until it tries again to commit what could not be committed.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Batches kept to be filled again.
 const SPARES: usize = 16;
@@ -44,6 +49,9 @@ pub(crate) struct Committer {
     /// The thread has ended, and the journal is closed.
     ended: Condvar,
     stats: Mutex<JournalStats>,
+    pub(super) schemas: Schemas,
+    /// What could not be committed.
+    pub(super) stalled: Mutex<Vec<Stalled>>,
 }
 
 #[derive(Default)]
@@ -59,7 +67,7 @@ struct Queue {
 }
 
 impl Committer {
-    pub(crate) fn new(head: &Head, clock: &Clock) -> Arc<Self> {
+    pub(crate) fn new(head: &Head, clock: &Clock, schemas: Vec<(EntryId, Schema)>) -> Arc<Self> {
         Arc::new(Self {
             journal: head.number(),
             ahead: head.time_now(clock).saturating_sub(clock.nanos()),
@@ -69,6 +77,8 @@ impl Committer {
             todo: Condvar::default(),
             ended: Condvar::default(),
             stats: Mutex::default(),
+            schemas: Schemas::new(schemas),
+            stalled: Mutex::default(),
         })
     }
 
@@ -94,6 +104,9 @@ impl Committer {
 
     /// Takes over what a locality gathered.
     pub(crate) fn take(&self, part: Part) {
+        for graph in &part.schemas {
+            self.schemas.want(graph);
+        }
         let mut queue = self.queue.lock();
         if queue.closed {
             drop(queue);
@@ -108,6 +121,12 @@ impl Committer {
         queue.parts.push(part);
         drop(queue);
         self.todo.notify_one();
+    }
+
+    /// Whether a lazy commit has been waiting for longer than it may.
+    pub(crate) fn is_behind(&self) -> bool {
+        let since = self.queue.lock().lazy_since;
+        since.is_some_and(|since| since.elapsed() > LAZY)
     }
 
     /// Nothing more will come: what is there is committed, and then the journal is closed.
@@ -157,28 +176,53 @@ impl Committer {
     }
 
     /// The whole life of the thread.
-    pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, report: &dyn Fn(String)) {
+    pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, world: &Weak<World>) {
         let mut journal = journal;
         let mut whole = Batch::new();
         let mut untidy = true;
-        while let Some(mut parts) = self.next(untidy.then_some(IDLE)) {
+        loop {
+            let idle_in = match (untidy, self.is_stalled()) {
+                (true, _) => Some(IDLE),
+                (false, true) => Some(AGAIN),
+                (false, false) => None,
+            };
+            let Some(mut parts) = self.next(idle_in) else {
+                break;
+            };
+            let mut works = parts.is_empty();
             if !parts.is_empty() {
                 whole.clear();
+                let schemas = self.schemas.put(&mut whole);
                 for part in &mut parts {
                     whole.append(&mut part.batch);
                 }
                 self.add_head(&mut whole, &mut head);
                 let begun = Instant::now();
                 let done = fenced(|| journal.commit(&whole));
+                works = done.is_ok();
+                if works {
+                    self.schemas.committed(&schemas);
+                }
                 self.took(begun.elapsed());
                 *self.stats.lock() = journal.stats();
                 self.finish(parts, &done);
+            }
+            if works
+                && self.is_stalled()
+                && let Some(world) = world.upgrade()
+            {
+                self.try_stalled(&mut *journal, &world, |journal, batch| {
+                    self.add_head(batch, &mut head);
+                    fenced(|| journal.commit(batch))
+                });
             }
             match fenced(|| journal.tidy()) {
                 Ok(more) => untidy = more,
                 Err(error) => {
                     untidy = false;
-                    report(format!("the journal could not make room: {error}"));
+                    if let Some(world) = world.upgrade() {
+                        world.incident(format!("the journal could not make room: {error}"));
+                    }
                 }
             }
         }

@@ -79,7 +79,7 @@ impl Head {
     pub(crate) fn new(clock: &Clock) -> Self {
         Self {
             journal: (half(), half()),
-            next_id: 1,
+            next_id: 0,
             time: 0,
             seen: Stamp::now(clock),
         }

@@ -4,24 +4,34 @@
 //! | --- | --- |
 //! | `record.rs` | what is kept of a fom: an entry of the journal |
 //! | `kept.rs` | what a fom has beside it as long as it is kept |
+//! | `outbox.rs` | what a phase wants to have sent when its transition is committed |
+//! | `schemas.rs` | which schemas the journal has |
 //! | `commits.rs` | what the foms of one locality want to have committed |
 //! | `committer.rs` | the thread that commits for all of them, with one sync for many |
 //! | `head.rs` | the entry that says whose journal it is, and the time in it |
+//! | `stalled.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | the way back after a restart |
 
 mod commits;
 mod committer;
 mod head;
 mod kept;
+mod outbox;
 mod record;
 mod recovery;
+mod schemas;
+mod stalled;
 mod step_key;
 
 pub(crate) use commits::Commits;
 pub(crate) use committer::Committer;
 pub(crate) use head::{Head, random};
 pub(crate) use kept::{Answer, Kept, Then};
-pub(crate) use record::{Kind, Meta, encode_fom, entry_of};
+pub(crate) use outbox::{Entry, Item, Outbox};
+pub(crate) use record::{Kind, Meta, codec, encode_fom, entry_of};
+#[doc(hidden)]
+pub use recovery::{Found, Revived};
 pub use recovery::{RecoveryProgress, SetAside};
 pub(crate) use recovery::{Types, recover};
+pub(crate) use stalled::Stalled;
 pub use step_key::StepKey;

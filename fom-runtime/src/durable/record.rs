@@ -1,6 +1,7 @@
 //! What is kept of a fom: one entry of the journal.
 //!
-//! A byte that says what it is, then [`Meta`], then operation and phase by name as they stand in a snapshot.
+//! A byte that says what it is, then [`Meta`], then the body: operation and phase, to be read with a schema, which is an entry of
+//! its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use crate::{
     error::{RestoreError, SnapshotError},
     id::Key,
     journal::EntryId,
-    operation::{Codec, Operation},
+    operation::{Codec, Durability, Operation},
 };
 
 /// What an entry is: its first byte.
@@ -17,6 +18,8 @@ use crate::{
 pub(crate) enum Kind {
     /// [`Head`](super::Head).
     Head = 1,
+    /// How the bodies of a type are to be read.
+    Schema = 2,
     /// A fom that has not ended.
     Fom = 3,
 }
@@ -43,6 +46,14 @@ pub(crate) struct Meta {
     pub(crate) key: Option<Key>,
 }
 
+/// How the foms of a type are kept, if they are.
+pub(crate) const fn codec<O: Operation>() -> Option<Codec<O>> {
+    match (O::DURABILITY, O::CODEC) {
+        (Durability::None, _) => None,
+        (_, codec) => codec,
+    }
+}
+
 /// Where a fom stands in the journal.
 pub(crate) fn entry_of(fom: u64) -> EntryId {
     EntryId(EntryId::HEAD.0 + fom)
@@ -64,9 +75,7 @@ pub(crate) fn encode_fom<O: Operation>(
     out.push(Kind::Fom as u8);
     rmp_serde::encode::write(out, meta)
         .map_err(|error| SnapshotError::Operation(error.to_string()))?;
-    let snapshot = (codec.save)(operation, phase, crate::snapshot::Meta::default())?;
-    out.extend_from_slice(snapshot.as_bytes());
-    Ok(())
+    (codec.save_body)(operation, phase, out)
 }
 
 /// Reads what [`encode_fom`] wrote, up to the body.

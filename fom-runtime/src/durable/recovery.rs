@@ -1,23 +1,29 @@
 //! The way back after a restart: what the journal keeps becomes foms again, before anything new is taken in.
 
-use std::{collections::HashMap, fmt, marker::PhantomData, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use serde::Deserialize;
 
 use crate::{
-    Snapshot,
+    Durability,
     durable::{
         Committer, Head, Kept, Kind, Meta,
         committer::{HEAD_ENTRY, fenced},
         record::{decode_meta, fom_of},
     },
     error::RestoreError,
-    fom::Resident,
+    fom::{Resident, panic_message},
     id::FomId,
     journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery},
     locality::Locality,
-    operation::Persistent,
+    operation::{Persistent, Registered, Restorer, registered},
     runtime::{World, restore},
+    snapshot::{self, Schema},
 };
 
 /// How far a recovery is.
@@ -57,41 +63,136 @@ pub struct SetAside {
     pub bytes: Vec<u8>,
 }
 
-/// How the foms of one operation type come back.
-pub(crate) trait Restore: Send + Sync {
-    fn restore(
-        &self,
-        world: &Arc<World>,
-        id: FomId,
-        meta: Meta,
-        body: &Snapshot,
-    ) -> Result<Resident, RestoreError>;
+/// What is kept of one fom.
+#[doc(hidden)]
+pub struct Found<'a> {
+    world: &'a Arc<World>,
+    id: FomId,
+    meta: Meta,
+    schema: &'a Schema,
+    body: &'a [u8],
 }
 
-/// Of the operation type `O`.
-struct Of<O>(PhantomData<fn() -> O>);
+/// A fom that came back.
+#[doc(hidden)]
+pub struct Revived(pub(crate) Resident);
 
-impl<O: Persistent> Restore for Of<O> {
-    fn restore(
-        &self,
-        world: &Arc<World>,
-        id: FomId,
-        meta: Meta,
-        body: &Snapshot,
-    ) -> Result<Resident, RestoreError> {
-        let (operation, phase) = O::restore(body)?;
-        restore::<O>(world, id, operation, phase, Kept::new(meta, true))
+impl fmt::Debug for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Found({})", self.id)
+    }
+}
+
+impl fmt::Debug for Revived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Revived")
+    }
+}
+
+impl Found<'_> {
+    pub(crate) fn revive<O: Persistent>(self) -> Result<Revived, RestoreError> {
+        let (operation, phase) = snapshot::load::<O>(self.schema, self.body)?;
+        let kept = Kept::new(self.meta, true);
+        restore::<O>(self.world, self.id, operation, phase, kept).map(Revived)
     }
 }
 
 /// The operation types that can come back, by machine and operation.
-#[derive(Default)]
-pub(crate) struct Types(HashMap<(String, String), Box<dyn Restore>>);
+pub(crate) struct Types(HashMap<(&'static str, &'static str), Known>);
+
+#[derive(Clone, Copy)]
+enum Known {
+    /// By linking it.
+    Linked(&'static dyn Restorer),
+    /// Named by the user, who decides.
+    Named(&'static dyn Restorer),
+    /// Two of the same name.
+    Twice(&'static str, &'static str),
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        let mut types = Self(HashMap::new());
+        for of in registered() {
+            types.link(of.restorer());
+        }
+        types
+    }
+}
 
 impl Types {
-    pub(crate) fn add<O: Persistent>(&mut self) {
-        let name = (O::GRAPH.name().to_owned(), O::GRAPH.operation().to_owned());
-        self.0.insert(name, Box::new(Of::<O>(PhantomData)));
+    fn link(&mut self, of: &'static dyn Restorer) {
+        if of.durability() == Durability::None {
+            return;
+        }
+        match self.0.entry((of.graph().name(), of.graph().operation())) {
+            Entry::Vacant(place) => {
+                place.insert(Known::Linked(of));
+            }
+            Entry::Occupied(mut place) => {
+                if let Known::Linked(other) = *place.get() {
+                    place.insert(Known::Twice(other.type_name(), of.type_name()));
+                }
+            }
+        }
+    }
+
+    /// One that the user names.
+    pub(crate) fn name<O: Persistent>(&mut self) {
+        let of = Registered::of::<O>();
+        let name = (O::GRAPH.name(), O::GRAPH.operation());
+        self.0.insert(name, Known::Named(of.restorer()));
+    }
+
+    /// Makes a fom of its entry. It is in no queue yet.
+    pub(crate) fn bring_back(
+        world: &Arc<World>,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<Resident, SetAside> {
+        let id = FomId(fom_of(entry));
+        // What reads it is the user's, in part.
+        let back = catch_unwind(AssertUnwindSafe(|| world.types.read(world, id, bytes)));
+        back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
+            .map_err(|reason| SetAside {
+                id,
+                reason,
+                bytes: bytes.to_vec(),
+            })
+    }
+
+    fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
+        let bytes = match bytes.split_first() {
+            Some((kind, bytes)) if *kind == Kind::Fom as u8 => bytes,
+            _ => return Err(RestoreError::Damaged),
+        };
+        let (meta, body) = decode_meta(bytes)?;
+        let fingerprint = body.first_chunk().ok_or(RestoreError::Damaged)?;
+        let schemas = world.committer().map(|committer| &committer.schemas);
+        let schema = schemas
+            .and_then(|schemas| schemas.get(u64::from_le_bytes(*fingerprint)))
+            .ok_or(RestoreError::NoSchema)?;
+        let name = (schema.machine.as_str(), schema.operation.as_str());
+        let of = match self.0.get(&name) {
+            Some(Known::Linked(of) | Known::Named(of)) => *of,
+            Some(Known::Twice(one, other)) => {
+                return Err(RestoreError::Ambiguous { one, other });
+            }
+            None => {
+                return Err(RestoreError::UnknownOperation {
+                    operation: schema.operation.clone(),
+                    machine: schema.machine.clone(),
+                });
+            }
+        };
+        let found = Found {
+            world,
+            id,
+            meta,
+            schema: &schema,
+            body,
+        };
+        of.revive(found).map(|fom| fom.0)
     }
 }
 
@@ -111,15 +212,14 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(
     world: &Arc<World>,
     journal: &mut dyn Journal,
-    types: &Types,
     tell: &mut dyn FnMut(&RecoveryProgress),
 ) -> Result<Recovered, (JournalError, Vec<Resident>)> {
     let mut sink = Sink {
         world,
-        types,
         tell,
         head: None,
         begun: false,
+        schemas: Vec::new(),
         foms: Vec::new(),
         progress: RecoveryProgress::default(),
     };
@@ -139,10 +239,10 @@ pub(crate) fn recover(
 
 struct Sink<'a> {
     world: &'a Arc<World>,
-    types: &'a Types,
     tell: &'a mut dyn FnMut(&RecoveryProgress),
     head: Option<Head>,
     begun: bool,
+    schemas: Vec<(EntryId, Schema)>,
     foms: Vec<Resident>,
     progress: RecoveryProgress,
 }
@@ -158,11 +258,32 @@ impl Sink<'_> {
         }
         let world = self.world;
         let head = self.head.get_or_insert_with(|| Head::new(&world.clock));
-        world.set_committer(Committer::new(head, &world.clock));
+        let schemas = std::mem::take(&mut self.schemas);
+        world.set_committer(Committer::new(head, &world.clock, schemas));
         let first = head.next_id;
         world.number_from(first);
         for home in &world.localities {
             in_locality(home, move |core| core.number_from(first));
+        }
+    }
+
+    /// What says how the rest is to be read.
+    fn head_entry(&mut self, id: EntryId, bytes: &[u8]) {
+        match bytes.split_first() {
+            Some((kind, bytes)) if *kind == Kind::Head as u8 && id == HEAD_ENTRY => {
+                let mut reader = rmp_serde::Deserializer::new(bytes);
+                self.head = Head::deserialize(&mut reader).ok();
+            }
+            Some((kind, bytes)) if *kind == Kind::Schema as u8 => {
+                match Schema::from_bytes(bytes) {
+                    Ok(schema) => self.schemas.push((id, schema)),
+                    // What was written with it is set aside, each for itself.
+                    Err(error) => self
+                        .world
+                        .incident(format!("schema {id} of the journal: {error}")),
+                }
+            }
+            _ => {}
         }
     }
 
@@ -171,27 +292,9 @@ impl Sink<'_> {
         (self.tell)(&self.progress);
     }
 
-    fn fom(&mut self, id: FomId, bytes: &[u8]) -> Result<(), RestoreError> {
-        let (meta, body) = decode_meta(bytes)?;
-        let body = Snapshot::from_bytes(body)?;
-        let name = (body.machine()?, body.operation()?);
-        let Some(of) = self.types.0.get(&name) else {
-            return Err(RestoreError::UnknownOperation {
-                operation: name.1,
-                machine: name.0,
-            });
-        };
-        self.foms.push(of.restore(self.world, id, meta, &body)?);
-        Ok(())
-    }
-
-    fn set_aside(&mut self, id: FomId, reason: RestoreError, bytes: &[u8]) {
+    fn set_aside(&mut self, aside: SetAside) {
         self.progress.set_aside += 1;
-        self.world.set_aside.lock().push(SetAside {
-            id,
-            reason,
-            bytes: bytes.to_vec(),
-        });
+        self.world.set_aside.lock().push(aside);
     }
 }
 
@@ -207,24 +310,13 @@ impl Recover for Sink<'_> {
             self.report();
         }
         if id < EntryId::HEAD {
-            if id == HEAD_ENTRY {
-                self.head = bytes.split_first().and_then(|(kind, bytes)| {
-                    (*kind == Kind::Head as u8).then(|| {
-                        let mut reader = rmp_serde::Deserializer::new(bytes);
-                        Head::deserialize(&mut reader).ok()
-                    })?
-                });
-            }
+            self.head_entry(id, bytes);
             return;
         }
         self.begin();
-        let id_of = FomId(fom_of(id));
-        let done = match bytes.split_first() {
-            Some((kind, rest)) if *kind == Kind::Fom as u8 => self.fom(id_of, rest),
-            _ => Err(RestoreError::Damaged),
-        };
-        if let Err(reason) = done {
-            self.set_aside(id_of, reason, bytes);
+        match Types::bring_back(self.world, id, bytes) {
+            Ok(fom) => self.foms.push(fom),
+            Err(aside) => self.set_aside(aside),
         }
     }
 
@@ -232,7 +324,11 @@ impl Recover for Sink<'_> {
         self.begin();
         self.progress.read += 1;
         if id >= EntryId::HEAD {
-            self.set_aside(FomId(fom_of(id)), RestoreError::InJournal(damage), &[]);
+            self.set_aside(SetAside {
+                id: FomId(fom_of(id)),
+                reason: RestoreError::InJournal(damage),
+                bytes: Vec::new(),
+            });
         }
     }
 }

@@ -4,15 +4,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
-    durable::{Answer, Committer, Kept, Meta, Then, encode_fom, entry_of},
+    durable::{Answer, Committer, Kept, Meta, Stalled, Then, codec, encode_fom, entry_of},
     error::{Cause, SnapshotError},
     fom::{
         AnyRef, Typed, WaitingFor,
         course::{After, Course, Verdict},
         panic_message,
     },
-    journal::Batch,
-    operation::{Codec, Operation},
+    journal::{Batch, JournalError},
+    operation::{Codec, Durability, Operation},
     watch::TransitionCause,
 };
 
@@ -21,7 +21,7 @@ impl<O: Operation> Typed<O> {
     #[inline]
     pub(super) fn journaled(&self) -> Option<(&Kept, Codec<O>)> {
         // Most types are asked in a runtime without a journal.
-        match O::CODEC {
+        match const { codec::<O>() } {
             Some(codec) if self.world().journaled => Some((self.kept()?, codec)),
             _ => None,
         }
@@ -38,10 +38,23 @@ impl<O: Operation> Typed<O> {
 
     /// It has failed, and its last step was on its way: how it failed now, if that could not be committed.
     pub(super) fn end_answered(&self) -> Option<Cause<O::Error>> {
-        match self.journaled()?.0.take_answer() {
-            Answer::Failed(error) => Some(Cause::Journal(error)),
-            _ => None,
-        }
+        let Answer::Failed(error) = self.journaled()?.0.take_answer() else {
+            return None;
+        };
+        let mut group = Batch::new();
+        group.delete(entry_of(self.id().get()));
+        group.end_group();
+        self.stall(group, &error);
+        Some(Cause::Journal(error))
+    }
+
+    /// A step that could not be committed is committed when the journal works again.
+    fn stall(&self, group: Batch, error: &JournalError) {
+        self.world().stall(Stalled {
+            id: self.id(),
+            group,
+            error: error.clone(),
+        });
     }
 }
 
@@ -65,6 +78,12 @@ fn group<O: Operation>(
     crate::locality::with_core(|core| {
         core.commits.batch = batch;
         core.commits.waiting.extend(waiting);
+        core.commits.uses(O::GRAPH);
+        if let Some(extra) = fom.extra() {
+            for entry in extra.outbox.lock().entries() {
+                core.commits.uses(entry.graph);
+            }
+        }
         let now = core.now();
         core.commits.added(now);
     });
@@ -75,13 +94,12 @@ impl<O: Operation> Course<O> {
     /// Has it committed that it stands where it stands by now.
     #[inline(never)]
     pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
-        let (Some((kept, codec)), Some(committer)) = (fom.journaled(), fom.world().committer())
-        else {
+        let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.world().committer()) else {
             return self.proceed(fom, then);
         };
         let now = fom.world().clock.nanos();
-        let entry = entry_of(fom.id().get());
-        let ends = matches!(then, Then::Enter { .. }) && self.info().is_end();
+        let ends = self.info().is_end();
+        let waits = O::DURABILITY == Durability::Sync || committer.is_behind();
         let recorded = {
             let mut inner = kept.inner();
             self.write_down(fom, &mut inner.meta, &then, now, committer);
@@ -91,19 +109,14 @@ impl<O: Operation> Course<O> {
             // It was never there.
             Ok(())
         } else {
-            group(fom, true, |batch| {
-                if ends {
-                    batch.delete(entry);
-                    return Ok(());
-                }
-                let meta = kept.inner().meta.clone();
-                batch.put_with(entry, |out| {
-                    encode_fom(&codec, &meta, &self.operation, &self.phase, out)
-                })
-            })
+            group(fom, waits, |batch| self.write(fom, batch))
         };
         match written {
             Ok(()) if ends && !recorded => self.proceed(fom, then),
+            Ok(()) if !waits => {
+                kept.inner().recorded = true;
+                self.proceed(fom, then)
+            }
             Ok(()) => {
                 kept.begin(then);
                 After::Commit
@@ -153,11 +166,12 @@ impl<O: Operation> Course<O> {
             return;
         }
         let entry = entry_of(fom.id().get());
-        let written = group(fom, true, |batch| {
+        let waits = O::DURABILITY == Durability::Sync;
+        let written = group(fom, waits, |batch| {
             batch.delete(entry);
             Ok(())
         });
-        if written.is_ok() {
+        if waits && written.is_ok() {
             kept.begin(Then::Fail);
         }
     }
@@ -169,8 +183,49 @@ impl<O: Operation> Course<O> {
             Answer::Calm => None,
             Answer::Pending => Some(After::Commit),
             Answer::Committed(then) => Some(self.proceed(fom, then)),
-            Answer::Failed(error) => Some(After::Failed(Cause::Journal(error))),
+            Answer::Failed(error) => {
+                self.stall(fom, kept, &error);
+                Some(After::Failed(Cause::Journal(error)))
+            }
         }
+    }
+
+    /// Its step could not be committed: it is kept, unless it is its first, which is as if it had never been.
+    #[cold]
+    fn stall(&self, fom: &Typed<O>, kept: &Kept, error: &JournalError) {
+        if !kept.inner().recorded || matches!(error, JournalError::Closed) {
+            return;
+        }
+        let mut group = Batch::new();
+        let written = catch_unwind(AssertUnwindSafe(|| self.write(fom, &mut group)));
+        // What could be written before can be written now; if not, what was committed before stays.
+        if let Ok(Ok(())) = written {
+            group.end_group();
+            fom.stall(group, error);
+        }
+        fom.drop_outbox();
+    }
+
+    /// The group of the step by which it stands where it stands.
+    fn write(&self, fom: &Typed<O>, batch: &mut Batch) -> Result<(), SnapshotError> {
+        let Some((kept, codec)) = fom.journaled() else {
+            return Ok(());
+        };
+        let entry = entry_of(fom.id().get());
+        if self.info().is_end() {
+            batch.delete(entry);
+        } else {
+            let inner = kept.inner();
+            batch.put_with(entry, |out| {
+                encode_fom(&codec, &inner.meta, &self.operation, &self.phase, out)
+            })?;
+        }
+        if let Some(extra) = fom.extra() {
+            for entry in extra.outbox.lock().entries() {
+                batch.put(entry.id, &entry.bytes);
+            }
+        }
+        Ok(())
     }
 
     /// The step is committed, or need not be.
@@ -179,6 +234,9 @@ impl<O: Operation> Course<O> {
             Then::Enter { from, cause } => {
                 if cause == TransitionCause::Resumed {
                     self.resume(fom);
+                    if let Some(after) = self.call_resumed(fom) {
+                        return after;
+                    }
                 } else {
                     self.enter(fom, from, cause, None);
                 }
@@ -186,7 +244,10 @@ impl<O: Operation> Course<O> {
                     return After::Ended;
                 }
             }
-            Then::Stay => return self.interrupted_or(fom, After::Stay),
+            Then::Stay => {
+                fom.send_outbox();
+                return self.interrupted_or(fom, After::Stay);
+            }
             Then::Retry(until) => return After::Retry(until),
             Then::Fail => {}
         }

@@ -4,15 +4,18 @@
 //! taken out and those of the new one armed, phase and time are stored, listeners hear of it, those who wait for the phase
 //! are told, and then the function of the new phase is entered.
 
-use std::any::Any;
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use crate::{
-    Ended, PhaseInfo,
+    Cx, Ended, PhaseInfo,
     clock::nanos,
     durable::Then,
     error::{BlockError, Cause, Failure},
     fom::{Interrupt, Outcome, Typed, panic_message},
-    operation::{Entry, Next, Operation, Stepped},
+    operation::{At, Entry, Next, Operation, Stepped},
     watch::{Transition, TransitionCause},
 };
 
@@ -71,6 +74,9 @@ impl<O: Operation> Course<O> {
         }
         if fom.is_resumed() {
             self.resume(fom);
+            if let Some(after) = self.call_resumed(fom) {
+                return after;
+            }
         } else {
             self.enter(fom, None, TransitionCause::Started, None);
         }
@@ -107,6 +113,26 @@ impl<O: Operation> Course<O> {
             if let Some((at, owner)) = kept {
                 timing.keep_again(fom, at, owner);
             }
+        }
+    }
+
+    /// What the user does once for an operation that came back. `Some`: it failed.
+    #[cold]
+    pub(super) fn call_resumed(&mut self, fom: &Typed<O>) -> Option<After<O>> {
+        if self.info().is_end() {
+            return None;
+        }
+        let mut cx = Cx::new(fom);
+        let at = At {
+            phase: &mut self.phase,
+            cx: &mut cx,
+            entry: Entry::Enter,
+        };
+        let operation = &mut self.operation;
+        match catch_unwind(AssertUnwindSafe(|| operation.resumed(at))) {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(self.erred(fom, error, TransitionCause::Returned)),
+            Err(panic) => Some(After::Failed(cause_of(panic))),
         }
     }
 
@@ -182,6 +208,7 @@ impl<O: Operation> Course<O> {
         if fom.marks.is_observed() {
             fom.arrived(index);
         }
+        fom.send_outbox();
     }
 
     /// Whether an interposer takes the place of the step.
@@ -299,6 +326,9 @@ impl<O: Operation> Course<O> {
                 if fom.journaled().is_some() {
                     return self.commit(fom, Then::Stay);
                 }
+                if fom.is_noted() {
+                    fom.send_outbox();
+                }
                 After::Stay
             }
             Err(error) => self.erred(fom, error, cause),
@@ -330,6 +360,7 @@ impl<O: Operation> Course<O> {
 
     #[cold]
     fn erred(&mut self, fom: &Typed<O>, error: O::Error, cause: TransitionCause) -> After<O> {
+        fom.drop_outbox();
         match (self.info().retries(), fom.timing()) {
             // An attempt of the late function would be one more visit without a deadline: it fails at once.
             (Some(retry), Some(timing))

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, task::Waker};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::Kept,
+    durable::{Kept, Outbox},
     fom::Seen,
     id::Key,
     snapshot::Meta,
@@ -22,6 +22,8 @@ pub(crate) struct Extra {
     pub(crate) history: Option<Mutex<VecDeque<Seen>>>,
     /// Visits of phases since it was made, as far as they were to be counted. Written by the thread that runs the fom.
     pub(crate) visits: AtomicU64,
+    /// What is sent at the next transition. Written by the thread that runs the fom.
+    pub(crate) outbox: Mutex<Outbox>,
     /// What was left of the deadline when the fom was saved.
     pub(crate) left: Option<u64>,
     /// Attempts that had failed when it was saved.
@@ -45,6 +47,7 @@ impl Extra {
             history: (history > 0)
                 .then(|| Mutex::new(VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))),
             visits: AtomicU64::new(0),
+            outbox: Mutex::default(),
             left: meta.left,
             tries: meta.attempt,
             kept_deadline: None,

@@ -8,7 +8,7 @@ use std::{any::TypeId, collections::VecDeque, ptr::NonNull, sync::Arc, time::Dur
 
 use crate::{
     Graph, PhaseInfo,
-    durable::{Kept, StepKey},
+    durable::{Item, Kept, StepKey},
     fom::{Extra, Pool, Timing},
     id::{FomId, Key},
     locality::{Home, Locality},
@@ -423,6 +423,32 @@ impl Header {
             fom: self.id().get(),
             step,
             part: 0,
+        }
+    }
+
+    /// Into its outbox. Only the thread that runs the fom.
+    pub(crate) fn post(&self, item: Item) {
+        self.set_own(NOTED, true);
+        self.extra_made().outbox.lock().post(item);
+    }
+
+    /// Sends what is in its outbox: its transition is made, and committed if it is to be.
+    #[inline]
+    pub(super) fn send_outbox(&self) {
+        if let Some(extra) = self.extra() {
+            let items = extra.outbox.lock().take();
+            for item in items {
+                (item.send)(self.world());
+            }
+        }
+    }
+
+    /// Its phase function failed: nothing of that is ever sent.
+    pub(super) fn drop_outbox(&self) {
+        if let Some(extra) = self.extra() {
+            // Dropped without the lock: operations of the user's.
+            let items = extra.outbox.lock().take();
+            drop(items);
         }
     }
 

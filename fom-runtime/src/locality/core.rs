@@ -110,8 +110,19 @@ impl Core {
     #[inline]
     pub(crate) fn one_born(&mut self) -> (FomId, u64) {
         self.home.counts.one_born();
+        (self.one_numbered(), self.pace.now())
+    }
+
+    /// The id of a fom that will be submitted.
+    pub(crate) fn one_numbered(&mut self) -> FomId {
         self.next_id = self.next_id.wrapping_add(self.ways);
-        (FomId(self.next_id), self.pace.now())
+        FomId(self.next_id)
+    }
+
+    /// Counts a fom that has its id already.
+    pub(crate) fn one_born_as(&mut self, id: FomId) -> (FomId, u64) {
+        self.home.counts.one_born();
+        (id, self.pace.now())
     }
 
     /// Ids from `first` on are free.
@@ -189,9 +200,9 @@ impl Core {
         self.home.ready.store(self.queue.len(), Ordering::Relaxed);
     }
 
-    /// Nothing to run: tells those who wait for that, unless somebody here is in a blocking section.
+    /// Nothing to run: tells those who wait for that, unless somebody here is in a blocking section or waits for a commit.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty() && self.home.crew.count().1 == 0 {
+        if !self.quiet.is_empty() && self.home.crew.count().1 == 0 && !self.commits.are_awaited() {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("who waited for quiet in", || {

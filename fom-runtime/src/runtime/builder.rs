@@ -1,6 +1,6 @@
 //! How a runtime is made.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -10,7 +10,7 @@ use crate::{
     durable::{RecoveryProgress, Types, recover},
     error::{BoxError, BuildError},
     fom::Resident,
-    journal::{Journal, JournalError},
+    journal::{FileJournal, Journal, JournalError},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Persistent,
     runtime::{
@@ -212,8 +212,21 @@ impl Builder {
         self
     }
 
-    /// Keeps a journal: every operation that can be saved survives the end of the process, and goes on from the last phase that
-    /// it committed when a runtime is built with the same journal again. *Transitions exactly once, effects at least once.*
+    /// Keeps a journal in this directory, which is made if it is not there. Every operation that can be saved survives the end of
+    /// the process, the loss of power and a full disk, and goes on from the last phase that it committed when a runtime is built
+    /// on the same directory again. The promise: *transitions exactly once, effects at least once.*
+    ///
+    /// It is opened by [`build`](Self::build), which fails with [`BuildError::Journal`] when that cannot be done.
+    pub fn journal(mut self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        self.journal = Some(Box::new(move || {
+            Ok(Box::new(FileJournal::open(directory)?))
+        }));
+        self
+    }
+
+    /// As [`journal`](Self::journal), with a journal of one's own making: in memory for tests, a file one with other settings, or
+    /// another store.
     pub fn journal_with(mut self, journal: impl Journal) -> Self {
         self.journal = Some(Box::new(move || Ok(Box::new(journal))));
         self
@@ -221,7 +234,7 @@ impl Builder {
 
     /// An operation type whose foms are to come back out of the journal. Only generic ones need that; all others are known.
     pub fn operation<O: Persistent>(mut self) -> Self {
-        self.types.add::<O>();
+        self.types.name::<O>();
         self
     }
 
@@ -299,6 +312,7 @@ impl Builder {
             spin: self.spin,
             localities: localities.into(),
             journaled: journal.is_some(),
+            types: self.types,
         });
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {
@@ -324,7 +338,7 @@ impl Builder {
             }
         }
         if let Some(journal) = journal
-            && let Err(error) = bring_back(&world, journal, &self.types, &mut self.tell)
+            && let Err(error) = bring_back(&world, journal, &mut self.tell)
         {
             abort(&world, &world.localities);
             return Err(error);
@@ -340,10 +354,9 @@ impl Builder {
 fn bring_back(
     world: &Arc<World>,
     mut journal: Box<dyn Journal>,
-    types: &Types,
     tell: &mut Tell,
 ) -> Result<(), BuildError> {
-    let recovered = match recover(world, &mut *journal, types, tell) {
+    let recovered = match recover(world, &mut *journal, tell) {
         Ok(recovered) => recovered,
         Err((error, foms)) => {
             foms.into_iter().for_each(Resident::reject);
@@ -360,11 +373,7 @@ fn bring_back(
     let weak = Arc::downgrade(world);
     let head = recovered.head;
     let main = Box::new(move || {
-        committer.run(journal, head, &|what| {
-            if let Some(world) = weak.upgrade() {
-                world.incident(what);
-            }
-        });
+        committer.run(journal, head, &weak);
     });
     if let Err(error) = (world.spawner.0)("fom-journal".to_owned(), main) {
         recovered.foms.into_iter().for_each(Resident::reject);

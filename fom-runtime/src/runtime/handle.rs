@@ -17,7 +17,7 @@ use crate::{
     Sleep,
     error::{BlockError, Failure, SendError, TimedOut},
     fom::{AnyRef, Header, Mailed, Told, Typed, Watcher},
-    id::FomId,
+    id::{FomId, Key},
     locality::Home,
     operation::Operation,
     protocol::FomState,
@@ -168,6 +168,11 @@ impl<O: Operation> FomRef<O> {
     /// Its id.
     pub fn id(&self) -> FomId {
         self.0.id()
+    }
+
+    /// The key that it was submitted with.
+    pub fn key(&self) -> Option<&Key> {
+        self.0.key()
     }
 
     /// Its home.

@@ -16,8 +16,8 @@ pub use builder::{Budget, Builder};
 pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
 pub use local::{CallError, Local};
 pub use shutdown::{Shutdown, ShutdownReport};
-pub(crate) use submit::restore;
 pub use submit::{Placement, Priority, Submission};
+pub(crate) use submit::{Prepared, restore};
 
 pub(crate) use types::{Totals, totals};
 pub(crate) use world::{Allowance, World};

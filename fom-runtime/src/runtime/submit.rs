@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::{
-    durable::{self, Kept},
-    error::{Cause, Failure, Refused, RefusedInner, RefusedReason, RestoreError},
+    durable::{self, Item, Kept, SetAside, encode_fom, entry_of},
+    error::{Cause, Failure, Refused, RefusedInner, RefusedReason, RestoreError, SnapshotError},
     fom::{Birth, Extra, Header, Launch, Resident, Seed, Stocks},
     id::{FomId, Key},
     locality::Locality,
@@ -65,6 +65,14 @@ pub struct Submission<'a, O: Operation> {
     key: Option<Key>,
     placement: Option<Placement>,
     priority: Priority,
+    /// It was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
+    recorded: Option<(FomId, usize, Option<Box<Kept>>)>,
+}
+
+/// An operation that is in an outbox.
+pub(crate) struct Prepared {
+    pub(crate) id: FomId,
+    pub(crate) item: Item,
 }
 
 impl<O: Operation> fmt::Debug for Submission<'_, O> {
@@ -99,6 +107,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             key: None,
             placement: None,
             priority: Priority::Normal,
+            recorded: None,
         }
     }
 
@@ -143,6 +152,70 @@ impl<'a, O: Operation> Submission<'a, O> {
     #[inline]
     pub fn detach(self) -> Result<FomId, Refused<O>> {
         self.launch(false).map(|fom| fom.1)
+    }
+
+    /// For an outbox: its first record, and how it starts when that is committed.
+    pub(crate) fn prepare(mut self) -> Result<Prepared, SnapshotError> {
+        let world = self.world;
+        let index = self.home();
+        let id =
+            crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
+        let mut entry = None;
+        let mut kept = None;
+        if let (Some(codec), Some(committer), Some(index)) =
+            (durable::codec::<O>(), world.committer(), index)
+        {
+            let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
+            let now = world.clock.nanos();
+            let due = within.map(|time| now.saturating_add(crate::clock::nanos(time)));
+            let meta = durable::Meta {
+                step: 1,
+                due: due.map(|at| committer.to_journal(at)),
+                home: index as u16,
+                settled: self.placement.is_some(),
+                priority: self.priority as u8,
+                key: self.key.clone(),
+                ..durable::Meta::default()
+            };
+            let mut bytes = Vec::new();
+            encode_fom(&codec, &meta, &self.operation, &self.phase, &mut bytes)?;
+            entry = Some(durable::Entry {
+                id: entry_of(id.get()),
+                bytes,
+                graph: O::GRAPH,
+            });
+            kept = Some(Kept::new(meta, true));
+        }
+        self.recorded = index.map(|index| (id, index, kept));
+        let Self {
+            operation,
+            phase,
+            key,
+            placement,
+            priority,
+            recorded,
+            ..
+        } = self;
+        let bytes = entry.as_ref().map(|entry| entry.bytes.clone());
+        let send = Box::new(move |world: &Arc<World>| {
+            let submission = Submission {
+                world,
+                operation,
+                phase,
+                meta: Meta::default(),
+                key,
+                placement,
+                priority,
+                recorded,
+            };
+            if let Err(refused) = submission.launch_anywhere(false) {
+                not_started(world, id, &refused, bytes);
+            }
+        });
+        Ok(Prepared {
+            id,
+            item: Item { entry, send },
+        })
     }
 
     #[inline(always)]
@@ -209,7 +282,15 @@ impl<'a, O: Operation> Submission<'a, O> {
             Mode::Draining if here || crate::locality::runs_fom_of(world) => None,
             _ => Some(RefusedReason::ShuttingDown),
         };
-        let reason = reason.or_else(|| (!world.take_room()).then_some(RefusedReason::Full));
+        let recorded = matches!(self.recorded, Some((.., Some(_))));
+        let reason = reason.or_else(|| {
+            if recorded {
+                // It is in the journal: there it takes room already.
+                world.take_room_again();
+                return None;
+            }
+            (!world.take_room()).then_some(RefusedReason::Full)
+        });
         let (reason, index) = match (reason, index) {
             (None, Some(index)) => (None, index),
             (None, None) => {
@@ -226,6 +307,10 @@ impl<'a, O: Operation> Submission<'a, O> {
                 self.placement,
                 Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
             );
+        let (id, kept) = match self.recorded {
+            Some((id, _, kept)) => (Some(id), kept),
+            None => (None, None),
+        };
         let maker = Maker {
             world,
             index,
@@ -235,8 +320,8 @@ impl<'a, O: Operation> Submission<'a, O> {
             placed: self.key.is_none() && settled || self.key.is_some() && self.placement.is_some(),
             meta: self.meta,
             priority: self.priority,
-            id: None,
-            kept: None,
+            id,
+            kept,
             kept_deadline: None,
         };
         let (fom, id) = match self.key {
@@ -269,6 +354,9 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// The index of its home; none when it was placed in a locality that does not exist.
     #[inline]
     fn home(&self) -> Option<usize> {
+        if let Some((_, home, _)) = &self.recorded {
+            return Some(*home);
+        }
         let world = self.world;
         let count = world.localities.len();
         let next = || world.turn.fetch_add(1, Ordering::Relaxed) % count;
@@ -309,6 +397,32 @@ fn refuse<T, O: Operation>(
         operation,
         live,
     })))
+}
+
+/// What was in an outbox could not start. What is in the journal of it stays there.
+#[cold]
+fn not_started<O: Operation>(
+    world: &World,
+    id: FomId,
+    refused: &Refused<O>,
+    bytes: Option<Vec<u8>>,
+) {
+    match (refused.reason(), refused.live(), bytes) {
+        // It comes back with the next start.
+        (RefusedReason::ShuttingDown, _, Some(_)) => {}
+        (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
+            let key = live.key().cloned().unwrap_or(Key::Int(0));
+            world.set_aside.lock().push(SetAside {
+                id,
+                reason: RestoreError::KeyInUse(key),
+                bytes,
+            });
+        }
+        (reason, ..) => world.incident(format!(
+            "{} {id} was in an outbox and could not start: {reason}",
+            O::GRAPH.operation()
+        )),
+    }
 }
 
 /// Makes one fom.
@@ -424,7 +538,7 @@ impl Maker<'_> {
     ) -> (NonNull<Header>, FomId) {
         let world = self.world;
         let kept = self.kept.or_else(|| {
-            let kept = world.journaled && O::CODEC.is_some();
+            let kept = world.journaled && durable::codec::<O>().is_some();
             kept.then(|| {
                 let meta = durable::Meta {
                     home: self.index as u16,
@@ -467,7 +581,10 @@ impl Maker<'_> {
         };
         if self.here {
             let launched = crate::locality::at_home(|core| {
-                let (id, now) = core.one_born();
+                let (id, now) = match self.id {
+                    Some(id) => core.one_born_as(id),
+                    None => core.one_born(),
+                };
                 launch(&mut core.stocks, id, now)
             });
             launched.expect("looked at just now, on this thread")

@@ -13,7 +13,7 @@ use crate::{
     Clock,
     balance::Balance,
     clock::Moved,
-    durable::{Committer, SetAside},
+    durable::{Committer, SetAside, Types},
     id::FomId,
     locality::{IdleSet, Locality, Patrol, Spawner},
     protocol::{Waiters, all_idle},
@@ -68,6 +68,8 @@ pub(crate) struct World {
     pub(crate) journaled: bool,
     /// Who does that; set before the first fom.
     committer: OnceLock<Arc<Committer>>,
+    /// The operation types that can come back.
+    pub(crate) types: Types,
     /// What is in the journal and cannot run.
     pub(crate) set_aside: Mutex<Vec<SetAside>>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
@@ -109,6 +111,7 @@ pub(super) struct Settings {
     pub(super) spin: Duration,
     pub(super) localities: Box<[Locality]>,
     pub(super) journaled: bool,
+    pub(super) types: Types,
 }
 
 impl Moved for World {
@@ -154,6 +157,7 @@ impl World {
             run: crate::durable::random(),
             committer: OnceLock::new(),
             journaled: settings.journaled,
+            types: settings.types,
             set_aside: Mutex::default(),
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),

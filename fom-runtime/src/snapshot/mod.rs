@@ -141,11 +141,6 @@ impl Snapshot {
         self.parts(|_, parts| Ok(parts.version))
     }
 
-    /// The name of the operation's type.
-    pub(crate) fn operation(&self) -> Result<String, RestoreError> {
-        self.parts(|_, parts| Ok(parts.operation_type.to_owned()))
-    }
-
     pub(crate) fn take<O: Persistent>(
         operation: &O,
         phase: &O::Phase,

@@ -1,0 +1,92 @@
+//! The outbox: what is sent exactly when the transition of the phase is committed.
+
+use std::fmt;
+
+use crate::{
+    Cx, FomId, Key, Operation, Placement, Priority, Submission,
+    error::SnapshotError,
+    fom::{Header, Mailed},
+    runtime::Prepared,
+};
+
+impl<E> Cx<'_, E> {
+    /// What is given to the outbox is sent exactly when the transition out of this phase is committed (or what an event
+    /// changed, in a phase that stays): it is in the journal with that transition, and is sent again after a crash until it is
+    /// taken. When the phase function fails, nothing of it is ever sent.
+    ///
+    /// Without a journal, and from a machine that is not kept in it, it is sent when the transition is made.
+    ///
+    /// The idea is the transactional outbox of message systems.
+    pub fn outbox(&self) -> Outbox<'_> {
+        Outbox::of(self.fom)
+    }
+}
+
+/// The outbox of a fom; see [`Cx::outbox`].
+pub struct Outbox<'a> {
+    fom: &'a Header,
+}
+
+impl fmt::Debug for Outbox<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Outbox({})", self.fom.id())
+    }
+}
+
+impl<'a> Outbox<'a> {
+    fn of<E>(fom: &'a Mailed<E>) -> Self {
+        Self { fom }
+    }
+
+    /// An operation to be started. Nothing happens before it is posted.
+    pub fn submit<O: Operation>(&self, operation: O) -> Posting<'a, O> {
+        Posting {
+            fom: self.fom,
+            submission: Submission::new(self.fom.world(), operation),
+        }
+    }
+}
+
+/// An operation on its way into the outbox.
+#[must_use = "it is not in the outbox before it is posted"]
+pub struct Posting<'a, O: Operation> {
+    fom: &'a Header,
+    submission: Submission<'a, O>,
+}
+
+impl<O: Operation> fmt::Debug for Posting<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Posting").field(&self.submission).finish()
+    }
+}
+
+impl<O: Operation> Posting<'_, O> {
+    /// As [`Submission::key`]. A key that is in use when it would start sets it aside.
+    pub fn key(mut self, key: impl Into<Key>) -> Self {
+        self.submission = self.submission.key(key);
+        self
+    }
+
+    /// As [`Submission::place`].
+    pub fn place(mut self, placement: Placement) -> Self {
+        self.submission = self.submission.place(placement);
+        self
+    }
+
+    /// As [`Submission::priority`].
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.submission = self.submission.priority(priority);
+        self
+    }
+
+    /// Puts it into the outbox, and says which id it will have.
+    ///
+    /// # Errors
+    ///
+    /// When the operation cannot be saved. A transient one need not be: it starts after the commit, and not again after a crash.
+    pub fn post(self) -> Result<FomId, SnapshotError> {
+        let Prepared { id, item } = self.submission.prepare()?;
+        self.fom.post(item);
+        Ok(id)
+    }
+}

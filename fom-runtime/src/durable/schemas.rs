@@ -1,0 +1,90 @@
+//! Which schemas the journal has: a record is there only after the schema that it is read with.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    Graph,
+    durable::Kind,
+    journal::{Batch, EntryId},
+    snapshot::{Schema, fingerprint},
+    sync::Mutex,
+};
+
+/// The first number of a schema's entry.
+const FIRST: u64 = 16;
+
+#[derive(Default)]
+pub(crate) struct Schemas(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// Those of which it is known that the journal has them.
+    kept: HashMap<u64, Arc<Schema>>,
+    /// Those that are to be put with the next batch.
+    wanted: Vec<Arc<Schema>>,
+    next: u64,
+}
+
+impl Schemas {
+    pub(super) fn new(found: Vec<(EntryId, Schema)>) -> Self {
+        let next = found.iter().map(|(id, _)| id.0 + 1).max();
+        let kept = found
+            .into_iter()
+            .map(|(_, schema)| (schema.fingerprint(), Arc::new(schema)))
+            .collect();
+        Self(Mutex::new(Inner {
+            kept,
+            wanted: Vec::new(),
+            next: next.unwrap_or(FIRST).max(FIRST),
+        }))
+    }
+
+    /// The schema with this fingerprint.
+    pub(super) fn get(&self, fingerprint: u64) -> Option<Arc<Schema>> {
+        self.0.lock().kept.get(&fingerprint).cloned()
+    }
+
+    /// A record with this schema is on its way.
+    pub(super) fn want(&self, graph: &'static Graph) {
+        let fingerprint = fingerprint(graph);
+        let mut inner = self.0.lock();
+        let is_wanted = inner
+            .wanted
+            .iter()
+            .any(|schema| schema.fingerprint() == fingerprint);
+        if !inner.kept.contains_key(&fingerprint) && !is_wanted {
+            inner.wanted.push(Arc::new(Schema::of(graph)));
+        }
+    }
+
+    /// Puts those that are wanted, before anything else of the batch. Says which.
+    pub(super) fn put(&self, batch: &mut Batch) -> Vec<Arc<Schema>> {
+        let mut inner = self.0.lock();
+        let wanted = inner.wanted.clone();
+        for (place, schema) in wanted.iter().enumerate() {
+            batch.put_with(EntryId(inner.next + place as u64), |out| {
+                out.push(Kind::Schema as u8);
+                out.extend(schema.to_bytes());
+            });
+            batch.end_group();
+        }
+        // A number is not used again for something else.
+        inner.next += wanted.len() as u64;
+        wanted
+    }
+
+    /// The batch is committed.
+    pub(super) fn committed(&self, put: &[Arc<Schema>]) {
+        if put.is_empty() {
+            return;
+        }
+        let mut inner = self.0.lock();
+        for schema in put {
+            let fingerprint = schema.fingerprint();
+            inner
+                .wanted
+                .retain(|wanted| wanted.fingerprint() != fingerprint);
+            inner.kept.insert(fingerprint, Arc::clone(schema));
+        }
+    }
+}
