@@ -66,6 +66,11 @@ pub enum RefusedReason {
     /// The placement names a locality that does not exist.
     #[error("there is no such locality")]
     NoSuchLocality,
+    /// An operation with this [id](crate::Submission::once) is in the journal and cannot go on for now.
+    #[error(
+        "the operation with this id is set aside; see `Runtime::set_aside`, and retry it or discard it"
+    )]
+    SetAside,
 }
 
 /// A submission that was refused. Nothing of it is left in the runtime, and the operation is given back.
@@ -141,28 +146,54 @@ pub enum Cause<E> {
     Journal(JournalError),
     /// Its transition could not be committed because operation or phase cannot be saved.
     NotSaved(SnapshotError),
+    /// An operation that was submitted before with the same [id](crate::Submission::once) had failed. All that is remembered of
+    /// its cause is the text.
+    Remembered {
+        /// What the cause said.
+        cause: String,
+    },
 }
 
 impl<E: fmt::Display> fmt::Display for Cause<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error(error) => error.fmt(f),
-            Self::Panicked(message) => write!(f, "panicked: {message}"),
-            Self::Late { armed_in } => write!(f, "the deadline of `{armed_in}` passed"),
-            Self::Cancelled => f.write_str("cancelled"),
-            Self::Shutdown => f.write_str("the runtime was shut down"),
-            Self::Refused(reason) => write!(f, "refused: {reason}"),
-            Self::NoThread(error) => error.fmt(f),
-            Self::UndeclaredExit { to } => {
-                write!(f, "an interposer went to `{to}`, which is no declared exit")
-            }
-            Self::Journal(error) => error.fmt(f),
-            Self::NotSaved(error) => error.fmt(f),
+            other => other.fmt_untyped(f),
         }
     }
 }
 
 impl<E> Cause<E> {
+    /// Whatever the type of the error is, which is left out.
+    fn fmt_untyped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(_) => f.write_str(self.name()),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Late { armed_in } => write!(f, "the deadline of `{armed_in}` passed"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Shutdown => f.write_str("the runtime was shut down"),
+            Self::Refused(reason) => write!(f, "refused: {reason}"),
+            Self::NoThread(error) => write!(f, "{error}"),
+            Self::UndeclaredExit { to } => {
+                write!(f, "an interposer went to `{to}`, which is no declared exit")
+            }
+            Self::Journal(error) => write!(f, "{error}"),
+            Self::NotSaved(error) => write!(f, "{error}"),
+            Self::Remembered { cause } => f.write_str(cause),
+        }
+    }
+
+    /// As text, for an error of any type, which is left out.
+    pub(crate) fn text(&self) -> String {
+        struct Untyped<'a, E>(&'a Cause<E>);
+        impl<E> fmt::Display for Untyped<'_, E> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_untyped(f)
+            }
+        }
+        Untyped(self).to_string()
+    }
+
     /// The cause as one word, as it stands in listings and transitions.
     pub fn name(&self) -> &'static str {
         match self {
@@ -176,6 +207,7 @@ impl<E> Cause<E> {
             Self::UndeclaredExit { .. } => "undeclared exit",
             Self::Journal(_) => "journal",
             Self::NotSaved(_) => "not saved",
+            Self::Remembered { .. } => "remembered",
         }
     }
 }

@@ -8,7 +8,9 @@ use std::{
 
 use crate::{
     Clock,
-    durable::{Head, Kind, Stalled, commits::Part, head::Stamp, record::fom_of, schemas::Schemas},
+    durable::{
+        Head, Kind, Memory, Stalled, commits::Part, head::Stamp, record::fom_of, schemas::Schemas,
+    },
     fom::panic_message,
     journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
     runtime::World,
@@ -52,6 +54,8 @@ pub(crate) struct Committer {
     pub(super) schemas: Schemas,
     /// What could not be committed.
     pub(super) stalled: Mutex<Vec<Stalled>>,
+    /// What is forgotten of it is deleted.
+    memory: Arc<Memory>,
 }
 
 #[derive(Default)]
@@ -67,7 +71,12 @@ struct Queue {
 }
 
 impl Committer {
-    pub(crate) fn new(head: &Head, clock: &Clock, schemas: Vec<(EntryId, Schema)>) -> Arc<Self> {
+    pub(crate) fn new(
+        head: &Head,
+        clock: &Clock,
+        schemas: Vec<(EntryId, Schema)>,
+        memory: &Arc<Memory>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             journal: head.number(),
             ahead: head.time_now(clock).saturating_sub(clock.nanos()),
@@ -79,6 +88,7 @@ impl Committer {
             stats: Mutex::default(),
             schemas: Schemas::new(schemas),
             stalled: Mutex::default(),
+            memory: Arc::clone(memory),
         })
     }
 
@@ -250,6 +260,10 @@ impl Committer {
         head.next_id = head.next_id.max(next_id.unwrap_or(0));
         head.time = self.to_journal(self.clock.nanos());
         head.seen = Stamp::now(&self.clock);
+        // Should this not come into the journal, they are forgotten again at the next start.
+        for entry in self.memory.take_forgotten(head.time) {
+            whole.delete(entry);
+        }
         whole.put_with(HEAD_ENTRY, |out| encode_head(head, out));
         whole.end_group();
     }

@@ -9,6 +9,7 @@
 //! | `commits.rs` | what the foms of one locality want to have committed |
 //! | `committer.rs` | the thread that commits for all of them, with one sync for many |
 //! | `head.rs` | the entry that says whose journal it is, and the time in it |
+//! | `once.rs` | operation ids, and the outcomes that are remembered by them |
 //! | `stalled.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | the way back after a restart |
 
@@ -16,6 +17,7 @@ mod commits;
 mod committer;
 mod head;
 mod kept;
+mod once;
 mod outbox;
 mod record;
 mod recovery;
@@ -27,6 +29,7 @@ pub(crate) use commits::Commits;
 pub(crate) use committer::Committer;
 pub(crate) use head::{Head, random};
 pub(crate) use kept::{Answer, Kept, Then};
+pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox};
 pub(crate) use record::{Kind, Meta, codec, encode_fom, entry_of};
 #[doc(hidden)]

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Schema = 2,
     /// A fom that has not ended.
     Fom = 3,
+    /// How a fom ended that was submitted with an operation id.
+    Outcome = 5,
 }
 
 /// What is kept of a fom beside its operation and phase.
@@ -44,6 +46,9 @@ pub(crate) struct Meta {
     /// Its key.
     #[serde(with = "stored_key")]
     pub(crate) key: Option<Key>,
+    /// Its operation id.
+    #[serde(with = "stored_key")]
+    pub(crate) once: Option<Key>,
 }
 
 /// How the foms of a type are kept, if they are.
@@ -87,7 +92,7 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
 }
 
 /// A [`Key`] as it is stored. Not as serde would write its variants: those may be reordered.
-mod stored_key {
+pub(super) mod stored_key {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     use crate::id::Key;
@@ -123,11 +128,14 @@ mod stored_key {
         }
     }
 
-    pub(super) fn serialize<S: Serializer>(key: &Option<Key>, out: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(
+        key: &Option<Key>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
         key.as_ref().map(Stored::from).serialize(out)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
     ) -> Result<Option<Key>, D::Error> {
         let key = Option::<Stored>::deserialize(input).map_err(D::Error::custom)?;

@@ -14,6 +14,7 @@ use crate::{
     durable::{
         Committer, Head, Kept, Kind, Meta,
         committer::{HEAD_ENTRY, fenced},
+        once::decode_outcome,
         record::{decode_meta, fom_of},
     },
     error::RestoreError,
@@ -161,6 +162,27 @@ impl Types {
             })
     }
 
+    /// Remembers an outcome out of its entry.
+    pub(crate) fn remember_again(
+        world: &Arc<World>,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<(), SetAside> {
+        let id = FomId(fom_of(entry));
+        let was = decode_outcome(&bytes[1..]).map_err(|reason| SetAside {
+            id,
+            reason,
+            bytes: bytes.to_vec(),
+        })?;
+        let name = (was.machine.as_str(), was.operation.as_str());
+        let of = match world.types.0.get(&name) {
+            Some(Known::Linked(of) | Known::Named(of)) => Some(of.type_id()),
+            Some(Known::Twice(..)) | None => None,
+        };
+        world.memory.recovered(id, of, was);
+        Ok(())
+    }
+
     fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
         let bytes = match bytes.split_first() {
             Some((kind, bytes)) if *kind == Kind::Fom as u8 => bytes,
@@ -185,6 +207,10 @@ impl Types {
                 });
             }
         };
+        if let Some(once) = &meta.once {
+            // Its id is taken, whether it can come back or not.
+            world.memory.aside((of.type_id(), once.clone()), id);
+        }
         let found = Found {
             world,
             id,
@@ -259,7 +285,7 @@ impl Sink<'_> {
         let world = self.world;
         let head = self.head.get_or_insert_with(|| Head::new(&world.clock));
         let schemas = std::mem::take(&mut self.schemas);
-        world.set_committer(Committer::new(head, &world.clock, schemas));
+        world.set_committer(Committer::new(head, &world.clock, schemas, &world.memory));
         let first = head.next_id;
         world.number_from(first);
         for home in &world.localities {
@@ -314,6 +340,12 @@ impl Recover for Sink<'_> {
             return;
         }
         self.begin();
+        if bytes.first() == Some(&(Kind::Outcome as u8)) {
+            if let Err(aside) = Types::remember_again(self.world, id, bytes) {
+                self.set_aside(aside);
+            }
+            return;
+        }
         match Types::bring_back(self.world, id, bytes) {
             Ok(fom) => self.foms.push(fom),
             Err(aside) => self.set_aside(aside),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    durable::{Committer, SetAside, Types},
+    durable::{Committer, Kind, SetAside, Types},
     error::RestoreError,
     id::FomId,
     journal::{Batch, Change, EntryId, Journal, JournalError},
@@ -82,6 +82,12 @@ impl Committer {
 
 /// What was put is a fom again, or is set aside.
 fn go_on(world: &Arc<World>, id: EntryId, bytes: &[u8]) {
+    if bytes.first() == Some(&(Kind::Outcome as u8)) {
+        if let Err(aside) = Types::remember_again(world, id, bytes) {
+            world.set_aside.lock().push(aside);
+        }
+        return;
+    }
     match Types::bring_back(world, id, bytes) {
         Ok(fom) => crate::locality::enqueue(world, fom),
         Err(aside) => world.set_aside.lock().push(aside),

@@ -20,6 +20,12 @@ pub(super) trait Body<O: Operation>: Send {
     /// Fails it, in place of whatever it was about to do. May panic, as a drop of the user's may, and has failed it then.
     fn fail(self: Pin<&mut Self>, failure: Failure<O>);
 
+    /// Ends it with an outcome that somebody else had; as [`fail`](Self::fail).
+    fn settle(self: Pin<&mut Self>, outcome: Outcome<O>);
+
+    /// The operation in its end phase, if it ended in one; only after the end.
+    fn at_end(&self) -> Option<(&O, &O::Phase)>;
+
     /// The end phase, or how it failed; only after the end.
     fn ended(&self) -> Result<usize, &Failure<O>>;
 

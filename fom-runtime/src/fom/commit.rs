@@ -4,7 +4,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
-    durable::{Answer, Committer, Kept, Meta, Stalled, Then, codec, encode_fom, entry_of},
+    durable::{
+        Answer, Committer, Kept, Meta, Once, Stalled, Stored, Then, codec, encode_fom, entry_of,
+    },
     error::{Cause, SnapshotError},
     fom::{
         AnyRef, Typed, WaitingFor,
@@ -42,7 +44,10 @@ impl<O: Operation> Typed<O> {
             return None;
         };
         let mut group = Batch::new();
-        group.delete(entry_of(self.id().get()));
+        match self.once().and_then(Once::take) {
+            Some((answer, _)) => remember(self, &mut group, answer),
+            None => group.delete(entry_of(self.id().get())),
+        }
         group.end_group();
         self.stall(group, &error);
         Some(Cause::Journal(error))
@@ -88,6 +93,16 @@ fn group<O: Operation>(
         core.commits.added(now);
     });
     written
+}
+
+/// How it ended takes the place of its record.
+fn remember<O: Operation>(fom: &Typed<O>, batch: &mut Batch, answer: Stored) {
+    let Some(once) = fom.once() else { return };
+    let world = fom.world();
+    let expires = world.memory.expiry(world.journal_now());
+    batch.put_with(entry_of(fom.id().get()), |out| {
+        once.encode::<O>(answer, expires, out);
+    });
 }
 
 impl<O: Operation> Course<O> {
@@ -162,13 +177,16 @@ impl<O: Operation> Course<O> {
         let Some((kept, _)) = fom.journaled() else {
             return;
         };
-        if matches!(cause, Cause::Shutdown | Cause::Journal(_)) || !kept.inner().recorded {
+        let is_to_be = kept.inner().recorded || fom.once().is_some();
+        if matches!(cause, Cause::Shutdown | Cause::Journal(_)) || !is_to_be {
             return;
         }
-        let entry = entry_of(fom.id().get());
         let waits = O::DURABILITY == Durability::Sync;
         let written = group(fom, waits, |batch| {
-            batch.delete(entry);
+            match fom.once() {
+                Some(_) => remember(fom, batch, Stored::failed::<O>(cause, self.info().name())),
+                None => batch.delete(entry_of(fom.id().get())),
+            }
             Ok(())
         });
         if waits && written.is_ok() {
@@ -212,7 +230,10 @@ impl<O: Operation> Course<O> {
             return Ok(());
         };
         let entry = entry_of(fom.id().get());
-        if self.info().is_end() {
+        if self.info().is_end() && fom.once().is_some() {
+            let answer = Stored::ended(&self.operation, &self.phase);
+            remember(fom, batch, answer.map_err(SnapshotError::Operation)?);
+        } else if self.info().is_end() {
             batch.delete(entry);
         } else {
             let inner = kept.inner();

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, task::Waker};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{Kept, Outbox},
+    durable::{Kept, Once, Outbox},
     fom::Seen,
     id::Key,
     snapshot::Meta,
@@ -32,6 +32,8 @@ pub(crate) struct Extra {
     pub(crate) kept_deadline: Option<(u64, usize)>,
     /// If it is kept in a journal.
     pub(crate) kept: Option<Box<Kept>>,
+    /// If it was submitted with an operation id.
+    pub(crate) once: Option<Box<Once>>,
     pub(super) waits: Mutex<Waits>,
 }
 
@@ -52,6 +54,7 @@ impl Extra {
             tries: meta.attempt,
             kept_deadline: None,
             kept,
+            once: None,
             waits: Mutex::default(),
         })
     }

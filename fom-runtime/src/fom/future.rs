@@ -80,6 +80,17 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, 
         self.project_replace(Self::Ended(Err(failure)));
     }
 
+    fn settle(self: Pin<&mut Self>, outcome: Outcome<O>) {
+        self.project_replace(Self::Ended(outcome));
+    }
+
+    fn at_end(&self) -> Option<(&O, &O::Phase)> {
+        match self {
+            Self::Ended(Ok(ended)) => Some((&ended.operation, &ended.phase)),
+            _ => None,
+        }
+    }
+
     fn ended(&self) -> Result<usize, &Failure<O>> {
         match self {
             Self::Ended(Ok(ended)) => Ok(O::index(O::kind(&ended.phase))),

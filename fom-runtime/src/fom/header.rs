@@ -8,7 +8,7 @@ use std::{any::TypeId, collections::VecDeque, ptr::NonNull, sync::Arc, time::Dur
 
 use crate::{
     Graph, PhaseInfo,
-    durable::{Item, Kept, StepKey},
+    durable::{Item, Kept, Once, StepKey},
     fom::{Extra, Pool, Timing},
     id::{FomId, Key},
     locality::{Home, Locality},
@@ -257,6 +257,11 @@ impl Header {
     /// What it has beside it if it is kept in a journal.
     pub(crate) fn kept(&self) -> Option<&Kept> {
         self.extra().and_then(|extra| extra.kept.as_deref())
+    }
+
+    /// What it has beside it if it was submitted with an operation id.
+    pub(crate) fn once(&self) -> Option<&Once> {
+        self.extra().and_then(|extra| extra.once.as_deref())
     }
 
     pub(crate) fn extra(&self) -> Option<&Extra> {

@@ -24,6 +24,7 @@ mod outcome;
 mod plain;
 mod pool;
 mod reference;
+mod remember;
 mod timing;
 
 use std::{
@@ -173,6 +174,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         prepare: Self::prepare,
         run: Self::run,
         reject: Self::reject,
+        settle: Self::settle,
         take_event: Self::take_event,
         take_outcome: Self::take_outcome,
         events: Self::events,
@@ -279,9 +281,15 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         // SAFETY: until it is answered below, the body is this thread's.
         let mut body = unsafe { this.body() };
         let ended = body.ended().ok();
-        if let Err(failure) = body.ended() {
+        if let Err(failure) = body.ended()
+            && !matches!(failure.cause, Cause::Remembered { .. })
+        {
             course::tell_failure(fom, failure);
         }
+        // Those who submitted it once more, and what they are to be told.
+        let others = fom
+            .once()
+            .map(|once| remember::end(fom, once, body.at_end().ok_or_else(|| body.ended().err())));
         // From here on a further event is given back to who sends it; those before go with the outcome.
         let untaken = if const { size_of::<Option<O::Event>>() == 0 } {
             // There are no such events.
@@ -294,6 +302,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let answered = fom.marks.answer(ended.is_some(), fom.is_alone());
         if answered.watched {
             fom.fenced("while its outcome was told", || fom.tell_end(ended));
+        }
+        if let Some(others) = others {
+            fom.fenced("while its outcome was told", || others.tell());
         }
         if !answered.wanted {
             // Nobody wants the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
@@ -334,6 +345,22 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             // SAFETY: it has just failed, here.
             unsafe { Self::end(header, false) };
         }
+    }
+
+    // SAFETY: asks of its caller what `Vtable` says.
+    unsafe fn settle(header: NonNull<Header>, outcome: *mut ()) {
+        // SAFETY: as the table says.
+        let fom = unsafe { Self::of(header) };
+        // SAFETY: the caller gives an `Option` of the outcome.
+        let outcome = unsafe { (*outcome.cast::<Option<Outcome<O>>>()).take() };
+        // SAFETY: it has never run, and never will: who settles it has it alone.
+        let body = unsafe { fom.body() };
+        if let Some(outcome) = outcome {
+            fom.typed
+                .fenced("while it was dropped", || body.settle(outcome));
+        }
+        // SAFETY: it has just ended, here.
+        unsafe { Self::end(header, false) };
     }
 
     // SAFETY: asks of its caller what `Vtable` says.

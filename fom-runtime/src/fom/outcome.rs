@@ -21,6 +21,9 @@ impl Header {
         if first == Some(true) {
             self.tell_end(None);
         }
+        if first.is_some() {
+            self.forget_once();
+        }
         first.is_some()
     }
 

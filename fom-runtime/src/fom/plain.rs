@@ -172,6 +172,20 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
         *self = Self::Failed(Box::new(failure));
     }
 
+    fn settle(mut self: Pin<&mut Self>, outcome: Outcome<O>) {
+        *self = match outcome {
+            Ok(ended) => Self::Live(Course::new(ended.operation, ended.phase)),
+            Err(failure) => Self::Failed(Box::new(failure)),
+        };
+    }
+
+    fn at_end(&self) -> Option<(&O, &O::Phase)> {
+        match self {
+            Self::Live(course) => Some((&course.operation, &course.phase)),
+            _ => None,
+        }
+    }
+
     fn ended(&self) -> Result<usize, &Failure<O>> {
         match self {
             Self::Live(course) => Ok(course.index()),

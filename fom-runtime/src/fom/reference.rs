@@ -2,6 +2,7 @@
 
 use std::{
     alloc::Layout,
+    any::TypeId,
     mem::ManuallyDrop,
     num::NonZeroU16,
     ops::Deref,
@@ -10,7 +11,8 @@ use std::{
 };
 
 use crate::{
-    fom::{Extra, Header, Pool, Progress},
+    fom::{Extra, Header, Outcome, Pool, Progress},
+    operation::Operation,
     protocol::{Cancelled, FomState, Link},
     sync::atomic::{self, Ordering},
 };
@@ -31,6 +33,8 @@ pub(crate) struct Vtable {
     pub(super) run: unsafe fn(NonNull<Header>) -> Progress,
     /// Ends it before it has run: the locality has ended. It takes the runtime's reference.
     pub(super) reject: unsafe fn(NonNull<Header>),
+    /// Ends it before it has run, with the outcome in this `Option<Outcome>`. It takes the runtime's reference.
+    pub(super) settle: unsafe fn(NonNull<Header>, *mut ()),
     /// Into an `Option` of the event.
     pub(super) take_event: unsafe fn(NonNull<Header>, *mut ()),
     /// Into an `Outcome`, out of the body.
@@ -101,6 +105,16 @@ impl Resident {
     pub(crate) fn reject(self) {
         // SAFETY: alive; and whoever takes it out of the inbox of a locality that has ended has it alone.
         unsafe { (self.pool().vtable.reject)(self.0) };
+    }
+}
+
+impl Resident {
+    /// It ends before it has run, with an outcome that another had.
+    pub(crate) fn settle<O: Operation>(self, outcome: Outcome<O>) {
+        assert_eq!(self.type_id(), TypeId::of::<O>());
+        let mut outcome = Some(outcome);
+        // SAFETY: alive, of `O`, and who made it has it alone.
+        unsafe { (self.pool().vtable.settle)(self.0, (&raw mut outcome).cast()) };
     }
 }
 

@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 use crate::{
     Clock,
     balance::Balance,
-    durable::{RecoveryProgress, Types, recover},
+    clock::nanos,
+    durable::{Memory, RecoveryProgress, Types, recover},
     error::{BoxError, BuildError},
     fom::Resident,
     journal::{FileJournal, Journal, JournalError},
@@ -62,6 +63,7 @@ pub struct Builder {
     mailbox: usize,
     history: usize,
     spin: Duration,
+    remember: (usize, Duration),
     journal: Option<OpenJournal>,
     types: Types,
     tell: Tell,
@@ -99,6 +101,7 @@ impl Default for Builder {
             mailbox: 1024,
             history: 0,
             spin: Duration::ZERO,
+            remember: (10_000, Duration::from_secs(3600)),
             journal: None,
             types: Types::default(),
             tell: Box::new(|_| {}),
@@ -244,6 +247,16 @@ impl Builder {
         self
     }
 
+    /// How many outcomes are remembered of operations that were [submitted with an id](crate::Submission::once), and how long:
+    /// those that ended first are forgotten first. By default 10,000, for an hour, on the clock of the journal, which goes on
+    /// while the program does not run.
+    ///
+    /// An operation that has not ended is never forgotten.
+    pub fn remember(mut self, outcomes: usize, time: Duration) -> Self {
+        self.remember = (outcomes, time);
+        self
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         let range = |what, hint| Err(BuildError::Range { what, hint });
         if self.localities == Some(0) {
@@ -313,6 +326,7 @@ impl Builder {
             localities: localities.into(),
             journaled: journal.is_some(),
             types: self.types,
+            memory: Memory::new(self.remember.0, nanos(self.remember.1)),
         });
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {

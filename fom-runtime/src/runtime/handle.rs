@@ -14,8 +14,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Sleep,
-    error::{BlockError, Failure, SendError, TimedOut},
+    Sleep, durable,
+    error::{BlockError, Cause, Failure, SendError, TimedOut},
     fom::{AnyRef, Header, Mailed, Told, Typed, Watcher},
     id::{FomId, Key},
     locality::Home,
@@ -51,6 +51,14 @@ impl<O: Operation> fmt::Debug for Ended<O> {
 #[must_use = "the outcome of the fom is dropped with its handle"]
 pub struct Handle<O: Operation> {
     fom: FomRef<O>,
+    /// Of a fom whose own handle somebody else has.
+    shared: Option<Box<Shared<O>>>,
+}
+
+/// A handle's way to the outcome of a fom that was submitted before, with the same operation id.
+struct Shared<O: Operation> {
+    told: oneshot::Receiver<durable::Told>,
+    open: durable::Open<O>,
 }
 
 impl<O: Operation> fmt::Debug for Handle<O> {
@@ -61,7 +69,17 @@ impl<O: Operation> fmt::Debug for Handle<O> {
 
 impl<O: Operation> Handle<O> {
     pub(super) fn new(fom: FomRef<O>) -> Self {
-        Self { fom }
+        Self { fom, shared: None }
+    }
+
+    /// Of a fom that somebody else has submitted.
+    pub(super) fn shared(
+        fom: FomRef<O>,
+        told: oneshot::Receiver<durable::Told>,
+        open: durable::Open<O>,
+    ) -> Self {
+        let shared = Some(Box::new(Shared { told, open }));
+        Self { fom, shared }
     }
 
     /// The fom's address, to be kept and passed on.
@@ -110,7 +128,17 @@ impl<O: Operation> Deref for Handle<O> {
 impl<O: Operation> Future for Handle<O> {
     type Output = Result<Ended<O>, Failure<O>>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(shared) = &mut this.shared {
+            let told = std::task::ready!(Pin::new(&mut shared.told).poll(cx));
+            let fail = |cause| Err(Failure::new(cause, this.fom.phase(), None));
+            return Poll::Ready(match told {
+                Ok(Ok(answer)) => answer.outcome(shared.open),
+                Ok(Err(error)) => fail(Cause::Journal(error)),
+                Err(_) => fail(Cause::Shutdown),
+            });
+        }
         match self.fom.typed().poll_outcome(cx.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => Poll::Pending,
@@ -120,7 +148,9 @@ impl<O: Operation> Future for Handle<O> {
 
 impl<O: Operation> Drop for Handle<O> {
     fn drop(&mut self) {
-        self.fom.typed().detach();
+        if self.shared.is_none() {
+            self.fom.typed().detach();
+        }
     }
 }
 
@@ -146,6 +176,12 @@ impl<O: Operation> fmt::Debug for FomRef<O> {
 }
 
 impl<O: Operation> FomRef<O> {
+    /// One more, if it is a fom of `O`.
+    pub(super) fn of_any(fom: &AnyRef) -> Option<Self> {
+        let is = fom.type_id() == std::any::TypeId::of::<O>();
+        is.then(|| Self(fom.clone(), PhantomData))
+    }
+
     /// # Safety
     ///
     /// It is a fom of `O`, and its count has one for this.

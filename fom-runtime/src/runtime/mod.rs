@@ -4,6 +4,7 @@ mod builder;
 mod directory;
 mod handle;
 mod local;
+mod once;
 mod resources;
 mod shutdown;
 mod submit;

@@ -1,6 +1,7 @@
 //! The way of an operation into the runtime.
 
 use std::{
+    any::TypeId,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -9,12 +10,12 @@ use std::{
 };
 
 use crate::{
-    durable::{self, Item, Kept, SetAside, encode_fom, entry_of},
+    durable::{self, Item, Kept, Once, Open, SetAside, encode_fom, entry_of},
     error::{Cause, Failure, Refused, RefusedInner, RefusedReason, RestoreError, SnapshotError},
-    fom::{Birth, Extra, Header, Launch, Resident, Seed, Stocks},
+    fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks},
     id::{FomId, Key},
     locality::Locality,
-    operation::Operation,
+    operation::{Operation, Persistent},
     runtime::{Ended, FomRef, Handle, World, world::Mode},
     snapshot::Meta,
     sync::atomic::Ordering,
@@ -58,8 +59,8 @@ pub enum Placement {
 /// An operation on its way in. It starts when it is awaited, or by [`start`](Self::start).
 #[must_use = "a submission does nothing until it is started or awaited"]
 pub struct Submission<'a, O: Operation> {
-    world: &'a Arc<World>,
-    operation: O,
+    pub(super) world: &'a Arc<World>,
+    pub(super) operation: O,
     phase: O::Phase,
     meta: Meta,
     key: Option<Key>,
@@ -67,6 +68,8 @@ pub struct Submission<'a, O: Operation> {
     priority: Priority,
     /// It was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
     recorded: Option<(FomId, usize, Option<Box<Kept>>)>,
+    /// Its operation id, and how what is remembered of it is read.
+    pub(super) once: Option<Box<(Key, Open<O>)>>,
 }
 
 /// An operation that is in an outbox.
@@ -108,6 +111,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             placement: None,
             priority: Priority::Normal,
             recorded: None,
+            once: None,
         }
     }
 
@@ -131,14 +135,64 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
+    /// Gives it an operation id: of all submissions of this type with the same id, one runs, and all get its answer.
+    ///
+    /// A submission with an id that was seen before waits for the one that is in flight, or gets what is
+    /// [remembered](crate::Builder::remember) of the one that ended, at once and also after a restart: the end phase and the
+    /// operation, or a failure with [`Cause::Remembered`] and no operation. A failure is an answer, too: who wants to try again
+    /// takes another id. Its [address](Handle::fom) is that of the fom that runs or ran; the operation that was submitted in
+    /// vain is dropped. Events that no phase took, only the first handle gets.
+    ///
+    /// With a journal, an operation ends and is remembered in one step. What ends with the runtime
+    /// ([`Cause::Shutdown`]), or because the journal does not work ([`Cause::Journal`]), has not ended for the journal, and is not
+    /// remembered.
+    ///
+    /// ```
+    /// # use fom_runtime::prelude::*;
+    /// # use serde::{Serialize, Deserialize};
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Pay { cents: u64 }
+    ///
+    /// #[fom(operation(Pay))]
+    /// enum Payment {
+    ///     #[phase(start, sync, to(Paid))]
+    ///     Book,
+    ///     #[phase(end)]
+    ///     Paid { receipt: u64 },
+    /// }
+    /// # impl PaymentTransitions for Pay {
+    /// #     fn book(&mut self, cx: &mut Cx<'_>) -> Result<PaymentAfterBook, fom_runtime::BoxError> {
+    /// #         Ok(PaymentAfterBook::Paid { receipt: cx.id().get() })
+    /// #     }
+    /// # }
+    /// let runtime = Runtime::builder().localities(1).build()?;
+    /// let first = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
+    /// let again = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
+    /// let (Payment::Paid { receipt: one }, Payment::Paid { receipt: other }) = (first.phase, again.phase) else {
+    ///     unreachable!("it has one end")
+    /// };
+    /// assert_eq!(one, other);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn once(mut self, id: impl Into<Key>) -> Self
+    where
+        O: Persistent,
+    {
+        self.once = Some(Box::new((id.into(), O::restore)));
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use, or there is
-    /// no such locality. A refused submission leaves nothing behind.
+    /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use, there is
+    /// no such locality, or the operation with this id is set aside. A refused submission leaves nothing behind.
     #[inline]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
+        if self.once.is_some() {
+            return self.start_once();
+        }
         // SAFETY: a fom that is wanted is born with a reference for its handle.
         self.launch(true)
             .map(|fom| Handle::new(unsafe { FomRef::from_raw(fom.0) }))
@@ -151,6 +205,9 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// [`Refused`], as for [`start`](Self::start).
     #[inline]
     pub fn detach(self) -> Result<FomId, Refused<O>> {
+        if self.once.is_some() {
+            return self.start_once().map(|handle| handle.id());
+        }
         self.launch(false).map(|fom| fom.1)
     }
 
@@ -207,9 +264,10 @@ impl<'a, O: Operation> Submission<'a, O> {
                 placement,
                 priority,
                 recorded,
+                once: None,
             };
-            if let Err(refused) = submission.launch_anywhere(false) {
-                not_started(world, id, &refused, bytes);
+            if let Err(turned) = submission.launch_anywhere(false) {
+                not_started(world, id, &turned.refuse(), bytes);
             }
         });
         Ok(Prepared {
@@ -229,6 +287,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             Ok(self.launch_here(wanted))
         } else {
             self.launch_anywhere(wanted)
+                .map_err(|turned| turned.refuse())
         }
     }
 
@@ -266,8 +325,18 @@ impl<'a, O: Operation> Submission<'a, O> {
     }
 
     #[inline(never)]
-    fn launch_anywhere(self, wanted: bool) -> Result<(NonNull<Header>, FomId), Refused<O>> {
+    pub(super) fn launch_anywhere(
+        self,
+        wanted: bool,
+    ) -> Result<(NonNull<Header>, FomId), Turned<'a, O>> {
         let world = self.world;
+        let turned = |sent, reason, operation, live| Turned {
+            world,
+            sent,
+            reason,
+            operation,
+            live,
+        };
         let index = self.home();
         let here = index.is_some_and(|index| crate::locality::holds(world, index));
         let sent = index
@@ -300,7 +369,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             (reason, _) => (reason, 0),
         };
         if let Some(reason) = reason {
-            return refuse(world, sent, reason, self.operation, None);
+            return Err(turned(sent, reason, self.operation, None));
         }
         let settled = self.key.is_some()
             || matches!(
@@ -323,6 +392,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             id,
             kept,
             kept_deadline: None,
+            once: self.once.map(|once| once.0),
         };
         let (fom, id) = match self.key {
             None => maker.make(self.operation, self.phase, None),
@@ -339,7 +409,8 @@ impl<'a, O: Operation> Submission<'a, O> {
                 match (claimed, made, operation) {
                     (Err(live), _, Some(operation)) => {
                         world.give_room();
-                        return refuse(world, sent, RefusedReason::KeyInUse, operation, Some(live));
+                        let reason = RefusedReason::KeyInUse;
+                        return Err(turned(sent, reason, operation, Some(live)));
                     }
                     (_, Some(made), _) => made,
                     _ => unreachable!("a claim makes a fom or finds one"),
@@ -380,23 +451,28 @@ impl<'a, O: Operation> Submission<'a, O> {
     }
 }
 
-#[cold]
-fn refuse<T, O: Operation>(
-    world: &World,
-    sent: Option<&Locality>,
-    reason: RefusedReason,
-    operation: O,
-    live: Option<FomRef<O>>,
-) -> Result<T, Refused<O>> {
-    if let Some(home) = sent {
-        home.take_back();
-        world.tell_idle();
+/// A submission that was turned away, before anybody was told of that.
+pub(super) struct Turned<'a, O: Operation> {
+    pub(super) world: &'a World,
+    pub(super) sent: Option<&'a Locality>,
+    pub(super) reason: RefusedReason,
+    pub(super) operation: O,
+    pub(super) live: Option<FomRef<O>>,
+}
+
+impl<O: Operation> Turned<'_, O> {
+    #[cold]
+    pub(super) fn refuse(self) -> Refused<O> {
+        if let Some(home) = self.sent {
+            home.take_back();
+            self.world.tell_idle();
+        }
+        Refused(Box::new(RefusedInner {
+            reason: self.reason,
+            operation: self.operation,
+            live: self.live,
+        }))
     }
-    Err(Refused(Box::new(RefusedInner {
-        reason,
-        operation,
-        live,
-    })))
 }
 
 /// What was in an outbox could not start. What is in the journal of it stays there.
@@ -441,6 +517,8 @@ struct Maker<'a> {
     id: Option<FomId>,
     kept: Option<Box<Kept>>,
     kept_deadline: Option<(u64, usize)>,
+    /// Its operation id.
+    once: Option<Key>,
 }
 
 /// Makes a fom of what the journal keeps. It is in no queue yet.
@@ -451,7 +529,7 @@ pub(crate) fn restore<O: Operation>(
     phase: O::Phase,
     kept: Box<Kept>,
 ) -> Result<Resident, RestoreError> {
-    let (key, meta, kept_deadline, home, settled, priority) = {
+    let (key, once, meta, kept_deadline, home, settled, priority) = {
         let inner = kept.inner();
         let saved = &inner.meta;
         let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
@@ -482,6 +560,7 @@ pub(crate) fn restore<O: Operation>(
         let home = home % world.localities.len();
         (
             saved.key.clone(),
+            saved.once.clone(),
             meta,
             kept_deadline,
             home,
@@ -503,6 +582,7 @@ pub(crate) fn restore<O: Operation>(
         id: Some(id),
         kept: Some(kept),
         kept_deadline,
+        once: once.clone(),
     };
     let made = match key {
         None => maker.make(operation, phase, None).0,
@@ -524,6 +604,11 @@ pub(crate) fn restore<O: Operation>(
             }
         }
     };
+    if let Some(once) = once {
+        // SAFETY: just made, and not enqueued yet: it is alive.
+        let fom = AnyRef::of(unsafe { made.as_ref() });
+        world.memory.back((TypeId::of::<O>(), once), fom);
+    }
     // SAFETY: just made, so this is the one resident reference.
     Ok(unsafe { Resident::new(made) })
 }
@@ -545,14 +630,21 @@ impl Maker<'_> {
                     settled: self.placed,
                     priority: self.priority as u8,
                     key: key.clone(),
+                    once: self.once.clone(),
                     ..durable::Meta::default()
                 };
                 Kept::new(meta, false)
             })
         });
-        let extra = if key.is_some() || world.history > 0 || self.meta.resumed || kept.is_some() {
+        let extra = if key.is_some()
+            || world.history > 0
+            || self.meta.resumed
+            || kept.is_some()
+            || self.once.is_some()
+        {
             let mut extra = Extra::new(key, world.history, &self.meta, kept);
             extra.kept_deadline = self.kept_deadline;
+            extra.once = self.once.map(Once::new);
             Some(extra)
         } else {
             None

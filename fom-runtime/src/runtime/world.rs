@@ -13,7 +13,7 @@ use crate::{
     Clock,
     balance::Balance,
     clock::Moved,
-    durable::{Committer, SetAside, Types},
+    durable::{Committer, Memory, SetAside, Types},
     id::FomId,
     locality::{IdleSet, Locality, Patrol, Spawner},
     protocol::{Waiters, all_idle},
@@ -72,6 +72,8 @@ pub(crate) struct World {
     pub(crate) types: Types,
     /// What is in the journal and cannot run.
     pub(crate) set_aside: Mutex<Vec<SetAside>>,
+    /// Operation ids, and the outcomes that are remembered by them.
+    pub(crate) memory: Arc<Memory>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
     #[cfg_attr(
         fom_shuttle,
@@ -112,6 +114,7 @@ pub(super) struct Settings {
     pub(super) localities: Box<[Locality]>,
     pub(super) journaled: bool,
     pub(super) types: Types,
+    pub(super) memory: Memory,
 }
 
 impl Moved for World {
@@ -159,6 +162,7 @@ impl World {
             journaled: settings.journaled,
             types: settings.types,
             set_aside: Mutex::default(),
+            memory: Arc::new(settings.memory),
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
@@ -242,6 +246,12 @@ impl World {
     #[inline]
     pub(crate) fn committer(&self) -> Option<&Arc<Committer>> {
         self.committer.get()
+    }
+
+    /// The time in the journal; without one, the runtime's.
+    pub(crate) fn journal_now(&self) -> u64 {
+        let now = self.clock.nanos();
+        self.committer().map_or(now, |to| to.to_journal(now))
     }
 
     /// Before the first fom.

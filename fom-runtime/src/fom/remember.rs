@@ -1,0 +1,101 @@
+//! The end of a fom that was submitted with an operation id: it is remembered, and those are told who submitted it once more.
+
+use std::{any::TypeId, sync::Arc};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    durable::{NoAnswer, Once, Stored, Told},
+    error::{Cause, Failure},
+    fom::{Header, Typed},
+    operation::Operation,
+};
+
+/// Those who wait for the end of a fom that somebody else submitted, and what they are to be told.
+pub(super) struct Others {
+    waiting: Vec<oneshot::Sender<Told>>,
+    answer: Option<Told>,
+}
+
+impl Others {
+    pub(super) fn tell(self) {
+        let Some(answer) = self.answer else { return };
+        for tell in self.waiting {
+            // Who waited may have given up; then there is nobody to tell.
+            let _ = tell.send(answer.clone());
+        }
+    }
+}
+
+/// It has ended: in an end phase, or with this failure.
+pub(super) fn end<O: Operation>(
+    fom: &Typed<O>,
+    once: &Once,
+    ended: Result<(&O, &O::Phase), Option<&Failure<O>>>,
+) -> Others {
+    let world = fom.world();
+    let now = world.journal_now();
+    let kept = fom.journaled();
+    let fresh = |answer| (answer, world.memory.expiry(now));
+    let (answer, other) = match ended {
+        Ok((operation, phase)) => {
+            let answer = once.take().unwrap_or_else(|| {
+                fresh(Stored::ended(operation, phase).unwrap_or_else(|why| {
+                    let cause = format!("it ended, and that cannot be remembered: {why}");
+                    let phase = fom.phase_name().to_owned();
+                    Stored::Failed { cause, phase }
+                }))
+            });
+            (Ok(answer), None)
+        }
+        Err(None) => (Err(NoAnswer::Gone), None),
+        Err(Some(failure)) => match &failure.cause {
+            Cause::Shutdown => (Err(NoAnswer::Gone), None),
+            Cause::Journal(error) => {
+                let stays = kept.is_some_and(|(kept, _)| kept.inner().recorded);
+                let why = if stays {
+                    NoAnswer::Stays
+                } else {
+                    NoAnswer::Gone
+                };
+                (Err(why), Some(Err(error.clone())))
+            }
+            cause => match (once.take(), kept) {
+                (Some(answer), _) => (Ok(answer), None),
+                (None, None) => (Ok(fresh(Stored::failed::<O>(cause, failure.phase))), None),
+                // It could not even be committed that it failed: the operation is gone, and its record stays.
+                (None, Some(_)) => {
+                    let failed = Stored::failed::<O>(cause, failure.phase);
+                    (Err(NoAnswer::Stays), Some(Ok(Arc::new(failed))))
+                }
+            },
+        },
+    };
+    let answer = answer.map(|(answer, expires)| (Arc::new(answer), expires));
+    let told = answer
+        .as_ref()
+        .ok()
+        .map(|(answer, _)| Ok(Arc::clone(answer)));
+    let place = (TypeId::of::<O>(), once.id.clone());
+    Others {
+        waiting: world.memory.ended(&place, fom.id(), answer, now),
+        answer: told.or(other),
+    }
+}
+
+impl Header {
+    /// Nobody waits for it any more, although it has not ended.
+    #[cold]
+    pub(super) fn forget_once(&self) {
+        if let Some(once) = self.once() {
+            let place = (self.type_id(), once.id.clone());
+            let world = self.world();
+            // Dropped without the lock: whoever is told may do anything.
+            drop(
+                world
+                    .memory
+                    .ended(&place, self.id(), Err(NoAnswer::Gone), world.journal_now()),
+            );
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The way of an operation into the runtime that runs once.
+
+use std::any::TypeId;
+
+use crate::{
+    durable::{Open, Place, Seen, Stored},
+    error::{Refused, RefusedReason},
+    fom::{AnyRef, Birth, Launch, Resident, Seed},
+    id::FomId,
+    operation::Operation,
+    runtime::{FomRef, Handle, Priority, Submission, submit::Turned, world::Mode},
+};
+
+impl<O: Operation> Submission<'_, O> {
+    /// Starts it unless one with its id was started before.
+    #[inline(never)]
+    pub(super) fn start_once(self) -> Result<Handle<O>, Refused<O>> {
+        let world = self.world;
+        let Some((id, open)) = self.once.as_deref().cloned() else {
+            unreachable!("asked for before")
+        };
+        let place: Place = (TypeId::of::<O>(), id);
+        // Nobody else looks until this one is in flight.
+        let mut slots = world.memory.lock(world.journal_now());
+        let (fom, told) = match slots.look(&place) {
+            Seen::Never => {
+                let started = self.launch_anywhere(true);
+                if let Ok((fom, _)) = &started {
+                    // SAFETY: it was born with a reference for its handle, which is made below.
+                    slots.began(place, AnyRef::of(unsafe { fom.as_ref() }));
+                }
+                drop(slots);
+                return match started {
+                    // SAFETY: a fom that is wanted is born with a reference for its handle.
+                    Ok((fom, _)) => Ok(Handle::new(unsafe { FomRef::from_raw(fom) })),
+                    Err(turned) => Err(turned.refuse()),
+                };
+            }
+            Seen::Aside => {
+                drop(slots);
+                return Err(self.refused(RefusedReason::SetAside));
+            }
+            Seen::Live(fom, told) => (fom, told),
+            Seen::Ended(id, answer) => {
+                drop(slots);
+                return self.remembered(id, &answer, open);
+            }
+        };
+        drop(slots);
+        match FomRef::of_any(&fom) {
+            Some(_) if self.is_late() => Err(self.refused(RefusedReason::ShuttingDown)),
+            Some(fom) => Ok(Handle::shared(fom, told, open)),
+            None => unreachable!("ids are kept by type"),
+        }
+    }
+
+    fn refused(self, reason: RefusedReason) -> Refused<O> {
+        Turned {
+            world: self.world,
+            sent: None,
+            reason,
+            operation: self.operation,
+            live: None,
+        }
+        .refuse()
+    }
+
+    /// Whether the runtime takes nothing more in from here.
+    fn is_late(&self) -> bool {
+        match self.world.mode() {
+            Mode::Open => false,
+            Mode::Draining => !crate::locality::runs_fom_of(self.world),
+            Mode::Closed => true,
+        }
+    }
+
+    /// A fom that has ended before it is shown to anybody: with what is remembered of the one that ran.
+    fn remembered(
+        self,
+        id: FomId,
+        answer: &Stored,
+        open: Open<O>,
+    ) -> Result<Handle<O>, Refused<O>> {
+        let world = self.world;
+        let home = &world.localities[0];
+        // Counted before the mode is looked at: see the way of the others.
+        home.counts.one_sent();
+        if self.is_late() {
+            home.take_back();
+            return Err(self.refused(RefusedReason::ShuttingDown));
+        }
+        world.take_room_again();
+        let outcome = answer.outcome::<O>(open);
+        let birth = Birth {
+            id,
+            home: home.index,
+            priority: Priority::Normal,
+            now: world.clock.nanos(),
+            phase: outcome
+                .as_ref()
+                .map_or(0, |ended| O::index(O::kind(&ended.phase))),
+            settled: true,
+            resumed: false,
+            extra: None,
+            wanted: true,
+            ready: false,
+        };
+        let launched = O::Form::launch(Seed {
+            stocks: &mut home.outer.lock(),
+            world,
+            birth,
+            operation: self.operation,
+            phase: O::start(),
+        });
+        // SAFETY: just made, so this is the one resident reference.
+        let fom = unsafe { Resident::new(launched.0) };
+        fom.settle(outcome);
+        world.tell_idle();
+        // SAFETY: a fom that is wanted is born with a reference for its handle.
+        Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
+    }
+}

@@ -1,0 +1,24 @@
+//! An operation id for what cannot be remembered.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(Call), transient)]
+enum Route {
+    #[phase(start, to(Answered))]
+    Locate,
+    #[phase(end)]
+    Answered,
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn submit(runtime: &Runtime) {
+    let _ = runtime.submit(Call).once("order 7").start();
+}
+
+fn main() {}
