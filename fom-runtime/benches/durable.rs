@@ -3,7 +3,12 @@
 //! Always the same number of operations is in flight. Each makes a transition, waits until its record (an id of 16 bytes
 //! and 134 bytes of state) is on the disk, and goes on. With the last of six transitions its record is deleted, and the next
 //! operation begins. All who wait share one write and one sync. One thread works, another one commits.
+//!
+//! `fom:journal` is the journal without foms, `fom:2` has two localities, and `fom:memory` shows what foms cost when there is
+//! no disk to wait for.
 
+#[path = "durable/fom.rs"]
+mod fom;
 #[path = "durable/ring.rs"]
 mod ring;
 #[allow(dead_code, reason = "only recovery reads")]
@@ -24,7 +29,7 @@ const NONE: Target = Target {
     absolute: None,
 };
 
-const PEERS: &[&str] = &["limit", "limit:alone", "fjall", "redb"];
+const PEERS: &[&str] = &["limit", "fjall", "fom:journal", "fom"];
 
 const QUESTION: Question = Question {
     name: "durable",
@@ -32,7 +37,16 @@ const QUESTION: Question = Question {
         Case {
             name: "512",
             rounds: 5,
-            peers: PEERS,
+            peers: &[
+                "limit",
+                "limit:alone",
+                "fjall",
+                "redb",
+                "fom:journal",
+                "fom",
+                "fom:2",
+                "fom:memory",
+            ],
         },
         Case {
             name: "64",
@@ -183,21 +197,29 @@ fn run(one: &One) -> Figures {
         waits: Histogram::new(),
     };
     let folder = folder(&format!("durable {}", one.peer));
-    let store = stored::open(&one.peer, &folder, 64 << 20).unwrap_or_else(|| one.unknown());
+    let store = || stored::open(&one.peer, &folder, 64 << 20).unwrap_or_else(|| one.unknown());
+    let mut syncs_of_fom = None;
     match &*one.peer {
-        "limit:alone" => ring::alone(load, store),
-        _ => ring::start(load, store),
+        "fom" | "fom:2" | "fom:memory" => {
+            syncs_of_fom = Some(fom::start(load, &one.peer, &folder));
+        }
+        "limit:alone" => ring::alone(load, store()),
+        _ => ring::start(load, store()),
     }
+    let syncs = || match &syncs_of_fom {
+        Some(syncs) => syncs(),
+        None => load.syncs.get(),
+    };
     thread::sleep(one.time(Duration::from_millis(300)));
     load.waits.clear();
-    let (syncs, written) = (load.syncs.get(), written_bytes());
+    let (syncs_before, written_before) = (syncs(), written_bytes());
     let spent = measure(
         &tallies[..1],
         Duration::ZERO,
         one.time(Duration::from_millis(800)),
     );
     let done = spent.done.max(1) as f64;
-    let (syncs, written) = (load.syncs.get() - syncs, written_bytes() - written);
+    let (syncs, written) = (syncs() - syncs_before, written_bytes() - written_before);
     remove(&folder);
     Figures::new()
         .with("x", flying as f64)

@@ -3,8 +3,11 @@
 //!
 //! Another process of this program puts them on the disk, each in two transitions (the limit in one: what a log is that
 //! holds nothing old), and is killed by SIGKILL. Then the kernel is made to forget the files, and the time runs from opening
-//! them to the last record in its place: for the stores that is a hash map that knows how many will come.
+//! them to the last record in its place: for the stores that is a hash map that knows how many will come, for fom `build` returns then.
+//! `settled_s` is when nothing is left to do.
 
+#[path = "recovery/fom.rs"]
+mod fom;
 mod stored;
 
 use std::{
@@ -20,7 +23,7 @@ use std::{
 
 use kit::{
     Better, Case, Figures, One, Question, Row, Spent, Target, ask, folder, forget_files,
-    read_bytes, remove, resident_bytes, size_of_files,
+    read_bytes, remove, resident_bytes, settle, size_of_files,
 };
 use stored::{Change, STATE, Store};
 
@@ -37,7 +40,7 @@ const QUESTION: Question = Question {
     cases: &[Case {
         name: "1M",
         rounds: 3,
-        peers: &["limit", "fjall", "redb"],
+        peers: &["limit", "fjall", "redb", "fom:journal", "fom"],
     }],
     rows: &[
         Row {
@@ -112,12 +115,18 @@ fn run(one: &One) -> Figures {
         found
     });
     assert_eq!(reading.done, all, "all of them are there");
+    // Foms are there, and look once whether what they wait for has come.
+    let settling = Spent::on(|| {
+        settle();
+        all
+    });
     let (read, memory) = (read_bytes() - read, resident_bytes() - memory);
     black_box(kept);
     remove(&folder);
     let each = |bytes: u64| bytes as f64 / all as f64;
     Figures::new()
         .with("ready_s", reading.wall.as_secs_f64())
+        .with("settled_s", (reading.wall + settling.wall).as_secs_f64())
         .with("cpu_s", reading.cpu.as_secs_f64())
         .with("load_s", loading.wall.as_secs_f64())
         .with("memory_bytes_each", each(memory))
@@ -149,6 +158,10 @@ fn loader(one: &One, folder: &Path) -> Child {
 /// Puts all on the disk, says so, and waits for its end.
 fn load(one: &One, all: u64) -> ! {
     let folder = PathBuf::from(env::var_os(FOLDER).expect("the folder"));
+    if one.peer == "fom" {
+        fom::load(&folder, all);
+        loaded();
+    }
     let mut store = open(one, &folder, all * 200);
     for version in 0..if one.peer == "limit" { 1 } else { 2 } {
         let mut first = 1;
@@ -163,6 +176,11 @@ fn load(one: &One, all: u64) -> ! {
             first = last + 1;
         }
     }
+    loaded();
+}
+
+/// Waits to be killed.
+fn loaded() -> ! {
     println!("loaded");
     loop {
         thread::park();
@@ -175,6 +193,10 @@ fn open(one: &One, folder: &Path, room: u64) -> Box<dyn Store> {
 
 /// How many there are, and what keeps them.
 fn recover(one: &One, folder: &Path, all: u64) -> (u64, Box<dyn Any>) {
+    if one.peer == "fom" {
+        let (found, runtime) = fom::recover(folder);
+        return (found, Box::new(runtime));
+    }
     let mut store = open(one, folder, 0);
     let mut records: HashMap<u64, Box<[u8]>> = HashMap::with_capacity(all as usize);
     store.read(&mut |id, state| match state {

@@ -3,11 +3,11 @@
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use kit::{mix, now, pin};
+use kit::{now, pin};
 
 use crate::{
     LIFE, Load,
-    stored::{Change, STATE, Store},
+    stored::{Change, State, Store},
 };
 
 struct Op {
@@ -18,21 +18,17 @@ struct Op {
     left: u32,
     /// When its last transition was made.
     made: u64,
-    state: [u8; STATE],
+    state: State,
 }
 
 impl Op {
     fn new(id: u64) -> Self {
-        let mut state = [0; STATE];
-        for (n, part) in state.chunks_exact_mut(8).enumerate() {
-            part.copy_from_slice(&mix(id + n as u64).to_le_bytes());
-        }
         Self {
             id,
             ended: None,
             left: LIFE,
             made: now(),
-            state,
+            state: State::new(id),
         }
     }
 
@@ -47,16 +43,14 @@ impl Op {
             *next += 1;
             return;
         }
-        let part = &mut self.state[..8];
-        let x = u64::from_le_bytes((&*part).try_into().expect("8 bytes"));
-        part.copy_from_slice(&mix(x).to_le_bytes());
+        self.state.change();
         self.made = now();
     }
 
     fn change(&self) -> Change<'_> {
         Change {
             id: self.id,
-            state: &self.state,
+            state: &self.state.0,
             ended: self.ended,
         }
     }

@@ -1,14 +1,53 @@
 //! What the questions of durability keep, and where: a record for each operation, in a raw file (the limit) or a store.
 
+mod journal;
 mod peers;
 mod raw;
 
 use std::path::Path;
 
+use kit::mix;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
 /// The part of a record that changes with every transition.
 pub(crate) const STATE: usize = 134;
 /// A record is an id of 16 bytes and the state.
 pub(crate) const RECORD: usize = 16 + STATE;
+
+/// Bytes in place, also where serde saves them.
+pub(crate) struct State(pub(crate) [u8; STATE]);
+
+impl State {
+    /// At the beginning of an operation.
+    pub(crate) fn new(id: u64) -> Self {
+        let mut state = [0; STATE];
+        for (n, part) in state.chunks_exact_mut(8).enumerate() {
+            part.copy_from_slice(&mix(id + n as u64).to_le_bytes());
+        }
+        Self(state)
+    }
+
+    /// What a transition does.
+    pub(crate) fn change(&mut self) {
+        let part = &mut self.0[..8];
+        let x = u64::from_le_bytes((&*part).try_into().expect("8 bytes"));
+        part.copy_from_slice(&mix(x).to_le_bytes());
+    }
+}
+
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for State {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let bytes = <&[u8]>::deserialize(from)?;
+        let state = bytes.try_into().map(Self);
+        state.map_err(|_| D::Error::custom("another length"))
+    }
+}
 
 /// One change to what is kept, all of it or none.
 pub(crate) struct Change<'a> {
@@ -46,6 +85,7 @@ pub(crate) trait Store: Send {
 pub(crate) fn open(peer: &str, folder: &Path, room: u64) -> Option<Box<dyn Store>> {
     Some(match peer {
         "limit" | "limit:alone" => Box::new(raw::Raw::open(folder, room)),
+        "fom:journal" => Box::new(journal::Journal::open(folder)),
         "fjall" => Box::new(peers::Fjall::open(folder)),
         "redb" => Box::new(peers::Redb::open(folder)),
         _ => return None,

@@ -1,0 +1,103 @@
+//! Foms of six `sync` phases in one locality, with a journal.
+
+use std::{convert::Infallible, path::Path, sync::OnceLock};
+
+use fom_runtime::{
+    Cx, Runtime, fom,
+    journal::{FileJournal, MemoryJournal},
+};
+use kit::{mix, now};
+use serde::{Deserialize, Serialize};
+
+use crate::{Load, stored::State};
+
+static LOAD: OnceLock<Load> = OnceLock::new();
+
+#[derive(Serialize, Deserialize)]
+struct Op {
+    state: State,
+    /// When its last phase's function returned.
+    #[serde(skip)]
+    made: u64,
+}
+
+#[fom(operation(Op), error(Infallible))]
+enum Life {
+    #[phase(start, sync, to(Second))]
+    First,
+    #[phase(sync, to(Third))]
+    Second,
+    #[phase(sync, to(Fourth))]
+    Third,
+    #[phase(sync, to(Fifth))]
+    Fourth,
+    #[phase(sync, to(Sixth))]
+    Fifth,
+    #[phase(sync, to(Done))]
+    Sixth,
+    #[phase(end)]
+    Done,
+}
+
+impl Op {
+    fn new(id: u64) -> Self {
+        Self {
+            state: State::new(id),
+            made: now(),
+        }
+    }
+
+    /// One transition.
+    fn go(&mut self) -> Result<(), Infallible> {
+        let load = LOAD.get().expect("set before");
+        load.waits.add(now() - self.made);
+        load.done.add();
+        self.state.change();
+        self.made = now();
+        Ok(())
+    }
+}
+
+impl LifeTransitions for Op {
+    fn first(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.go()
+    }
+
+    fn second(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.go()
+    }
+
+    fn third(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.go()
+    }
+
+    fn fourth(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.go()
+    }
+
+    fn fifth(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.go()
+    }
+
+    fn sixth(&mut self, cx: &mut Cx<'_>) -> Result<(), Infallible> {
+        let x = mix(now());
+        kit::peers::submit_here(cx, Self::new(x));
+        self.go()
+    }
+}
+
+/// Starts as many as are to be in flight. Says how many syncs there were.
+pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> u64 + use<> {
+    LOAD.get_or_init(|| load);
+    let localities = if peer == "fom:2" { 2 } else { 1 };
+    let builder = Runtime::builder().localities(localities);
+    let builder = match peer {
+        "fom:memory" => builder.journal_with(MemoryJournal::new()),
+        _ => builder.journal_with(FileJournal::open(folder).expect("a journal")),
+    };
+    let runtime: &Runtime = Box::leak(Box::new(builder.build().expect("a runtime")));
+    for id in 0..load.flying as u64 {
+        runtime.submit(Op::new(id)).detach().expect("there is room");
+    }
+    || runtime.journal_stats().map_or(0, |stats| stats.syncs)
+}
