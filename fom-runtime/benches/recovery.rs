@@ -8,6 +8,7 @@
 
 #[path = "recovery/fom.rs"]
 mod fom;
+#[allow(dead_code, reason = "nothing changes here")]
 mod stored;
 
 use std::{

@@ -2,10 +2,7 @@
 
 use std::{convert::Infallible, path::Path, sync::OnceLock};
 
-use fom_runtime::{
-    Cx, Runtime, fom,
-    journal::{FileJournal, MemoryJournal},
-};
+use fom_runtime::{Cx, Runtime, fom, journal::MemoryJournal};
 use kit::{mix, now};
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +78,9 @@ impl LifeTransitions for Op {
 
     fn sixth(&mut self, cx: &mut Cx<'_>) -> Result<(), Infallible> {
         let x = mix(now());
-        kit::peers::submit_here(cx, Self::new(x));
+        // It begins when the end of this one is committed.
+        let posted = cx.outbox().submit(Self::new(x)).post();
+        posted.expect("it can be saved");
         self.go()
     }
 }
@@ -93,7 +92,7 @@ pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> u64 +
     let builder = Runtime::builder().localities(localities);
     let builder = match peer {
         "fom:memory" => builder.journal_with(MemoryJournal::new()),
-        _ => builder.journal_with(FileJournal::open(folder).expect("a journal")),
+        _ => builder.journal(folder),
     };
     let runtime: &Runtime = Box::leak(Box::new(builder.build().expect("a runtime")));
     for id in 0..load.flying as u64 {

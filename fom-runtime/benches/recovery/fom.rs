@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Cx, Runtime, fom, journal::FileJournal};
+use fom_runtime::{Cx, Runtime, fom};
 use kit::settle;
 use serde::{Deserialize, Serialize};
 
@@ -50,9 +50,8 @@ impl WaitingTransitions for Op {
 
 /// A runtime of this journal, with the foms that are in it.
 fn runtime(folder: &Path) -> Runtime {
-    let journal = FileJournal::open(folder).expect("a journal");
-    let builder = Runtime::builder().journal_with(journal);
-    let runtime = builder.operation::<Op>().build().expect("a runtime");
+    let builder = Runtime::builder().journal(folder);
+    let runtime = builder.build().expect("a runtime");
     let aside = runtime.set_aside();
     assert!(aside.is_empty(), "{:?}", aside[0]);
     runtime
