@@ -152,6 +152,65 @@ use proc_macro::TokenStream;
 /// `"lazy"`: at once, and it is on disk soon after; at a crash what was committed in the last 50 ms can be lost. `"none"`: it is
 /// never written.
 ///
+/// ### `version = 2`
+///
+/// The version of what is saved, counted from 1, which is meant without this key. It is raised when what an earlier release saved
+/// cannot be read by names and defaults alone, together with a migration. Many changes need none: a new phase, a phase with
+/// another name (`was`), a new field with a default, another order.
+///
+/// ### `migrate(v1(path), v2(path))`
+///
+/// For each earlier version that may still be saved, from the oldest on, the function that turns what it saved into what the next one
+/// would have: `fn(&mut Saved) -> Result<(), BoxError>`. The chain has no gap and ends at this version. What was saved by an
+/// older version than the first, by a newer one than this, or cannot be migrated, is refused and stays as it is.
+///
+/// ```
+/// # use fom_runtime::{Saved, prelude::*};
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Serialize, Deserialize)]
+/// struct Call {
+///     callee: String,
+/// }
+///
+/// #[fom(operation(Call), version = 2, migrate(v1(with_millis)), retired("Queued"))]
+/// enum Route {
+///     #[phase(start, to(Ring, Over))]
+///     Locate,
+///     #[phase(to(Over), was = "Alert")]
+///     Ring {
+///         millis: u64,
+///         #[phase(default)]
+///         loud: bool,
+///     },
+///     #[phase(end)]
+///     Over,
+/// }
+///
+/// /// Version 1 counted seconds, and had a phase in which calls were queued.
+/// fn with_millis(saved: &mut Saved) -> Result<(), BoxError> {
+///     match saved.phase() {
+///         "Alert" => {
+///             let seconds: u64 = saved.take("seconds")?;
+///             saved.put("millis", &(seconds * 1_000))?;
+///         }
+///         "Queued" => saved.set_phase("Locate"),
+///         _ => {}
+///     }
+///     Ok(())
+/// }
+/// # impl RouteTransitions for Call {
+/// #     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+/// #         Ok(RouteAfterLocate::Ring { millis: 1, loud: true })
+/// #     }
+/// #     async fn ring(&mut self, _: &mut Cx<'_>, _: &mut u64, _: &mut bool) -> Result<(), BoxError> { Ok(()) }
+/// # }
+/// ```
+///
+/// ### `retired("Name", "Other")`
+///
+/// Phases that are gone. No phase can have such a name again, for what is still saved in the old one would be taken for it; and
+/// what is saved in one is refused with that reason, unless a migration leads it elsewhere.
+///
 /// ### `crate = "::path"`
 ///
 /// Where the library is, if it has another name: `crate = "::renamed"`. The path begins with `::` or `crate::`.
@@ -251,11 +310,22 @@ use proc_macro::TokenStream;
 /// After an error the phase is tried again, here up to 3 more times, at first after 50 ms, then after twice as long each time, 2 s at most.
 /// `cx.attempt()` counts.
 ///
+/// ### `was = "Name"`
+///
+/// The name that the phase had in an earlier release: what was saved in it goes on here. It may be written for each name that
+/// the phase ever had. No phase can have such a name again.
+///
+/// ### `default`, on a field
+///
+/// `#[phase(default)]` above a field of a phase: where an earlier release saved the phase without it, it is
+/// `Default::default()`. In the operation itself `#[serde(default)]` does that.
+///
 /// # What is checked
 ///
 /// All mistakes of a declaration are reported in one compile, each at the smallest wrong token and with its cure: names that
 /// are no phases, a phase that no way leads to, one from which no end can be reached, none or two starts, keys that do not go
-/// together, durations that are none, functions that would have one name. What rustc says well by itself is left to it: a function that
+/// together, durations that are none, functions that would have one name, a chain of
+/// migrations with a gap, names of earlier releases that would mean two things. What rustc says well by itself is left to it: a function that
 /// is missing, misspelt or of another type, a way that is not declared, data that cannot be sent or saved.
 ///
 /// # Attributes

@@ -38,6 +38,13 @@ pub(crate) fn lower(
         event: args.event,
         event_key: args.event_key,
         transient: args.transient,
+        transient_key: args.transient_key,
+        version: args.version,
+        migrate_key: args.migrate_key,
+        migrate_bad: args.migrate_bad,
+        migrations: args.migrations,
+        retired_key: args.retired_key,
+        retired: args.retired,
         durability: args.durability,
         phases,
         names,
@@ -51,6 +58,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         cfg,
         docs,
         fields,
+        defaults,
         tuple,
         args,
     } = item;
@@ -107,6 +115,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         cfg,
         docs,
         fields,
+        defaults,
         args,
     }
 }

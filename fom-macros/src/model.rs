@@ -1,11 +1,12 @@
 //! The machine as it was declared: plain data, in the order of the declaration.
 
 use proc_macro2::{Span, TokenStream};
-use syn::{Attribute, Generics, Ident, ItemEnum, LitStr, Type};
+use syn::{Attribute, Generics, Ident, ItemEnum, LitInt, LitStr, Type};
 
 use crate::paths::CratePath;
 use crate::syntax::args::Durability;
 use crate::syntax::phase::PhaseArgs;
+use crate::syntax::versions::Migration;
 
 pub(crate) struct Machine {
     /// The user's enum without our attributes.
@@ -19,6 +20,16 @@ pub(crate) struct Machine {
     pub(crate) event: Option<Type>,
     pub(crate) event_key: Option<Ident>,
     pub(crate) transient: bool,
+    /// `transient`, where it was written.
+    pub(crate) transient_key: Option<Ident>,
+    /// The key and the number; `None` inside: it was reported.
+    pub(crate) version: Option<(Ident, Option<LitInt>)>,
+    pub(crate) migrate_key: Option<Ident>,
+    /// Some of it was reported.
+    pub(crate) migrate_bad: bool,
+    pub(crate) migrations: Vec<Migration>,
+    pub(crate) retired_key: Option<Ident>,
+    pub(crate) retired: Vec<LitStr>,
     /// As it was written, and which it is.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) phases: Vec<Phase>,
@@ -38,6 +49,8 @@ pub(crate) struct Phase {
     pub(crate) cfg: Vec<Attribute>,
     pub(crate) docs: Vec<Attribute>,
     pub(crate) fields: Vec<syn::Field>,
+    /// `default`, at each field that may be missing from what an earlier release saved.
+    pub(crate) defaults: Vec<Option<Ident>>,
     /// `None` only after a mistake was reported.
     pub(crate) function: Option<Ident>,
     pub(crate) late_function: Option<Ident>,

@@ -7,6 +7,6 @@ pub use crate::{
         AsyncOperation, At, Entry, Loaded, MaybeCodec, Next, Registered, Restorer, Resumed,
         Stepped, SyncOperation, codec, go, registered, stay, to,
     },
-    snapshot::{Fields, Values},
+    snapshot::{Fields, Migration, Values},
 };
 pub use inventory::submit;

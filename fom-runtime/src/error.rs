@@ -406,7 +406,9 @@ pub enum RestoreError {
         wanted: &'static str,
     },
     /// It is in a phase that this release does not have.
-    #[error("the snapshot is in phase `{phase}`, which `{machine}` does not have")]
+    #[error(
+        "the snapshot is in phase `{phase}`, which `{machine}` does not have; write `was = \"{phase}\"` in the `#[phase(..)]` of the one that goes on with it, or start a release that has it"
+    )]
     UnknownPhase {
         /// The phase in the snapshot.
         phase: String,
@@ -414,7 +416,9 @@ pub enum RestoreError {
         machine: &'static str,
     },
     /// It holds a field that the phase does not have.
-    #[error("the snapshot has a field `{field}` that phase `{phase}` does not have")]
+    #[error(
+        "the snapshot has a field `{field}` that phase `{phase}` does not have; take it out in a migration, or start a release that has it"
+    )]
     UnknownField {
         /// The phase.
         phase: String,
@@ -422,7 +426,9 @@ pub enum RestoreError {
         field: String,
     },
     /// It lacks a field of the phase.
-    #[error("the snapshot lacks field `{field}`")]
+    #[error(
+        "the snapshot lacks field `{field}`; write `#[phase(default)]` above it, or put it in by a migration"
+    )]
     MissingField {
         /// The field.
         field: &'static str,
@@ -444,5 +450,77 @@ pub enum RestoreError {
         operation: &'static str,
         /// What its `Deserialize` said.
         reason: String,
+    },
+    /// The operation has a field that its type in this release does not have, so that it would be lost.
+    #[error(
+        "the snapshot's operation has a field `{field}` that `{operation}` does not have; take it out in a migration, or start a release that has it"
+    )]
+    UnknownOperationField {
+        /// The operation.
+        operation: &'static str,
+        /// The field in the snapshot, with those that it is in: `address.street`.
+        field: String,
+    },
+    /// A `Deserialize` of the operation or a field panicked.
+    #[error("the snapshot cannot be read as `{machine}`: a `Deserialize` panicked: {message}")]
+    Panicked {
+        /// The machine.
+        machine: &'static str,
+        /// What the panic said.
+        message: String,
+    },
+    /// It is in a phase that was taken out of the machine: `#[fom(retired(..))]`.
+    #[error(
+        "the snapshot is in phase `{phase}`, which `{machine}` retired; lead it to another phase in a migration, or start a release that has it"
+    )]
+    RetiredPhase {
+        /// The phase in the snapshot.
+        phase: String,
+        /// The machine.
+        machine: &'static str,
+    },
+    /// A later release saved it.
+    #[error(
+        "the snapshot is of version {found} of `{machine}`, and this release knows up to version {known}; start one that has version {found}"
+    )]
+    NewerVersion {
+        /// The machine.
+        machine: &'static str,
+        /// The version in the snapshot.
+        found: u32,
+        /// The version of this release.
+        known: u32,
+    },
+    /// This release cannot read what that version saved.
+    #[error(
+        "the snapshot is of version {found} of `{machine}`, and nothing leads from it to version {wanted}; write `v{found}(path)` in `migrate(..)`, or start a release that has it"
+    )]
+    NoMigration {
+        /// The machine.
+        machine: &'static str,
+        /// The version in the snapshot.
+        found: u32,
+        /// The version of this release.
+        wanted: u32,
+    },
+    /// A migration returned an error.
+    #[error("the migration of `{machine}` from version {from} failed: {reason}")]
+    MigrationFailed {
+        /// The machine.
+        machine: &'static str,
+        /// The version that it migrates from.
+        from: u32,
+        /// What it said.
+        reason: String,
+    },
+    /// A migration panicked.
+    #[error("the migration of `{machine}` from version {from} panicked: {message}")]
+    MigrationPanicked {
+        /// The machine.
+        machine: &'static str,
+        /// The version that it migrates from.
+        from: u32,
+        /// What the panic said.
+        message: String,
     },
 }

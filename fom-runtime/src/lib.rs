@@ -142,7 +142,7 @@ pub use runtime::{
     Reached, Runtime, Shutdown, ShutdownReport, Submission, Waiting,
 };
 #[cfg(not(fom_loom))]
-pub use snapshot::Snapshot;
+pub use snapshot::{Saved, SavedError, Snapshot};
 #[cfg(not(fom_loom))]
 pub use watch::{
     AdaptiveInfo, FomInfo, Interpose, Interposed, Listening, LocalityInfo, NotOnTop, Operations,

@@ -14,7 +14,7 @@ use crate::{
     durable::{Found, Revived},
     error::{RestoreError, SnapshotError},
     fom::Launch,
-    snapshot::{self, Fields, Meta, Snapshot, Values},
+    snapshot::{self, Fields, Meta, Migration, Snapshot, Values},
 };
 
 /// An operation with its machine: implemented by `#[fom]`, never by hand.
@@ -194,6 +194,10 @@ impl<T: Serialize + DeserializeOwned> Savable for T {}
     note = "take `transient` off its `#[fom(..)]`, and derive `Serialize` and `Deserialize` for what it holds"
 )]
 pub trait Persistent: Operation + Savable {
+    /// How what earlier versions saved becomes what this one would have, from the oldest on.
+    #[doc(hidden)]
+    const MIGRATIONS: &'static [Migration] = &[];
+
     #[doc(hidden)]
     fn save(phase: &Self::Phase, values: &mut Values<'_>) {
         let _ = (phase, values);

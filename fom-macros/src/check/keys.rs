@@ -159,8 +159,7 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
 
 fn durability(machine: &Machine, diag: &mut Diagnostics) {
     if let Some((text, Some(Durability::Sync | Durability::Lazy))) = &machine.durability
-        && machine.transient
-        && diag.is_empty()
+        && machine.transient_key.is_some()
     {
         diag.error(
             text,

@@ -3,6 +3,7 @@
 mod graph;
 mod keys;
 mod names;
+mod versions;
 
 use crate::diag::Diagnostics;
 use crate::model::Machine;
@@ -10,5 +11,6 @@ use crate::model::Machine;
 pub(crate) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
     names::check(machine, diag);
     keys::check(machine, diag);
+    versions::check(machine, diag);
     graph::check(machine, diag);
 }

@@ -102,7 +102,16 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let name = machine.item.ident.unraw().to_string();
     let operation = operation.to_token_stream().to_string().replace(' ', "");
     let docs = docs::text(&machine.item.attrs);
-    quote!(const GRAPH: &'static G_ = &G_::new(#name, #operation, #docs, PHASES_);)
+    let version = machine
+        .version
+        .as_ref()
+        .and_then(|(_, version)| version.as_ref());
+    let version = version.map(|version| quote!(.in_version(#version)));
+    let retired = &machine.retired;
+    let retired = (!retired.is_empty()).then(|| quote!(.retiring(&[#(#retired),*])));
+    quote! {
+        const GRAPH: &'static G_ = &G_::new(#name, #operation, #docs, PHASES_) #version #retired;
+    }
 }
 
 /// What the graph says of one phase.
@@ -163,8 +172,14 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         .iter()
         .filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string()))
         .collect();
+    let was: Vec<_> = args
+        .was
+        .iter()
+        .filter_map(|(_, name)| name.as_ref())
+        .collect();
+    let was = (!was.is_empty()).then(|| quote!(.formerly(&[#(#was),*])));
     let with = (!fields.is_empty()).then(|| quote!(.with(&[#(#fields),*])));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #with #to #start #failure #within #late #on #retry #keep)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #was #with #to #start #failure #within #late #on #retry #keep)
 }
 
 /// The place of a phase in the graph: known here, unless phases can be configured away.

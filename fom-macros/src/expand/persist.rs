@@ -1,6 +1,6 @@
 //! `Persistent`: a phase's name and data into a record, and out of it.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
@@ -30,7 +30,9 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             }
         }
     });
+    let migrations = migrations(machine);
     let items = quote! {
+            #migrations
             #save
             fn load(#phase: &str, #fields: &mut fom_::Fields<'_>) -> fom_::Loaded<Self> {
                 let loaded = match #phase {
@@ -78,6 +80,16 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
             }
         }
     }
+}
+
+/// From which version, and how.
+fn migrations(machine: &Machine) -> Option<TokenStream> {
+    let each = machine.migrations.iter().map(|migration| {
+        let (path, from) = (&migration.path, Literal::u32_unsuffixed(migration.from));
+        quote!((#from, #path))
+    });
+    (!machine.migrations.is_empty())
+        .then(|| quote!(const MIGRATIONS: &'static [fom_::Migration] = &[#(#each),*];))
 }
 
 /// Writes the data of the phase, if it has any.
@@ -128,12 +140,17 @@ fn take(phase: &Phase, fields: &Ident) -> TokenStream {
     let takes: Vec<(&Option<Ident>, TokenStream)> = phase
         .fields
         .iter()
-        .map(|field| {
+        .zip(&phase.defaults)
+        .map(|(field, default)| {
             let key = field
                 .ident
                 .as_ref()
                 .map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
-            let take = quote_spanned!(Span::call_site().located_at(field.ty.span())=> take);
+            let at = Span::call_site().located_at(field.ty.span());
+            let take = match default {
+                None => quote_spanned!(at=> take),
+                Some(_) => quote_spanned!(at=> take_or_default),
+            };
             (&field.ident, quote!(#fields.#take(#key)))
         })
         .collect();

@@ -1,8 +1,9 @@
 //! The arguments of `#[fom(..)]`.
 
 use proc_macro2::TokenStream;
-use syn::{Generics, Ident, LitStr, Type};
+use syn::{Generics, Ident, LitInt, LitStr, Type};
 
+use super::versions::{self, Migration};
 use super::{Form, entries, generics, text, ty};
 use crate::diag::{Diagnostics, did_you_mean};
 use crate::paths::CratePath;
@@ -38,6 +39,15 @@ pub(crate) struct Args {
     pub(crate) event: Option<Type>,
     pub(crate) event_key: Option<Ident>,
     pub(crate) transient: bool,
+    pub(crate) transient_key: Option<Ident>,
+    /// The key and the number; `None` inside: it was reported.
+    pub(crate) version: Option<(Ident, Option<LitInt>)>,
+    pub(crate) migrate_key: Option<Ident>,
+    /// Some of it was reported.
+    pub(crate) migrate_bad: bool,
+    pub(crate) migrations: Vec<Migration>,
+    pub(crate) retired_key: Option<Ident>,
+    pub(crate) retired: Vec<LitStr>,
     /// The word as it was written, and which it is; `None` inside: it was reported.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) krate: CratePath,
@@ -50,6 +60,9 @@ const KEYS: &[(&str, Form)] = &[
     ("event", Form::List("event(Type)")),
     ("transient", Form::Flag),
     ("durability", Form::Text("durability = \"lazy\"")),
+    ("version", Form::Text("version = 2")),
+    ("migrate", Form::List("migrate(v1(path))")),
+    ("retired", Form::List("retired(\"Name\")")),
     ("crate", Form::Text("crate = \"::fom_runtime\"")),
 ];
 
@@ -62,6 +75,13 @@ impl Args {
             event: None,
             event_key: None,
             transient: false,
+            transient_key: None,
+            version: None,
+            migrate_key: None,
+            migrate_bad: false,
+            migrations: Vec::new(),
+            retired_key: None,
+            retired: Vec::new(),
             durability: None,
             krate: CratePath::default(),
         };
@@ -92,7 +112,25 @@ impl Args {
                         args.event = None;
                     }
                 }
-                "transient" => args.transient = true,
+                "transient" => {
+                    args.transient = true;
+                    args.transient_key = Some(key.clone());
+                }
+                "version" => {
+                    let number = versions::version(key, &entry.value, &mut own);
+                    args.version = Some((key.clone(), number));
+                }
+                "migrate" => {
+                    let mut bad = Diagnostics::default();
+                    args.migrations = versions::migrations(key, &entry.value, &mut bad);
+                    args.migrate_key = Some(key.clone());
+                    args.migrate_bad = !bad.is_empty();
+                    own.append(bad);
+                }
+                "retired" => {
+                    args.retired = versions::retired(key, &entry.value, &mut own);
+                    args.retired_key = Some(key.clone());
+                }
                 "durability" => {
                     args.durability = text(key, &entry.value, &mut own).map(|text| {
                         let word = Durability::parse(&text, &mut own);

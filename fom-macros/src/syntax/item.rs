@@ -4,7 +4,7 @@ use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{Attribute, Fields, Ident, ItemEnum, Meta};
 
-use super::phase::PhaseArgs;
+use super::phase::{PhaseArgs, of_field};
 use crate::diag::Diagnostics;
 use crate::paths::respan;
 
@@ -14,6 +14,8 @@ pub(crate) struct PhaseItem {
     pub(crate) cfg: Vec<Attribute>,
     pub(crate) docs: Vec<Attribute>,
     pub(crate) fields: Vec<syn::Field>,
+    /// `default`, at each field that has it.
+    pub(crate) defaults: Vec<Option<Ident>>,
     /// Its data have no names, which was reported.
     pub(crate) tuple: bool,
     pub(crate) args: PhaseArgs,
@@ -90,6 +92,11 @@ fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostic
             }
         }
     }
+    let defaults = variant
+        .fields
+        .iter_mut()
+        .map(|field| default(field, &mut own))
+        .collect();
     let mut fields: Vec<syn::Field> = match &variant.fields {
         Fields::Unit => Vec::new(),
         Fields::Named(fields) => fields.named.iter().cloned().collect(),
@@ -140,9 +147,38 @@ fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostic
         cfg: take("cfg"),
         docs: take("doc"),
         fields,
+        defaults,
         tuple: matches!(variant.fields, Fields::Unnamed(_)),
         args,
     }
+}
+
+/// Takes our attributes off a field; what they say is `default`.
+fn default(field: &mut syn::Field, diag: &mut Diagnostics) -> Option<Ident> {
+    let (ours, others): (Vec<_>, Vec<_>) = field
+        .attrs
+        .drain(..)
+        .partition(|attr| attr.path().is_ident("phase"));
+    field.attrs = others;
+    let mut found = None;
+    for attr in &ours {
+        match &attr.meta {
+            Meta::List(list) if !list.tokens.is_empty() => {
+                let default = of_field(list.tokens.clone(), diag);
+                match (&found, default) {
+                    (Some(_), Some(again)) => {
+                        diag.error(again, "`default` is written twice; keep one");
+                    }
+                    (_, default) => found = default.or(found),
+                }
+            }
+            _ => diag.error(
+                attr.path(),
+                "`phase` says nothing here; write `#[phase(default)]`, or take it out",
+            ),
+        }
+    }
+    found
 }
 
 /// The type with `Self` written out: beside the enum it would mean something else.

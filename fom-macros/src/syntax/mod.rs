@@ -4,6 +4,7 @@ pub(crate) mod args;
 pub(crate) mod duration;
 pub(crate) mod item;
 pub(crate) mod phase;
+pub(crate) mod versions;
 pub(crate) mod within;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -39,6 +40,9 @@ pub(crate) enum Form {
     Text(&'static str),
 }
 
+/// The one key that may be written more than once: a phase can have had many names.
+const REPEATED: &str = "was";
+
 /// Splits an attribute's tokens at its commas; keeps only known keys in their right form, once each.
 pub(crate) fn entries(
     tokens: TokenStream,
@@ -52,17 +56,13 @@ pub(crate) fn entries(
             continue;
         };
         let key = entry.key.unraw().to_string();
-        if let Some(message) = not_yet(&key) {
-            diag.error(&entry.key, message);
-            continue;
-        }
         let Some((_, form)) = known.iter().find(|(name, _)| *name == key) else {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             let cure = did_you_mean(&key, &names);
             diag.error(&entry.key, format!("`{key}` is no key of {what}; {cure}"));
             continue;
         };
-        if found.iter().any(|earlier| earlier.key == entry.key) {
+        if key != REPEATED && found.iter().any(|earlier| earlier.key == entry.key) {
             diag.error(&entry.key, format!("`{key}` is written twice; keep one"));
             continue;
         }
@@ -89,11 +89,6 @@ pub(crate) fn entries(
         found.push(entry);
     }
     found
-}
-
-fn not_yet(key: &str) -> Option<String> {
-    matches!(key, "version" | "migrate" | "was")
-        .then(|| format!("`{key}` is not there yet; leave it out"))
 }
 
 fn mismatch(form: Form, value: &Value) -> Option<&'static str> {

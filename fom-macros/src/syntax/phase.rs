@@ -1,9 +1,10 @@
 //! The arguments of `#[phase(..)]`.
 
 use proc_macro2::TokenStream;
-use syn::Ident;
+use syn::{Ident, LitStr};
 
 use super::duration::{self, Retry};
+use super::versions::is_name;
 use super::within::{self, Within};
 use super::{Entry, Form, entries, names, text};
 use crate::diag::Diagnostics;
@@ -22,6 +23,8 @@ pub(crate) struct PhaseArgs {
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     /// `None` inside: it is there and was reported.
     pub(crate) within: Option<(Ident, Option<Within>)>,
+    /// The key and the name that the phase had; `None` inside: it was reported.
+    pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) retry: Option<(Ident, Option<Retry>)>,
     /// Something here was reported.
     pub(crate) bad: bool,
@@ -41,7 +44,16 @@ const KEYS: &[(&str, Form)] = &[
     ("on", Form::List("on(Event, Other)")),
     ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
     ("keep", Form::List("keep(Phase, Other)")),
+    ("was", Form::Text("was = \"Name\"")),
 ];
+
+const FIELD_KEYS: &[(&str, Form)] = &[("default", Form::Flag)];
+
+/// What one `#[phase(..)]` on a field says: `default`, where it is there.
+pub(crate) fn of_field(tokens: TokenStream, diag: &mut Diagnostics) -> Option<Ident> {
+    let keys = entries(tokens, FIELD_KEYS, "`#[phase(..)]` on a field", diag);
+    keys.into_iter().map(|entry| entry.key).next()
+}
 
 impl PhaseArgs {
     pub(crate) fn parse(tokens: TokenStream, diag: &mut Diagnostics) -> Self {
@@ -64,6 +76,11 @@ impl PhaseArgs {
                 }
                 "on" => args.on = Some((key.clone(), names(&key, &value, &mut own))),
                 "keep" => args.keep = Some((key.clone(), names(&key, &value, &mut own))),
+                "was" => {
+                    let name = text(&key, &value, &mut own);
+                    let name = name.filter(|name| is_name(&key, name, &mut own));
+                    args.was.push((key, name));
+                }
                 "within" => {
                     let text = text(&key, &value, &mut own);
                     let within = text.and_then(|text| {

@@ -153,6 +153,44 @@ fn parameters_and_cfg_go_where_they_are_needed() {
 }
 
 #[test]
+fn what_earlier_releases_saved_is_told_in_constants() {
+    let text = expansion(
+        quote!(
+            operation(Call),
+            version = 3,
+            migrate(v1(first), v2(migrations::second)),
+            retired("Queued", "Parked"),
+            durability = "lazy"
+        ),
+        quote! {
+            enum Route {
+                #[phase(start, sync, to(Ring), was = "Find", was = "Seek")]
+                Locate,
+                #[phase(end, was = "Alert")]
+                Ring { #[phase(default)] loud: bool, #[serde(default)] endpoint: u32 },
+            }
+        },
+    );
+    let told = text.lines().filter(|line| {
+        [
+            "I_::",
+            "GRAPH",
+            ".in_version",
+            ".retiring",
+            ".formerly",
+            ".with",
+            "MIGRATIONS",
+            "(1, ",
+            "take",
+            "DURABILITY",
+        ]
+        .iter()
+        .any(|word| line.contains(word))
+    });
+    assert_text!(told.map(str::trim).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
 fn after_a_mistake_the_names_are_still_there() {
     assert_text!(expansion(
         quote!(operation(Call), transient),

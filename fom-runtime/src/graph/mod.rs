@@ -36,6 +36,7 @@ pub struct Graph {
     docs: &'static str,
     phases: &'static [PhaseInfo],
     version: u32,
+    retired: &'static [&'static str],
 }
 
 impl Graph {
@@ -53,6 +54,7 @@ impl Graph {
             docs,
             phases,
             version: 1,
+            retired: &[],
         }
     }
 
@@ -60,6 +62,13 @@ impl Graph {
     #[must_use]
     pub const fn in_version(mut self, version: u32) -> Self {
         self.version = version;
+        self
+    }
+
+    /// Phases had these names once, and none may have them again.
+    #[must_use]
+    pub const fn retiring(mut self, names: &'static [&'static str]) -> Self {
+        self.retired = names;
         self
     }
 
@@ -85,6 +94,12 @@ impl Graph {
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
+    }
+
+    /// The names that phases had once, and none may have again.
+    #[must_use]
+    pub const fn retired(&self) -> &'static [&'static str] {
+        self.retired
     }
 
     /// All phases, in the order of their declaration.
@@ -128,6 +143,12 @@ impl Graph {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&'static PhaseInfo> {
         self.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// The phase that has or had this name.
+    pub(crate) fn find_ever(&self, name: &str) -> Option<&'static PhaseInfo> {
+        let had = |phase: &&PhaseInfo| phase.was.contains(&name);
+        self.find(name).or_else(|| self.phases.iter().find(had))
     }
 
     /// The phase in which the operation starts.
@@ -219,6 +240,7 @@ pub struct PhaseInfo {
     retry: Option<Retry>,
     keep: &'static [u16],
     fields: &'static [&'static str],
+    was: &'static [&'static str],
 }
 
 /// The longest stay in a phase, in nanoseconds.
@@ -245,6 +267,7 @@ impl PhaseInfo {
             retry: None,
             keep: &[],
             fields: &[],
+            was: &[],
         }
     }
 
@@ -339,6 +362,13 @@ impl PhaseInfo {
         self
     }
 
+    /// The names that it had in earlier releases.
+    #[must_use]
+    pub const fn formerly(mut self, names: &'static [&'static str]) -> Self {
+        self.was = names;
+        self
+    }
+
     /// The names of its data.
     #[must_use]
     pub const fn with(mut self, fields: &'static [&'static str]) -> Self {
@@ -356,6 +386,12 @@ impl PhaseInfo {
     #[must_use]
     pub const fn docs(&self) -> &'static str {
         self.docs
+    }
+
+    /// The names that it had in earlier releases.
+    #[must_use]
+    pub const fn was(&self) -> &'static [&'static str] {
+        self.was
     }
 
     /// The names of its data, in the order of their declaration.

@@ -3,13 +3,18 @@
 //! A body is: the fingerprint of its schema (8 bytes), the number of the phase in it (1), the phase's fields in the
 //! schema's order (each a length as a varint, then MessagePack), and the operation as MessagePack up to the end.
 
-use std::any::type_name;
+use std::{
+    any::type_name,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use crate::{
     error::{RestoreError, SnapshotError},
+    fom::panic_message,
     operation::{Persistent, Savable},
     snapshot::{
-        encoding::{append, decode},
+        encoding::{Misfit, append, decode},
+        saved::Saved,
         schema::{Schema, fingerprint},
     },
 };
@@ -147,7 +152,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The operation and its phase.
+/// The operation and its phase, after the migrations that lead to this release.
 pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), RestoreError> {
     let graph = O::GRAPH;
     if parts.machine != graph.name() {
@@ -162,22 +167,60 @@ pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), Res
             wanted: graph.operation(),
         });
     }
+    // A `Deserialize` of the user's may panic.
+    let fenced = |phase, fields, operation| {
+        let read = AssertUnwindSafe(|| read::<O>(phase, fields, operation));
+        catch_unwind(read).unwrap_or_else(|panic| {
+            Err(RestoreError::Panicked {
+                machine: graph.name(),
+                message: panic_message(panic),
+            })
+        })
+    };
+    if parts.version == graph.version() {
+        return fenced(parts.phase, parts.fields, parts.operation);
+    }
+    let saved = Saved::migrate(parts, graph, O::MIGRATIONS)?;
+    fenced(saved.phase(), saved.values(), saved.operation_bytes())
+}
+
+/// The same of what this version saved.
+fn read<O: Persistent>(
+    phase: &str,
+    fields: Vec<(&str, &[u8])>,
+    operation: &[u8],
+) -> Result<(O, O::Phase), RestoreError> {
+    let graph = O::GRAPH;
+    let Some(info) = graph.find_ever(phase) else {
+        let (phase, machine) = (phase.to_owned(), graph.name());
+        return Err(if graph.retired().contains(&phase.as_str()) {
+            RestoreError::RetiredPhase { phase, machine }
+        } else {
+            RestoreError::UnknownPhase { phase, machine }
+        });
+    };
     let mut fields = Fields {
-        values: parts.fields,
+        values: fields,
         machine: graph.name(),
     };
-    let phase = O::load(parts.phase, &mut fields)?;
+    let loaded = O::load(info.name(), &mut fields)?;
     if let Some((field, _)) = fields.values.first() {
         return Err(RestoreError::UnknownField {
-            phase: parts.phase.to_owned(),
+            phase: info.name().to_owned(),
             field: (*field).to_owned(),
         });
     }
-    let operation = decode(parts.operation).map_err(|reason| RestoreError::Operation {
-        operation: graph.operation(),
-        reason,
+    let operation = decode(operation).map_err(|misfit| match misfit {
+        Misfit::Unknown(field) => RestoreError::UnknownOperationField {
+            operation: graph.operation(),
+            field,
+        },
+        Misfit::Other(reason) => RestoreError::Operation {
+            operation: graph.operation(),
+            reason,
+        },
     })?;
-    Ok((operation, phase))
+    Ok((operation, loaded))
 }
 
 /// The data of one phase on its way out of a body, by field name; generated code reads through this.
@@ -191,14 +234,26 @@ pub struct Fields<'a> {
 impl Fields<'_> {
     /// Reads a field.
     pub fn take<T: Savable>(&mut self, name: &'static str) -> Result<T, RestoreError> {
-        let place = self.values.iter().position(|(field, _)| *field == name);
-        let place = place.ok_or(RestoreError::MissingField { field: name })?;
+        self.find(name)
+            .unwrap_or(Err(RestoreError::MissingField { field: name }))
+    }
+
+    /// Reads a field that an earlier release may not have had.
+    pub fn take_or_default<T: Savable + Default>(
+        &mut self,
+        name: &'static str,
+    ) -> Result<T, RestoreError> {
+        self.find(name).unwrap_or_else(|| Ok(T::default()))
+    }
+
+    fn find<T: Savable>(&mut self, name: &'static str) -> Option<Result<T, RestoreError>> {
+        let place = self.values.iter().position(|(field, _)| *field == name)?;
         let (_, bytes) = self.values.swap_remove(place);
-        decode(bytes).map_err(|reason| RestoreError::Field {
+        Some(decode(bytes).map_err(|misfit| RestoreError::Field {
             field: name,
             of: type_name::<T>(),
-            reason,
-        })
+            reason: misfit.into(),
+        }))
     }
 
     /// Always the error, for a phase that this release does not have.

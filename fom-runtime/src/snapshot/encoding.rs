@@ -2,7 +2,11 @@
 //!
 //! Positional formats were tried and refused: with a phase or a field inserted they decode wrong data without an error.
 
+use std::cell::RefCell;
+
 use serde::{Deserialize, Serialize};
+
+use crate::snapshot::strict::{Place, Strict};
 
 /// How deep a value may nest: hostile bytes can nest deeply, and a thread's stack is finite.
 const MOST_DEPTH: usize = 128;
@@ -18,20 +22,36 @@ pub(super) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// Why bytes are not a value of the type that was asked for.
+#[derive(Debug)]
+pub(super) enum Misfit {
+    /// They have a field that the type does not have.
+    Unknown(String),
+    Other(String),
+}
+
+impl From<Misfit> for String {
+    fn from(misfit: Misfit) -> Self {
+        match misfit {
+            Misfit::Unknown(field) => format!("it does not have the field `{field}`"),
+            Misfit::Other(reason) => reason,
+        }
+    }
+}
+
 /// The value that these bytes are, as a whole. A field that its type does not have is an error, for it would be lost.
-pub(super) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
-    one_value(bytes)?;
+pub(super) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Misfit> {
+    one_value(bytes).map_err(Misfit::Other)?;
     let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
     reader.set_max_depth(MOST_DEPTH);
-    let mut unknown = None;
-    let value = serde_ignored::deserialize(&mut reader, |path| {
-        unknown.get_or_insert_with(|| path.to_string());
+    let unknown = RefCell::new(None);
+    let strict = Strict::new(&mut reader, Place::outermost(&unknown));
+    let value = T::deserialize(strict);
+    value.map_err(|error| {
+        unknown
+            .take()
+            .map_or_else(|| Misfit::Other(error.to_string()), Misfit::Unknown)
     })
-    .map_err(|error| error.to_string())?;
-    match unknown {
-        None => Ok(value),
-        Some(field) => Err(format!("it does not have the field `{field}`")),
-    }
 }
 
 /// That the bytes are one value, whole, with nothing behind it.

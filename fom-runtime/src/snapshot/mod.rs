@@ -7,9 +7,13 @@ mod body;
 mod bytes;
 mod encoding;
 mod first;
+mod saved;
 mod schema;
+mod strict;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod types;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +27,7 @@ use crate::{
 };
 pub use body::{Fields, Values};
 pub(crate) use body::{load, save};
+pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint};
 
 const MAGIC: &[u8; 4] = b"FOM2";

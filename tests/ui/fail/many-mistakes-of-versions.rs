@@ -1,0 +1,33 @@
+//! Many mistakes of versions at once.
+use fom_runtime::{Saved, prelude::*};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Call;
+
+#[fom(operation(Call), version = 5, migrate(v1(one), v3(one), v3(one), v7(one)), retired("Locate", 3))]
+enum Route {
+    #[phase(start, to(Ring))]
+    Locate,
+    #[phase(to(Answered), was = "Answered", was = "Ring", was = "Old", was = "Old")]
+    Ring { #[phase(def)] endpoint: u32 },
+    #[phase(end)]
+    Answered,
+}
+
+fn one(_: &mut Saved) -> Result<(), BoxError> {
+    Ok(())
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Ring { endpoint: 1 })
+    }
+    async fn ring(&mut self, _: &mut Cx<'_>, _: &mut u32) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn main() {
+    let _ = (one, Call::GRAPH);
+}
