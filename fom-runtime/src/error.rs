@@ -461,14 +461,6 @@ pub enum RestoreError {
         /// The field in the snapshot, with those that it is in: `address.street`.
         field: String,
     },
-    /// A `Deserialize` of the operation or a field panicked.
-    #[error("the snapshot cannot be read as `{machine}`: a `Deserialize` panicked: {message}")]
-    Panicked {
-        /// The machine.
-        machine: &'static str,
-        /// What the panic said.
-        message: String,
-    },
     /// It is in a phase that was taken out of the machine: `#[fom(retired(..))]`.
     #[error(
         "the snapshot is in phase `{phase}`, which `{machine}` retired; lead it to another phase in a migration, or start a release that has it"

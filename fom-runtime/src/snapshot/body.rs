@@ -170,12 +170,7 @@ pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), Res
     // A `Deserialize` of the user's may panic.
     let fenced = |phase, fields, operation| {
         let read = AssertUnwindSafe(|| read::<O>(phase, fields, operation));
-        catch_unwind(read).unwrap_or_else(|panic| {
-            Err(RestoreError::Panicked {
-                machine: graph.name(),
-                message: panic_message(panic),
-            })
-        })
+        catch_unwind(read).unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
     };
     if parts.version == graph.version() {
         return fenced(parts.phase, parts.fields, parts.operation);
