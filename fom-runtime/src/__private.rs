@@ -1,11 +1,13 @@
 //! For generated code only; may change in any release.
 
+pub use crate::__event_reader as event_reader;
 pub use crate::{
-    durable::{Found, Revived},
+    durable::{Event, Found, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     operation::{
-        AsyncOperation, At, Entry, Loaded, MaybeCodec, Next, Registered, Restorer, Resumed,
-        Stepped, SyncOperation, codec, go, registered, stay, to,
+        AsyncOperation, At, Entry, EventReader, Events, Loaded, MaybeCodec, Next, Readable,
+        Registered, Restorer, Resumed, Stepped, SyncOperation, Unreadable, codec, go, registered,
+        stay, to,
     },
     snapshot::{Fields, Migration, Values},
 };

@@ -373,6 +373,19 @@ pub enum RestoreError {
     /// What is kept of it in the journal is damaged.
     #[error("its record is damaged: {0}")]
     InJournal(Damage),
+    /// An event for it does not fit its type.
+    #[error("an event for `{operation}` cannot be read: {reason}")]
+    Event {
+        /// The operation.
+        operation: String,
+        /// What its `Deserialize` said.
+        reason: String,
+    },
+    /// It is not known how events for it are read.
+    #[error(
+        "its events cannot be read: they need `Serialize` and `Deserialize`, and a generic operation takes none through an outbox"
+    )]
+    NoEventReader,
     /// The journal does not have the schema that it was written with.
     #[error(
         "the journal has lost the schema that it was written with; restore the journal from a copy"

@@ -1,7 +1,7 @@
 //! What `#[fom]` generates from a declaration, as traits.
 
 use std::{
-    any::{TypeId, type_name},
+    any::{Any, TypeId, type_name},
     fmt,
     future::Future,
     marker::PhantomData,
@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Cx, Graph, NoEvent,
-    durable::{Found, Revived},
+    durable::{Event, Found, Revived},
     error::{RestoreError, SnapshotError},
     fom::Launch,
     snapshot::{self, Fields, Meta, Migration, Snapshot, Values},
@@ -280,6 +280,8 @@ pub trait Restorer: Sync {
     fn type_name(&self) -> &'static str;
     /// Makes a fom of what is kept of one. It is in no queue yet.
     fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError>;
+    /// Gives an event to whoever has this key.
+    fn deliver(&self, event: Event<'_>);
 }
 
 struct Restoring<O>(PhantomData<fn() -> O>);
@@ -304,15 +306,26 @@ impl<O: Persistent> Restorer for Restoring<O> {
     fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError> {
         found.revive::<O>()
     }
+
+    fn deliver(&self, event: Event<'_>) {
+        event.deliver::<O>();
+    }
 }
 
 /// A persistent operation that is known without anybody naming its type.
 #[doc(hidden)]
-pub struct Registered(&'static dyn Restorer);
+pub struct Registered {
+    restorer: &'static dyn Restorer,
+    reader: Option<EventReader>,
+}
+
+/// An event out of bytes, if events of its type can be saved.
+#[doc(hidden)]
+pub type EventReader = fn(&[u8]) -> Result<Box<dyn Any + Send>, String>;
 
 impl fmt::Debug for Registered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Registered({})", self.0.graph().name())
+        write!(f, "Registered({})", self.restorer.graph().name())
     }
 }
 
@@ -320,13 +333,77 @@ impl Registered {
     /// What generated code submits, and `Builder::operation` for generic ones.
     #[must_use]
     pub const fn of<O: Persistent>() -> Self {
-        Self(&Restoring::<O>(PhantomData))
+        Self {
+            restorer: &Restoring::<O>(PhantomData),
+            reader: None,
+        }
+    }
+
+    /// Its events are read like this.
+    #[must_use]
+    pub const fn taking(mut self, reader: EventReader) -> Self {
+        self.reader = Some(reader);
+        self
+    }
+
+    #[must_use]
+    pub fn reader(&self) -> Option<EventReader> {
+        self.reader
     }
 
     #[must_use]
     pub fn restorer(&self) -> &'static dyn Restorer {
-        self.0
+        self.restorer
     }
+}
+
+/// Reads events of type `E` if that can be done: of its two functions the compiler takes the one whose bounds hold.
+#[doc(hidden)]
+pub struct Events<E>(PhantomData<fn() -> E>);
+
+impl<E> fmt::Debug for Events<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+impl<E> Events<E> {
+    pub const HERE: Self = Self(PhantomData);
+}
+
+#[doc(hidden)]
+pub trait Readable {
+    fn read(&self, bytes: &[u8]) -> Result<Box<dyn Any + Send>, String>;
+}
+
+impl<E: Savable + Send + 'static> Readable for Events<E> {
+    fn read(&self, bytes: &[u8]) -> Result<Box<dyn Any + Send>, String> {
+        let event: E = snapshot::decode(bytes)?;
+        Ok(Box::new(event))
+    }
+}
+
+#[doc(hidden)]
+pub trait Unreadable {
+    fn read(&self, bytes: &[u8]) -> Result<Box<dyn Any + Send>, String>;
+}
+
+impl<E> Unreadable for &Events<E> {
+    fn read(&self, _: &[u8]) -> Result<Box<dyn Any + Send>, String> {
+        Err("events of this type have no `Serialize` and `Deserialize`".to_owned())
+    }
+}
+
+/// How events of a type are read, as a function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __event_reader {
+    ($event:ty) => {
+        |bytes| {
+            use $crate::__private::{Readable as _, Unreadable as _};
+            (&$crate::__private::Events::<$event>::HERE).read(bytes)
+        }
+    };
 }
 
 inventory::collect!(Registered);

@@ -378,3 +378,118 @@ fn a_directory_is_all_that_it_needs() {
     let next = runtime.submit(call()).start().unwrap();
     assert!(next.id() > fom.id(), "an id is never used again");
 }
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Paid {
+    Cents(u32),
+    Enough,
+}
+
+/// Collects what is sent to it.
+#[derive(Serialize, Deserialize)]
+struct Account {
+    sum: u32,
+}
+
+#[fom(operation(Account), event(Paid))]
+enum Collect {
+    #[phase(sync, start, to(Closed), on(Cents, Enough))]
+    Open,
+    #[phase(end)]
+    Closed { sum: u32 },
+}
+
+impl CollectTransitions for Account {
+    fn open(&mut self, cx: &mut Cx<'_, Paid>, event: Paid) -> Result<CollectAfterOpen, BoxError> {
+        Ok(match event {
+            Paid::Cents(cents) => {
+                self.sum += cents;
+                CollectAfterOpen::Stay
+            }
+            Paid::Enough => {
+                cx.resource::<Log>()
+                    .add(format!("closed with {}", self.sum));
+                CollectAfterOpen::Closed { sum: self.sum }
+            }
+        })
+    }
+}
+
+/// Pays once into an account, and fails before that as often as it is told to.
+#[derive(Serialize, Deserialize)]
+struct Payment {
+    to: u64,
+    fails: u32,
+}
+
+#[fom(operation(Payment))]
+enum Pay {
+    #[phase(sync, start, to(Done), retry = "9, 1ms..1ms")]
+    Send,
+    #[phase(end)]
+    Done,
+}
+
+impl PayTransitions for Payment {
+    fn send(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.outbox().send::<Account>(self.to, Paid::Cents(7))?;
+        if cx.attempt() < self.fails {
+            return Err("not yet".into());
+        }
+        Ok(())
+    }
+}
+
+/// An event that is sent through an outbox comes once, whether or not the process ends between the commit of the sender and the
+/// step of the receiver that takes it.
+#[test]
+fn an_event_through_an_outbox_comes_once() {
+    for crash in [false, true] {
+        let (journal, log) = (MemoryJournal::new(), Log::default());
+        let first = runtime(journal.clone(), &log);
+        let account = first.submit(Account { sum: 0 }).key(5_u64).start().unwrap();
+        account.reached([CollectKind::Open]).wait();
+        for fails in 0..4 {
+            let payment = Payment { to: 5, fails };
+            first.submit(payment).start().unwrap().wait().unwrap();
+        }
+        let second;
+        let runtime = if crash {
+            // Some events are taken by now, and some are not.
+            second = runtime(journal.fork(), &log);
+            drop((first, account));
+            second
+        } else {
+            first
+        };
+        let account = runtime.find::<Account>(5_u64).expect("it is there");
+        futures::executor::block_on(runtime.quiet());
+        let closed = runtime.submit(Watch { account: 5 }).start().unwrap();
+        let closing = account.reached([CollectKind::Closed]);
+        closed.wait().unwrap();
+        closing.wait();
+        assert_eq!(runtime.operations().incidents, Vec::<String>::new());
+        assert_eq!(log.lines(), ["closed with 28"]);
+    }
+}
+
+/// Closes an account, and sees what was in it.
+#[derive(Serialize, Deserialize)]
+struct Watch {
+    account: u64,
+}
+
+#[fom(operation(Watch))]
+enum Look {
+    #[phase(sync, start, to(Seen))]
+    Close,
+    #[phase(end)]
+    Seen,
+}
+
+impl LookTransitions for Watch {
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.outbox().send::<Account>(self.account, Paid::Enough)?;
+        Ok(())
+    }
+}

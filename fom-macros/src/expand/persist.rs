@@ -53,7 +53,11 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
 pub(super) fn register(machine: &Machine) -> TokenStream {
     match &machine.operation {
         Some(operation) if !machine.transient && operation_generics(machine).params.is_empty() => {
-            quote!(fom_::submit!(fom_::Registered::of::<#operation>());)
+            let taking = machine
+                .event
+                .as_ref()
+                .map(|event| quote!(.taking(fom_::event_reader!(#event))));
+            quote!(fom_::submit!(fom_::Registered::of::<#operation>() #taking);)
         }
         _ => TokenStream::new(),
     }

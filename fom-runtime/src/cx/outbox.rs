@@ -6,7 +6,8 @@ use crate::{
     Cx, FomId, Key, Operation, Placement, Priority, Submission,
     error::SnapshotError,
     fom::{Header, Mailed},
-    runtime::Prepared,
+    operation::{Persistent, Savable},
+    runtime::{Prepared, post_event},
 };
 
 impl<E> Cx<'_, E> {
@@ -44,6 +45,24 @@ impl<'a> Outbox<'a> {
             fom: self.fom,
             submission: Submission::new(self.fom.world(), operation),
         }
+    }
+
+    /// An event for the fom of type `O` that has this key when this transition is committed. It stays in the journal until that
+    /// fom has committed a transition after it took the event. Events that one sender sends to one receiver in this way come in
+    /// their order. When nobody has the key, or it ends without taking the event, that is reported in
+    /// [`Operations::incidents`](crate::Operations).
+    ///
+    /// # Errors
+    ///
+    /// When the event cannot be saved.
+    pub fn send<O>(&self, to: impl Into<Key>, event: O::Event) -> Result<(), SnapshotError>
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        let item = post_event::<O>(self.fom.world(), to.into(), event)?;
+        self.fom.post(item);
+        Ok(())
     }
 }
 

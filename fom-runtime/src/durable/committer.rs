@@ -1,6 +1,7 @@
 //! The thread that commits for all localities: what was handed over while the last sync ran goes down with the next one.
 
 use std::{
+    collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -9,9 +10,11 @@ use std::{
 use crate::{
     Clock,
     durable::{
-        Head, Kind, Memory, Stalled, commits::Part, head::Stamp, record::fom_of, schemas::Schemas,
+        Head, Kind, Memory, Posted, Stalled, commits::Part, head::Stamp, record::fom_of,
+        schemas::Schemas,
     },
     fom::panic_message,
+    id::FomId,
     journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
     runtime::World,
     snapshot::Schema,
@@ -52,6 +55,10 @@ pub(crate) struct Committer {
     ended: Condvar,
     stats: Mutex<JournalStats>,
     pub(super) schemas: Schemas,
+    /// Events for foms that will come back.
+    pub(super) orphans: Mutex<HashMap<FomId, Vec<Posted>>>,
+    /// Entries that nobody needs any more.
+    pub(super) dropped: Mutex<Vec<EntryId>>,
     /// What could not be committed.
     pub(super) stalled: Mutex<Vec<Stalled>>,
     /// What is forgotten of it is deleted.
@@ -87,6 +94,8 @@ impl Committer {
             ended: Condvar::default(),
             stats: Mutex::default(),
             schemas: Schemas::new(schemas),
+            orphans: Mutex::default(),
+            dropped: Mutex::default(),
             stalled: Mutex::default(),
             memory: Arc::clone(memory),
         })
@@ -206,12 +215,19 @@ impl Committer {
                 for part in &mut parts {
                     whole.append(&mut part.batch);
                 }
+                let dropped = std::mem::take(&mut *self.dropped.lock());
+                for entry in &dropped {
+                    whole.delete(*entry);
+                    whole.end_group();
+                }
                 self.add_head(&mut whole, &mut head);
                 let begun = Instant::now();
                 let done = fenced(|| journal.commit(&whole));
                 works = done.is_ok();
                 if works {
                     self.schemas.committed(&schemas);
+                } else {
+                    self.drop_later(dropped);
                 }
                 self.took(begun.elapsed());
                 *self.stats.lock() = journal.stats();

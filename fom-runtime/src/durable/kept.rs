@@ -1,8 +1,10 @@
 //! What a fom has beside it as long as it is kept in a journal.
 
+use std::collections::VecDeque;
+
 use crate::{
-    durable::Meta,
-    journal::JournalError,
+    durable::{Meta, Posted},
+    journal::{EntryId, JournalError},
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicU8, AtomicU32, Ordering},
@@ -26,6 +28,8 @@ pub(crate) struct Kept {
     /// Requests made since the phase function was entered. Written by the thread that runs the fom.
     requests: AtomicU32,
     inner: Mutex<Inner>,
+    /// Events that came through an outbox; none: it takes no more.
+    inbox: Mutex<Option<VecDeque<Posted>>>,
 }
 
 pub(crate) struct Inner {
@@ -36,6 +40,8 @@ pub(crate) struct Inner {
     /// What comes after the commit.
     pub(crate) then: Option<Then>,
     answer: Result<(), JournalError>,
+    /// Entries of events that were taken since the last step was committed.
+    pub(crate) taken: Vec<EntryId>,
 }
 
 /// What a fom does when its step is committed.
@@ -75,7 +81,9 @@ impl Kept {
                 recorded,
                 then: None,
                 answer: Ok(()),
+                taken: Vec::new(),
             }),
+            inbox: Mutex::new(Some(VecDeque::new())),
         })
     }
 
@@ -98,6 +106,48 @@ impl Kept {
     /// The late function is entered: it numbers its requests for itself, however many there were before.
     pub(crate) fn late(&self) {
         self.requests.store(LATE, Ordering::Relaxed);
+    }
+
+    /// An event came through an outbox; given back when the fom has ended.
+    pub(crate) fn post(&self, message: Posted) -> Result<(), Posted> {
+        match &mut *self.inbox.lock() {
+            Some(inbox) => {
+                inbox.push_back(message);
+                Ok(())
+            }
+            None => Err(message),
+        }
+    }
+
+    /// The oldest event that `takes`. Only the thread that runs the fom.
+    pub(crate) fn take_message<E: 'static>(&self, takes: impl Fn(&E) -> bool) -> Option<E> {
+        let (entry, event) = {
+            let mut inbox = self.inbox.lock();
+            let inbox = inbox.as_mut()?;
+            let at = inbox.iter().position(|message| {
+                let event = message.1.downcast_ref();
+                event.is_some_and(&takes)
+            })?;
+            inbox.remove(at)?
+        };
+        self.inner.lock().taken.push(entry);
+        event.downcast().ok().map(|event| *event)
+    }
+
+    /// How many events came through an outbox and were not taken.
+    pub(crate) fn messages(&self) -> usize {
+        self.inbox.lock().as_ref().map_or(0, VecDeque::len)
+    }
+
+    /// The entries of those.
+    pub(crate) fn message_entries(&self) -> Vec<EntryId> {
+        let inbox = self.inbox.lock();
+        inbox.iter().flatten().map(|message| message.0).collect()
+    }
+
+    /// Takes no more of them, and gives back what is left.
+    pub(crate) fn close(&self) -> Vec<Posted> {
+        self.inbox.lock().take().map(Vec::from).unwrap_or_default()
     }
 
     pub(crate) fn is_pending(&self) -> bool {
@@ -129,6 +179,7 @@ impl Kept {
                 match std::mem::replace(&mut inner.answer, Ok(())) {
                     Ok(()) => {
                         inner.recorded = true;
+                        inner.taken.clear();
                         Answer::Committed(then)
                     }
                     Err(error) => Answer::Failed(error),

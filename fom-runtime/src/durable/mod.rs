@@ -5,6 +5,7 @@
 //! | `record.rs` | what is kept of a fom: an entry of the journal |
 //! | `kept.rs` | what a fom has beside it as long as it is kept |
 //! | `outbox.rs` | what a phase wants to have sent when its transition is committed |
+//! | `message.rs` | events that were sent through an outbox, until they are taken |
 //! | `schemas.rs` | which schemas the journal has |
 //! | `commits.rs` | what the foms of one locality want to have committed |
 //! | `committer.rs` | the thread that commits for all of them, with one sync for many |
@@ -17,6 +18,7 @@ mod commits;
 mod committer;
 mod head;
 mod kept;
+mod message;
 mod once;
 mod outbox;
 mod record;
@@ -29,6 +31,9 @@ pub(crate) use commits::Commits;
 pub(crate) use committer::Committer;
 pub(crate) use head::{Head, random};
 pub(crate) use kept::{Answer, Kept, Then};
+#[doc(hidden)]
+pub use message::Event;
+pub(crate) use message::{Message, Posted};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox};
 pub(crate) use record::{Kind, Meta, codec, encode_fom, entry_of};

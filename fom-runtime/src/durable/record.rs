@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Fom = 3,
     /// How a fom ended that was submitted with an operation id.
     Outcome = 5,
+    /// An event for a fom.
+    Message = 4,
 }
 
 /// What is kept of a fom beside its operation and phase.
@@ -128,14 +130,14 @@ pub(super) mod stored_key {
         }
     }
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    pub(in crate::durable) fn serialize<S: Serializer>(
         key: &Option<Key>,
         out: S,
     ) -> Result<S::Ok, S::Error> {
         key.as_ref().map(Stored::from).serialize(out)
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::durable) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
     ) -> Result<Option<Key>, D::Error> {
         let key = Option::<Stored>::deserialize(input).map_err(D::Error::custom)?;

@@ -1,6 +1,7 @@
 //! The way back after a restart: what the journal keeps becomes foms again, before anything new is taken in.
 
 use std::{
+    any::TypeId,
     collections::{HashMap, hash_map::Entry},
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use crate::{
     Durability,
     durable::{
-        Committer, Head, Kept, Kind, Meta,
+        Committer, Head, Kept, Kind, Message, Meta,
         committer::{HEAD_ENTRY, fenced},
         once::decode_outcome,
         record::{decode_meta, fom_of},
@@ -22,7 +23,7 @@ use crate::{
     id::FomId,
     journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery},
     locality::Locality,
-    operation::{Persistent, Registered, Restorer, registered},
+    operation::{EventReader, Persistent, Registered, Restorer, registered},
     runtime::{World, restore},
     snapshot::{self, Schema},
 };
@@ -99,7 +100,10 @@ impl Found<'_> {
 }
 
 /// The operation types that can come back, by machine and operation.
-pub(crate) struct Types(HashMap<(&'static str, &'static str), Known>);
+pub(crate) struct Types(
+    HashMap<(&'static str, &'static str), Known>,
+    HashMap<TypeId, EventReader>,
+);
 
 #[derive(Clone, Copy)]
 enum Known {
@@ -113,9 +117,12 @@ enum Known {
 
 impl Default for Types {
     fn default() -> Self {
-        let mut types = Self(HashMap::new());
+        let mut types = Self(HashMap::new(), HashMap::new());
         for of in registered() {
             types.link(of.restorer());
+            if let Some(reader) = of.reader() {
+                types.1.insert(of.restorer().type_id(), reader);
+            }
         }
         types
     }
@@ -143,6 +150,29 @@ impl Types {
         let of = Registered::of::<O>();
         let name = (O::GRAPH.name(), O::GRAPH.operation());
         self.0.insert(name, Known::Named(of.restorer()));
+    }
+
+    /// The operation type of this name.
+    fn of(&self, machine: &str, operation: &str) -> Result<&'static dyn Restorer, RestoreError> {
+        match self.0.get(&(machine, operation)) {
+            Some(Known::Linked(of) | Known::Named(of)) => Ok(*of),
+            Some(Known::Twice(one, other)) => Err(RestoreError::Ambiguous { one, other }),
+            None => Err(RestoreError::UnknownOperation {
+                operation: operation.to_owned(),
+                machine: machine.to_owned(),
+            }),
+        }
+    }
+
+    /// The operation type of this name, and how its events are read.
+    pub(super) fn taking(
+        &self,
+        machine: &str,
+        operation: &str,
+    ) -> Result<(&'static dyn Restorer, EventReader), RestoreError> {
+        let of = self.of(machine, operation)?;
+        let reader = self.1.get(&of.type_id()).copied();
+        Ok((of, reader.ok_or(RestoreError::NoEventReader)?))
     }
 
     /// Makes a fom of its entry. It is in no queue yet.
@@ -194,19 +224,7 @@ impl Types {
         let schema = schemas
             .and_then(|schemas| schemas.get(u64::from_le_bytes(*fingerprint)))
             .ok_or(RestoreError::NoSchema)?;
-        let name = (schema.machine.as_str(), schema.operation.as_str());
-        let of = match self.0.get(&name) {
-            Some(Known::Linked(of) | Known::Named(of)) => *of,
-            Some(Known::Twice(one, other)) => {
-                return Err(RestoreError::Ambiguous { one, other });
-            }
-            None => {
-                return Err(RestoreError::UnknownOperation {
-                    operation: schema.operation.clone(),
-                    machine: schema.machine.clone(),
-                });
-            }
-        };
+        let of = self.of(&schema.machine, &schema.operation)?;
         if let Some(once) = &meta.once {
             // Its id is taken, whether it can come back or not.
             world.memory.aside((of.type_id(), once.clone()), id);
@@ -246,6 +264,7 @@ pub(crate) fn recover(
         head: None,
         begun: false,
         schemas: Vec::new(),
+        messages: Vec::new(),
         foms: Vec::new(),
         progress: RecoveryProgress::default(),
     };
@@ -254,6 +273,7 @@ pub(crate) fn recover(
         Err(error) => return Err((error, sink.foms)),
     };
     sink.begin();
+    sink.deliver();
     sink.report();
     let head = sink.head.unwrap_or_else(|| Head::new(&world.clock));
     Ok(Recovered {
@@ -269,6 +289,8 @@ struct Sink<'a> {
     head: Option<Head>,
     begun: bool,
     schemas: Vec<(EntryId, Schema)>,
+    /// For those who come back: delivered when all are there.
+    messages: Vec<(EntryId, Vec<u8>)>,
     foms: Vec<Resident>,
     progress: RecoveryProgress,
 }
@@ -318,6 +340,24 @@ impl Sink<'_> {
         (self.tell)(&self.progress);
     }
 
+    /// In the order in which they were sent, as far as one sender is concerned.
+    fn deliver(&mut self) {
+        let mut messages = std::mem::take(&mut self.messages);
+        messages.sort_by_key(|message| message.0);
+        for (id, bytes) in messages {
+            let deliver = || Message::deliver_again(self.world, id, &bytes);
+            let done = catch_unwind(AssertUnwindSafe(deliver))
+                .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))));
+            if let Err(reason) = done {
+                self.set_aside(SetAside {
+                    id: FomId(fom_of(id)),
+                    reason,
+                    bytes,
+                });
+            }
+        }
+    }
+
     fn set_aside(&mut self, aside: SetAside) {
         self.progress.set_aside += 1;
         self.world.set_aside.lock().push(aside);
@@ -344,6 +384,12 @@ impl Recover for Sink<'_> {
             if let Err(aside) = Types::remember_again(self.world, id, bytes) {
                 self.set_aside(aside);
             }
+            return;
+        }
+        if let Some((kind, bytes)) = bytes.split_first()
+            && *kind == Kind::Message as u8
+        {
+            self.messages.push((id, bytes.to_vec()));
             return;
         }
         match Types::bring_back(self.world, id, bytes) {

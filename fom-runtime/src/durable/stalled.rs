@@ -89,7 +89,16 @@ fn go_on(world: &Arc<World>, id: EntryId, bytes: &[u8]) {
         return;
     }
     match Types::bring_back(world, id, bytes) {
-        Ok(fom) => crate::locality::enqueue(world, fom),
+        Ok(fom) => {
+            let orphans = world
+                .committer()
+                .and_then(|committer| committer.orphans.lock().remove(&fom.id()));
+            for message in orphans.into_iter().flatten() {
+                // It has just been made, so it takes them.
+                let _ = fom.kept().map(|kept| kept.post(message));
+            }
+            crate::locality::enqueue(world, fom);
+        }
         Err(aside) => world.set_aside.lock().push(aside),
     }
 }

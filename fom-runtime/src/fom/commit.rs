@@ -129,7 +129,10 @@ impl<O: Operation> Course<O> {
         match written {
             Ok(()) if ends && !recorded => self.proceed(fom, then),
             Ok(()) if !waits => {
-                kept.inner().recorded = true;
+                let mut inner = kept.inner();
+                inner.recorded = true;
+                inner.taken.clear();
+                drop(inner);
                 self.proceed(fom, then)
             }
             Ok(()) => {
@@ -187,6 +190,10 @@ impl<O: Operation> Course<O> {
                 Some(_) => remember(fom, batch, Stored::failed::<O>(cause, self.info().name())),
                 None => batch.delete(entry_of(fom.id().get())),
             }
+            let taken = kept.inner().taken.clone();
+            for message in taken.into_iter().chain(kept.message_entries()) {
+                batch.delete(message);
+            }
             Ok(())
         });
         if waits && written.is_ok() {
@@ -240,6 +247,14 @@ impl<O: Operation> Course<O> {
             batch.put_with(entry, |out| {
                 encode_fom(&codec, &inner.meta, &self.operation, &self.phase, out)
             })?;
+        }
+        let taken = kept.inner().taken.clone();
+        let left = match self.info().is_end() {
+            true => kept.message_entries(),
+            false => Vec::new(),
+        };
+        for message in taken.into_iter().chain(left) {
+            batch.delete(message);
         }
         if let Some(extra) = fom.extra() {
             for entry in extra.outbox.lock().entries() {

@@ -99,7 +99,11 @@ impl<O: Operation> Typed<O> {
     fn take_event(&self) -> Option<O::Event> {
         // SAFETY: as above.
         let kind = unsafe { *self.takes.get() }?;
-        self.mail.take(|event| O::takes(kind, event))
+        let event = self.mail.take(|event| O::takes(kind, event));
+        event.or_else(|| {
+            let (kept, _) = self.journaled()?;
+            kept.take_message(|event| O::takes(kind, event))
+        })
     }
 }
 
@@ -297,6 +301,17 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         } else {
             fom.mail.close()
         };
+        if let Some((kept, _)) = fom.journaled() {
+            let left = kept.close();
+            let back = matches!(
+                body.ended(),
+                Err(Failure {
+                    cause: Cause::Journal(_) | Cause::Shutdown,
+                    ..
+                })
+            );
+            fom.world().messages_left(fom.id(), left, back);
+        }
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
         fom.leave(failed, untaken, by_handler);
         let answered = fom.marks.answer(ended.is_some(), fom.is_alone());
@@ -382,7 +397,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn events(header: NonNull<Header>) -> usize {
         // SAFETY: as the table says.
-        unsafe { Self::of(header) }.typed.mail.len()
+        let fom = unsafe { Self::of(header) };
+        let posted = fom.typed.kept().map_or(0, crate::durable::Kept::messages);
+        fom.typed.mail.len() + posted
     }
 
     // SAFETY: asks of its caller what `Vtable` says.

@@ -14,7 +14,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Sleep, durable,
+    Sleep,
+    durable::{self, Kept},
     error::{BlockError, Cause, Failure, SendError, TimedOut},
     fom::{AnyRef, Header, Mailed, Told, Typed, Watcher},
     id::{FomId, Key},
@@ -199,6 +200,11 @@ impl<O: Operation> FomRef<O> {
     fn typed(&self) -> &Typed<O> {
         // SAFETY: it was made for a fom of `O`, which begins with that.
         unsafe { self.0.as_ptr().cast().as_ref() }
+    }
+
+    /// What it has beside it if it is kept in a journal.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.0.kept()
     }
 
     /// Its id.

@@ -18,7 +18,7 @@ pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
 pub use local::{CallError, Local};
 pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Placement, Priority, Submission};
-pub(crate) use submit::{Prepared, restore};
+pub(crate) use submit::{Prepared, post_event, restore};
 
 pub(crate) use types::{Totals, totals};
 pub(crate) use world::{Allowance, World};

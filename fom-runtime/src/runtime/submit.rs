@@ -10,12 +10,12 @@ use std::{
 };
 
 use crate::{
-    durable::{self, Item, Kept, Once, Open, SetAside, encode_fom, entry_of},
+    durable::{self, Item, Kept, Message, Once, Open, SetAside, encode_fom, entry_of},
     error::{Cause, Failure, Refused, RefusedInner, RefusedReason, RestoreError, SnapshotError},
     fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks},
     id::{FomId, Key},
     locality::Locality,
-    operation::{Operation, Persistent},
+    operation::{Operation, Persistent, Savable},
     runtime::{Ended, FomRef, Handle, World, world::Mode},
     snapshot::Meta,
     sync::atomic::Ordering,
@@ -473,6 +473,45 @@ impl<O: Operation> Turned<'_, O> {
             live: self.live,
         }))
     }
+}
+
+/// For an outbox: an event for whoever has this key.
+pub(crate) fn post_event<O>(
+    world: &Arc<World>,
+    key: Key,
+    event: O::Event,
+) -> Result<Item, SnapshotError>
+where
+    O: Persistent,
+    O::Event: Savable,
+{
+    let keeps = world.journaled && durable::codec::<O>().is_some();
+    let id =
+        crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
+    let entry = entry_of(id.get());
+    if !keeps {
+        let send = Box::new(move |world: &Arc<World>| {
+            let sent = world.directory.find::<O>(&key).map(|fom| fom.send(event));
+            if !matches!(sent, Some(Ok(()))) {
+                world.incident(format!(
+                    "{} {key} did not get an event that was sent to it through an outbox",
+                    O::GRAPH.operation()
+                ));
+            }
+        });
+        return Ok(Item { entry: None, send });
+    }
+    let mut bytes = Vec::new();
+    Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
+    let send = Box::new(move |world: &Arc<World>| {
+        world.deliver::<O>(&key, (entry, Box::new(event)));
+    });
+    let entry = Some(durable::Entry {
+        id: entry,
+        bytes,
+        graph: O::GRAPH,
+    });
+    Ok(Item { entry, send })
 }
 
 /// What was in an outbox could not start. What is in the journal of it stays there.

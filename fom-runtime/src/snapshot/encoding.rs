@@ -16,7 +16,7 @@ pub(super) fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), S
     rmp_serde::encode::write_named(out, value).map_err(|error| error.to_string())
 }
 
-pub(super) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     append(value, &mut bytes)?;
     Ok(bytes)
@@ -24,7 +24,7 @@ pub(super) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
 
 /// Why bytes are not a value of the type that was asked for.
 #[derive(Debug)]
-pub(super) enum Misfit {
+pub(crate) enum Misfit {
     /// They have a field that the type does not have.
     Unknown(String),
     Other(String),
@@ -40,7 +40,7 @@ impl From<Misfit> for String {
 }
 
 /// The value that these bytes are, as a whole. A field that its type does not have is an error, for it would be lost.
-pub(super) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Misfit> {
+pub(crate) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Misfit> {
     one_value(bytes).map_err(Misfit::Other)?;
     let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
     reader.set_max_depth(MOST_DEPTH);

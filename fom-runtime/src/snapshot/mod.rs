@@ -20,13 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::{RestoreError, SnapshotError},
     operation::Persistent,
-    snapshot::{
-        body::Parts,
-        encoding::{append, decode},
-    },
+    snapshot::{body::Parts, encoding::append},
 };
 pub use body::{Fields, Values};
 pub(crate) use body::{load, save};
+pub(crate) use encoding::{decode, encode};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint};
 
