@@ -59,6 +59,7 @@
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::each`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
+//! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`] |
 // Under `fom_loom` only the lock-free pieces are built, for their models.
 #![cfg_attr(fom_loom, allow(dead_code, unused_imports))]
@@ -109,6 +110,8 @@ pub mod prelude;
 mod runtime;
 #[cfg(not(fom_loom))]
 mod snapshot;
+#[cfg(not(any(fom_loom, fom_shuttle)))]
+pub mod testing;
 #[cfg(not(fom_loom))]
 pub mod topology;
 #[cfg(not(fom_loom))]

@@ -110,7 +110,7 @@ impl Timers {
     }
 
     /// A time that is not after the next one.
-    pub(super) fn next_at(&self) -> Option<u64> {
+    pub(crate) fn next_at(&self) -> Option<u64> {
         self.0.next_at()
     }
 

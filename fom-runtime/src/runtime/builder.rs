@@ -13,7 +13,7 @@ use crate::{
     fom::Resident,
     journal::{FileJournal, Journal, JournalError},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
-    operation::Persistent,
+    operation::{Operation, Persistent},
     runtime::{
         Runtime, World,
         resources::Resources,
@@ -21,6 +21,7 @@ use crate::{
         world::{Mode, Settings},
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
+    watch::{Hooks, Transition, TransitionOf},
 };
 
 /// How long a fom may run on before it goes to the tail of its run queue: whichever is used up first, looked at between
@@ -44,6 +45,7 @@ impl Default for Budget {
 }
 
 type OpenJournal = Box<dyn FnOnce() -> Result<Box<dyn Journal>, JournalError> + Send>;
+type AddHook = Box<dyn FnOnce(&Hooks) + Send>;
 type Tell = Box<dyn FnMut(&RecoveryProgress) + Send>;
 type MakeData = Box<dyn Fn(&mut Core) -> Result<(), BoxError> + Send + Sync>;
 
@@ -67,6 +69,7 @@ pub struct Builder {
     journal: Option<OpenJournal>,
     types: Types,
     tell: Tell,
+    hooks: Vec<AddHook>,
 }
 
 impl fmt::Debug for Builder {
@@ -105,6 +108,7 @@ impl Default for Builder {
             journal: None,
             types: Types::default(),
             tell: Box::new(|_| {}),
+            hooks: Vec::new(),
         }
     }
 }
@@ -257,6 +261,29 @@ impl Builder {
         self
     }
 
+    /// As [`Runtime::listen`], from the first transition on: it also hears of the foms that come back out of the journal, which
+    /// go on before [`build`](Self::build) returns.
+    pub fn listen(self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Self {
+        self.hook(|hooks| {
+            hooks.listen(Box::new(listener));
+        })
+    }
+
+    /// As [`Runtime::listen_to`], from the first transition on.
+    pub fn listen_to<O: Operation>(
+        self,
+        listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
+    ) -> Self {
+        self.hook(|hooks| {
+            hooks.listen_to::<O>(Box::new(listener));
+        })
+    }
+
+    pub(crate) fn hook(mut self, add: impl FnOnce(&Hooks) + Send + 'static) -> Self {
+        self.hooks.push(Box::new(add));
+        self
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         let range = |what, hint| Err(BuildError::Range { what, hint });
         if self.localities == Some(0) {
@@ -328,6 +355,9 @@ impl Builder {
             types: self.types,
             memory: Memory::new(self.remember.0, nanos(self.remember.1)),
         });
+        for add in self.hooks {
+            add(&world.hooks);
+        }
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {
             world: Arc::clone(&world),

@@ -210,6 +210,27 @@ impl Runtime {
         self.world.localities.len()
     }
 
+    /// A handle that does not keep the runtime alive.
+    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
+    pub(crate) fn weak(&self) -> Self {
+        Self::of(&self.world)
+    }
+
+    /// A time that no timer is before, if there are any; none from a locality that has ended.
+    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
+    pub(crate) async fn next_timer(&self) -> Option<u64> {
+        let mut next = None;
+        for home in &self.world.localities {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            home.post_job(Box::new(move |core| {
+                // Who asked may have gone.
+                let _ = tell.send(core.timers.next_at());
+            }));
+            next = next.into_iter().chain(told.await.ok().flatten()).min();
+        }
+        next
+    }
+
     /// The time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
         self.world.clock.now()

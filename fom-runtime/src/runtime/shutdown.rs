@@ -62,6 +62,12 @@ impl Runtime {
         }
     }
 
+    /// Nothing more begins, and no phase function is entered; nobody is told yet.
+    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
+    pub(crate) fn close(&self) {
+        self.world.close(Mode::Closed);
+    }
+
     /// As [`shutdown`](Self::shutdown), blocking the thread.
     pub fn shutdown_blocking(&self, how: Shutdown, within: Duration) -> ShutdownReport {
         let now = Instant::now();

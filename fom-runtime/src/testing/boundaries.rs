@@ -1,0 +1,428 @@
+//! Stops an operation at every boundary between two phases, as a crash would, and lets it go on in a new runtime.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `stopping.rs` | a journal that loses everything after the n-th commit |
+//! | `life.rs` | one runtime, from its start to the crash or to the end |
+//! | `seen.rs` | what is heard of foms in one life, and what must hold from one to the next |
+//! | `effects.rs` | what was done outside |
+
+mod effects;
+mod life;
+mod seen;
+mod stopping;
+
+use std::{fmt, future::Future, panic::panic_any, pin::Pin, sync::Arc, time::Duration};
+
+pub use effects::Effects;
+
+use crate::{
+    BuildError, Builder, Durability, FomRef, Key, Operation, Persistent, RefusedReason, Runtime,
+    TestClock,
+    journal::MemoryJournal,
+    testing::boundaries::life::{Came, run},
+};
+use seen::Seen;
+use stopping::Stop;
+
+type Build = Box<dyn Fn(Builder) -> Builder>;
+type Driver = Pin<Box<dyn Future<Output = ()>>>;
+type Drive<O> = Box<dyn Fn(Life<O>) -> Driver>;
+type Compare<O> = Arc<dyn Fn(&End<'_, O>) -> String + Send + Sync>;
+type Outside = Box<dyn Fn() -> String>;
+
+/// An operation and the world around it, for [`crash_at_each_boundary`]. What stands for the world outside (a stand-in for a
+/// database, say) is made with the trial, and lives on over the crash as the real one would.
+pub struct Trial<O: Persistent> {
+    operation: O,
+    around: Around<O>,
+}
+
+/// What a trial has beside its operation.
+struct Around<O: Operation> {
+    key: Key,
+    build: Build,
+    drive: Option<Drive<O>>,
+    compare: Compare<O>,
+    outside: Outside,
+    effects: Effects,
+    clock: TestClock,
+    by_hand: bool,
+    down: Duration,
+    limit: Duration,
+}
+
+impl<O: Persistent> fmt::Debug for Trial<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trial")
+            .field("operation", &O::GRAPH.operation())
+            .field("key", &self.around.key)
+            .field("limit", &self.around.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One run of the program: from its start to the crash, or from there to the end.
+#[non_exhaustive]
+pub struct Life<O: Operation> {
+    /// The fom that was submitted, or the same one come back.
+    pub fom: FomRef<O>,
+    /// The runtime. This handle does not keep it alive.
+    pub runtime: Runtime,
+    /// Its clock.
+    pub clock: TestClock,
+    /// Whether this is the life after the crash.
+    pub restarted: bool,
+}
+
+impl<O: Operation> fmt::Debug for Life<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Life")
+            .field("fom", &self.fom)
+            .field("restarted", &self.restarted)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the operation came to.
+#[non_exhaustive]
+pub struct End<'a, O: Operation> {
+    /// The operation.
+    pub operation: &'a O,
+    /// Its end phase with its data; none when it failed.
+    pub phase: Option<&'a O::Phase>,
+}
+
+impl<O: Operation> fmt::Debug for End<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("End")
+            .field(&self.phase.map(|phase| O::kind(phase)))
+            .finish()
+    }
+}
+
+impl<O: Persistent> Trial<O> {
+    /// A trial of this operation, with nothing around it.
+    pub fn new(operation: O) -> Self {
+        let around = Around {
+            key: Key::from("crash_at_each_boundary"),
+            build: Box::new(|builder| builder),
+            drive: None,
+            compare: Arc::new(|_| String::new()),
+            outside: Box::new(String::new),
+            effects: Effects::new(),
+            clock: TestClock::new(),
+            by_hand: false,
+            down: Duration::ZERO,
+            limit: Duration::from_secs(10),
+        };
+        Self { operation, around }
+    }
+
+    /// How its runtimes are built: resources, locality data, generic operations. Called for the life before the crash and for
+    /// the one after it. They have one locality, the trial's clock and its journal.
+    pub fn runtime(mut self, build: impl Fn(Builder) -> Builder + 'static) -> Self {
+        self.around.build = Box::new(build);
+        self
+    }
+
+    /// The key that it is submitted with.
+    pub fn key(mut self, key: impl Into<Key>) -> Self {
+        self.around.key = key.into();
+        self
+    }
+
+    /// What is sent to it, and when. Called in each life, unless it has ended before; dropped at the crash and at the end.
+    ///
+    /// An event that no committed transition has taken is lost in a crash, as for everybody who sends one. So send all again
+    /// (what a later phase does not take is left over), or look at where it is first: [`FomRef::phase`].
+    ///
+    /// Await only what the runtime gives: the future is not in a tokio runtime.
+    pub fn drive<F>(mut self, drive: impl Fn(Life<O>) -> F + 'static) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        self.around.drive = Some(Box::new(move |life| Box::pin(drive(life))));
+        self
+    }
+
+    /// What of the outcome must be the same, beside the end phase. It is compared as `{:?}` shows it, so nothing in it may be
+    /// in random order.
+    pub fn compare<T: fmt::Debug>(
+        mut self,
+        compare: impl Fn(&End<'_, O>) -> T + Send + Sync + 'static,
+    ) -> Self {
+        self.around.compare = Arc::new(move |end| format!("{:?}", compare(end)));
+        self
+    }
+
+    /// What must be the same in the world outside when all foms have ended; compared as above.
+    pub fn outside<T: fmt::Debug>(mut self, outside: impl Fn() -> T + 'static) -> Self {
+        self.around.outside = Box::new(move || format!("{:?}", outside()));
+        self
+    }
+
+    /// These are its effects, to be looked at by the test as well.
+    pub fn effects(mut self, effects: &Effects) -> Self {
+        self.around.effects = effects.clone();
+        self
+    }
+
+    /// The clock moves only when it is moved by [`Life::clock`]. Otherwise it moves on to the next timer whenever all foms and
+    /// the driver wait.
+    pub fn clock_by_hand(mut self) -> Self {
+        self.around.by_hand = true;
+        self
+    }
+
+    /// How long the program is down after the crash, on its clock. By default not at all.
+    pub fn down(mut self, time: Duration) -> Self {
+        self.around.down = time;
+        self
+    }
+
+    /// How long each life may take in real time before it counts as hung: 10 s by default.
+    pub fn limit(mut self, time: Duration) -> Self {
+        self.around.limit = time;
+        self
+    }
+}
+
+/// How many boundaries were tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Boundaries {
+    /// Commits of the undisturbed run; there was a crash after each.
+    pub crashes: u64,
+}
+
+/// What was different after a crash at one boundary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// After so many commits.
+    pub after: u64,
+    /// Which foms were in flight there, and in which phases.
+    pub at: String,
+    /// What was different.
+    pub what: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "after commit {}, with {}: {}",
+            self.after, self.at, self.what
+        )
+    }
+}
+
+/// An operation does not survive a crash, or could not be tried.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BoundaryError {
+    /// The runtime of the undisturbed run could not be built.
+    #[error("the runtime cannot be built: {0}")]
+    Build(#[from] BuildError),
+    /// The operation was refused.
+    #[error("the operation was refused: {0}")]
+    Refused(RefusedReason),
+    /// The run without a crash did not come to an end in time.
+    #[error("without any crash it does not end: {0}; drive it to its end, or raise the limit")]
+    Stuck(String),
+    /// There is no boundary.
+    #[error(
+        "nothing was committed: an operation with `durability = \"none\"` does not survive a crash"
+    )]
+    NothingCommitted,
+    /// It came to something else.
+    #[error("{operation} does not survive a crash at every boundary ({crashes} of them):{}", lines(.differences))]
+    Differs {
+        /// The operation.
+        operation: &'static str,
+        /// How many boundaries there are.
+        crashes: u64,
+        /// What was different.
+        differences: Vec<Difference>,
+    },
+}
+
+fn lines(differences: &[Difference]) -> String {
+    let line = |difference| format!("\n  {difference}");
+    differences.iter().map(line).collect()
+}
+
+/// Runs an operation once undisturbed, and then once for each of its commits with a crash after it: that runtime is
+/// abandoned, and a new one goes on with what was committed. It must come to the same end phase and the same
+/// [compared](Trial::compare) data; the world [outside](Trial::outside) and the [effects](Effects) must be the same; no phase
+/// that was left is entered again, and the one that it is in at most once more; and afterwards nothing comes back.
+///
+/// `trial` is called for each run and makes the operation and a fresh world outside.
+///
+/// ```
+/// use fom_runtime::{prelude::*, testing::{Effects, Trial, crash_at_each_boundary}};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Order {
+///     price: u32,
+///     receipt: Option<u32>,
+/// }
+///
+/// #[fom(operation(Order))]
+/// enum Buy {
+///     #[phase(start, to(Send))]
+///     Pay,
+///     #[phase(to(Sent), retry = "3, 1s..10s")]
+///     Send { parcels: u32 },
+///     #[phase(end)]
+///     Sent,
+/// }
+///
+/// impl BuyTransitions for Order {
+///     async fn pay(&mut self, cx: &mut Cx<'_>) -> Result<BuyAfterPay, BoxError> {
+///         cx.resource::<Effects>().once(cx.step_key(), format!("pay {}", self.price));
+///         self.receipt = Some(self.price);
+///         Ok(BuyAfterPay::Send { parcels: 2 })
+///     }
+///     async fn send(&mut self, cx: &mut Cx<'_>, parcels: &mut u32) -> Result<(), BoxError> {
+///         for parcel in 0..*parcels {
+///             cx.resource::<Effects>().once(cx.step_key().part(parcel), format!("send {parcel}"));
+///         }
+///         if cx.attempt() == 0 {
+///             return Err("nobody was at home".into());
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// crash_at_each_boundary(|| {
+///     Trial::new(Order { price: 7, receipt: None }).compare(|end| end.operation.receipt)
+/// });
+/// ```
+///
+/// # Panics
+///
+/// With all that was different, in words; see [`try_crash_at_each_boundary`].
+#[track_caller]
+pub fn crash_at_each_boundary<O: Persistent>(trial: impl Fn() -> Trial<O>) -> Boundaries {
+    match try_crash_at_each_boundary(trial) {
+        Ok(boundaries) => boundaries,
+        Err(error) => panic_any(error.to_string()),
+    }
+}
+
+/// As [`crash_at_each_boundary`], with what is wrong as an error.
+///
+/// # Errors
+///
+/// [`BoundaryError`]: what was different after which commit, or why nothing could be tried.
+pub fn try_crash_at_each_boundary<O: Persistent>(
+    trial: impl Fn() -> Trial<O>,
+) -> Result<Boundaries, BoundaryError> {
+    let undisturbed = undisturbed(trial())?;
+    let crashes = undisturbed.commits;
+    if crashes == 0 {
+        return Err(BoundaryError::NothingCommitted);
+    }
+    let mut differences = Vec::new();
+    for after in 1..=crashes {
+        let (at, found) = crashed(trial(), after, &undisturbed)?;
+        differences.extend(found.into_iter().map(|what| Difference {
+            after,
+            at: at.clone(),
+            what,
+        }));
+    }
+    if differences.is_empty() {
+        return Ok(Boundaries { crashes });
+    }
+    Err(BoundaryError::Differs {
+        operation: O::GRAPH.operation(),
+        crashes,
+        differences,
+    })
+}
+
+/// How it is without a crash.
+struct Undisturbed {
+    commits: u64,
+    seen: Seen,
+    outside: String,
+    done: effects::Done,
+}
+
+fn undisturbed<O: Persistent>(trial: Trial<O>) -> Result<Undisturbed, BoundaryError> {
+    let Trial { operation, around } = trial;
+    let (journal, stop) = (MemoryJournal::new(), Stop::after(u64::MAX));
+    let life = run(&around, &journal, &stop, Some(operation))?;
+    if let Came::Stuck(why) = life.came {
+        return Err(BoundaryError::Stuck(why));
+    }
+    Ok(Undisturbed {
+        commits: stop.commits(),
+        seen: life.seen,
+        outside: (around.outside)(),
+        done: around.effects.done(),
+    })
+}
+
+/// Where the crash was, and what was different.
+fn crashed<O: Persistent>(
+    trial: Trial<O>,
+    after: u64,
+    undisturbed: &Undisturbed,
+) -> Result<(String, Vec<String>), BoundaryError> {
+    let Trial { operation, around } = trial;
+    let (journal, stop) = (MemoryJournal::new(), Stop::after(after));
+    let first = run(&around, &journal, &stop, Some(operation))?;
+    let at = first.seen.in_flight();
+    if let Came::Stuck(why) = first.came {
+        let what = format!("it does not go on to its next commit: {why}");
+        return Ok((at, vec![what]));
+    }
+    around.clock.advance(around.down);
+    // What the first runtime still held is gone by now; so it is a copy that nobody else has.
+    let journal = journal.fork();
+    let second = match run(&around, &journal, &Stop::after(u64::MAX), None) {
+        Ok(life) => life,
+        Err(error) => return Ok((at, vec![error.to_string()])),
+    };
+    let mut found = second.set_aside.clone();
+    if let Came::Stuck(why) = &second.came {
+        found.push(format!("it does not end: {why}"));
+        return Ok((at, found));
+    }
+    // What is lazy may lose its last steps, and go them again.
+    let strict = O::DURABILITY == Durability::Sync;
+    if strict {
+        found.extend(seen::differs(
+            O::GRAPH,
+            &first.seen,
+            &stop.unheard(),
+            &second.seen,
+            &undisturbed.seen,
+        ));
+    }
+    found.extend(seen::ends_differ(
+        &first.seen,
+        &stop.unheard(),
+        &second.seen,
+        &undisturbed.seen,
+    ));
+    let outside = (around.outside)();
+    if outside != undisturbed.outside {
+        found.push(format!(
+            "the world outside is {outside}, undisturbed {}",
+            undisturbed.outside
+        ));
+    }
+    found.extend(around.effects.done().differs(&undisturbed.done, strict));
+    // All have ended, so there is nobody to come back.
+    match run(&around, &journal, &Stop::after(u64::MAX), None) {
+        Ok(third) => found.extend(third.seen.came_back()),
+        Err(error) => found.push(error.to_string()),
+    }
+    Ok((at, found))
+}

@@ -1,0 +1,243 @@
+//! One runtime: from its start to the crash, or to the end of all its foms.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    FomInfo, FomState, Persistent, Runtime, Shutdown,
+    clock::nanos,
+    journal::MemoryJournal,
+    sync::Mutex,
+    testing::boundaries::{
+        Around, BoundaryError, Driver, Life,
+        seen::{Counting, Seen, hear, hear_end},
+        stopping::Stop,
+    },
+};
+
+/// How long a runtime gets to shut down.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// How long somebody outside gets before it is looked at again.
+const OUTSIDE: Duration = Duration::from_millis(2);
+
+/// What a life came to.
+pub(super) enum Came {
+    /// All foms have ended.
+    Ended,
+    /// Something was to be committed that is lost.
+    Stopped,
+    /// Neither came in time: what everybody waits for.
+    Stuck(String),
+}
+
+pub(super) struct Lived {
+    pub(super) came: Came,
+    pub(super) seen: Seen,
+    /// What could not come back, and why.
+    pub(super) set_aside: Vec<String>,
+}
+
+/// Builds a runtime on the journal, submits the operation or finds its fom, and stays with it.
+pub(super) fn run<O: Persistent>(
+    around: &Around<O>,
+    journal: &MemoryJournal,
+    stop: &Stop,
+    operation: Option<O>,
+) -> Result<Lived, BoundaryError> {
+    let seen = Arc::new(Mutex::new(Seen::new(O::GRAPH)));
+    let builder = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .resource(around.effects.clone());
+    let runtime = (around.build)(builder)
+        .clock(&around.clock)
+        .operation::<O>()
+        .journal_with(stop.journal(journal))
+        .hook({
+            let (seen, key, compare) = (Arc::clone(&seen), around.key.clone(), &around.compare);
+            let compare = Arc::clone(compare);
+            move |hooks| {
+                // The outcome before the transition: whoever knows of the end knows what it was.
+                hooks.listen_to::<O>(hear_end(Arc::clone(&seen), key, compare));
+                hooks.listen(hear(Arc::clone(&seen)));
+                hooks.interpose::<O>(Box::new(Counting(seen)));
+            }
+        })
+        .build()?;
+    let restarted = operation.is_none();
+    let handle = operation.map(|operation| {
+        let submission = runtime.submit(operation).key(around.key.clone());
+        submission.start()
+    });
+    let handle = match handle.transpose() {
+        Ok(handle) => handle,
+        Err(refused) => return Err(BoundaryError::Refused(refused.reason())),
+    };
+    let fom = match &handle {
+        Some(handle) => Some(handle.fom().clone()),
+        None => runtime.find::<O>(around.key.clone()),
+    };
+    let driver = fom.zip(around.drive.as_ref()).map(|(fom, drive)| {
+        drive(Life {
+            fom,
+            runtime: runtime.weak(),
+            clock: around.clock.clone(),
+            restarted,
+        })
+    });
+    let came = stay(around, &runtime, stop, driver);
+    let set_aside = runtime
+        .set_aside()
+        .into_iter()
+        .map(|fom| format!("fom {} cannot come back: {}", fom.id, fom.reason))
+        .collect();
+    if !matches!(came, Came::Ended) {
+        // Closed first, and answered then: nobody makes anything of the answer, as nobody could after a crash.
+        runtime.close();
+        stop.release();
+        runtime.shutdown_blocking(Shutdown::Now, CLOSING);
+    }
+    // What is lazy may be on its way still.
+    stop.release();
+    drop((handle, runtime));
+    let seen = std::mem::replace(&mut *seen.lock(), Seen::new(O::GRAPH));
+    Ok(Lived {
+        came,
+        seen,
+        set_aside,
+    })
+}
+
+/// Lets it run, moves its clock when all wait, and returns at the crash or at the end.
+fn stay<O: Persistent>(
+    around: &Around<O>,
+    runtime: &Runtime,
+    stop: &Stop,
+    mut driver: Option<Driver>,
+) -> Came {
+    let until = Instant::now() + around.limit;
+    let woken = Arc::new(Woken::here());
+    let waker = Waker::from(Arc::clone(&woken));
+    woken.0.store(true, Ordering::Release);
+    loop {
+        if woken.0.swap(false, Ordering::AcqRel)
+            && let Some(running) = &mut driver
+            && running
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        {
+            driver = None;
+        }
+        let commits = stop.commits();
+        // Not before what is on its way to the journal is there.
+        let quiet = wait(runtime.quiet(), until, Some(stop)).is_some();
+        if stop.is_stopped() {
+            settle(runtime, until);
+            return Came::Stopped;
+        }
+        if runtime.in_flight() == 0 {
+            return Came::Ended;
+        }
+        if !quiet || Instant::now() > until {
+            return Came::Stuck(stuck(around, runtime));
+        }
+        if woken.0.load(Ordering::Acquire) || stop.commits() != commits {
+            continue;
+        }
+        let next = match around.by_hand {
+            true => None,
+            false => wait(runtime.next_timer(), until, None).flatten(),
+        };
+        match next {
+            Some(next) => {
+                let now = nanos(runtime.now());
+                around
+                    .clock
+                    .advance(Duration::from_nanos(next.saturating_sub(now).max(1)));
+            }
+            // Somebody outside is to answer.
+            None => thread::park_timeout(OUTSIDE),
+        }
+    }
+}
+
+/// Whoever was told of a commit before the crash is to make of it what comes next: it was heard of.
+fn settle(runtime: &Runtime, until: Instant) {
+    while Instant::now() < until {
+        // The answers come as jobs of the locality, and this is one behind them.
+        wait(runtime.next_timer(), until, None);
+        let waits = |fom: &FomInfo| fom.state == FomState::Waiting;
+        if runtime.operations().foms.iter().all(waits) {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+/// What everybody waits for.
+fn stuck<O: Persistent>(around: &Around<O>, runtime: &Runtime) -> String {
+    let foms: Vec<_> = runtime
+        .operations()
+        .foms
+        .iter()
+        .map(|fom| {
+            format!(
+                "{} {} in `{}` waits for {}",
+                fom.operation,
+                fom.id,
+                fom.phase,
+                fom.waiting_for.as_deref().unwrap_or("nothing")
+            )
+        })
+        .collect();
+    format!("after {:?}, {}", around.limit, foms.join(", "))
+}
+
+/// Whether the thread was woken, since it was last looked at.
+struct Woken(AtomicBool, Thread);
+
+impl Woken {
+    fn here() -> Self {
+        Self(AtomicBool::new(false), thread::current())
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+        self.1.unpark();
+    }
+}
+
+/// Blocks this thread on a future, up to a time or to the crash.
+fn wait<F: Future>(future: F, until: Instant, stop: Option<&Stop>) -> Option<F::Output> {
+    let mut future: Pin<&mut F> = pin!(future);
+    let woken = Arc::new(Woken::here());
+    let waker = Waker::from(Arc::clone(&woken));
+    if let Some(stop) = stop {
+        stop.wakes(&waker);
+    }
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(done);
+        }
+        while !woken.0.swap(false, Ordering::AcqRel) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || stop.is_some_and(Stop::is_stopped) {
+                return None;
+            }
+            thread::park_timeout(left);
+        }
+    }
+}

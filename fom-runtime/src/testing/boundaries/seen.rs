@@ -1,0 +1,282 @@
+//! What is heard of foms in one life, and what must hold from one life to the next.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    FomId, Graph, Interpose, Key, Operation, Transition, TransitionCause, TransitionOf,
+    durable::entry_of,
+    fom::panic_message,
+    journal::EntryId,
+    sync::Mutex,
+    testing::boundaries::{Compare, End},
+};
+
+#[derive(Debug)]
+pub(super) struct Seen {
+    foms: BTreeMap<FomId, Fom>,
+    /// How often the function of each phase was entered, of the operation that is tried.
+    entered: Vec<u32>,
+    graph: &'static Graph,
+    /// The fom of the trial.
+    main: Option<FomId>,
+    /// What it came to.
+    end: Option<Ended>,
+}
+
+/// What was heard of one fom.
+#[derive(Debug)]
+struct Fom {
+    operation: &'static str,
+    /// The phase that it came back in.
+    resumed: Option<&'static str>,
+    /// Where it is.
+    phase: &'static str,
+    ended: bool,
+    /// Heard of it what cannot be.
+    wrong: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    phase: String,
+    compared: String,
+    panicked: Option<String>,
+}
+
+impl Seen {
+    pub(super) fn new(graph: &'static Graph) -> Self {
+        Self {
+            foms: BTreeMap::new(),
+            entered: vec![0; graph.phases().len()],
+            graph,
+            main: None,
+            end: None,
+        }
+    }
+
+    fn hear(&mut self, transition: &Transition<'_>) {
+        if let TransitionCause::Failed("shutdown" | "journal") = transition.cause() {
+            // The runtime is abandoned: nothing of that is in the journal.
+            return;
+        }
+        let to = transition.to().unwrap_or("the failed outcome");
+        let ended = transition.to().is_none();
+        let fom = self.foms.entry(transition.id()).or_insert_with(|| Fom {
+            operation: transition.operation_type(),
+            resumed: None,
+            phase: to,
+            ended,
+            wrong: Vec::new(),
+        });
+        match transition.cause() {
+            TransitionCause::Resumed => fom.resumed = Some(to),
+            TransitionCause::Started => {}
+            _ => {
+                let from = transition.from().unwrap_or("nowhere");
+                if from != fom.phase || fom.ended {
+                    fom.wrong.push(format!(
+                        "it left `{from}` for `{to}`, and was last heard of in `{}`",
+                        fom.phase
+                    ));
+                }
+            }
+        }
+        fom.phase = to;
+        fom.ended = ended;
+    }
+
+    /// Which foms were in flight, and where.
+    pub(super) fn in_flight(&self) -> String {
+        let foms: Vec<_> = self
+            .foms
+            .iter()
+            .filter(|(_, fom)| !fom.ended && !self.is_end(fom))
+            .map(|(id, fom)| format!("{} {id} in `{}`", fom.operation, fom.phase))
+            .collect();
+        if foms.is_empty() {
+            "nothing in flight".to_owned()
+        } else {
+            foms.join(", ")
+        }
+    }
+
+    fn is_end(&self, fom: &Fom) -> bool {
+        let is = |phase: &&crate::PhaseInfo| phase.name() == fom.phase;
+        fom.operation == self.graph.operation()
+            && self
+                .graph
+                .phases()
+                .iter()
+                .find(is)
+                .is_some_and(crate::PhaseInfo::is_end)
+    }
+
+    /// Who came back although all had ended.
+    pub(super) fn came_back(&self) -> Vec<String> {
+        let back = |(id, fom): (&FomId, &Fom)| {
+            format!(
+                "all had ended, and {} {id} came back in `{}`",
+                fom.operation, fom.phase
+            )
+        };
+        self.foms.iter().map(back).collect()
+    }
+}
+
+/// What differs in the life after the crash, from the one before it and from the one without any.
+pub(super) fn differs(
+    graph: &'static Graph,
+    first: &Seen,
+    unheard: &BTreeSet<EntryId>,
+    second: &Seen,
+    undisturbed: &Seen,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for (id, fom) in &first.foms {
+        let name = format!("{} {id}", fom.operation);
+        found.extend(fom.wrong.iter().map(|wrong| format!("{name}: {wrong}")));
+        let over = fom.ended || first.is_end(fom);
+        match second.foms.get(id) {
+            Some(_) if over => found.push(format!("{name} had ended, and came back")),
+            Some(back) => {
+                found.extend(back.wrong.iter().map(|wrong| format!("{name}: {wrong}")));
+                if back.resumed != Some(fom.phase) && !unheard.contains(&entry_of(id.get())) {
+                    found.push(format!(
+                        "{name} had committed `{}`, and came back in {}",
+                        fom.phase,
+                        back.resumed
+                            .map_or("its start".to_owned(), |at| format!("`{at}`"))
+                    ));
+                }
+            }
+            // Of others it is not known here which phases are ends, nor which are kept.
+            None if fom.operation == graph.operation()
+                && !over
+                && !unheard.contains(&entry_of(id.get())) =>
+            {
+                found.push(format!(
+                    "{name} had committed `{}`, and did not come back",
+                    fom.phase
+                ));
+            }
+            None => {}
+        }
+    }
+    for (index, phase) in graph.phases().iter().enumerate() {
+        let here = |fom: &&Fom| {
+            fom.operation == graph.operation() && !fom.ended && fom.phase == phase.name()
+        };
+        let again = first.foms.values().filter(here).count() as u32;
+        // The late function counts as one more, and whoever comes back late enters both.
+        let again = again * (1 + u32::from(phase.is_late()));
+        let most = undisturbed.entered[index] + again;
+        let entered = first.entered[index] + second.entered[index];
+        // What is sent again is taken again.
+        if entered > most && phase.takes().is_empty() {
+            found.push(format!(
+                "the function of `{}` was entered {entered} times, undisturbed {} times",
+                phase.name(),
+                undisturbed.entered[index]
+            ));
+        }
+    }
+    found
+}
+
+/// How what it came to differs from what it comes to without a crash.
+pub(super) fn ends_differ(
+    first: &Seen,
+    unheard: &BTreeSet<EntryId>,
+    second: &Seen,
+    undisturbed: &Seen,
+) -> Vec<String> {
+    let over = |id: FomId| unheard.contains(&entry_of(id.get())) && !second.foms.contains_key(&id);
+    // The last one that was heard of counts: what is lazy may end again.
+    let end = second.end.as_ref().or(first.end.as_ref());
+    match (end, &undisturbed.end) {
+        // The crash came between the commit of its end and the first who would have heard of it.
+        (None, _) if first.main.is_some_and(over) => Vec::new(),
+        (None, _) => vec!["nobody heard of its end".to_owned()],
+        (Some(_), None) => vec!["it ended, which it did not undisturbed".to_owned()],
+        (Some(end), Some(undisturbed)) => end.differs(undisturbed),
+    }
+}
+
+impl Ended {
+    fn differs(&self, undisturbed: &Self) -> Vec<String> {
+        if self.phase != undisturbed.phase {
+            return vec![format!(
+                "it ended in {}, undisturbed in {}",
+                self.phase, undisturbed.phase
+            )];
+        }
+        match &self.panicked {
+            Some(message) => vec![format!("comparing panicked: {message}")],
+            None if self.compared != undisturbed.compared => vec![format!(
+                "it ended with {}, undisturbed with {}",
+                self.compared, undisturbed.compared
+            )],
+            None => Vec::new(),
+        }
+    }
+}
+
+pub(super) type Hear = Box<dyn Fn(&Transition<'_>) + Send + Sync>;
+pub(super) type HearEnd<O> = Box<dyn for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync>;
+
+pub(super) fn hear(seen: Arc<Mutex<Seen>>) -> Hear {
+    Box::new(move |transition| seen.lock().hear(transition))
+}
+
+/// Takes down what the fom with this key comes to.
+pub(super) fn hear_end<O: Operation>(
+    seen: Arc<Mutex<Seen>>,
+    key: Key,
+    compare: Compare<O>,
+) -> HearEnd<O> {
+    Box::new(move |transition| {
+        let phase = transition.phase();
+        let ends = |phase: &O::Phase| O::GRAPH.phases()[O::index(O::kind(phase))].is_end();
+        let cause = transition.cause();
+        let abandoned = matches!(cause, TransitionCause::Failed("shutdown" | "journal"));
+        if transition.key() != Some(&key) || abandoned {
+            return;
+        }
+        seen.lock().main = Some(transition.id());
+        if phase.is_some_and(|at| !ends(at)) {
+            return;
+        }
+        let end = End {
+            operation: transition.operation(),
+            phase,
+        };
+        let compared = catch_unwind(AssertUnwindSafe(|| compare(&end)));
+        let (compared, panicked) = match compared {
+            Ok(compared) => (compared, None),
+            Err(panic) => (String::new(), Some(panic_message(panic))),
+        };
+        let phase = match transition.to() {
+            Some(phase) => format!("`{phase}`"),
+            None => format!("the failed outcome ({cause})"),
+        };
+        seen.lock().end = Some(Ended {
+            phase,
+            compared,
+            panicked,
+        });
+    })
+}
+
+/// Counts how often the function of each phase is entered.
+pub(super) struct Counting(pub(super) Arc<Mutex<Seen>>);
+
+impl<O: Operation> Interpose<O> for Counting {
+    fn before(&self, _: &mut O, phase: &mut O::Phase) -> Option<Result<O::Phase, O::Error>> {
+        self.0.lock().entered[O::index(O::kind(phase))] += 1;
+        None
+    }
+}
