@@ -4,6 +4,7 @@
 //! whole or not at all; many groups go down in one *batch*, which costs one sync.
 
 mod batch;
+pub mod conformance;
 pub mod disk;
 mod error;
 mod file;
@@ -41,8 +42,7 @@ impl fmt::Display for EntryId {
 
 /// Keeps entries, so that they are there after a crash.
 ///
-/// Used by one thread at a time. Another store can stand behind it: a suite beside the trait checks that it keeps these promises.
-///
+/// Used by one thread at a time. Another store can stand behind it: [`conformance::check`] checks that it keeps these promises.
 pub trait Journal: Send + 'static {
     /// Gives every entry that is kept, each once, those below [`EntryId::HEAD`] first. Called once, before anything else.
     ///

@@ -1,9 +1,11 @@
 //! What the tests of journals share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod forgetful;
+
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env, fmt, fs,
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
@@ -71,12 +73,20 @@ impl Drop for Place {
 }
 
 /// What a recovery gave.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) entries: BTreeMap<u64, Vec<u8>>,
     pub(crate) damaged: BTreeMap<u64, Damage>,
     pub(crate) order: Vec<u64>,
     pub(crate) expected: Option<u64>,
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lengths = self.entries.iter().map(|(id, bytes)| (id, bytes.len()));
+        f.debug_map().entries(lengths).finish()?;
+        f.debug_map().entries(&self.damaged).finish()
+    }
 }
 
 impl Recover for Given {

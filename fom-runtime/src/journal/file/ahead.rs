@@ -92,12 +92,19 @@ fn again(
     let mut file = directory.open(spare, true)?;
     let path = directory.segment(spare);
     // Its old header must not be there when it has its new name.
-    let zeros = &[0; CLEARED][..CLEARED.min(size as usize)];
-    let cleared = write_all(&mut *file, zeros, 0).and_then(|()| file.sync());
-    cleared.map_err(|error| JournalError::io("clear", path.clone(), error))?;
+    let cleared = clear(&mut *file, size);
+    let cleared = cleared.map_err(|error| JournalError::io("clear", path.clone(), error))?;
     let renamed = directory.disk.rename(&path, &directory.segment(number));
     renamed.map_err(|error| JournalError::io("rename", path, error))?;
-    Ok((file, zeros.len() as u64))
+    Ok((file, cleared))
+}
+
+/// Durably takes away the header of a file; how much was written.
+pub(super) fn clear(file: &mut dyn DiskFile, size: u64) -> io::Result<u64> {
+    let zeros = &[0; CLEARED][..size.min(CLEARED as u64) as usize];
+    write_all(file, zeros, 0)?;
+    file.sync()?;
+    Ok(zeros.len() as u64)
 }
 
 fn anew(

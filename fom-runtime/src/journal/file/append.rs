@@ -244,9 +244,15 @@ impl FileJournal {
         if let Some(floor) = moves.and_then(|moves| moves.floor) {
             self.raise(floor);
         }
-        if begins {
+        if self.wants_ahead() {
             self.begin_ahead();
         }
+    }
+
+    /// Whether it is time for the next segment. Not as soon as there is a new one: a little later an old one may be free.
+    pub(super) fn wants_ahead(&self) -> bool {
+        let is_begun = |active: &Active| active.end >= active.size / 4;
+        self.ahead.is_none() && self.active.as_ref().is_some_and(is_begun)
     }
 
     /// Goes to a new segment.
@@ -273,8 +279,8 @@ impl FileJournal {
 
     fn make(&mut self) -> Result<Made, JournalError> {
         let number = self.number();
-        if let Some((spare, size)) = self.spare.take()
-            && let Ok(made) = make(&self.directory, Some(spare), number, size)
+        if let Some(spare) = self.spares.pop()
+            && let Ok(made) = make(&self.directory, Some(spare), number, self.segment_bytes)
         {
             return Ok(made);
         }
@@ -300,20 +306,28 @@ impl FileJournal {
     pub(super) fn begin_ahead(&mut self) {
         if self.background && self.ahead.is_none() {
             let number = self.number();
-            let spare = self.spare.take();
+            let spare = self.spares.pop();
             let size = self.segment_bytes;
-            self.ahead
-                .begin(&self.directory, spare.map(|(spare, _)| spare), number, size);
+            self.ahead.begin(&self.directory, spare, number, size);
         }
     }
 
-    /// Takes a file that holds nothing that is needed.
+    /// Takes a file that holds nothing that is needed, to be used again if there is room for it.
     pub(super) fn discard(&mut self, number: u64, size: u64) {
-        if self.spare.is_none() && size == self.segment_bytes {
-            self.spare = Some((number, size));
+        if size == self.segment_bytes && self.size() + size <= self.limit() {
+            self.spares.push(number);
         } else {
             // If it stays, the next opening finds that it is not needed.
             let _ = self.directory.remove(number);
+        }
+    }
+
+    /// Removes files that are kept to be used again, where they are too many by now.
+    pub(super) fn trim_spares(&mut self) {
+        while self.size() > self.limit()
+            && let Some(spare) = self.spares.pop()
+        {
+            let _ = self.directory.remove(spare);
         }
     }
 }

@@ -68,26 +68,42 @@ impl FileJournal {
         self.index.segments.iter().map(|segment| segment.size).sum()
     }
 
-    /// A share of the live bytes and a segment, or two segments.
-    fn bound(&self, quarters: u64) -> u64 {
-        let share = self.index.live() / 4 * quarters;
+    /// So many eighths of the live bytes and a segment, or two segments.
+    fn bound(&self, eighths: u64) -> u64 {
+        let share = self.index.live() / 8 * eighths;
         (share + self.segment_bytes).max(2 * self.segment_bytes)
+    }
+
+    /// Bytes of all segments.
+    pub(super) fn size(&self) -> u64 {
+        let others = self.spares.len() + usize::from(!self.ahead.is_none());
+        self.used() + others as u64 * self.segment_bytes
+    }
+
+    /// The size that it keeps below.
+    pub(super) fn limit(&self) -> u64 {
+        self.bound(16) + 2 * self.segment_bytes
     }
 
     /// Whether it must shrink even while nobody writes.
     pub(super) fn is_large(&self) -> bool {
-        self.used() > self.bound(6)
+        self.used() > self.bound(16)
     }
 
     /// Writing so much obliges to move some, so that the size stays bounded however fast others write.
+    ///
+    /// Where the files are `s` times what is live, each byte that is written costs `1 / (s - 1)` bytes that are moved, once
+    /// what is live is spread evenly. So it is left to grow to nearly twice; but it begins earlier, since at first all that is
+    /// live may stand before the first byte that is not.
     pub(super) fn owe(&mut self, written: u64) {
+        self.trim_spares();
         let used = self.used();
-        if used <= self.bound(5) {
+        if used <= self.bound(10) {
             self.owed = 0;
+        } else if used <= self.bound(15) {
+            self.owed += written + written / 8;
         } else {
-            // All that is live may stand before the first gap; moving it a little faster than it is written to is enough then.
-            let pace = if used > self.bound(7) { 16 } else { 5 };
-            self.owed += written * pace / 4;
+            self.owed += 4 * written;
         }
     }
 
@@ -110,7 +126,7 @@ impl FileJournal {
         self.stage_oldest(budget.min(MOST))
     }
 
-    fn is_oldest_dead(&self) -> bool {
+    pub(super) fn is_oldest_dead(&self) -> bool {
         let oldest = self.index.segments.front();
         oldest.is_some_and(|oldest| oldest.live == 0 && !self.is_newest(oldest.number))
     }
@@ -224,7 +240,7 @@ impl FileJournal {
         } else {
             self.stage(self.is_large())?;
         }
-        if self.ahead.is_none() && self.active.is_some() {
+        if self.wants_ahead() {
             self.begin_or_make_ahead()?;
         }
         Ok(!self.moves.is_empty() || self.is_large())

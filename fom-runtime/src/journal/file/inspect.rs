@@ -4,6 +4,7 @@ use std::{io, path::Path, sync::Arc};
 
 use super::{
     FileJournal,
+    ahead::clear,
     compact::Moves,
     directory::Directory,
     format::{HEADER, Header},
@@ -60,6 +61,7 @@ impl FileJournal {
         to: &mut dyn Recover,
     ) -> Result<Recovery, JournalError> {
         let mut kept = recovery::read(&self.directory, self.salvage)?;
+        self.make_unused(&kept.unused)?;
         if let Some((number, tail)) = &kept.tail {
             self.keep_aside(*number, &mut kept.torn)?;
             self.make_durable(*number, tail)?;
@@ -76,7 +78,7 @@ impl FileJournal {
         self.floor = kept.floor;
         self.highest = kept.highest;
         self.aside = kept.aside;
-        self.spare = None;
+        self.spares.clear();
         self.moves = Moves::default();
         self.cursor = None;
         for (number, size) in kept.free {
@@ -92,6 +94,18 @@ impl FileJournal {
         self.recovered = true;
         self.begin_ahead();
         Ok(recovery)
+    }
+
+    /// Makes durable that nothing follows the last segment. Otherwise a header of which only the memory of the system knows that it
+    /// is gone, cleared or removed after its sync had failed, could come back and say that less of the last segment counts.
+    fn make_unused(&self, unused: &[(u64, u64)]) -> Result<(), JournalError> {
+        for (number, size) in unused {
+            let mut file = self.directory.open(*number, true)?;
+            clear(&mut *file, *size).map_err(|error| {
+                JournalError::io("clear", self.directory.segment(*number), error)
+            })?;
+        }
+        self.directory.sync()
     }
 
     /// Writes the end of the last segment again. What is read may be in the memory of the system only: of a process that was
@@ -183,7 +197,7 @@ fn rewrite(file: &mut dyn DiskFile, mut from: u64, to: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads bytes that may be anything as a segment; how many entries they have. For a fuzzer: it must neither panic nor take
+/// Reads bytes that may be anything as a segment; how many changes they have. For a fuzzer: it must neither panic nor take
 /// more memory than the bytes do.
 #[doc(hidden)]
 pub fn read_hostile_segment(bytes: &[u8]) -> usize {

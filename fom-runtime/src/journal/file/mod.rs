@@ -79,8 +79,8 @@ pub struct FileJournal {
     highest: u64,
     active: Option<Active>,
     ahead: Ahead,
-    /// A file to be used again, with its size.
-    spare: Option<(u64, u64)>,
+    /// Files to be used again.
+    spares: Vec<u64>,
     /// Segments to be kept when they are not needed any more, since they are damaged.
     aside: BTreeSet<u64>,
     moves: Moves,
@@ -160,7 +160,7 @@ impl FileJournalOptions {
             highest: 0,
             active: None,
             ahead: Ahead::None,
-            spare: None,
+            spares: Vec::new(),
             aside: BTreeSet::new(),
             moves: Moves::default(),
             cursor: None,
@@ -219,7 +219,7 @@ impl Journal for FileJournal {
         if batch.is_empty() {
             return Ok(());
         }
-        if self.moves.is_empty() && self.owed > 0 {
+        if self.moves.is_empty() && (self.owed > 0 || self.is_oldest_dead()) {
             // Who never tidies must not fill the disk. What cannot be moved is told by `tidy`.
             let _ = self.stage(false);
         }
@@ -234,16 +234,10 @@ impl Journal for FileJournal {
     }
 
     fn stats(&self) -> JournalStats {
-        let sizes = self.index.segments.iter().map(|segment| segment.size);
-        let spare = self.spare.map_or(0, |(_, size)| size);
-        let ahead = match self.ahead.is_none() {
-            true => 0,
-            false => self.segment_bytes,
-        };
         JournalStats {
             entries: self.index.entries(),
             live_bytes: self.index.bytes(),
-            size_bytes: sizes.sum::<u64>() + spare + ahead,
+            size_bytes: self.size(),
             ..self.stats
         }
     }

@@ -35,6 +35,8 @@ pub(super) struct Kept {
     pub(super) aside: BTreeSet<u64>,
     /// Files that are not needed, with their sizes.
     pub(super) free: Vec<(u64, u64)>,
+    /// Of these, those behind the last segment, with their sizes.
+    pub(super) unused: Vec<(u64, u64)>,
     /// Where the entries are that come first.
     heads: BTreeMap<u64, (u64, u32, Row)>,
 }
@@ -162,6 +164,7 @@ fn find_links(
                         what,
                     ));
                 }
+                kept.unused.push((number, file.size));
                 kept.free.push((number, file.size));
                 continue;
             }

@@ -1,0 +1,253 @@
+//! A disk in memory that forgets in a crash what was not synced.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use fom_runtime::journal::disk::{Disk, DiskFile, LockGuard};
+
+/// What is written at once reaches the disk in pieces of so many bytes, in any order.
+const SECTOR: usize = 512;
+
+/// The disk. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Forgetful(Arc<Mutex<State>>);
+
+#[derive(Clone, Default)]
+struct State {
+    files: Vec<Vec<Write>>,
+    names: BTreeMap<PathBuf, usize>,
+    durable_names: BTreeMap<PathBuf, usize>,
+    /// What was not synced of the directory, in order.
+    steps: Vec<BTreeMap<PathBuf, usize>>,
+    locked: bool,
+    failing_syncs: u32,
+}
+
+#[derive(Clone)]
+struct Write {
+    offset: usize,
+    bytes: Vec<u8>,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Pending,
+    Durable,
+    /// A sync of it failed: it may be there or not, whatever is synced later.
+    Doomed,
+}
+
+impl Forgetful {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// The next sync of a file fails.
+    pub(crate) fn fail_sync(&self) {
+        self.state().failing_syncs += 1;
+    }
+
+    /// No sync fails any more.
+    pub(crate) fn heal(&self) {
+        self.state().failing_syncs = 0;
+    }
+
+    /// What a crash at this moment leaves. `survives` is asked for each piece of which it is open whether it reached the disk.
+    pub(crate) fn crash(&self, mut survives: impl FnMut() -> bool) -> Self {
+        let state = self.state();
+        let mut left = State {
+            names: state.durable_names.clone(),
+            ..State::default()
+        };
+        for names in &state.steps {
+            if !survives() {
+                break;
+            }
+            left.names.clone_from(names);
+        }
+        left.durable_names = left.names.clone();
+        for writes in &state.files {
+            let mut kept = Vec::new();
+            for write in writes {
+                if write.fate == Fate::Durable {
+                    kept.push(write.clone());
+                    continue;
+                }
+                let mut at = 0;
+                while at < write.bytes.len() {
+                    let length = SECTOR - (write.offset + at) % SECTOR;
+                    let end = (at + length).min(write.bytes.len());
+                    if survives() {
+                        kept.push(Write {
+                            offset: write.offset + at,
+                            bytes: write.bytes[at..end].to_vec(),
+                            fate: Fate::Durable,
+                        });
+                    }
+                    at = end;
+                }
+            }
+            let bytes = content(&kept);
+            left.files.push(vec![Write {
+                offset: 0,
+                bytes,
+                fate: Fate::Durable,
+            }]);
+        }
+        Self(Arc::new(Mutex::new(left)))
+    }
+}
+
+fn content(writes: &[Write]) -> Vec<u8> {
+    let mut content = Vec::new();
+    for write in writes {
+        let end = write.offset + write.bytes.len();
+        if content.len() < end {
+            content.resize(end, 0);
+        }
+        content[write.offset..end].copy_from_slice(&write.bytes);
+    }
+    content
+}
+
+impl State {
+    fn find(&self, path: &Path) -> io::Result<usize> {
+        let found = self.names.get(path).copied();
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn changed(&mut self) {
+        self.steps.push(self.names.clone());
+    }
+}
+
+impl Disk for Forgetful {
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+        let state = self.state();
+        let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        Ok(state.names.keys().map(name).collect())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        if state.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.files.push(Vec::new());
+        let file = state.files.len() - 1;
+        state.names.insert(path.into(), file);
+        state.changed();
+        Ok(Box::new(File {
+            disk: self.clone(),
+            file,
+        }))
+    }
+
+    fn open(&self, path: &Path, _: bool) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.state().find(path)?;
+        Ok(Box::new(File {
+            disk: self.clone(),
+            file,
+        }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        let file = state.find(from)?;
+        state.names.remove(from);
+        state.names.insert(to.into(), file);
+        state.changed();
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.find(path)?;
+        state.names.remove(path);
+        state.changed();
+        Ok(())
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.durable_names = state.names.clone();
+        state.steps.clear();
+        Ok(())
+    }
+
+    fn lock(&self, _: &Path, _: bool) -> io::Result<Option<LockGuard>> {
+        struct Locked(Forgetful);
+        impl Drop for Locked {
+            fn drop(&mut self) {
+                self.0.state().locked = false;
+            }
+        }
+        if std::mem::replace(&mut self.state().locked, true) {
+            return Ok(None);
+        }
+        Ok(Some(LockGuard::new(Locked(self.clone()))))
+    }
+}
+
+struct File {
+    disk: Forgetful,
+    file: usize,
+}
+
+impl DiskFile for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(content(&self.disk.state().files[self.file]).len() as u64)
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        let content = content(&self.disk.state().files[self.file]);
+        let from = content.get(offset as usize..).unwrap_or_default();
+        let length = from.len().min(bytes.len());
+        bytes[..length].copy_from_slice(&from[..length]);
+        Ok(length)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.disk.state().files[self.file].push(Write {
+            offset: offset as usize,
+            bytes: bytes.to_vec(),
+            fate: Fate::Pending,
+        });
+        Ok(bytes.len())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fate = match state.failing_syncs {
+            0 => Fate::Durable,
+            _ => Fate::Doomed,
+        };
+        state.failing_syncs = state.failing_syncs.saturating_sub(1);
+        let writes = &mut state.files[self.file];
+        let pending = writes
+            .iter_mut()
+            .filter(|write| write.fate == Fate::Pending);
+        pending.for_each(|write| write.fate = fate);
+        if writes.iter().all(|write| write.fate == Fate::Durable) {
+            let bytes = content(writes);
+            *writes = vec![Write {
+                offset: 0,
+                bytes,
+                fate,
+            }];
+        }
+        match fate {
+            Fate::Doomed => Err(io::ErrorKind::Other.into()),
+            _ => Ok(()),
+        }
+    }
+}
