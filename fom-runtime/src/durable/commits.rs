@@ -1,6 +1,6 @@
 //! What the foms of one locality want to have committed: gathered without a lock, handed over in one piece.
 
-use std::ptr;
+use std::{ptr, time::Instant};
 
 use crate::{
     Graph,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Groups that are handed over at the latest.
-const MOST: usize = 1024;
+const MOST: usize = 4096;
 
 /// In the core of each locality.
 #[derive(Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Commits {
     told: usize,
     /// What was handed over and is waited for.
     unanswered: usize,
+    /// It was answered, and has not told since that it has run those who were.
+    owes_round: bool,
     /// When the first one came, on the runtime's clock.
     since: u64,
 }
@@ -36,6 +38,10 @@ pub(crate) struct Part {
     waiting: Vec<AnyRef>,
     /// Machines of which there was no record before.
     pub(super) schemas: Vec<&'static Graph>,
+    /// When it was handed over.
+    pub(super) since: Instant,
+    /// All who were answered in its locality have run since.
+    pub(super) came_round: bool,
     home: Home,
 }
 
@@ -53,6 +59,7 @@ impl Part {
         let (waiting, answer) = (self.waiting, answer.clone());
         self.home.post_job(Box::new(move |core| {
             core.commits.unanswered -= 1;
+            core.commits.owes_round = true;
             for fom in waiting {
                 if let Some(kept) = fom.kept() {
                     kept.answer(answer.clone());
@@ -82,10 +89,9 @@ impl Commits {
     /// Whether it is better to hand over now: nothing more comes soon, or it has waited long enough.
     #[inline]
     pub(crate) fn is_due(&self, nothing_more: bool, now: u64, committer: &Committer) -> bool {
-        !self.batch.is_empty()
-            && (nothing_more
-                || self.batch.len() >= MOST
-                || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed))
+        nothing_more
+            || self.batch.len() >= MOST
+            || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed)
     }
 
     /// Whether somebody here waits for a commit.
@@ -93,14 +99,21 @@ impl Commits {
         self.unanswered > 0 || !self.waiting.is_empty()
     }
 
-    /// Hands over what there is.
-    pub(crate) fn hand_over(&mut self, home: &Home, committer: &Committer) {
-        if !self.batch.is_empty() {
+    /// Hands over what there is; `nothing_more`: there is nothing to run.
+    pub(crate) fn hand_over(&mut self, home: &Home, committer: &Committer, nothing_more: bool) {
+        let came_round = nothing_more && std::mem::take(&mut self.owes_round);
+        if self.batch.is_empty() {
+            if came_round {
+                committer.came_round();
+            }
+        } else {
             self.unanswered += usize::from(!self.waiting.is_empty());
             committer.take(Part {
                 batch: std::mem::replace(&mut self.batch, committer.spare()),
                 waiting: std::mem::take(&mut self.waiting),
                 schemas: self.machines[self.told..].to_vec(),
+                since: Instant::now(),
+                came_round,
                 home: home.clone(),
             });
             self.told = self.machines.len();

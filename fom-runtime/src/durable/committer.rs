@@ -36,6 +36,9 @@ const IDLE: Duration = Duration::from_millis(20);
 /// How long it waits until it tries again to commit what could not be committed.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// How long it is gathered at most, in nanoseconds, however long a sync takes.
+const MOST_PAUSE: u64 = 5_000_000;
+
 /// Batches kept to be filled again.
 const SPARES: usize = 16;
 
@@ -46,7 +49,7 @@ pub(crate) struct Committer {
     clock: Clock,
     /// The time in the journal is the runtime's with this added.
     ahead: u64,
-    /// How long a locality may gather before it hands over, in nanoseconds: as long as a sync takes, at most a millisecond.
+    /// How long it may be gathered before it goes down, in nanoseconds: half as long as a sync takes.
     pub(crate) pause: AtomicU64,
     queue: Mutex<Queue>,
     /// There is something in the queue, or it is closed.
@@ -72,6 +75,8 @@ struct Queue {
     waited_for: bool,
     /// When the first part came that nobody waits for.
     lazy_since: Option<Instant>,
+    /// Localities that have run those who were answered last.
+    rounds: usize,
     spares: Vec<Batch>,
     closed: bool,
     ended: bool,
@@ -135,10 +140,17 @@ impl Committer {
         if part.is_waited_for() {
             queue.waited_for = true;
         } else {
-            queue.lazy_since.get_or_insert_with(Instant::now);
+            queue.lazy_since.get_or_insert(part.since);
         }
+        queue.rounds += usize::from(part.came_round);
         queue.parts.push(part);
         drop(queue);
+        self.todo.notify_one();
+    }
+
+    /// A locality has run those who were answered last, and has nothing to commit.
+    pub(crate) fn came_round(&self) {
+        self.queue.lock().rounds += 1;
         self.todo.notify_one();
     }
 
@@ -167,25 +179,33 @@ impl Committer {
     }
 
     /// What is to be committed now. None: it is closed. Empty: there is nothing to do for a while.
-    fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Part>> {
-        let idle_at = idle_in.map(|time| Instant::now() + time);
+    ///
+    /// While those who were answered last are still running, it is worth waiting: what they commit next shares the sync with what is
+    /// there already. Else two halves take turns for ever. It waits no longer than half a sync takes.
+    fn next(&self, idle_in: Option<Duration>, answered: usize) -> Option<Vec<Part>> {
+        let begun = Instant::now();
+        let idle_at = idle_in.map(|time| begun + time);
+        let gathered_at = begun + Duration::from_nanos(self.pause.load(Ordering::Relaxed));
         let mut queue = self.queue.lock();
         loop {
             let lazy_at = queue.lazy_since.map(|since| since + LAZY);
             let now = Instant::now();
-            if queue.waited_for || queue.closed || lazy_at.is_some_and(|at| at <= now) {
+            let gathers = queue.rounds < answered && now < gathered_at;
+            if queue.waited_for && !gathers || queue.closed || lazy_at.is_some_and(|at| at <= now) {
                 if queue.parts.is_empty() && queue.closed {
                     return None;
                 }
                 queue.waited_for = false;
                 return Some(std::mem::take(&mut queue.parts));
             }
-            let until = lazy_at.into_iter().chain(idle_at).min();
+            let gathered_at = (queue.waited_for && gathers).then_some(gathered_at);
+            let idle_at = idle_at.filter(|_| !queue.waited_for);
+            let until = lazy_at.into_iter().chain(idle_at).chain(gathered_at).min();
             match until {
                 None => queue = self.todo.wait(queue),
                 Some(until) => {
                     let left = until.saturating_duration_since(now);
-                    if left.is_zero() {
+                    if left.is_zero() && !queue.waited_for {
                         return Some(Vec::new());
                     }
                     (queue, _) = self.todo.wait_for(queue, left);
@@ -199,13 +219,14 @@ impl Committer {
         let mut journal = journal;
         let mut whole = Batch::new();
         let mut untidy = true;
+        let mut answered = 0;
         loop {
             let idle_in = match (untidy, self.is_stalled()) {
                 (true, _) => Some(IDLE),
                 (false, true) => Some(AGAIN),
                 (false, false) => None,
             };
-            let Some(mut parts) = self.next(idle_in) else {
+            let Some(mut parts) = self.next(idle_in, answered) else {
                 break;
             };
             let mut works = parts.is_empty();
@@ -231,7 +252,7 @@ impl Committer {
                 }
                 self.took(begun.elapsed());
                 *self.stats.lock() = journal.stats();
-                self.finish(parts, &done);
+                answered = self.finish(parts, &done);
             }
             if works
                 && self.is_stalled()
@@ -259,7 +280,7 @@ impl Committer {
 
     fn took(&self, time: Duration) {
         let before = self.pause.load(Ordering::Relaxed);
-        let now = crate::clock::nanos(time).min(1_000_000);
+        let now = (crate::clock::nanos(time) / 2).min(MOST_PAUSE);
         self.pause.store((before * 7 + now) / 8, Ordering::Relaxed);
     }
 
@@ -284,12 +305,15 @@ impl Committer {
         whole.end_group();
     }
 
-    fn finish(&self, parts: Vec<Part>, done: &Result<(), JournalError>) {
+    /// Says how many localities have somebody to run now.
+    fn finish(&self, parts: Vec<Part>, done: &Result<(), JournalError>) -> usize {
         {
             let mut queue = self.queue.lock();
-            let still = queue.parts.iter().any(|part| !part.is_waited_for());
-            queue.lazy_since = still.then(Instant::now);
+            let lazy = queue.parts.iter().filter(|part| !part.is_waited_for());
+            queue.lazy_since = lazy.map(|part| part.since).min();
+            queue.rounds = 0;
         }
+        let answered = parts.iter().filter(|part| part.is_waited_for()).count();
         for mut part in parts {
             let batch = std::mem::take(&mut part.batch);
             part.answer(done);
@@ -298,6 +322,7 @@ impl Committer {
                 queue.spares.push(batch);
             }
         }
+        answered
     }
 }
 

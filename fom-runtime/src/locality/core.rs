@@ -150,7 +150,8 @@ impl Core {
             .commits
             .is_due(nothing_more, self.pace.now(), committer)
         {
-            self.commits.hand_over(&self.home, committer);
+            let nothing_more = self.queue.is_empty();
+            self.commits.hand_over(&self.home, committer, nothing_more);
         }
     }
 
