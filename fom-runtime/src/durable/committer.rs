@@ -137,6 +137,8 @@ impl Committer {
             part.answer(&Err(JournalError::Closed));
             return;
         }
+        // A lazy part sets the time when it must go down; those after it change nothing.
+        let wakes = part.is_waited_for() || queue.lazy_since.is_none() || part.came_round;
         if part.is_waited_for() {
             queue.waited_for = true;
         } else {
@@ -145,7 +147,9 @@ impl Committer {
         queue.rounds += usize::from(part.came_round);
         queue.parts.push(part);
         drop(queue);
-        self.todo.notify_one();
+        if wakes {
+            self.todo.notify_one();
+        }
     }
 
     /// A locality has run those who were answered last, and has nothing to commit.

@@ -1,0 +1,129 @@
+//! `durability = "lazy"`: a transition counts at once, and what can be lost is bounded. `"none"`: nothing is written.
+
+mod gate;
+
+use std::time::{Duration, Instant};
+
+use fom_runtime::{BoxError, prelude::*};
+use gate::Gated;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Count {
+    to: u32,
+}
+
+#[fom(operation(Count), durability = "lazy")]
+enum Counting {
+    #[phase(sync, start, to(Counting, Counted))]
+    Counting,
+    #[phase(end)]
+    Counted,
+}
+
+impl CountingTransitions for Count {
+    fn counting(&mut self, _: &mut Cx<'_>) -> Result<CountingAfterCounting, BoxError> {
+        self.to -= 1;
+        Ok(match self.to {
+            0 => CountingAfterCounting::Counted,
+            _ => CountingAfterCounting::Counting,
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Forgotten;
+
+#[fom(operation(Forgotten), durability = "none")]
+enum Forget {
+    #[phase(sync, start, to(Never))]
+    Wait,
+    #[phase(end)]
+    Never,
+}
+
+impl ForgetTransitions for Forgotten {
+    fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn runtime(journal: &Gated) -> Runtime {
+    let builder = Runtime::builder().localities(1).pin(false);
+    builder.journal_with(journal.clone()).build().unwrap()
+}
+
+/// Foms go on while the disk does nothing; but only as long as is stated: then they wait for it.
+#[test]
+fn a_lazy_fom_does_not_wait_until_the_bound_is_reached() {
+    let journal = Gated::default();
+    let runtime = runtime(&journal);
+    runtime
+        .submit(Count { to: 10 })
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert!(journal.journal.ids().is_empty(), "nothing is on the disk");
+    // As long as there is something that has waited for less than the bound, foms go on; then one must wait.
+    let begun = Instant::now();
+    let waits = loop {
+        let handle = runtime.submit(Count { to: 1 }).start().unwrap();
+        let fom = handle.fom().clone();
+        futures::executor::block_on(async {
+            // Ended, or in its wait.
+            while fom.state() != fom_runtime::FomState::Finished {
+                if listed_as_waiting(&runtime) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        });
+        if fom.state() != fom_runtime::FomState::Finished {
+            break handle;
+        }
+        handle.wait().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(20), "it never waits");
+    };
+    assert!(
+        begun.elapsed() >= Duration::from_millis(45),
+        "the bound is 50 ms"
+    );
+    journal.open(true);
+    waits.wait().unwrap();
+}
+
+fn listed_as_waiting(runtime: &Runtime) -> bool {
+    let foms = runtime.operations().foms;
+    foms.iter()
+        .any(|fom| fom.waiting_for.as_deref() == Some("the journal"))
+}
+
+/// What nobody waits for goes down all the same, without anything after it.
+#[test]
+fn a_lazy_transition_is_on_disk_soon() {
+    let journal = Gated::default();
+    journal.open(true);
+    let runtime = runtime(&journal);
+    runtime
+        .submit(Count { to: 3 })
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
+    let begun = Instant::now();
+    while journal.journal.ids().len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it never came");
+        std::thread::yield_now();
+    }
+}
+
+/// What is never to be written is not, and costs no commit.
+#[test]
+fn none_is_never_written() {
+    let journal = Gated::default();
+    let runtime = runtime(&journal);
+    runtime.submit(Forgotten).start().unwrap().wait().unwrap();
+    drop(runtime);
+    assert!(journal.journal.ids().is_empty());
+}
