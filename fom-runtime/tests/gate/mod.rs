@@ -12,8 +12,8 @@ use fom_runtime::journal::{
 };
 
 #[derive(Clone, Debug, Default)]
-pub struct Gated {
-    pub journal: MemoryJournal,
+pub(crate) struct Gated {
+    pub(crate) journal: MemoryJournal,
     gate: Arc<(Mutex<Gate>, Condvar)>,
 }
 
@@ -26,20 +26,20 @@ struct Gate {
 
 impl Gated {
     /// Lets all through, or no more.
-    pub fn open(&self, open: bool) {
+    pub(crate) fn open(&self, open: bool) {
         let mut gate = self.gate.0.lock().unwrap();
         gate.let_through = if open { usize::MAX } else { gate.asked };
         self.gate.1.notify_all();
     }
 
     /// Lets one more through.
-    pub fn let_one(&self) {
+    pub(crate) fn let_one(&self) {
         self.gate.0.lock().unwrap().let_through += 1;
         self.gate.1.notify_all();
     }
 
     /// Waits until so many commits have been asked for in all.
-    pub fn wait_for_asked(&self, commits: usize) {
+    pub(crate) fn wait_for_asked(&self, commits: usize) {
         let gate = self.gate.0.lock().unwrap();
         let limit = Duration::from_secs(20);
         let waited = self
