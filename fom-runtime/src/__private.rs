@@ -2,7 +2,7 @@
 
 pub use crate::__event_reader as event_reader;
 pub use crate::{
-    durable::{Event, Found, Revived},
+    durable::{Event, Found, KeptBody, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     operation::{
         AsyncOperation, At, Entry, EventReader, Events, Loaded, MaybeCodec, Next, Readable,

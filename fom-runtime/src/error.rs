@@ -4,7 +4,7 @@ use std::{fmt, io, time::Duration};
 
 use crate::{
     FomRef,
-    id::Key,
+    id::{FomId, Key},
     journal::{Damage, JournalError},
     operation::Operation,
 };
@@ -265,6 +265,41 @@ where
 
 impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}
 
+/// What was [set aside](crate::Runtime::set_aside) could not be tried again, or cannot run now either.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetryError {
+    /// Nothing that is set aside has this id.
+    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
+    NotSetAside(FomId),
+    /// It cannot run now either.
+    #[error("it still cannot run: {0}")]
+    Still(#[source] RestoreError),
+    /// Its last transition could not be committed. It goes on by itself when the journal works again.
+    #[error("it waits for the journal, and goes on by itself when that works again")]
+    Pending,
+    /// The runtime takes nothing more in. It is tried again at the next start.
+    #[error("the runtime is shutting down; it is tried again at the next start")]
+    ShuttingDown,
+}
+
+/// What was [set aside](crate::Runtime::set_aside) could not be taken out of the journal.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiscardError {
+    /// Nothing that is set aside has this id.
+    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
+    NotSetAside(FomId),
+    /// Its last transition could not be committed. It goes on by itself when the journal works again; cancel it then.
+    #[error(
+        "it waits for the journal, and goes on by itself when that works again; cancel it then"
+    )]
+    Pending,
+    /// That could not be committed.
+    #[error("it could not be taken out of the journal: {0}")]
+    Journal(#[source] JournalError),
+}
+
 /// An event could not be delivered; it is given back.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -407,6 +442,10 @@ pub enum RestoreError {
     /// Its last transition could not be committed. It goes on when the journal works again.
     #[error("its last transition could not be committed: {0}")]
     NotCommitted(String),
+    /// It is an event that was sent through an outbox, and whoever it was sent to is set aside. It is delivered when that one comes
+    /// back.
+    #[error("it is an event for fom {0}, which is set aside")]
+    ReceiverSetAside(FomId),
     /// A live fom has its key already.
     #[error("a live fom has its key `{0}` already")]
     KeyInUse(Key),

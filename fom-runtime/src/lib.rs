@@ -121,11 +121,11 @@ pub use clock::{Clock, TestClock};
 #[cfg(not(fom_loom))]
 pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Sleep};
 #[cfg(not(fom_loom))]
-pub use durable::{RecoveryProgress, SetAside, StepKey};
+pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
 #[cfg(not(fom_loom))]
 pub use error::{
-    BlockError, BoxError, BuildError, Cause, Failure, NoEvent, Refused, RefusedReason,
-    RestoreError, SendError, SnapshotError, TimedOut, Unanswered,
+    BlockError, BoxError, BuildError, Cause, DiscardError, Failure, NoEvent, Refused,
+    RefusedReason, RestoreError, RetryError, SendError, SnapshotError, TimedOut, Unanswered,
 };
 #[cfg(not(fom_loom))]
 pub use fom_macros::fom;

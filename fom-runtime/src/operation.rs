@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Cx, Graph, NoEvent,
-    durable::{Event, Found, Revived},
+    durable::{Event, Found, KeptBody, Revived},
     error::{RestoreError, SnapshotError},
     fom::Launch,
     snapshot::{self, Fields, Meta, Migration, Snapshot, Values},
@@ -282,6 +282,8 @@ pub trait Restorer: Sync {
     fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError>;
     /// Gives an event to whoever has this key.
     fn deliver(&self, event: Event<'_>);
+    /// Whether that could be done.
+    fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError>;
 }
 
 struct Restoring<O>(PhantomData<fn() -> O>);
@@ -309,6 +311,10 @@ impl<O: Persistent> Restorer for Restoring<O> {
 
     fn deliver(&self, event: Event<'_>) {
         event.deliver::<O>();
+    }
+
+    fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError> {
+        kept.check::<O>()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{ptr, time::Instant};
 
+use tokio::sync::oneshot;
+
 use crate::{
     Graph,
     durable::Committer,
@@ -42,22 +44,41 @@ pub(crate) struct Part {
     pub(super) since: Instant,
     /// All who were answered in its locality have run since.
     pub(super) came_round: bool,
-    home: Home,
+    home: Option<Home>,
+    /// Somebody who is no fom.
+    tell: Option<oneshot::Sender<Result<(), JournalError>>>,
 }
 
 impl Part {
+    /// What is of no locality.
+    pub(crate) fn alone(batch: Batch, tell: oneshot::Sender<Result<(), JournalError>>) -> Self {
+        Self {
+            batch,
+            waiting: Vec::new(),
+            schemas: Vec::new(),
+            since: Instant::now(),
+            came_round: false,
+            home: None,
+            tell: Some(tell),
+        }
+    }
+
     /// Whether somebody waits for it.
     pub(crate) fn is_waited_for(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || self.tell.is_some()
     }
 
     /// Tells those who wait, inside their locality: with one message for all of them.
     pub(crate) fn answer(self, answer: &Result<(), JournalError>) {
-        if self.waiting.is_empty() {
-            return;
+        if let Some(tell) = self.tell {
+            // Who asked may have gone.
+            let _ = tell.send(answer.clone());
         }
+        let Some(home) = self.home.filter(|_| !self.waiting.is_empty()) else {
+            return;
+        };
         let (waiting, answer) = (self.waiting, answer.clone());
-        self.home.post_job(Box::new(move |core| {
+        home.post_job(Box::new(move |core| {
             core.commits.unanswered -= 1;
             core.commits.owes_round = true;
             for fom in waiting {
@@ -114,7 +135,8 @@ impl Commits {
                 schemas: self.machines[self.told..].to_vec(),
                 since: Instant::now(),
                 came_round,
-                home: home.clone(),
+                home: Some(home.clone()),
+                tell: None,
             });
             self.told = self.machines.len();
         }

@@ -6,7 +6,7 @@ use std::{any::Any, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::{Committer, Kind},
+    durable::{Committer, Kind, Types, record::fom_of},
     error::RestoreError,
     id::{FomId, Key},
     journal::EntryId,
@@ -78,6 +78,17 @@ impl Message {
         Ok(())
     }
 
+    /// Whether the event in this entry can be read.
+    pub(super) fn check(types: &Types, bytes: &[u8]) -> Result<(), RestoreError> {
+        let message: Self = snapshot::decode(bytes).map_err(|_| RestoreError::Damaged)?;
+        let (_, reader) = types.taking(&message.machine, &message.operation)?;
+        let read = reader(&message.event.0).map(drop);
+        read.map_err(|reason| RestoreError::Event {
+            operation: message.operation,
+            reason,
+        })
+    }
+
     /// Gives the event in this entry to whoever has its key, after a restart.
     pub(super) fn deliver_again(
         world: &Arc<World>,
@@ -86,11 +97,14 @@ impl Message {
     ) -> Result<(), RestoreError> {
         let message: Self = snapshot::decode(bytes).map_err(|_| RestoreError::Damaged)?;
         let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
+        let key = message.key.ok_or(RestoreError::Damaged)?;
+        if let Some(receiver) = world.set_aside.of(&message.operation, &key) {
+            return Err(RestoreError::ReceiverSetAside(receiver));
+        }
         let event = reader(&message.event.0).map_err(|reason| RestoreError::Event {
             operation: message.operation,
             reason,
         })?;
-        let key = message.key.ok_or(RestoreError::Damaged)?;
         of.deliver(Event {
             world,
             key,
@@ -130,6 +144,12 @@ impl World {
         };
         match (left, fom) {
             (None, Some(fom)) => fom.wake(),
+            _ if let Some(receiver) = self.set_aside.of(O::GRAPH.operation(), key) => {
+                // It stays in the journal, and is delivered at the next start that its receiver comes back in.
+                let reason = RestoreError::ReceiverSetAside(receiver);
+                let id = FomId(fom_of(entry));
+                self.set_aside.put(self.aside(id, reason, &[]));
+            }
             _ => {
                 self.incident(format!(
                     "{} {key} has ended, or was never there: an event that was sent to it through an outbox is dropped",

@@ -13,7 +13,11 @@
 //! | `once.rs` | operation ids, and the outcomes that are remembered by them |
 //! | `stalled.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | the way back after a restart |
+//! | `aside.rs` | what is in the journal and cannot run |
+//! | `check.rs` | what would come back, without doing it |
 
+mod aside;
+mod check;
 mod commits;
 mod committer;
 mod head;
@@ -27,7 +31,11 @@ mod schemas;
 mod stalled;
 mod step_key;
 
-pub(crate) use commits::Commits;
+pub(crate) use aside::Asides;
+pub use aside::SetAside;
+pub(crate) use check::check;
+pub use check::{JournalCheck, KeptBody};
+pub(crate) use commits::{Commits, Part};
 pub(crate) use committer::Committer;
 pub(crate) use head::{Head, random};
 pub(crate) use kept::{Answer, Kept, Then};
@@ -37,9 +45,9 @@ pub(crate) use message::{Message, Posted};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox};
 pub(crate) use record::{Kind, Meta, codec, encode_fom, entry_of};
+pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
-pub use recovery::{RecoveryProgress, SetAside};
 pub(crate) use recovery::{Types, recover};
 pub(crate) use stalled::Stalled;
 pub use step_key::StepKey;

@@ -312,6 +312,12 @@ impl Memory {
             .or_insert(Slot::Aside(id));
     }
 
+    /// What was set aside is no longer in the journal.
+    pub(crate) fn discarded(&self, id: FomId) {
+        let is_it = |slot: &Slot| matches!(slot, Slot::Aside(aside) if *aside == id);
+        self.slots.lock().slots.retain(|_, slot| !is_it(slot));
+    }
+
     /// An outcome out of the journal; `of` is its type, if this program has it.
     pub(crate) fn recovered(&self, id: FomId, of: Option<TypeId>, was: Remembered) {
         let mut slots = self.slots.lock();

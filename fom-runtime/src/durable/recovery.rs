@@ -13,10 +13,11 @@ use serde::Deserialize;
 use crate::{
     Durability,
     durable::{
-        Committer, Head, Kept, Kind, Message, Meta,
+        Committer, Head, Kept, Kind, Message, Meta, SetAside,
         committer::{HEAD_ENTRY, fenced},
         once::decode_outcome,
         record::{decode_meta, fom_of},
+        schemas::Schemas,
     },
     error::RestoreError,
     fom::{Resident, panic_message},
@@ -51,18 +52,6 @@ impl fmt::Display for RecoveryProgress {
             n => write!(f, ", {n} set aside"),
         }
     }
-}
-
-/// A fom that is in the journal and cannot run. It stays there as it is.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SetAside {
-    /// The fom.
-    pub id: FomId,
-    /// Why.
-    pub reason: RestoreError,
-    /// What is kept of it.
-    pub bytes: Vec<u8>,
 }
 
 /// What is kept of one fom.
@@ -152,18 +141,6 @@ impl Types {
         self.0.insert(name, Known::Named(of.restorer()));
     }
 
-    /// The operation type of this name.
-    fn of(&self, machine: &str, operation: &str) -> Result<&'static dyn Restorer, RestoreError> {
-        match self.0.get(&(machine, operation)) {
-            Some(Known::Linked(of) | Known::Named(of)) => Ok(*of),
-            Some(Known::Twice(one, other)) => Err(RestoreError::Ambiguous { one, other }),
-            None => Err(RestoreError::UnknownOperation {
-                operation: operation.to_owned(),
-                machine: machine.to_owned(),
-            }),
-        }
-    }
-
     /// The operation type of this name, and how its events are read.
     pub(super) fn taking(
         &self,
@@ -180,63 +157,127 @@ impl Types {
         world: &Arc<World>,
         entry: EntryId,
         bytes: &[u8],
-    ) -> Result<Resident, SetAside> {
+    ) -> Result<Resident, Box<SetAside>> {
         let id = FomId(fom_of(entry));
         // What reads it is the user's, in part.
         let back = catch_unwind(AssertUnwindSafe(|| world.types.read(world, id, bytes)));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
-            .map_err(|reason| SetAside {
-                id,
-                reason,
-                bytes: bytes.to_vec(),
-            })
+            .map_err(|reason| Box::new(world.aside(id, reason, bytes)))
     }
 
-    /// Remembers an outcome out of its entry.
-    pub(crate) fn remember_again(
+    /// Takes in what is in this entry: a fom goes on, an outcome is remembered, an event is delivered.
+    pub(crate) fn take_in(
         world: &Arc<World>,
         entry: EntryId,
         bytes: &[u8],
-    ) -> Result<(), SetAside> {
+    ) -> Result<(), Box<SetAside>> {
+        match bytes.first() {
+            Some(kind) if *kind == Kind::Outcome as u8 => {
+                return Self::remember_again(world, entry, bytes);
+            }
+            Some(kind) if *kind == Kind::Message as u8 => {
+                let deliver = || Message::deliver_again(world, entry, &bytes[1..]);
+                return catch_unwind(AssertUnwindSafe(deliver))
+                    .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
+                    .map_err(|reason| Box::new(world.aside(FomId(fom_of(entry)), reason, bytes)));
+            }
+            _ => {}
+        }
+        let fom = Self::bring_back(world, entry, bytes)?;
+        let orphans = world
+            .committer()
+            .and_then(|committer| committer.orphans.lock().remove(&fom.id()));
+        for message in orphans.into_iter().flatten() {
+            // It has just been made, so it takes them.
+            let _ = fom.kept().map(|kept| kept.post(message));
+        }
+        crate::locality::enqueue(world, fom);
+        Ok(())
+    }
+
+    /// Remembers an outcome out of its entry.
+    fn remember_again(
+        world: &Arc<World>,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<(), Box<SetAside>> {
         let id = FomId(fom_of(entry));
-        let was = decode_outcome(&bytes[1..]).map_err(|reason| SetAside {
-            id,
-            reason,
-            bytes: bytes.to_vec(),
-        })?;
-        let name = (was.machine.as_str(), was.operation.as_str());
-        let of = match world.types.0.get(&name) {
-            Some(Known::Linked(of) | Known::Named(of)) => Some(of.type_id()),
-            Some(Known::Twice(..)) | None => None,
-        };
+        let was = decode_outcome(&bytes[1..])
+            .map_err(|reason| Box::new(world.aside(id, reason, bytes)))?;
+        let of = world.types.of(&was.machine, &was.operation);
+        let of = of.ok().map(|of| of.type_id());
         world.memory.recovered(id, of, was);
         Ok(())
     }
 
-    fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
+    /// The operation type of this name.
+    fn of(&self, machine: &str, operation: &str) -> Result<&'static dyn Restorer, RestoreError> {
+        match self.0.get(&(machine, operation)) {
+            Some(Known::Linked(of) | Known::Named(of)) => Ok(*of),
+            Some(Known::Twice(one, other)) => Err(RestoreError::Ambiguous { one, other }),
+            None => Err(RestoreError::UnknownOperation {
+                operation: operation.to_owned(),
+                machine: machine.to_owned(),
+            }),
+        }
+    }
+
+    /// What is in the entry of a fom, as far as that is not the user's.
+    pub(super) fn find<'a>(
+        &self,
+        schemas: &Schemas,
+        bytes: &'a [u8],
+    ) -> Result<Entered<'a>, RestoreError> {
         let bytes = match bytes.split_first() {
             Some((kind, bytes)) if *kind == Kind::Fom as u8 => bytes,
             _ => return Err(RestoreError::Damaged),
         };
         let (meta, body) = decode_meta(bytes)?;
         let fingerprint = body.first_chunk().ok_or(RestoreError::Damaged)?;
-        let schemas = world.committer().map(|committer| &committer.schemas);
         let schema = schemas
-            .and_then(|schemas| schemas.get(u64::from_le_bytes(*fingerprint)))
+            .get(u64::from_le_bytes(*fingerprint))
             .ok_or(RestoreError::NoSchema)?;
         let of = self.of(&schema.machine, &schema.operation)?;
-        if let Some(once) = &meta.once {
+        Ok(Entered {
+            of,
+            meta,
+            schema,
+            body,
+        })
+    }
+
+    fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
+        let schemas = world.committer().map(|committer| &committer.schemas);
+        let entered = self.find(schemas.ok_or(RestoreError::NoSchema)?, bytes)?;
+        if let Some(once) = &entered.meta.once {
             // Its id is taken, whether it can come back or not.
-            world.memory.aside((of.type_id(), once.clone()), id);
+            let place = (entered.of.type_id(), once.clone());
+            world.memory.aside(place, id);
         }
         let found = Found {
             world,
             id,
-            meta,
-            schema: &schema,
-            body,
+            meta: entered.meta,
+            schema: &entered.schema,
+            body: entered.body,
         };
-        of.revive(found).map(|fom| fom.0)
+        entered.of.revive(found).map(|fom| fom.0)
+    }
+}
+
+/// What is in the entry of a fom.
+pub(super) struct Entered<'a> {
+    pub(super) of: &'static dyn Restorer,
+    pub(super) meta: Meta,
+    pub(super) schema: Arc<Schema>,
+    pub(super) body: &'a [u8],
+}
+
+impl World {
+    /// What is in the journal and cannot run.
+    pub(crate) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
+        let schemas = self.committer().map(|committer| &committer.schemas);
+        SetAside::new(id, reason, bytes, schemas)
     }
 }
 
@@ -345,22 +386,15 @@ impl Sink<'_> {
         let mut messages = std::mem::take(&mut self.messages);
         messages.sort_by_key(|message| message.0);
         for (id, bytes) in messages {
-            let deliver = || Message::deliver_again(self.world, id, &bytes);
-            let done = catch_unwind(AssertUnwindSafe(deliver))
-                .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))));
-            if let Err(reason) = done {
-                self.set_aside(SetAside {
-                    id: FomId(fom_of(id)),
-                    reason,
-                    bytes,
-                });
+            if let Err(aside) = Types::take_in(self.world, id, &bytes) {
+                self.set_aside(*aside);
             }
         }
     }
 
     fn set_aside(&mut self, aside: SetAside) {
         self.progress.set_aside += 1;
-        self.world.set_aside.lock().push(aside);
+        self.world.set_aside.put(aside);
     }
 }
 
@@ -382,19 +416,17 @@ impl Recover for Sink<'_> {
         self.begin();
         if bytes.first() == Some(&(Kind::Outcome as u8)) {
             if let Err(aside) = Types::remember_again(self.world, id, bytes) {
-                self.set_aside(aside);
+                self.set_aside(*aside);
             }
             return;
         }
-        if let Some((kind, bytes)) = bytes.split_first()
-            && *kind == Kind::Message as u8
-        {
+        if bytes.first() == Some(&(Kind::Message as u8)) {
             self.messages.push((id, bytes.to_vec()));
             return;
         }
         match Types::bring_back(self.world, id, bytes) {
             Ok(fom) => self.foms.push(fom),
-            Err(aside) => self.set_aside(aside),
+            Err(aside) => self.set_aside(*aside),
         }
     }
 
@@ -402,11 +434,9 @@ impl Recover for Sink<'_> {
         self.begin();
         self.progress.read += 1;
         if id >= EntryId::HEAD {
-            self.set_aside(SetAside {
-                id: FomId(fom_of(id)),
-                reason: RestoreError::InJournal(damage),
-                bytes: Vec::new(),
-            });
+            let id = FomId(fom_of(id));
+            let reason = RestoreError::InJournal(damage);
+            self.set_aside(self.world.aside(id, reason, &[]));
         }
     }
 }

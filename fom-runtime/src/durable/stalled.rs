@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    durable::{Committer, Kind, SetAside, Types},
+    durable::{Committer, Types},
     error::RestoreError,
     id::FomId,
     journal::{Batch, Change, EntryId, Journal, JournalError},
@@ -21,11 +21,9 @@ pub(crate) struct Stalled {
 impl World {
     /// A transition could not be committed: its fom ends here, and comes back when it can be.
     pub(crate) fn stall(&self, stalled: Stalled) {
-        self.set_aside.lock().push(SetAside {
-            id: stalled.id,
-            reason: RestoreError::NotCommitted(stalled.error.to_string()),
-            bytes: first_put(&stalled.group).unwrap_or_default(),
-        });
+        let reason = RestoreError::NotCommitted(stalled.error.to_string());
+        let bytes = first_put(&stalled.group).unwrap_or_default();
+        self.set_aside.put(self.aside(stalled.id, reason, &bytes));
         if let Some(committer) = self.committer() {
             committer.stalled.lock().push(stalled);
         }
@@ -66,10 +64,9 @@ impl Committer {
             kept.extend(since);
             return;
         }
-        world
-            .set_aside
-            .lock()
-            .retain(|aside| stalled.iter().all(|one| one.id != aside.id));
+        for one in &stalled {
+            drop(world.set_aside.take(one.id));
+        }
         for one in stalled {
             for change in one.group.groups().flat_map(|group| group.changes()) {
                 if let Change::Put { id, bytes } = change {
@@ -82,23 +79,7 @@ impl Committer {
 
 /// What was put is a fom again, or is set aside.
 fn go_on(world: &Arc<World>, id: EntryId, bytes: &[u8]) {
-    if bytes.first() == Some(&(Kind::Outcome as u8)) {
-        if let Err(aside) = Types::remember_again(world, id, bytes) {
-            world.set_aside.lock().push(aside);
-        }
-        return;
-    }
-    match Types::bring_back(world, id, bytes) {
-        Ok(fom) => {
-            let orphans = world
-                .committer()
-                .and_then(|committer| committer.orphans.lock().remove(&fom.id()));
-            for message in orphans.into_iter().flatten() {
-                // It has just been made, so it takes them.
-                let _ = fom.kept().map(|kept| kept.post(message));
-            }
-            crate::locality::enqueue(world, fom);
-        }
-        Err(aside) => world.set_aside.lock().push(aside),
+    if let Err(aside) = Types::take_in(world, id, bytes) {
+        world.set_aside.put(*aside);
     }
 }

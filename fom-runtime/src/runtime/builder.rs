@@ -1,6 +1,11 @@
 //! How a runtime is made.
 
-use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 
@@ -8,7 +13,7 @@ use crate::{
     Clock,
     balance::Balance,
     clock::nanos,
-    durable::{Memory, RecoveryProgress, Types, recover},
+    durable::{JournalCheck, Memory, RecoveryProgress, Types, check, recover},
     error::{BoxError, BuildError},
     fom::Resident,
     journal::{FileJournal, Journal, JournalError},
@@ -243,6 +248,19 @@ impl Builder {
     pub fn operation<O: Persistent>(mut self) -> Self {
         self.types.name::<O>();
         self
+    }
+
+    /// Looks at the journal in this directory, and says what this program would bring back of it and what it could not, and why.
+    /// It changes nothing and starts nothing: to be run with a new release on a copy of production's journal, before it is
+    /// shipped.
+    ///
+    /// What only a running program knows is not seen: `resume`, and resources.
+    ///
+    /// # Errors
+    ///
+    /// When there is no journal, when it was written by a later release, and what the system says. Damage is in the report.
+    pub fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
+        check(directory.as_ref(), &self.types)
     }
 
     /// Hears how far the recovery is: at the beginning, now and then, and at its end. Called by [`build`](Self::build).

@@ -1,5 +1,6 @@
 //! The runtime: a set of localities, and the way into them.
 
+mod aside;
 mod builder;
 mod directory;
 mod handle;
@@ -24,7 +25,6 @@ pub(crate) use types::{Totals, totals};
 pub(crate) use world::{Allowance, World};
 
 use crate::{
-    durable::SetAside,
     error::{BuildError, RestoreError},
     fom::AnyRef,
     id::{FomId, Key},
@@ -184,11 +184,6 @@ impl Runtime {
         };
         crate::locality::at_home_of(fom, what);
         true
-    }
-
-    /// What is in the journal and cannot run: why, and its bytes. It stays there as it is, and is tried again at the next start.
-    pub fn set_aside(&self) -> Vec<SetAside> {
-        self.world.set_aside.lock().clone()
     }
 
     /// How much the journal keeps, as of the last commit; none without a journal.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    durable::{self, Item, Kept, Message, Once, Open, SetAside, encode_fom, entry_of},
+    durable::{self, Item, Kept, Message, Once, Open, encode_fom, entry_of},
     error::{Cause, Failure, Refused, RefusedInner, RefusedReason, RestoreError, SnapshotError},
     fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks},
     id::{FomId, Key},
@@ -527,11 +527,8 @@ fn not_started<O: Operation>(
         (RefusedReason::ShuttingDown, _, Some(_)) => {}
         (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
             let key = live.key().cloned().unwrap_or(Key::Int(0));
-            world.set_aside.lock().push(SetAside {
-                id,
-                reason: RestoreError::KeyInUse(key),
-                bytes,
-            });
+            let reason = RestoreError::KeyInUse(key);
+            world.set_aside.put(world.aside(id, reason, &bytes));
         }
         (reason, ..) => world.incident(format!(
             "{} {id} was in an outbox and could not start: {reason}",

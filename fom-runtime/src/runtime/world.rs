@@ -13,7 +13,7 @@ use crate::{
     Clock,
     balance::Balance,
     clock::Moved,
-    durable::{Committer, Memory, SetAside, Types},
+    durable::{Asides, Committer, Memory, Types},
     id::FomId,
     locality::{IdleSet, Locality, Patrol, Spawner},
     protocol::{Waiters, all_idle},
@@ -71,7 +71,7 @@ pub(crate) struct World {
     /// The operation types that can come back.
     pub(crate) types: Types,
     /// What is in the journal and cannot run.
-    pub(crate) set_aside: Mutex<Vec<SetAside>>,
+    pub(crate) set_aside: Asides,
     /// Operation ids, and the outcomes that are remembered by them.
     pub(crate) memory: Arc<Memory>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
@@ -161,7 +161,7 @@ impl World {
             committer: OnceLock::new(),
             journaled: settings.journaled,
             types: settings.types,
-            set_aside: Mutex::default(),
+            set_aside: Asides::default(),
             memory: Arc::new(settings.memory),
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),

@@ -26,7 +26,7 @@ pub use body::{Fields, Values};
 pub(crate) use body::{load, save};
 pub(crate) use encoding::{decode, encode};
 pub use saved::{Migration, Saved, SavedError};
-pub(crate) use schema::{Schema, fingerprint};
+pub(crate) use schema::{Schema, fingerprint, phase_of};
 
 const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;

@@ -86,6 +86,12 @@ impl Schema {
     }
 }
 
+/// The name of the phase of a body of this schema.
+pub(crate) fn phase_of<'a>(schema: &'a Schema, body: &[u8]) -> Option<&'a str> {
+    let number = body.get(size_of::<u64>())?;
+    schema.phase(*number).map(|(name, _)| name)
+}
+
 /// The fingerprint of a graph's schema.
 pub(crate) const fn fingerprint(graph: &Graph) -> u64 {
     let mut hash = Hash::new()

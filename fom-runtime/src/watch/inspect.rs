@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
+    durable::SetAside,
     fom::{AnyRef, Header, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
@@ -125,6 +126,8 @@ pub struct Operations {
     pub types: Vec<TypeInfo>,
     /// The localities.
     pub localities: Vec<LocalityInfo>,
+    /// What is in the journal and cannot run, by id.
+    pub set_aside: Vec<SetAside>,
     /// What went wrong without ending an operation, such as a listener that panicked; the newest at the end.
     pub incidents: Vec<String>,
 }
@@ -216,6 +219,7 @@ pub(crate) fn inspect(world: &World) -> Operations {
         ),
         foms,
         localities,
+        set_aside: world.set_aside.list(),
         incidents: world.incidents(),
     }
 }
@@ -276,6 +280,26 @@ impl fmt::Display for Operations {
                     round(fom.in_phase),
                     fom.locality,
                     waiting.join("; ")
+                )?;
+            }
+        }
+        if !self.set_aside.is_empty() {
+            writeln!(f, "\n{} in the journal cannot run:", self.set_aside.len())?;
+            writeln!(
+                f,
+                "{:>8} {:<24} {:<16} {:>7}  why",
+                "id", "operation and key", "phase", "version"
+            )?;
+            for aside in &self.set_aside {
+                let version = aside.version.map_or_else(String::new, |n| n.to_string());
+                writeln!(
+                    f,
+                    "{:>8} {:<24} {:<16} {:>7}  {}",
+                    aside.id,
+                    aside.named(),
+                    aside.phase.as_deref().unwrap_or("?"),
+                    version,
+                    aside.reason
                 )?;
             }
         }

@@ -1,0 +1,161 @@
+//! What is in the journal and cannot run: listed with the reason and its bytes, tried again, or taken out.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use crate::{
+    Snapshot,
+    durable::{Kind, record::decode_meta, schemas::Schemas},
+    error::RestoreError,
+    id::{FomId, Key},
+    snapshot::{Meta, Schema, phase_of},
+    sync::Mutex,
+};
+
+/// What is in the journal and cannot run. It stays there as it is, and is tried again at each start.
+///
+/// `Display` is one line: what it is and why it is here.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SetAside {
+    /// The fom. What is no fom has an id of its own.
+    pub id: FomId,
+    /// Its operation type, where that can be read.
+    pub operation: Option<String>,
+    /// Its machine.
+    pub machine: Option<String>,
+    /// The version of the machine that saved it.
+    pub version: Option<u32>,
+    /// The phase that it is in.
+    pub phase: Option<String>,
+    /// The key that it was submitted with.
+    pub key: Option<Key>,
+    /// Why it cannot run.
+    pub reason: RestoreError,
+    /// What the journal has of it, as it stands there; empty where that is damaged.
+    pub bytes: Arc<[u8]>,
+    schema: Option<Arc<Schema>>,
+}
+
+impl SetAside {
+    pub(crate) fn new(
+        id: FomId,
+        reason: RestoreError,
+        bytes: &[u8],
+        schemas: Option<&Schemas>,
+    ) -> Self {
+        let mut aside = Self {
+            id,
+            operation: None,
+            machine: None,
+            version: None,
+            phase: None,
+            key: None,
+            reason,
+            bytes: bytes.into(),
+            schema: None,
+        };
+        aside.read(schemas);
+        aside
+    }
+
+    /// As much as can be read of it.
+    fn read(&mut self, schemas: Option<&Schemas>) -> Option<()> {
+        let bytes = Arc::clone(&self.bytes);
+        let (kind, bytes) = bytes.split_first()?;
+        if *kind != Kind::Fom as u8 {
+            return None;
+        }
+        let (meta, body) = decode_meta(bytes).ok()?;
+        self.key = meta.key;
+        let fingerprint = u64::from_le_bytes(*body.first_chunk()?);
+        let schema = schemas?.get(fingerprint)?;
+        self.operation = Some(schema.operation.clone());
+        self.machine = Some(schema.machine.clone());
+        self.version = Some(schema.version);
+        self.phase = phase_of(&schema, body).map(str::to_owned);
+        self.schema = Some(schema);
+        Some(())
+    }
+
+    /// What the journal has of it as a snapshot, which stands for itself: to be kept, looked at, or
+    /// [resumed](crate::Runtime::resume) by a program that can. None where that cannot be read.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let (_, bytes) = self.bytes.split_first()?;
+        let (saved, body) = decode_meta(bytes).ok()?;
+        let meta = Meta {
+            id: self.id.get(),
+            attempt: saved.attempt,
+            // A time of the journal means nothing elsewhere.
+            left: None,
+            resumed: false,
+        };
+        Snapshot::of(self.schema.as_ref()?, body, meta).ok()
+    }
+
+    /// Operation and key, or what is known.
+    pub(crate) fn named(&self) -> String {
+        let operation = self.operation.as_deref().unwrap_or("?");
+        match &self.key {
+            Some(key) => format!("{operation} {key}"),
+            None => operation.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for SetAside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.id, self.named())?;
+        if let Some(phase) = &self.phase {
+            write!(f, " in {phase}")?;
+        }
+        if let Some(version) = self.version {
+            write!(f, " (version {version})")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// All of them, by id.
+#[derive(Default)]
+pub(crate) struct Asides(Mutex<BTreeMap<FomId, SetAside>>);
+
+impl Asides {
+    pub(crate) fn put(&self, aside: SetAside) {
+        let before = self.0.lock().insert(aside.id, aside);
+        drop(before);
+    }
+
+    pub(crate) fn take(&self, id: FomId) -> Option<SetAside> {
+        self.0.lock().remove(&id)
+    }
+
+    pub(crate) fn list(&self) -> Vec<SetAside> {
+        self.0.lock().values().cloned().collect()
+    }
+
+    /// The fom of this operation type that has this key.
+    pub(crate) fn of(&self, operation: &str, key: &Key) -> Option<FomId> {
+        let asides = self.0.lock();
+        let mut all = asides.values();
+        all.find(|aside| {
+            aside.operation.as_deref() == Some(operation) && aside.key.as_ref() == Some(key)
+        })
+        .map(|aside| aside.id)
+    }
+
+    /// Events for this fom.
+    pub(crate) fn events_for(&self, id: FomId) -> Vec<FomId> {
+        let is = |aside: &&SetAside| aside.reason == RestoreError::ReceiverSetAside(id);
+        self.0
+            .lock()
+            .values()
+            .filter(is)
+            .map(|aside| aside.id)
+            .collect()
+    }
+
+    pub(crate) fn is_waiting(&self, id: FomId) -> bool {
+        let is = |aside: &SetAside| matches!(aside.reason, RestoreError::NotCommitted(_));
+        self.0.lock().get(&id).is_some_and(is)
+    }
+}

@@ -1,0 +1,173 @@
+//! What this program could bring back of a journal, without doing it.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+use crate::{
+    durable::{
+        Kind, Message, SetAside, Types, once::decode_outcome, record::fom_of, schemas::Schemas,
+    },
+    error::RestoreError,
+    fom::panic_message,
+    id::FomId,
+    journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recover},
+    operation::Persistent,
+    snapshot::{self, Schema},
+};
+
+/// What is kept of one fom's operation and phase.
+#[doc(hidden)]
+pub struct KeptBody<'a> {
+    schema: &'a Schema,
+    body: &'a [u8],
+}
+
+impl fmt::Debug for KeptBody<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeptBody")
+    }
+}
+
+impl KeptBody<'_> {
+    pub(crate) fn check<O: Persistent>(self) -> Result<(), RestoreError> {
+        snapshot::load::<O>(self.schema, self.body).map(drop)
+    }
+}
+
+/// What a program would bring back of a journal: see [`Builder::check_journal`](crate::Builder::check_journal).
+///
+/// `Display` is a report with a line for all that cannot run.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct JournalCheck {
+    /// Foms that would come back, by operation type and version.
+    pub foms: BTreeMap<(String, u32), u64>,
+    /// Outcomes that are remembered by operation ids.
+    pub outcomes: u64,
+    /// Events that were sent through an outbox and are not taken yet.
+    pub events: u64,
+    /// What would be set aside.
+    pub set_aside: Vec<SetAside>,
+    /// What the files are like.
+    pub files: Inspection,
+}
+
+impl JournalCheck {
+    /// Whether all that is there comes back.
+    pub fn is_clean(&self) -> bool {
+        self.set_aside.is_empty() && self.files.recovery.gaps.is_empty()
+    }
+}
+
+impl fmt::Display for JournalCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((operation, version), foms) in &self.foms {
+            writeln!(f, "{foms:>9} of {operation} (version {version}) come back")?;
+        }
+        writeln!(f, "{:>9} outcomes are remembered", self.outcomes)?;
+        writeln!(f, "{:>9} events are to be taken", self.events)?;
+        writeln!(f, "{:>9} would be set aside", self.set_aside.len())?;
+        for aside in &self.set_aside {
+            writeln!(f, "  {aside}")?;
+        }
+        let found = &self.files.recovery;
+        if let Some(torn) = &found.torn {
+            writeln!(f, "an unfinished write at the end would be cut off: {torn}")?;
+        }
+        for gap in &found.gaps {
+            writeln!(f, "cannot be read: {gap}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks at the journal in this directory, and changes nothing.
+pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalError> {
+    let mut checker = Checker {
+        types,
+        found: Vec::new(),
+        schemas: Schemas::default(),
+        keys: HashSet::new(),
+        check: JournalCheck::default(),
+    };
+    let files = FileJournal::inspect(path, &mut checker)?;
+    checker.check.files = files;
+    Ok(checker.check)
+}
+
+struct Checker<'a> {
+    types: &'a Types,
+    found: Vec<(EntryId, Schema)>,
+    schemas: Schemas,
+    keys: HashSet<super::Place>,
+    check: JournalCheck,
+}
+
+impl Checker<'_> {
+    fn look(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let found = self.types.find(&self.schemas, bytes)?;
+        found.of.check(KeptBody {
+            schema: &found.schema,
+            body: found.body,
+        })?;
+        if let Some(key) = found.meta.key
+            && !self.keys.insert((found.of.type_id(), key.clone()))
+        {
+            return Err(RestoreError::KeyInUse(key));
+        }
+        let name = (found.schema.operation.clone(), found.schema.version);
+        *self.check.foms.entry(name).or_default() += 1;
+        Ok(())
+    }
+
+    fn set_aside(&mut self, id: EntryId, reason: RestoreError, bytes: &[u8]) {
+        let id = FomId(fom_of(id));
+        let aside = SetAside::new(id, reason, bytes, Some(&self.schemas));
+        self.check.set_aside.push(aside);
+    }
+}
+
+impl Recover for Checker<'_> {
+    fn entry(&mut self, id: EntryId, bytes: &[u8]) {
+        let Some((kind, rest)) = bytes.split_first() else {
+            return;
+        };
+        if id < EntryId::HEAD {
+            if *kind == Kind::Schema as u8
+                && let Ok(schema) = Schema::from_bytes(rest)
+            {
+                self.found.push((id, schema));
+            }
+            return;
+        }
+        if !self.found.is_empty() {
+            self.schemas = Schemas::new(std::mem::take(&mut self.found));
+        }
+        let look = || match *kind {
+            kind if kind == Kind::Outcome as u8 => {
+                self.check.outcomes += 1;
+                decode_outcome(rest).map(drop)
+            }
+            kind if kind == Kind::Message as u8 => {
+                self.check.events += 1;
+                Message::check(self.types, rest)
+            }
+            _ => self.look(bytes),
+        };
+        let looked = catch_unwind(AssertUnwindSafe(look))
+            .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))));
+        if let Err(reason) = looked {
+            self.set_aside(id, reason, bytes);
+        }
+    }
+
+    fn damaged(&mut self, id: EntryId, damage: Damage) {
+        if id >= EntryId::HEAD {
+            self.set_aside(id, RestoreError::InJournal(damage), &[]);
+        }
+    }
+}

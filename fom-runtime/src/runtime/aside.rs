@@ -1,0 +1,97 @@
+//! What is in the journal and cannot run: listed, tried again, or taken out.
+
+use tokio::sync::oneshot;
+
+use crate::{
+    durable::{Part, SetAside, Types, entry_of},
+    error::{DiscardError, RetryError},
+    id::FomId,
+    journal::{Batch, JournalError},
+    runtime::{Runtime, world::Mode},
+};
+
+impl Runtime {
+    /// What is in the journal and cannot run, by id: why, and its bytes. It stays there as it is, and is tried again at each
+    /// start. [`Operations`](crate::Operations) lists it, too.
+    pub fn set_aside(&self) -> Vec<SetAside> {
+        self.world.set_aside.list()
+    }
+
+    /// Tries again to let run what was set aside: its key may be free by now. It goes on in the phase that it last committed.
+    ///
+    /// # Errors
+    ///
+    /// [`RetryError`]; then it is still set aside, for the reason that is valid now.
+    pub fn retry_set_aside(&self, id: FomId) -> Result<(), RetryError> {
+        let world = &self.world;
+        if world.mode() != Mode::Open {
+            return Err(RetryError::ShuttingDown);
+        }
+        if world.set_aside.is_waiting(id) {
+            return Err(RetryError::Pending);
+        }
+        // Taken out: nobody else tries it at the same time.
+        let aside = world
+            .set_aside
+            .take(id)
+            .ok_or(RetryError::NotSetAside(id))?;
+        if aside.bytes.is_empty() {
+            let reason = aside.reason.clone();
+            world.set_aside.put(aside);
+            return Err(RetryError::Still(reason));
+        }
+        match Types::take_in(world, entry_of(id.get()), &aside.bytes) {
+            Ok(()) => {
+                for event in world.set_aside.events_for(id) {
+                    // It stays set aside otherwise, with the reason.
+                    let _ = self.retry_set_aside(event);
+                }
+                Ok(())
+            }
+            Err(aside) => {
+                let reason = aside.reason.clone();
+                world.set_aside.put(*aside);
+                Err(RetryError::Still(reason))
+            }
+        }
+    }
+
+    /// Takes out of the journal what was set aside, and gives it back: its [bytes](SetAside::bytes), and where that can be read a
+    /// [snapshot](SetAside::snapshot). After that nobody has it but the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`DiscardError`]; then it is still set aside.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it was answered, it may be in the journal still, and is set aside again at the next start.
+    pub async fn discard_set_aside(&self, id: FomId) -> Result<SetAside, DiscardError> {
+        let world = &self.world;
+        if world.set_aside.is_waiting(id) {
+            return Err(DiscardError::Pending);
+        }
+        let Some(committer) = world.committer() else {
+            return Err(DiscardError::NotSetAside(id));
+        };
+        let aside = world
+            .set_aside
+            .take(id)
+            .ok_or(DiscardError::NotSetAside(id))?;
+        let mut batch = Batch::new();
+        batch.delete(entry_of(id.get()));
+        batch.end_group();
+        let (tell, told) = oneshot::channel();
+        committer.take(Part::alone(batch, tell));
+        match told.await.unwrap_or(Err(JournalError::Closed)) {
+            Ok(()) => {
+                world.memory.discarded(id);
+                Ok(aside)
+            }
+            Err(error) => {
+                world.set_aside.put(aside);
+                Err(DiscardError::Journal(error))
+            }
+        }
+    }
+}
