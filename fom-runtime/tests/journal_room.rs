@@ -124,3 +124,24 @@ fn opening_it_often_takes_no_room() {
         assert!(size_of(&place) <= 5 * SEGMENT, "{} bytes", size_of(&place));
     }
 }
+
+/// One entry that is much larger than a segment is no reason to tidy for ever.
+#[test]
+fn tidying_a_large_entry_comes_to_an_end() {
+    let place = Place::new();
+    let options = FileJournal::options().segment_bytes(SEGMENT);
+    let (mut journal, ..) = open(options, place.path()).unwrap();
+    for round in 0..4u8 {
+        let mut batch = Batch::new();
+        batch.put(EntryId(70_000), &vec![round; 20 * SEGMENT as usize]);
+        batch.end_group();
+        journal.commit(&batch).unwrap();
+        batch.clear();
+        batch.delete(EntryId(70_000));
+        batch.end_group();
+        journal.commit(&batch).unwrap();
+        let slices = (0..1_000).find(|_| !journal.tidy().unwrap());
+        assert!(slices.is_some(), "it goes on and on");
+    }
+    assert!(size_of(&place) < 30 * SEGMENT);
+}

@@ -117,3 +117,26 @@ fn what_was_acknowledged_is_not_taken_for_torn() {
     assert!(damage.offset < begin as u64 && damage.offset + damage.length >= begin as u64);
     assert_eq!(fs::read(&segment).unwrap(), bytes, "it is left as it is");
 }
+
+/// Of many torn ends only the newest are kept aside.
+#[test]
+fn torn_ends_do_not_fill_the_disk() {
+    let place = Place::new();
+    for round in 0..20u64 {
+        let (mut journal, given, _) = open(small(), place.path()).unwrap();
+        assert_eq!(given.entries.len() as u64, round);
+        put(&mut journal, &[(70_000 + round, b"a")]).unwrap();
+        drop(journal);
+        let mut segments = place.segments();
+        segments.retain(|path| fs::read(path).unwrap()[0] != 0);
+        let segment = segments.pop().unwrap();
+        let mut bytes = fs::read(&segment).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        bytes[end..end + 20].fill(7);
+        fs::write(&segment, &bytes).unwrap();
+    }
+    let (_, given, _) = open(small(), place.path()).unwrap();
+    assert_eq!(given.entries.len(), 20);
+    let torn = place.files("torn-").len();
+    assert!((1..=8).contains(&torn), "{torn} files");
+}

@@ -63,7 +63,15 @@ pub(super) fn make(
     size: u64,
 ) -> Result<Made, JournalError> {
     let (file, prepared) = match spare {
-        Some(spare) => again(directory, spare, number, size)?,
+        Some(spare) => match again(directory, spare, number, size) {
+            Ok(file) => file,
+            Err(error) => {
+                // Whatever name it has by now: it only takes room.
+                let _ = directory.remove(spare);
+                let _ = directory.remove(number);
+                return Err(error);
+            }
+        },
         None => anew(directory, number, size)?,
     };
     let made = Made {

@@ -87,7 +87,8 @@ impl FileJournal {
 
     /// Whether it must shrink even while nobody writes.
     pub(super) fn is_large(&self) -> bool {
-        self.used() > self.bound(16)
+        // The newest one alone cannot.
+        self.index.segments.len() > 1 && self.used() > self.bound(16)
     }
 
     /// Writing so much obliges to move some, so that the size stays bounded however fast others write.

@@ -64,9 +64,12 @@ impl Directory {
         }
     }
 
-    /// Locks out who wants to write, if nobody does. For those who only look.
-    pub(super) fn lock_shared(&self) -> Option<LockGuard> {
-        self.disk.lock(&self.path.join(LOCK), false).ok().flatten()
+    /// Keeps out who wants to write, for those who only look. False when somebody does.
+    pub(super) fn lock_shared(&self) -> (Option<LockGuard>, bool) {
+        // Without the file, or the right to read it, there is nothing to hold.
+        let locked = self.disk.lock(&self.path.join(LOCK), false);
+        let is_free = !matches!(locked, Ok(None));
+        (locked.ok().flatten(), is_free)
     }
 
     /// The names in it, if it is a journal's or empty.

@@ -94,7 +94,8 @@ impl Index {
             Some(newest) if newest.number == number => self.segments.len() - 1,
             _ => self.segments.partition_point(|other| other.number < number),
         };
-        if let Some(segment) = self.segments.get_mut(at) {
+        let segment = self.segments.get_mut(at);
+        if let Some(segment) = segment.filter(|segment| segment.number == number) {
             segment.live = segment.live.wrapping_add_signed(by);
         }
     }

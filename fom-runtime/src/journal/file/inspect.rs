@@ -46,13 +46,13 @@ impl FileJournal {
         };
         // Refuses what is no journal, too.
         directory.names()?;
-        let lock = directory.lock_shared();
+        let (_lock, is_free) = directory.lock_shared();
         let mut kept = recovery::read(&directory, true)?;
         let recovery = recovery::give(&directory, &mut kept, to)?;
         Ok(Inspection {
             recovery,
             segments: kept.index.segments.len(),
-            in_use: lock.is_none(),
+            in_use: !is_free,
         })
     }
 
@@ -149,10 +149,23 @@ impl FileJournal {
             write_all(&mut *to, &bytes[..end], 0)?;
             to.sync()
         };
+        self.forget_old_torn();
         match copy().map_err(|error| JournalError::io("keep", &path, error)) {
             // A full disk is no reason not to start: it is still in the segment.
             Ok(()) | Err(JournalError::Full { .. }) => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// A process that is killed again and again must not fill the disk with what it was writing.
+    fn forget_old_torn(&self) {
+        const MOST: usize = 8;
+        let mut torn = self.directory.names().unwrap_or_default();
+        torn.retain(|name| name.starts_with("torn-"));
+        torn.sort_unstable();
+        let old = torn.len().saturating_sub(MOST - 1);
+        for name in &torn[..old] {
+            let _ = self.directory.disk.remove(&self.directory.path.join(name));
         }
     }
 
