@@ -486,7 +486,7 @@ pub enum RestoreError {
         field: &'static str,
     },
     /// A field does not fit its type.
-    #[error("field `{field}` of the snapshot is no `{of}`: {reason}")]
+    #[error("field `{field}` of the snapshot is no `{of}`; convert it in a migration: {reason}")]
     Field {
         /// The field.
         field: &'static str,
@@ -496,7 +496,9 @@ pub enum RestoreError {
         reason: String,
     },
     /// The operation does not fit its type.
-    #[error("the snapshot's operation is no `{operation}`: {reason}")]
+    #[error(
+        "the snapshot's operation is no `{operation}`; convert it in a migration, or write `#[serde(default)]` above what is new: {reason}"
+    )]
     Operation {
         /// The operation.
         operation: &'static str,

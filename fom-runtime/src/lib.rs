@@ -60,6 +60,7 @@
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
+//! | test that a release strands no parked fom | [`testing::check_release`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`] |
 // Under `fom_loom` only the lock-free pieces are built, for their models.
 #![cfg_attr(fom_loom, allow(dead_code, unused_imports))]

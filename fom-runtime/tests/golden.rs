@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use fom_runtime::prelude::*;
+use fom_runtime::{Saved, prelude::*, testing::check_release};
 use serde::{Deserialize, Serialize};
 
 /// The first release of a shop.
@@ -100,6 +100,126 @@ mod first {
     }
 }
 
+/// Today's release: the third.
+mod today {
+    use super::*;
+    pub(super) use first::{Item, Method};
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub(super) struct Order {
+        pub(super) number: u64,
+        pub(super) items: Vec<Item>,
+        /// In the first two there was one or none.
+        pub(super) notes: Vec<String>,
+        #[serde(default)]
+        pub(super) gift: bool,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub(super) struct Shelf {
+        pub(super) row: u16,
+        pub(super) place: u16,
+    }
+
+    #[derive(Clone, Debug, PartialEq)]
+    #[fom(
+        operation(Order),
+        version = 3,
+        migrate(v1(rows), v2(notes)),
+        retired("Refused")
+    )]
+    pub(super) enum Shop {
+        #[phase(start, sync, to(Paying, Packing, Sent, Ended), was = "Received")]
+        Accepted,
+        #[phase(end)]
+        Paying {
+            method: Method,
+            tries: Vec<i64>,
+            #[phase(default)]
+            until: Option<u64>,
+        },
+        #[phase(end)]
+        Packing { shelf: Shelf },
+        #[phase(end)]
+        Sent { label: String },
+        #[phase(end, failure)]
+        Ended { why: String },
+    }
+
+    impl ShopTransitions for Order {
+        fn accepted(&mut self, _: &mut Cx<'_>) -> Result<ShopAfterAccepted, BoxError> {
+            Err("it is never run".into())
+        }
+    }
+
+    /// The second release has rows of ten in its shelves.
+    fn rows(saved: &mut Saved) -> Result<(), BoxError> {
+        if saved.phase() == "Packing" {
+            let shelf: u16 = saved.take("shelf")?;
+            let (row, place) = (shelf / 10, shelf % 10);
+            saved.put("shelf", &Shelf { row, place })?;
+        }
+        Ok(())
+    }
+
+    /// The third has any number of notes, and says why it ended.
+    fn notes(saved: &mut Saved) -> Result<(), BoxError> {
+        let first::Order {
+            number,
+            items,
+            note,
+        } = saved.operation()?;
+        let (notes, gift) = (note.into_iter().collect(), false);
+        saved.set_operation(&Order {
+            number,
+            items,
+            notes,
+            gift,
+        })?;
+        if saved.phase() == "Refused" {
+            saved.set_phase("Ended");
+            saved.put("why", &"refused")?;
+        }
+        Ok(())
+    }
+
+    /// The order of [`first::order`].
+    pub(super) fn order(gift: bool) -> Order {
+        let first::Order {
+            number,
+            items,
+            note,
+        } = first::order();
+        let notes = note.into_iter().collect();
+        Order {
+            number,
+            items,
+            notes,
+            gift,
+        }
+    }
+
+    /// The phases of [`first::phases`], in their order; what they did not have is as `until` and `why` say.
+    pub(super) fn phases(until: Option<u64>, why: &str) -> Vec<Shop> {
+        let method = Method::Card {
+            digits: [4, 7, 1, 1],
+        };
+        let (tries, shelf) = (vec![-1, 300], Shelf { row: 1, place: 2 });
+        let (label, why) = ("DE-0815".into(), why.into());
+        vec![
+            Shop::Accepted,
+            Shop::Paying {
+                method,
+                tries,
+                until,
+            },
+            Shop::Packing { shelf },
+            Shop::Sent { label },
+            Shop::Ended { why },
+        ]
+    }
+}
+
 fn golden(name: &str) -> Snapshot {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let bytes = fs::read(folder.join(name)).unwrap();
@@ -120,4 +240,52 @@ fn snapshots_in_the_first_format_are_still_read() {
         let (order, again) = first::Order::restore(&snapshot).unwrap();
         assert_eq!((order, again), (first::order(), phase));
     }
+}
+
+/// What the first and the second release saved, in either format, is today what it was then: the same order in the same
+/// phase, with what has been added since as its default.
+#[test]
+fn what_any_release_saved_is_read_today() {
+    let then = ["Received", "Paying", "Packing", "Sent", "Refused"];
+    let of_version = |version: u32, phase: &str| {
+        let begin = format!("Shop.v{version}.{phase}.");
+        let of_it = |name: &String| name.starts_with(&begin);
+        names().into_iter().find(of_it).unwrap()
+    };
+    for (then, now) in then.iter().zip(today::phases(None, "refused")) {
+        for name in [
+            format!("format-1.Shop.v1.{then}.fom"),
+            of_version(1, then),
+            of_version(2, then),
+        ] {
+            let (order, phase) = today::Order::restore(&golden(&name)).unwrap();
+            assert_eq!((order, &phase), (today::order(false), &now), "{name}");
+        }
+        let name = of_version(3, &format!("{:?}", today::Order::kind(&now)));
+        let (order, phase) = today::Order::restore(&golden(&name)).unwrap();
+        let phases = today::phases(Some(7), "paid twice");
+        assert!(
+            phases.contains(&phase) && order == today::order(true),
+            "{name}"
+        );
+    }
+}
+
+/// And the next release is held to what this one saves.
+#[test]
+fn no_parked_order_is_stranded() {
+    let phases = today::phases(Some(7), "paid twice").into_iter();
+    check_release(
+        "tests/golden",
+        phases.map(|phase| (today::order(true), phase)),
+    );
+}
+
+fn names() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let names = fs::read_dir(folder).unwrap().map(|entry| {
+        let name = entry.unwrap().file_name();
+        name.into_string().unwrap()
+    });
+    names.collect()
 }
