@@ -95,8 +95,8 @@ pub fn try_check_release<O: Persistent>(
     dir: impl AsRef<Path>,
     samples: impl IntoIterator<Item = (O, O::Phase)>,
     bless: bool,
-) -> Result<(), ReleaseError> {
-    let mut found = ReleaseError::new(O::GRAPH, dir.as_ref());
+) -> Result<(), Box<ReleaseError>> {
+    let mut found = Box::new(ReleaseError::new(O::GRAPH, dir.as_ref()));
     found.read::<O>();
     // A release that strands something is not the one that the next is to be held to.
     let bless = bless && found.stranded.is_empty() && found.unreadable.is_empty();
