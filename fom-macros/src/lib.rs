@@ -245,6 +245,11 @@ use proc_macro::TokenStream;
 /// short for `"adaptive, 250ms..30s"`. Until 32 visits were answered it is the ceiling. It stands over one phase, so `keep`
 /// does not go with it. How it is estimated: see the book, "Adaptive time-outs".
 ///
+/// ### `exhausted`
+///
+/// With `retry`: when the last attempt has failed, the phase's `_exhausted` function says where to go, instead of failing the
+/// operation. What the attempts said is in `cx.causes()`.
+///
 /// ### `late`
 ///
 /// With `within` (or in a phase that some `keep` names): when the time is over, the phase's function is dropped and its `_late` function

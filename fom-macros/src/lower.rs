@@ -100,6 +100,10 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     let name = ident.unraw().to_string();
     Phase {
         after: format_ident!("{base}After{name}", span = ident.span()),
+        exhausted_function: args
+            .exhausted
+            .as_ref()
+            .and_then(|_| paths::function(&ident, "_exhausted")),
         late_function: args
             .late
             .as_ref()

@@ -54,6 +54,7 @@ pub(crate) struct Phase {
     /// `None` only after a mistake was reported.
     pub(crate) function: Option<Ident>,
     pub(crate) late_function: Option<Ident>,
+    pub(crate) exhausted_function: Option<Ident>,
     /// The successor enum.
     pub(crate) after: Ident,
     pub(crate) mode: Mode,

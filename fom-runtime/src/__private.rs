@@ -1,13 +1,13 @@
 //! For generated code only; may change in any release.
 
-pub use crate::__event_reader as event_reader;
+pub use crate::{__describe as describe, __event_reader as event_reader};
 pub use crate::{
     durable::{Event, Found, KeptBody, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     operation::{
-        AsyncOperation, At, Entry, EventReader, Events, Loaded, MaybeCodec, Next, Readable,
-        Registered, Restorer, Resumed, Stepped, SyncOperation, Unreadable, codec, go, registered,
-        stay, to,
+        AsyncOperation, At, ByDebug, ByDisplay, ByType, Describe, Described, Entry, EventReader,
+        Events, Loaded, MaybeCodec, Next, Readable, Registered, Restorer, Resumed, Stepped,
+        SyncOperation, Unreadable, codec, go, registered, stay, to,
     },
     snapshot::{Fields, Migration, Values},
 };

@@ -223,6 +223,9 @@ pub struct Failure<O: Operation> {
     pub operation: Option<O>,
     /// Events that were sent to it and that no phase took, oldest first.
     pub untaken: Vec<O::Event>,
+    /// What earlier attempts at the phase said, oldest first, also those before a restart: sixteen at most, each cut after 200
+    /// letters. The last one is the cause.
+    pub attempts: Vec<String>,
 }
 
 impl<O: Operation> Failure<O> {
@@ -232,6 +235,7 @@ impl<O: Operation> Failure<O> {
             phase,
             operation,
             untaken: Vec::new(),
+            attempts: Vec::new(),
         }
     }
 }

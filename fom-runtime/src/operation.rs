@@ -46,6 +46,9 @@ pub trait Operation: Sized + Send + 'static {
         None => Durability::None,
     };
 
+    /// What an error of it says, as far as its type can say something.
+    #[doc(hidden)]
+    const DESCRIBE: Describe<Self> = |_| String::from("an error");
     #[doc(hidden)]
     const START: Self::Phase;
     #[doc(hidden)]
@@ -99,6 +102,8 @@ pub enum Entry<E> {
     Event(E),
     /// The deadline of the phase passed.
     Late,
+    /// Its last attempt has failed.
+    Exhausted,
 }
 
 /// Where it goes from here.
@@ -114,6 +119,61 @@ pub enum Next<P> {
 /// What a step resolves to.
 #[doc(hidden)]
 pub type Stepped<O> = Result<Next<<O as Operation>::Phase>, <O as Operation>::Error>;
+
+/// How the errors of an operation are put into words.
+#[doc(hidden)]
+pub type Describe<O> = fn(&<O as Operation>::Error) -> String;
+
+/// An error, to be put into words: of its three functions the compiler takes the first whose bounds hold.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Described<'a, E>(pub &'a E);
+
+#[doc(hidden)]
+pub trait ByDisplay {
+    fn text(&self) -> String;
+}
+
+impl<E: fmt::Display> ByDisplay for &&Described<'_, E> {
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+#[doc(hidden)]
+pub trait ByDebug {
+    fn text(&self) -> String;
+}
+
+impl<E: fmt::Debug> ByDebug for &Described<'_, E> {
+    fn text(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+#[doc(hidden)]
+pub trait ByType {
+    fn text(&self) -> String;
+}
+
+impl<E> ByType for Described<'_, E> {
+    fn text(&self) -> String {
+        format!("a `{}`", type_name::<E>())
+    }
+}
+
+/// How errors of a type are put into words, as a function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __describe {
+    () => {
+        |error| {
+            #[allow(unused_imports, reason = "one of them is used")]
+            use $crate::__private::{ByDebug as _, ByDisplay as _, ByType as _};
+            (&&&$crate::__private::Described(error)).text()
+        }
+    };
+}
 
 /// How a restored fom goes on.
 #[doc(hidden)]

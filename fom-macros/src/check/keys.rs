@@ -51,7 +51,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 9] = [
+    let pairs: [(Option<&Ident>, &str); 10] = [
         (
             args.start.as_ref(),
             "is no start; move `start` to the phase that runs first",
@@ -65,6 +65,10 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             "takes no time; take `within` out",
         ),
         (args.late.as_ref(), "cannot be late; take `late` out"),
+        (
+            args.exhausted.as_ref(),
+            "has no attempts that could be used up; take `exhausted` out",
+        ),
         (
             args.retry.as_ref().map(|(key, _)| key),
             "runs nothing that could be tried again; take `retry` out",
@@ -123,6 +127,14 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
         diag.error(
             late,
             "nothing sets a deadline to be late for; write `within = \"..\"` beside it",
+        );
+    }
+    if let Some(exhausted) = &args.exhausted
+        && args.retry.is_none()
+    {
+        diag.error(
+            exhausted,
+            "there are no attempts to be used up; write `retry = \"3, 50ms..2s\"` beside it",
         );
     }
     if let Some((keep, _)) = &args.keep

@@ -56,6 +56,10 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
         for (function, when) in [
             (&mut phase.function, ""),
             (&mut phase.late_function, " when it is late"),
+            (
+                &mut phase.exhausted_function,
+                " when its attempts are used up",
+            ),
         ] {
             let Some(taken) = function
                 .as_ref()

@@ -64,6 +64,10 @@ fn notes(phase: &Phase) -> Vec<String> {
         (args.end.is_some(), "end"),
         (args.failure.is_some(), "failure"),
         (args.late.is_some(), "has an answer to being late"),
+        (
+            args.exhausted.is_some(),
+            "has an answer to attempts that are used up",
+        ),
         (!phase.is_end() && phase.mode == Mode::Sync, "sync"),
         (!phase.is_end() && phase.mode == Mode::Blocking, "blocking"),
     ];

@@ -58,6 +58,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             #graph
             #codec
             #durability
+            const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
             const START: #phase_type = P_::#start;
             const INDEX: fn(#kind) -> usize = |kind| kind as usize;
             fn kind(phase: &#phase_type) -> #kind {
@@ -149,6 +150,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
             }
         });
     let late = args.late.as_ref().map(|_| quote!(.late()));
+    let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));
     let on = args.on.as_ref().map(|(_, events)| {
         let events = events.iter().map(|event| event.unraw().to_string());
         quote!(.on(&[#(#events),*]))
@@ -179,7 +181,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         .collect();
     let was = (!was.is_empty()).then(|| quote!(.formerly(&[#(#was),*])));
     let with = (!fields.is_empty()).then(|| quote!(.with(&[#(#fields),*])));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #was #with #to #start #failure #within #late #on #retry #keep)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #was #with #to #start #failure #within #late #on #retry #exhausted #keep)
 }
 
 /// The place of a phase in the graph: known here, unless phases can be configured away.
@@ -330,9 +332,9 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
 
 /// Whether it matters why a phase is run.
 fn has_entries(machine: &Machine) -> bool {
-    machine
-        .working()
-        .any(|phase| phase.late_function.is_some() || phase.waits())
+    machine.working().any(|phase| {
+        phase.late_function.is_some() || phase.exhausted_function.is_some() || phase.waits()
+    })
 }
 
 /// Names inside `step`, which no name of the user's can meet.
@@ -364,6 +366,7 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
             Call::Enter => quote!(_),
             Call::Event => quote!(fom_::Entry::Event(#event)),
             Call::Late => quote!(fom_::Entry::Late),
+            Call::Exhausted => quote!(fom_::Entry::Exhausted),
         };
         let body = next(machine, phase, call(machine, phase, function, local, how));
         if has_entries(machine) {
@@ -376,6 +379,10 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
         .late_function
         .as_ref()
         .map(|function| arm(function, Call::Late));
+    let exhausted = phase
+        .exhausted_function
+        .as_ref()
+        .map(|function| arm(function, Call::Exhausted));
     let own = arm(
         function,
         if phase.waits() {
@@ -384,7 +391,7 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
             Call::Enter
         },
     );
-    quote!(#late #own)
+    quote!(#late #exhausted #own)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -392,6 +399,7 @@ enum Call {
     Enter,
     Event,
     Late,
+    Exhausted,
 }
 
 /// The call of a phase's function, up to its `Result`.

@@ -46,7 +46,12 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .late_function
         .as_ref()
         .map(|name| function(machine, phase, name, quote!(#[doc = #late]), true));
-    quote!(#own #late)
+    let exhausted = format!(" Runs when the attempts at `{}` are used up.", phase.name);
+    let exhausted = phase
+        .exhausted_function
+        .as_ref()
+        .map(|name| function(machine, phase, name, quote!(#[doc = #exhausted]), true));
+    quote!(#own #late #exhausted)
 }
 
 /// What a user may write, and need not.
@@ -77,12 +82,12 @@ fn function(
     phase: &Phase,
     name: &Ident,
     docs: TokenStream,
-    late: bool,
+    besides: bool,
 ) -> TokenStream {
     let krate = &machine.krate;
     let cfg = &phase.cfg;
     let error = error_type(machine);
-    let cx = match (phase.mode, late) {
+    let cx = match (phase.mode, besides) {
         (Mode::Blocking, false) => quote!(#krate::BlockingCx<'_>),
         _ => context(machine),
     };
@@ -102,7 +107,7 @@ fn function(
     });
     let cx = quote_spanned!(span=> &mut #cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
-    let event = (phase.waits() && !late).then(|| {
+    let event = (phase.waits() && !besides).then(|| {
         argument(
             (!unknown).then(|| Ident::new("event", span)).as_ref(),
             &event_type(machine),

@@ -16,6 +16,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) end: Option<Ident>,
     pub(crate) failure: Option<Ident>,
     pub(crate) late: Option<Ident>,
+    pub(crate) exhausted: Option<Ident>,
     pub(crate) sync: Option<Ident>,
     pub(crate) blocking: Option<Ident>,
     pub(crate) to: Option<(Ident, Vec<Ident>)>,
@@ -43,6 +44,7 @@ const KEYS: &[(&str, Form)] = &[
     ("blocking", Form::Flag),
     ("on", Form::List("on(Event, Other)")),
     ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
+    ("exhausted", Form::Flag),
     ("keep", Form::List("keep(Phase, Other)")),
     ("was", Form::Text("was = \"Name\"")),
 ];
@@ -65,6 +67,7 @@ impl PhaseArgs {
                 "end" => args.end = Some(key),
                 "failure" => args.failure = Some(key),
                 "late" => args.late = Some(key),
+                "exhausted" => args.exhausted = Some(key),
                 "sync" => args.sync = Some(key),
                 "blocking" => args.blocking = Some(key),
                 "to" => {

@@ -66,7 +66,7 @@ fn ten_phases_expand_to_what_can_be_read() {
 
 /// What an ordinary machine of ten phases may take, as prettyplease prints it and without the enum: lines of code,
 /// which are all but doc comments and attributes, and lines altogether.
-const MOST_LINES: (usize, usize) = (168, 189);
+const MOST_LINES: (usize, usize) = (169, 190);
 
 /// Most operations are like this: one way on from most phases, what is kept is in the operation.
 fn ordinary() -> String {

@@ -68,6 +68,12 @@ impl<'a, E> Cx<'a, E> {
         self.fom.step_key()
     }
 
+    /// What the failed attempts at this phase said, oldest first, also those before a restart: sixteen at most, each cut after 200
+    /// letters.
+    pub fn causes(&self) -> Vec<String> {
+        self.fom.causes()
+    }
+
     /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has
     /// passed ([`deadline`](Self::deadline) tells them apart). It is dropped at its next wait; what a plain function
     /// returns counts nevertheless.

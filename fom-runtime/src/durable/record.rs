@@ -35,6 +35,8 @@ pub(crate) struct Meta {
     pub(crate) step: u64,
     /// Failed attempts at this phase.
     pub(crate) attempt: u32,
+    /// What they said.
+    pub(crate) causes: Vec<String>,
     /// When its deadline passes, in the time of the journal.
     pub(crate) due: Option<u64>,
     /// A deadline that an earlier phase keeps over this one: when, and which phase.

@@ -161,10 +161,12 @@ impl<O: Operation> Course<O> {
                 let resumed = *cause == TransitionCause::Resumed;
                 let left = fom.extra().and_then(|extra| extra.left).filter(|_| resumed);
                 meta.attempt = 0;
+                meta.causes = Vec::new();
                 timing.preview(fom, self.index(), now, left)
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {
                 meta.attempt = timing.attempt();
+                meta.causes = fom.causes();
                 timing.deadlines()
             }
         };

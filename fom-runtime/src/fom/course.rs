@@ -36,6 +36,8 @@ pub(super) enum Verdict<O: Operation> {
 pub(super) enum After<O: Operation> {
     Enter,
     Late,
+    /// The last attempt has failed.
+    Exhausted,
     /// Wait for the next event in this visit.
     Stay,
     /// Wait until then, and enter the phase again.
@@ -198,6 +200,9 @@ impl<O: Operation> Course<O> {
         }
         fom.enter(index, now);
         fom.remember(index, now);
+        if cause != TransitionCause::Resumed {
+            fom.forget_attempts();
+        }
         if let Some(hooks) = hooks {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
             let stayed = now.saturating_sub(before);
@@ -275,19 +280,9 @@ impl<O: Operation> Course<O> {
         self.settle_as(fom, verdict, TransitionCause::Returned)
     }
 
-    /// As [`settle`](Self::settle), for what the late function returned, if `late`.
-    pub(super) fn settle_as_late(
-        &mut self,
-        fom: &Typed<O>,
-        verdict: Verdict<O>,
-        late: bool,
-    ) -> After<O> {
-        let cause = if late {
-            TransitionCause::Late
-        } else {
-            TransitionCause::Returned
-        };
-        self.settle_as(fom, verdict, cause)
+    /// As [`settle`](Self::settle), for what the function returned that was run for this reason.
+    pub(super) fn settle_why(&mut self, fom: &Typed<O>, verdict: Verdict<O>, why: Why) -> After<O> {
+        self.settle_as(fom, verdict, why.cause())
     }
 
     #[inline]
@@ -361,11 +356,11 @@ impl<O: Operation> Course<O> {
     #[cold]
     fn erred(&mut self, fom: &Typed<O>, error: O::Error, cause: TransitionCause) -> After<O> {
         fom.drop_outbox();
+        // An attempt of the late function would be one more visit without a deadline: it fails at once.
+        let own = cause == TransitionCause::Returned;
         match (self.info().retries(), fom.timing()) {
-            // An attempt of the late function would be one more visit without a deadline: it fails at once.
-            (Some(retry), Some(timing))
-                if timing.attempt() < retry.times && cause != TransitionCause::Late =>
-            {
+            (Some(retry), Some(timing)) if timing.attempt() < retry.times && own => {
+                fom.failed_attempt(O::DESCRIBE, &error);
                 let tries = timing.attempt();
                 // Doubles from the least wait to the most.
                 let wait = nanos(retry.min)
@@ -377,6 +372,10 @@ impl<O: Operation> Course<O> {
                     return self.commit(fom, Then::Retry(until));
                 }
                 After::Retry(until)
+            }
+            (Some(_), _) if own && self.info().is_exhausted() => {
+                fom.failed_attempt(O::DESCRIBE, &error);
+                After::Exhausted
             }
             _ => After::Failed(Cause::Error(error)),
         }
@@ -390,8 +389,10 @@ impl<O: Operation> Course<O> {
         })
     }
 
-    pub(super) fn failed(self, cause: Cause<O::Error>) -> Failure<O> {
-        Failure::new(cause, self.info().name(), Some(self.operation))
+    pub(super) fn failed(self, fom: &Typed<O>, cause: Cause<O::Error>) -> Failure<O> {
+        let mut failure = Failure::new(cause, self.info().name(), Some(self.operation));
+        failure.attempts = fom.causes();
+        failure
     }
 }
 
@@ -404,9 +405,34 @@ pub(super) fn cause_of<E>(panic: Box<dyn Any + Send>) -> Cause<E> {
     }
 }
 
-/// The entry that goes with what is to be done.
-pub(super) fn entry<E>(late: bool) -> Entry<E> {
-    if late { Entry::Late } else { Entry::Enter }
+/// Which function of the phase is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Its own.
+    Own,
+    /// The one for when it is late.
+    Late,
+    /// The one for when its attempts are used up.
+    Exhausted,
+}
+
+impl Why {
+    fn cause(self) -> TransitionCause {
+        match self {
+            Self::Own => TransitionCause::Returned,
+            Self::Late => TransitionCause::Late,
+            Self::Exhausted => TransitionCause::Exhausted,
+        }
+    }
+
+    /// The entry that goes with it.
+    pub(super) fn entry<E>(self) -> Entry<E> {
+        match self {
+            Self::Own => Entry::Enter,
+            Self::Late => Entry::Late,
+            Self::Exhausted => Entry::Exhausted,
+        }
+    }
 }
 
 /// The last transition of a fom that fails: into the standard failed outcome.

@@ -24,6 +24,8 @@ pub(crate) struct Extra {
     pub(crate) visits: AtomicU64,
     /// What is sent at the next transition. Written by the thread that runs the fom.
     pub(crate) outbox: Mutex<Outbox>,
+    /// What the failed attempts of this visit said.
+    pub(crate) causes: Mutex<Vec<String>>,
     /// What was left of the deadline when the fom was saved.
     pub(crate) left: Option<u64>,
     /// Attempts that had failed when it was saved.
@@ -49,6 +51,7 @@ impl Extra {
             history: (history > 0)
                 .then(|| Mutex::new(VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))),
             visits: AtomicU64::new(0),
+            causes: Mutex::default(),
             outbox: Mutex::default(),
             left: meta.left,
             tries: meta.attempt,

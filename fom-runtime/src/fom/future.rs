@@ -13,7 +13,7 @@ use crate::{
     Cx, Failure,
     fom::{
         Body, Outcome, Progress, Typed, WaitingFor,
-        course::{After, Course, Verdict, cause_of, entry},
+        course::{After, Course, Verdict, Why, cause_of},
         launch::SelfRef,
         reference,
     },
@@ -114,7 +114,7 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, 
 /// What is to be done next, where that waits.
 #[derive(Clone, Copy)]
 enum Act {
-    Step { late: bool },
+    Step(Why),
     Yield,
     Retry(u64),
     Commit,
@@ -136,20 +136,21 @@ pub(super) fn drive<O: AsyncOperation>(
             let act = {
                 let after = after;
                 match after {
-                    After::Late => Act::Step { late: true },
+                    After::Late => Act::Step(Why::Late),
+                    After::Exhausted => Act::Step(Why::Exhausted),
                     After::Enter | After::Stay if crate::locality::spent() => Act::Yield,
-                    After::Enter | After::Stay => Act::Step { late: false },
+                    After::Enter | After::Stay => Act::Step(Why::Own),
                     After::Retry(until) => Act::Retry(until),
                     After::Commit => Act::Commit,
                     After::Ended => return course.ended(),
                     After::Failed(cause) => {
                         course.commit_failure(me.get(), &cause);
-                        return Err(course.failed(cause));
+                        return Err(course.failed(me.get(), cause));
                     }
                 }
             };
-            let late = match act {
-                Act::Step { late } => late,
+            let why = match act {
+                Act::Step(why) => why,
                 Act::Yield => {
                     // To the tail: a wake while it runs makes it ready again when it stops.
                     me.get().wake();
@@ -171,10 +172,10 @@ pub(super) fn drive<O: AsyncOperation>(
                         after = course.settle(me.get(), verdict);
                         continue;
                     }
-                    false
+                    Why::Own
                 }
             };
-            let entry = if !late && course.info().waits() {
+            let entry = if why == Why::Own && course.info().waits() {
                 let cx = Cx::new(me.get());
                 match Fence::new(me.get(), cx.event()).await {
                     Ok(event) => Entry::Event(event),
@@ -184,10 +185,10 @@ pub(super) fn drive<O: AsyncOperation>(
                     }
                 }
             } else {
-                entry(late)
+                why.entry()
             };
             if let Some(verdict) = course.before(me.get()) {
-                after = course.settle_as_late(me.get(), verdict, late);
+                after = course.settle_why(me.get(), verdict, why);
                 continue;
             }
             let mut cx = Cx::new(me.get());
@@ -198,7 +199,7 @@ pub(super) fn drive<O: AsyncOperation>(
             };
             let stepped = Fence::new(me.get(), course.operation.step(at)).await;
             let verdict = stepped.map_or_else(|verdict| verdict, Verdict::Stepped);
-            after = course.settle_as_late(me.get(), verdict, late);
+            after = course.settle_why(me.get(), verdict, why);
         }
     }
 }

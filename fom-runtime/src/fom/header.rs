@@ -4,7 +4,14 @@
 //! reads it at any time. So all of it is atomic, and what is written by the thread that runs the fom alone is written with plain
 //! stores.
 
-use std::{any::TypeId, collections::VecDeque, ptr::NonNull, sync::Arc, time::Duration};
+use std::{
+    any::TypeId,
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     Graph, PhaseInfo,
@@ -94,6 +101,10 @@ const RESUMED: u8 = 1 << 5;
 const SETTLED: u8 = 1 << 6;
 /// More is to be done at its transitions than to make them: its phases are remembered or counted.
 const NOTED: u8 = 1 << 7;
+
+/// What is kept of the failed attempts of one visit: so many, of so many letters each.
+const MOST_CAUSES: usize = 16;
+const LONGEST_CAUSE: usize = 200;
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -435,6 +446,36 @@ impl Header {
     pub(crate) fn post(&self, item: Item) {
         self.set_own(NOTED, true);
         self.extra_made().outbox.lock().post(item);
+    }
+
+    /// An attempt at its phase failed with this. Only the thread that runs the fom.
+    pub(super) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
+        let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
+        let mut said = said.unwrap_or_else(super::panic_message);
+        if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
+            said.truncate(end);
+        }
+        self.set_own(NOTED, true);
+        let mut causes = self.extra_made().causes.lock();
+        if causes.len() == MOST_CAUSES {
+            // The first says how it began, the last how it is; of those between the oldest goes.
+            causes.remove(1);
+        }
+        causes.push(said);
+    }
+
+    /// What the failed attempts of this visit said.
+    pub(crate) fn causes(&self) -> Vec<String> {
+        self.extra()
+            .map(|extra| extra.causes.lock().clone())
+            .unwrap_or_default()
+    }
+
+    /// A visit begins.
+    pub(super) fn forget_attempts(&self) {
+        if let Some(extra) = self.extra() {
+            extra.causes.lock().clear();
+        }
     }
 
     /// Sends what is in its outbox: its transition is made, and committed if it is to be.

@@ -6,7 +6,7 @@ use crate::{
     Cause, Cx, Failure,
     fom::{
         Body, Outcome, Progress, Typed, WaitingFor,
-        course::{After, Course, Verdict, cause_of},
+        course::{After, Course, Verdict, Why, cause_of},
     },
     operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
 };
@@ -28,7 +28,7 @@ impl<O: SyncOperation> Plain<O> {
     fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
         if let Self::Live(mut course) = mem::replace(self, Self::Gone) {
             course.commit_failure(fom, &cause);
-            *self = Self::Failed(Box::new(course.failed(cause)));
+            *self = Self::Failed(Box::new(course.failed(fom, cause)));
         }
         self.failed(fom)
     }
@@ -98,12 +98,13 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             After::Enter
         };
         loop {
-            let late = match after {
-                After::Late => true,
+            let why = match after {
+                After::Late => Why::Late,
+                After::Exhausted => Why::Exhausted,
                 After::Enter | After::Stay if crate::locality::spent() => {
                     return Progress::Again;
                 }
-                After::Enter | After::Stay => false,
+                After::Enter | After::Stay => Why::Own,
                 After::Retry(until) => {
                     let Some(timing) = fom.timing() else {
                         unreachable!("a retry without a timer")
@@ -114,7 +115,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                         return Progress::Waiting;
                     }
                     timing.retried(fom);
-                    false
+                    Why::Own
                 }
                 After::Ended => return Progress::Finished,
                 After::Commit => {
@@ -123,8 +124,8 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 }
                 After::Failed(cause) => return self.fail_with(fom, cause),
             };
-            let mut entry = if late {
-                Entry::Late
+            let mut entry = if why != Why::Own {
+                why.entry()
             } else if let Some(entry) = enter(course, fom) {
                 entry
             } else {
@@ -139,7 +140,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                         .unwrap_or_else(|| Verdict::Stepped(step(course, fom, entry)))
                 } else {
                     match step(course, fom, entry) {
-                        Ok(Next::Go(next)) if !late => {
+                        Ok(Next::Go(next)) if why == Why::Own => {
                             if course.go_on(fom, next) {
                                 return Progress::Finished;
                             }
@@ -155,7 +156,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                         stepped => Verdict::Stepped(stepped),
                     }
                 };
-                break course.settle_as_late(fom, verdict, late);
+                break course.settle_why(fom, verdict, why);
             };
         }
     }

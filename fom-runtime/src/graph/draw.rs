@@ -223,6 +223,10 @@ impl Graph {
             json.raw(&retry.times.to_string());
             json.pair("min", &duration(retry.min));
             json.pair("max", &duration(retry.max));
+            if phase.exhausted {
+                json.key("exhausted");
+                json.raw("true");
+            }
             json.close('}');
         }
         json.close('}');

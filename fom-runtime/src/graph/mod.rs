@@ -235,6 +235,7 @@ pub struct PhaseInfo {
     start: bool,
     failure: bool,
     late: bool,
+    exhausted: bool,
     within: Within,
     on: &'static [&'static str],
     retry: Option<Retry>,
@@ -262,6 +263,7 @@ impl PhaseInfo {
             start: false,
             failure: false,
             late: false,
+            exhausted: false,
             within: Within::Any,
             on: &[],
             retry: None,
@@ -320,6 +322,13 @@ impl PhaseInfo {
     #[must_use]
     pub const fn late(mut self) -> Self {
         self.late = true;
+        self
+    }
+
+    /// It has a function for when its attempts are used up.
+    #[must_use]
+    pub const fn exhausted(mut self) -> Self {
+        self.exhausted = true;
         self
     }
 
@@ -428,6 +437,12 @@ impl PhaseInfo {
     #[must_use]
     pub const fn is_late(&self) -> bool {
         self.late
+    }
+
+    /// Whether it has a function for when its attempts are used up.
+    #[must_use]
+    pub const fn is_exhausted(&self) -> bool {
+        self.exhausted
     }
 
     /// Whether the phase is itself the wait for an event: a plain function that runs when one has come.

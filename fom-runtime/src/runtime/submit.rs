@@ -18,7 +18,7 @@ use crate::{
     operation::{Operation, Persistent, Savable},
     runtime::{Ended, FomRef, Handle, World, world::Mode},
     snapshot::Meta,
-    sync::atomic::Ordering,
+    sync::{Mutex, atomic::Ordering},
 };
 
 /// Which of the ready foms of a locality goes first; inside one priority it is first in, first out.
@@ -680,6 +680,10 @@ impl Maker<'_> {
         {
             let mut extra = Extra::new(key, world.history, &self.meta, kept);
             extra.kept_deadline = self.kept_deadline;
+            if let Some(kept) = &extra.kept {
+                let causes = std::mem::take(&mut kept.inner().meta.causes);
+                extra.causes = Mutex::new(causes);
+            }
             extra.once = self.once.map(Once::new);
             Some(extra)
         } else {

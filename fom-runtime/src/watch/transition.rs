@@ -22,6 +22,8 @@ pub enum TransitionCause {
     Returned,
     /// The deadline passed, and the `late` function returned this exit.
     Late,
+    /// The last attempt failed, and the `exhausted` function returned this exit.
+    Exhausted,
     /// It failed; the word is [`Cause::name`](crate::Cause::name).
     Failed(&'static str),
 }
@@ -33,6 +35,7 @@ impl fmt::Display for TransitionCause {
             Self::Resumed => "resumed",
             Self::Returned => "returned",
             Self::Late => "late",
+            Self::Exhausted => "exhausted",
             Self::Failed(word) => word,
         })
     }

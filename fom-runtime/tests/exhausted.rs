@@ -1,0 +1,166 @@
+//! `retry` with `exhausted`: what is used up goes where the phase says, with what every attempt said, also over a restart.
+
+use std::time::Duration;
+
+use fom_runtime::{
+    BoxError, Cause, TestClock, TransitionCause, journal::MemoryJournal, prelude::*,
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Order;
+
+#[fom(operation(Order))]
+enum Shop {
+    #[phase(start, to(Pay))]
+    Check,
+    #[phase(sync, to(Paid, Dead), retry = "2, 1s..1s", exhausted)]
+    Pay { cents: u32 },
+    #[phase(end)]
+    Paid,
+    #[phase(end, failure)]
+    Dead { causes: Vec<String> },
+}
+
+impl ShopTransitions for Order {
+    async fn check(&mut self, _: &mut Cx<'_>) -> Result<ShopAfterCheck, BoxError> {
+        Ok(ShopAfterCheck::Pay { cents: 5 })
+    }
+
+    fn pay(&mut self, cx: &mut Cx<'_>, cents: &mut u32) -> Result<ShopAfterPay, BoxError> {
+        Err(format!("no {cents} cents at attempt {}", cx.attempt()).into())
+    }
+
+    fn pay_exhausted(&mut self, cx: &mut Cx<'_>, _: &mut u32) -> Result<ShopAfterPay, BoxError> {
+        let causes = cx.causes();
+        cx.resource::<Said>().0.lock().unwrap().clone_from(&causes);
+        Ok(ShopAfterPay::Dead { causes })
+    }
+}
+
+/// What the causes were when the attempts were used up.
+#[derive(Default)]
+struct Said(std::sync::Mutex<Vec<String>>);
+
+/// Asks for that.
+struct Ask;
+
+#[fom(operation(Ask), transient)]
+enum Asked {
+    #[phase(sync, start, to(Told))]
+    Ask,
+    #[phase(end)]
+    Told { said: Vec<String> },
+}
+
+impl AskedTransitions for Ask {
+    fn ask(&mut self, cx: &mut Cx<'_>) -> Result<AskedAfterAsk, BoxError> {
+        let said = cx.resource::<Said>().0.lock().unwrap().clone();
+        Ok(AskedAfterAsk::Told { said })
+    }
+}
+
+/// The same without an answer to it, with an error that can only be debugged.
+#[derive(Serialize, Deserialize)]
+struct Other;
+
+#[derive(Debug)]
+#[allow(dead_code, reason = "its Debug is what is looked at")]
+struct Code(u32);
+
+#[fom(operation(Other), error(Code))]
+enum Plain {
+    #[phase(start, to(Done), retry = "2, 1s..1s")]
+    Try,
+    #[phase(end)]
+    Done,
+}
+
+impl PlainTransitions for Other {
+    async fn r#try(&mut self, cx: &mut Cx<'_>) -> Result<(), Code> {
+        Err(Code(cx.attempt()))
+    }
+}
+
+fn runtime(clock: &TestClock, journal: Option<MemoryJournal>) -> Runtime {
+    let builder = Runtime::builder().localities(1).pin(false).clock(clock);
+    let builder = builder.resource(Said::default());
+    match journal {
+        Some(journal) => builder.journal_with(journal).build().unwrap(),
+        None => builder.build().unwrap(),
+    }
+}
+
+fn attempt(runtime: &Runtime, clock: &TestClock) {
+    futures::executor::block_on(runtime.quiet());
+    clock.advance(Duration::from_secs(1));
+}
+
+const SAID: [&str; 3] = [
+    "no 5 cents at attempt 0",
+    "no 5 cents at attempt 1",
+    "no 5 cents at attempt 2",
+];
+
+#[test]
+fn what_is_used_up_goes_where_the_phase_says() {
+    for journal in [None, Some(MemoryJournal::new())] {
+        let clock = TestClock::new();
+        let runtime = runtime(&clock, journal);
+        let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let hears = heard.clone();
+        runtime
+            .listen(move |transition| hears.lock().unwrap().push(transition.cause()))
+            .forever();
+        let handle = runtime.submit(Order).start().unwrap();
+        attempt(&runtime, &clock);
+        attempt(&runtime, &clock);
+        let Shop::Dead { causes } = handle.wait().unwrap().phase else {
+            panic!("it ended elsewhere");
+        };
+        assert_eq!(causes, SAID);
+        let last = heard.lock().unwrap().last().copied();
+        assert_eq!(last, Some(TransitionCause::Exhausted));
+    }
+}
+
+/// Attempts are counted over a restart, and what they said is not forgotten.
+#[test]
+fn attempts_and_what_they_said_survive() {
+    let (clock, journal) = (TestClock::new(), MemoryJournal::new());
+    {
+        let runtime = runtime(&clock, Some(journal.clone()));
+        let _handle = runtime.submit(Order).key("a").start().unwrap();
+        attempt(&runtime, &clock);
+        futures::executor::block_on(runtime.quiet());
+    }
+    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hears = heard.clone();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(&clock)
+        .journal_with(journal)
+        .resource(Said::default())
+        .listen(move |transition| hears.lock().unwrap().push(transition.cause()))
+        .build()
+        .unwrap();
+    futures::executor::block_on(runtime.quiet());
+    // The third attempt is the first after the restart, and the last.
+    let causes = [TransitionCause::Resumed, TransitionCause::Exhausted];
+    assert_eq!(heard.lock().unwrap().as_slice(), causes);
+    let said = runtime.submit(Ask).start().unwrap().wait().unwrap();
+    assert!(matches!(said.phase, Asked::Told { said } if said == SAID));
+}
+
+#[test]
+fn a_failure_says_what_every_attempt_said() {
+    let clock = TestClock::new();
+    let runtime = runtime(&clock, None);
+    let handle = runtime.submit(Other).start().unwrap();
+    attempt(&runtime, &clock);
+    attempt(&runtime, &clock);
+    let failure = handle.wait().unwrap_err();
+    assert!(matches!(failure.cause, Cause::Error(Code(2))));
+    assert_eq!(failure.attempts, ["Code(0)", "Code(1)"]);
+}

@@ -1,0 +1,42 @@
+//! An answer to attempts that are used up, where there are none.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(Call), transient)]
+enum Route {
+    #[phase(start, exhausted, to(Ring, Rejected))]
+    Locate,
+    #[phase(to(Answered, Rejected))]
+    Ring { endpoint: u32 },
+    #[phase(end)]
+    Answered,
+    #[phase(end, failure)]
+    Rejected { status: u16 },
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Ring { endpoint: 1 })
+    }
+    async fn ring(
+        &mut self,
+        _: &mut Cx<'_>,
+        endpoint: &mut u32,
+    ) -> Result<RouteAfterRing, BoxError> {
+        Ok(if *endpoint > 0 {
+            RouteAfterRing::Answered
+        } else {
+            RouteAfterRing::Rejected { status: 404 }
+        })
+    }
+    async fn locate_exhausted(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Ring { endpoint: 1 })
+    }
+}
+
+fn start(_: impl Operation) {}
+
+fn main() {
+    start(Call);
+}
