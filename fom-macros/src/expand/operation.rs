@@ -52,13 +52,20 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     } else {
         quote!(Asynchronous)
     };
+    // Only what is tried again has more than one cause.
+    let retries = machine.working().any(|phase| phase.args.retry.is_some());
+    let describe = retries.then(|| {
+        quote!(
+            const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
+        )
+    });
     let items = quote! {
             #types
             type Form = fom_::#form;
             #graph
             #codec
             #durability
-            const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
+            #describe
             const START: #phase_type = P_::#start;
             const INDEX: fn(#kind) -> usize = |kind| kind as usize;
             fn kind(phase: &#phase_type) -> #kind {
