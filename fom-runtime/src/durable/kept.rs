@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    durable::{Meta, Posted},
+    durable::{Meta, Posted, Stalled},
     journal::{EntryId, JournalError},
     sync::{
         Mutex, MutexGuard,
@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     /// What comes after the commit.
     pub(crate) then: Option<Then>,
     answer: Result<(), JournalError>,
+    /// A step that could not be committed, until the fom has ended.
+    pub(crate) stalled: Option<Stalled>,
     /// Entries of events that were taken since the last step was committed.
     pub(crate) taken: Vec<EntryId>,
 }
@@ -82,6 +84,7 @@ impl Kept {
                 then: None,
                 answer: Ok(()),
                 taken: Vec::new(),
+                stalled: None,
             }),
             inbox: Mutex::new(Some(VecDeque::new())),
         })

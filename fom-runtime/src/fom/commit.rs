@@ -53,13 +53,24 @@ impl<O: Operation> Typed<O> {
         Some(Cause::Journal(error))
     }
 
-    /// A step that could not be committed is committed when the journal works again.
+    /// A step that could not be committed is committed when the journal works again: but not before this fom is gone, since the
+    /// one that goes on in its place has its key.
     fn stall(&self, group: Batch, error: &JournalError) {
-        self.world().stall(Stalled {
-            id: self.id(),
-            group,
-            error: error.clone(),
-        });
+        if let Some(kept) = self.kept() {
+            kept.inner().stalled = Some(Stalled {
+                id: self.id(),
+                group,
+                error: error.clone(),
+            });
+        }
+    }
+
+    /// It has left its place.
+    pub(super) fn leave_stalled(&self) {
+        let stalled = self.kept().and_then(|kept| kept.inner().stalled.take());
+        if let Some(stalled) = stalled {
+            self.world().stall(stalled);
+        }
     }
 }
 

@@ -314,6 +314,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
         fom.leave(failed, untaken, by_handler);
+        if fom.journaled().is_some() {
+            fom.leave_stalled();
+        }
         let answered = fom.marks.answer(ended.is_some(), fom.is_alone());
         if answered.watched {
             fom.fenced("while its outcome was told", || fom.tell_end(ended));
