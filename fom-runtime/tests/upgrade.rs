@@ -1,0 +1,178 @@
+//! A new release on the journal of the one before it: what is parked goes on, or is set aside as it is, and the rest runs (PR-05,
+//! PR-09).
+
+use fom_runtime::{BoxError, RestoreError, Saved, journal::MemoryJournal, prelude::*};
+
+/// What the calls of the releases have in common: they ring until somebody answers.
+macro_rules! release {
+    ($name:ident($($key:tt)*) { $($field:ident: $type:ty),* } $ring:ident($($was:tt)*) { $($data:tt)* } = $first:expr) => {
+        mod $name {
+            use fom_runtime::{BoxError, prelude::*};
+            use serde::{Deserialize, Serialize};
+
+            #[derive(Serialize, Deserialize)]
+            pub(super) struct Call { $(pub(super) $field: $type),* }
+
+            #[derive(Serialize, Deserialize)]
+            pub(super) enum CallEvent {
+                Answer,
+            }
+
+            #[fom(operation(Call), event(CallEvent) $($key)*)]
+            pub(super) enum Route {
+                #[phase(start, sync, to($ring))]
+                Locate,
+                #[phase(sync, to(Over), on(Answer) $($was)*)]
+                $ring { $($data)* },
+                #[phase(end)]
+                Over,
+            }
+
+            release!(@transitions $ring $first);
+        }
+    };
+    (@transitions Ring $first:expr) => {
+        impl RouteTransitions for Call {
+            fn locate(&mut self, _: &mut Cx<'_, CallEvent>) -> Result<RouteAfterLocate, BoxError> {
+                Ok($first)
+            }
+            fn ring(&mut self, _: &mut Cx<'_, CallEvent>, _: &mut u64, _: CallEvent) -> Result<RouteAfterRing, BoxError> {
+                Ok(RouteAfterRing::Over)
+            }
+        }
+    };
+    (@transitions Alert $first:expr) => {
+        impl RouteTransitions for Call {
+            fn locate(&mut self, _: &mut Cx<'_, CallEvent>) -> Result<RouteAfterLocate, BoxError> {
+                Ok($first)
+            }
+            fn alert(&mut self, cx: &mut Cx<'_, CallEvent>, millis: &mut u64, _: CallEvent) -> Result<RouteAfterAlert, BoxError> {
+                cx.resource::<super::Heard>().0.lock().unwrap().push((self.user.clone(), *millis));
+                Ok(RouteAfterAlert::Over)
+            }
+        }
+    };
+}
+
+/// Who answered, after how long.
+#[derive(Clone, Default)]
+struct Heard(std::sync::Arc<std::sync::Mutex<Vec<(String, u64)>>>);
+
+release!(first() { callee: String } Ring() { seconds: u64 } = RouteAfterLocate::Ring { seconds: 32 });
+release!(second(, version = 2, migrate(v1(super::to_second))) { user: String }
+    Alert(, was = "Ring") { millis: u64 } = RouteAfterLocate::Alert { millis: 1 });
+// Somebody forgot what the first release had called its phase, and that there are parked calls.
+release!(careless() { user: String } Alert() { millis: u64 } = RouteAfterLocate::Alert { millis: 1 });
+
+fn to_second(saved: &mut Saved) -> Result<(), BoxError> {
+    if saved.phase() == "Ring" {
+        let seconds: u64 = saved.take("seconds")?;
+        saved.put("millis", &(seconds * 1_000))?;
+    }
+    let first::Call { callee } = saved.operation()?;
+    if callee == "nobody" {
+        return Err("nobody is no user".into());
+    }
+    saved.set_operation(&second::Call { user: callee })?;
+    Ok(())
+}
+
+fn runtime<O: fom_runtime::Persistent>(journal: &MemoryJournal, heard: &Heard) -> Runtime {
+    Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .resource(heard.clone())
+        .journal_with(journal.clone())
+        .operation::<O>()
+        .build()
+        .unwrap()
+}
+
+/// Two calls that ring in the first release; one of them cannot be carried over.
+fn parked() -> MemoryJournal {
+    let journal = MemoryJournal::new();
+    let runtime = runtime::<first::Call>(&journal, &Heard::default());
+    for callee in ["ada", "nobody"] {
+        let call = first::Call {
+            callee: callee.into(),
+        };
+        let handle = runtime.submit(call).key(callee).start().unwrap();
+        handle.reached([first::RouteKind::Ring]).wait();
+    }
+    drop(runtime);
+    journal
+}
+
+/// What the migration carries over goes on where it was; what it refuses is set aside with its reason, and stays in the journal.
+#[test]
+fn parked_foms_go_on_in_the_next_release() {
+    let (journal, heard) = (parked(), Heard::default());
+    for _ in 0..2 {
+        let runtime = runtime::<second::Call>(&journal, &heard);
+        let aside = runtime.set_aside();
+        assert_eq!(aside.len(), 1);
+        assert!(
+            matches!(&aside[0].reason, RestoreError::MigrationFailed { .. }),
+            "{}",
+            aside[0].reason
+        );
+        if let Some(ada) = runtime.find::<second::Call>("ada") {
+            assert_eq!(ada.phase(), "Alert");
+            let over = ada.reached([second::RouteKind::Over]);
+            ada.send(second::CallEvent::Answer).unwrap();
+            over.wait();
+        }
+    }
+    assert_eq!(*heard.0.lock().unwrap(), [("ada".to_owned(), 32_000)]);
+}
+
+/// A release that fits nothing loses nothing: the one after it, or the one before, finds all as it was.
+#[test]
+fn a_release_that_strands_foms_loses_none() {
+    let journal = parked();
+    {
+        let runtime = runtime::<careless::Call>(&journal, &Heard::default());
+        let aside = runtime.set_aside();
+        assert_eq!(aside.len(), 2);
+        for aside in aside {
+            assert!(
+                matches!(aside.reason, RestoreError::UnknownPhase { .. }),
+                "{}",
+                aside.reason
+            );
+        }
+        assert!(runtime.find::<careless::Call>("ada").is_none());
+        // The rest runs.
+        let call = careless::Call { user: "bob".into() };
+        let handle = runtime.submit(call).start().unwrap();
+        handle.reached([careless::RouteKind::Alert]).wait();
+        handle.cancel();
+        handle.wait().unwrap_err();
+    }
+    let runtime = runtime::<first::Call>(&journal, &Heard::default());
+    assert!(runtime.set_aside().is_empty());
+    for callee in ["ada", "nobody"] {
+        let fom = runtime.find::<first::Call>(callee).expect("it is back");
+        let over = fom.reached([first::RouteKind::Over]);
+        fom.send(first::CallEvent::Answer).unwrap();
+        over.wait();
+    }
+}
+
+/// An older release refuses what a newer one wrote, and says so (PR-09).
+#[test]
+fn an_older_release_does_not_touch_what_a_newer_one_wrote() {
+    let journal = MemoryJournal::new();
+    {
+        let runtime = runtime::<second::Call>(&journal, &Heard::default());
+        let call = second::Call { user: "ada".into() };
+        let handle = runtime.submit(call).start().unwrap();
+        handle.reached([second::RouteKind::Alert]).wait();
+    }
+    let runtime = runtime::<first::Call>(&journal, &Heard::default());
+    let aside = runtime.set_aside();
+    assert!(
+        matches!(&aside[..], [one] if matches!(one.reason, RestoreError::NewerVersion { .. })),
+        "{aside:?}"
+    );
+}
