@@ -30,6 +30,7 @@ examples! {
     shutdown "../examples/shutdown.rs"
     snapshot_restore "../examples/snapshot_restore.rs"
     spread "../examples/spread.rs"
+    survive "../examples/survive.rs"
     tcp_server "../examples/tcp_server.rs"
     waiting "../examples/waiting.rs"
 }
@@ -53,6 +54,61 @@ fn every_example_is_run_and_listed() {
     }
     // One that is a folder, and no crate of its own.
     assert!(list.contains("[`balancing`](balancing)"));
+}
+
+/// Killed where that is worst, and started again: every order is sent, and nobody pays twice.
+#[test]
+fn survive_goes_on_after_a_kill() {
+    let directory = std::env::temp_dir().join(format!("fom-survive-{}", std::process::id()));
+    let this = std::env::current_exe().expect("the path of the tests");
+    let killed = std::process::Command::new(this)
+        .args([
+            "--exact",
+            "survive_until_killed",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env(SURVIVE_IN, &directory)
+        .output()
+        .expect("the tests can be started");
+    let said = String::from_utf8_lossy(&killed.stdout);
+    assert!(!killed.status.success(), "it was not killed: {said}");
+    assert!(said.contains("the power goes"), "{said}");
+    block_on(survive::run(&directory, false)).expect("it goes on");
+    std::fs::remove_dir_all(&directory).expect("the directory of this test");
+}
+
+const SURVIVE_IN: &str = "FOM_TEST_SURVIVE_IN";
+
+#[test]
+#[ignore = "kills its process: run by `survive_goes_on_after_a_kill`"]
+fn survive_until_killed() {
+    if let Some(directory) = std::env::var_os(SURVIVE_IN) {
+        let _ = block_on(survive::run(directory.as_ref(), true));
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime of tokio");
+    runtime.block_on(future)
+}
+
+/// What the README shows of the example that is killed stands in it.
+#[test]
+fn readme_shows_what_survives() {
+    let readme = include_str!("../README.md");
+    let program = include_str!("../examples/survive.rs");
+    let shown = blocks(readme, "rust,ignore");
+    assert_eq!(shown.len(), 1);
+    for part in shown[0].split("\n    // ..\n") {
+        assert!(
+            program.contains(part),
+            "examples/survive.rs has not:\n{part}"
+        );
+    }
 }
 
 /// What the README shows is what runs.
@@ -106,7 +162,7 @@ fn reference_quotes_the_compiler() {
     }
 }
 
-/// Every test that the README and the table of traps name is there.
+/// Every test that the README, the table of traps and the chapter on surviving name is there.
 #[test]
 fn tests_that_are_named_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -118,7 +174,13 @@ fn tests_that_are_named_exist() {
     let words = pages
         .iter()
         .flat_map(|page| page.split('`').skip(1).step_by(2));
-    for name in words {
+    // The chapter has code as well, whose names are not written like those of tests.
+    let chapter = include_str!("../book/src/durability.md");
+    let named_in_chapter = chapter.split('`').skip(1).step_by(2).filter(|name| {
+        let is_of_test = |char: char| char.is_ascii_lowercase() || "_:".contains(char);
+        name.chars().all(is_of_test)
+    });
+    for name in words.chain(named_in_chapter) {
         let Some((file, test)) = name.split_once("::") else {
             continue;
         };

@@ -141,8 +141,12 @@ pub enum Cause<E> {
         /// The phase that it returned.
         to: &'static str,
     },
-    /// Its transition could not be committed. It ends here, but not in the journal: what was committed before stays, and goes
-    /// on from there when the program is started again.
+    /// Its transition could not be committed. It ends here, but not in the journal: what was committed before stays. It is
+    /// [set aside](crate::Runtime::set_aside), and goes on by itself when the journal works again, or when the program is started
+    /// again.
+    ///
+    /// One whose first commit it was is not there, and its operation is in [`Failure::operation`]. It can only come back when the
+    /// process ends before the journal works again: who submits it again does that with an [id](crate::Submission::once).
     Journal(JournalError),
     /// Its transition could not be committed because operation or phase cannot be saved.
     NotSaved(SnapshotError),

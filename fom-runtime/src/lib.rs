@@ -1,6 +1,6 @@
 //! Runs operation state machines: an operation is an enum of *phases* and one function per phase, and `#[fom]` makes a
 //! machine of them that can only take declared transitions, can be saved, listed, drawn and resumed at every phase
-//! boundary, and never owns a thread while it waits.
+//! boundary, never owns a thread while it waits, and survives the process if there is a [journal](Builder::journal).
 //!
 //! Start with [`fom`], [`Runtime`] and [`Cx`]; `use fom_runtime::prelude::*` brings what a program needs.
 //!
@@ -55,7 +55,10 @@
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::listen`] |
-//! | save and resume | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
+//! | survive a crash | [`Builder::journal`], [`Cx::step_key`], [`Cx::outbox`], [`Submission::once`], [`Durability`] |
+//! | see what could not come back | [`Runtime::set_aside`], [`Builder::check_journal`] |
+//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
+//! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::each`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |

@@ -85,8 +85,9 @@ pub trait Operation: Sized + Send + 'static {
 pub enum Durability {
     /// When it is on disk, before the next phase begins. Nothing that anybody was told of is lost at a crash.
     Sync,
-    /// At once; it is on disk soon after. What was committed in the last 50 ms can be lost at a crash: a fom goes on from an
-    /// earlier phase then, or, where it began in that time, is not there.
+    /// At once; it is on disk soon after. What was committed in the last 50 ms can be lost at a crash (and in the time that the
+    /// write took which was on its way then): a fom goes on from an earlier phase, or, where it began in that time, is not there.
+    /// What it sent in the lost transitions is sent again when they are made again.
     Lazy,
     /// It is never written: at a crash the fom is gone.
     None,

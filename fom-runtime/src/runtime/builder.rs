@@ -228,7 +228,30 @@ impl Builder {
     /// the process, the loss of power and a full disk, and goes on from the last phase that it committed when a runtime is built
     /// on the same directory again. The promise: *transitions exactly once, effects at least once.*
     ///
-    /// It is opened by [`build`](Self::build), which fails with [`BuildError::Journal`] when that cannot be done.
+    /// No handle, listener or waiter hears of a transition before it is on disk. What the function of a phase does outside may be
+    /// done again after a crash, with the same [`Cx::step_key`](crate::Cx::step_key); what it gives to
+    /// [`Cx::outbox`](crate::Cx::outbox) is sent once. Events that were sent directly and that no phase took, resources and
+    /// locality data are not kept.
+    ///
+    /// The directory is the journal's own, on a local disk. It takes 16 MiB at first; [`FileJournal`] says how large it gets. One
+    /// runtime at a time has it. One thread more runs, which commits for all localities.
+    ///
+    /// It is opened by [`build`](Self::build), which fails with [`BuildError::Journal`] when that cannot be done: another process
+    /// has it, there is something else in that place, or it is damaged where it is not known whose records are lost. Damage to the
+    /// record of one fom sets that fom aside ([`Runtime::set_aside`]).
+    ///
+    /// ```
+    /// use fom_runtime::prelude::*;
+    ///
+    /// # let directory = std::env::temp_dir().join(format!("fom-builder-journal-{}", std::process::id()));
+    /// let runtime = Runtime::builder()
+    ///     .journal(&directory)
+    ///     .on_recovery(|progress| eprintln!("{progress}"))
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # std::fs::remove_dir_all(&directory)?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
     pub fn journal(mut self, directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         self.journal = Some(Box::new(move || {

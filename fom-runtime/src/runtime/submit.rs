@@ -184,6 +184,9 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     /// Starts it.
     ///
+    /// With a journal it is not on disk yet when this returns: it is when its first phase is
+    /// [reached](Handle::reached). When that could not be committed, the handle gives [`Cause::Journal`] and the operation.
+    ///
     /// # Errors
     ///
     /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use, there is
