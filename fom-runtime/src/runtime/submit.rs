@@ -185,7 +185,8 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Starts it.
     ///
     /// With a journal it is not on disk yet when this returns: it is when its first phase is
-    /// [reached](Handle::reached). When that could not be committed, the handle gives [`Cause::Journal`] and the operation.
+    /// [reached](crate::FomRef::reached). When that could not be committed, the handle gives [`Cause::Journal`] and the
+    /// operation.
     ///
     /// # Errors
     ///
