@@ -10,8 +10,8 @@ use std::{
 use crate::{
     Clock,
     durable::{
-        Head, Kind, Memory, Posted, Stalled, commits::Part, head::Stamp, record::fom_of,
-        schemas::Schemas,
+        Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
+        record::fom_of, schemas::Schemas,
     },
     fom::panic_message,
     id::FomId,
@@ -36,9 +36,6 @@ const IDLE: Duration = Duration::from_millis(20);
 /// How long it waits until it tries again to commit what could not be committed.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// How long it is gathered at most, in nanoseconds, however long a sync takes.
-const MOST_PAUSE: u64 = 5_000_000;
-
 /// Batches kept to be filled again.
 const SPARES: usize = 16;
 
@@ -49,7 +46,7 @@ pub(crate) struct Committer {
     clock: Clock,
     /// The time in the journal is the runtime's with this added.
     ahead: u64,
-    /// How long it may be gathered before it goes down, in nanoseconds: half as long as a sync takes.
+    /// How long a locality may gather before it hands over, in nanoseconds.
     pub(crate) pause: AtomicU64,
     queue: Mutex<Queue>,
     /// There is something in the queue, or it is closed.
@@ -75,8 +72,7 @@ struct Queue {
     waited_for: bool,
     /// When the first part came that nobody waits for.
     lazy_since: Option<Instant>,
-    /// Localities that have run those who were answered last.
-    rounds: usize,
+    gather: Gather,
     spares: Vec<Batch>,
     closed: bool,
     ended: bool,
@@ -144,7 +140,9 @@ impl Committer {
         } else {
             queue.lazy_since.get_or_insert(part.since);
         }
-        queue.rounds += usize::from(part.came_round);
+        if part.came_round {
+            queue.gather.came_round(part.since);
+        }
         queue.parts.push(part);
         drop(queue);
         if wakes {
@@ -154,7 +152,7 @@ impl Committer {
 
     /// A locality has run those who were answered last, and has nothing to commit.
     pub(crate) fn came_round(&self) {
-        self.queue.lock().rounds += 1;
+        self.queue.lock().gather.came_round(Instant::now());
         self.todo.notify_one();
     }
 
@@ -183,26 +181,25 @@ impl Committer {
     }
 
     /// What is to be committed now. None: it is closed. Empty: there is nothing to do for a while.
-    ///
-    /// While those who were answered last are still running, it is worth waiting: what they commit next shares the sync with what is
-    /// there already. Else two halves take turns for ever. It waits no longer than half a sync takes.
-    fn next(&self, idle_in: Option<Duration>, answered: usize) -> Option<Vec<Part>> {
+    fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Part>> {
         let begun = Instant::now();
         let idle_at = idle_in.map(|time| begun + time);
-        let gathered_at = begun + Duration::from_nanos(self.pause.load(Ordering::Relaxed));
         let mut queue = self.queue.lock();
         loop {
             let lazy_at = queue.lazy_since.map(|since| since + LAZY);
             let now = Instant::now();
-            let gathers = queue.rounds < answered && now < gathered_at;
-            if queue.waited_for && !gathers || queue.closed || lazy_at.is_some_and(|at| at <= now) {
+            let gathered_at = queue.gather.until().filter(|until| now < *until);
+            if queue.waited_for && gathered_at.is_none()
+                || queue.closed
+                || lazy_at.is_some_and(|at| at <= now)
+            {
                 if queue.parts.is_empty() && queue.closed {
                     return None;
                 }
                 queue.waited_for = false;
                 return Some(std::mem::take(&mut queue.parts));
             }
-            let gathered_at = (queue.waited_for && gathers).then_some(gathered_at);
+            let gathered_at = gathered_at.filter(|_| queue.waited_for);
             let idle_at = idle_at.filter(|_| !queue.waited_for);
             let until = lazy_at.into_iter().chain(idle_at).chain(gathered_at).min();
             match until {
@@ -223,14 +220,13 @@ impl Committer {
         let mut journal = journal;
         let mut whole = Batch::new();
         let mut untidy = true;
-        let mut answered = 0;
         loop {
             let idle_in = match (untidy, self.is_stalled()) {
                 (true, _) => Some(IDLE),
                 (false, true) => Some(AGAIN),
                 (false, false) => None,
             };
-            let Some(mut parts) = self.next(idle_in, answered) else {
+            let Some(mut parts) = self.next(idle_in) else {
                 break;
             };
             let mut works = parts.is_empty();
@@ -254,9 +250,9 @@ impl Committer {
                 } else {
                     self.drop_later(dropped);
                 }
-                self.took(begun.elapsed());
+                let took = begun.elapsed();
                 *self.stats.lock() = journal.stats();
-                answered = self.finish(parts, &done);
+                self.finish(parts, &done, took);
             }
             if works
                 && self.is_stalled()
@@ -282,12 +278,6 @@ impl Committer {
         self.ended.notify_all();
     }
 
-    fn took(&self, time: Duration) {
-        let before = self.pause.load(Ordering::Relaxed);
-        let now = (crate::clock::nanos(time) / 2).min(MOST_PAUSE);
-        self.pause.store((before * 7 + now) / 8, Ordering::Relaxed);
-    }
-
     /// The last group of each batch: the ids that are used, and the time.
     fn add_head(&self, whole: &mut Batch, head: &mut Head) {
         let next_id = whole
@@ -309,15 +299,16 @@ impl Committer {
         whole.end_group();
     }
 
-    /// Says how many localities have somebody to run now.
-    fn finish(&self, parts: Vec<Part>, done: &Result<(), JournalError>) -> usize {
+    fn finish(&self, parts: Vec<Part>, done: &Result<(), JournalError>, took: Duration) {
+        let answered = parts.iter().filter(|part| part.is_waited_for()).count();
         {
             let mut queue = self.queue.lock();
             let lazy = queue.parts.iter().filter(|part| !part.is_waited_for());
             queue.lazy_since = lazy.map(|part| part.since).min();
-            queue.rounds = 0;
+            queue.gather.answered(took, answered, Instant::now());
+            let pause = crate::clock::nanos(queue.gather.pause());
+            self.pause.store(pause, Ordering::Relaxed);
         }
-        let answered = parts.iter().filter(|part| part.is_waited_for()).count();
         for mut part in parts {
             let batch = std::mem::take(&mut part.batch);
             part.answer(done);
@@ -326,7 +317,6 @@ impl Committer {
                 queue.spares.push(batch);
             }
         }
-        answered
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `schemas.rs` | which schemas the journal has |
 //! | `commits.rs` | what the foms of one locality want to have committed |
 //! | `committer.rs` | the thread that commits for all of them, with one sync for many |
+//! | `gather.rs` | how long it is worth waiting before the next sync |
 //! | `head.rs` | the entry that says whose journal it is, and the time in it |
 //! | `once.rs` | operation ids, and the outcomes that are remembered by them |
 //! | `stalled.rs` | transitions that could not be committed, until they can |
@@ -20,6 +21,7 @@ mod aside;
 mod check;
 mod commits;
 mod committer;
+mod gather;
 mod head;
 mod kept;
 mod message;
