@@ -220,8 +220,10 @@ impl Committer {
         let mut journal = journal;
         let mut whole = Batch::new();
         let mut untidy = true;
+        // Since the last commit failed. What stalls is told only later, by the foms that waited for it.
+        let mut fails = false;
         loop {
-            let idle_in = match (untidy, self.is_stalled()) {
+            let idle_in = match (untidy, fails || self.is_stalled()) {
                 (true, _) => Some(IDLE),
                 (false, true) => Some(AGAIN),
                 (false, false) => None,
@@ -245,6 +247,7 @@ impl Committer {
                 let begun = Instant::now();
                 let done = fenced(|| journal.commit(&whole));
                 works = done.is_ok();
+                fails = !works;
                 if works {
                     self.schemas.committed(&schemas);
                 } else {
