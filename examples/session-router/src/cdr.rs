@@ -5,10 +5,12 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::call::Outcome;
 
 /// What is remembered of a call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
     /// When it began.
     pub began: SystemTime,

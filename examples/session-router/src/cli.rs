@@ -42,10 +42,13 @@ Options of serve:
   --timer-c SECONDS       how long a call may ring, more than 180 [default: 181]
   --min-expires SECONDS   the shortest time to register for [default: 60]
   --drain SECONDS         how long calls may go on after Ctrl-C [default: 10]
+  --journal DIR           keep calls and registrations in DIR, made where there is none: started on it again,
+                          also after kill -9, the router goes on with them
 
 Examples:
   session-router
   session-router serve --endpoint service=127.0.0.1:5070 --endpoint service=127.0.0.1:5071
+  session-router serve --endpoint service=127.0.0.1:5070 --journal /var/lib/session-router
   session-router drive 127.0.0.1:5060 --calls 1000
 ";
 
@@ -145,6 +148,7 @@ where
             Long("min-expires") if serve => {
                 settings.shortest = Duration::from_secs(parser.value()?.parse()?)
             }
+            Long("journal") if serve => settings.journal = Some(PathBuf::from(parser.value()?)),
             Long("drain") if serve => drain = Duration::from_secs(parser.value()?.parse()?),
             other => return Err(other.unexpected()),
         }
@@ -277,6 +281,7 @@ mod tests {
             "--timer-c",
             "--min-expires",
             "--drain",
+            "--journal",
         ] {
             assert!(HELP.contains(option), "{option}");
         }

@@ -53,6 +53,10 @@ counters! {
     repeated: "retransmissions sent",
     /// Calls that began.
     calls: "calls",
+    /// Calls that a journal brought back.
+    resumed: "calls that came back",
+    /// Users whose bindings a journal brought back.
+    bindings: "users that came back",
     /// Calls that were answered and hung up.
     completed: "completed",
     /// Calls that the caller gave up.

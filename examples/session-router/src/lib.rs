@@ -3,7 +3,7 @@
 //! - [`wire`]: what goes over the wire. Messages are read by a crate made for that; what a stranger can do
 //!   wrong is caught before anything is kept.
 //! - [`call`]: a call, from the first INVITE to the last straggler. **Start reading here.**
-//! - [`registrar`]: a REGISTER.
+//! - [`registrar`]: a REGISTER, and [`bindings`]: what is remembered of it.
 //! - [`locator`]: where users are. It is no fom but a component that foms ask.
 //! - [`router`]: brings each datagram to its fom.
 //! - [`cdr`], [`counters`], [`report`]: what remains of it.
@@ -24,6 +24,7 @@
 //! - A CANCEL of an INVITE inside a dialog is answered, and the INVITE takes its course.
 //! - Responses and ACKs that belong to no call are dropped and not passed on (RFC 6026 says so of responses).
 
+pub mod bindings;
 pub mod call;
 pub mod cdr;
 pub mod cli;

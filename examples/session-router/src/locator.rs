@@ -14,20 +14,24 @@ use std::time::Duration;
 
 use fom_runtime::prelude::*;
 use rsipstack::sip;
+use serde::{Deserialize, Serialize};
+
+use crate::wire::saved;
 
 /// The most questions that may wait for the locator.
 const INBOX: usize = 4096;
 
 /// The most users that are remembered.
-const MOST_USERS: usize = 100_000;
+pub(crate) const MOST_USERS: usize = 100_000;
 
 /// The most bindings of one user.
 const MOST_BINDINGS: usize = 8;
 
 /// One place where a user can be reached.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Binding {
     /// What the Request-URI becomes.
+    #[serde(with = "saved::uri")]
     pub uri: sip::Uri,
     /// Where it is sent.
     pub address: SocketAddr,
@@ -87,10 +91,10 @@ enum Ask {
         now: Duration,
         reply: Reply<Found>,
     },
-    Update {
-        update: Update,
-        now: Duration,
-        reply: Reply<Updated>,
+    Put {
+        user: String,
+        bindings: Vec<Registered>,
+        reply: Reply<bool>,
     },
     Stop,
 }
@@ -127,11 +131,15 @@ impl Locator {
         // A locator that is gone drops the reply unsent, and the one who asked is told so.
     }
 
-    /// Registers, or takes away, or only lists.
-    pub fn update(&self, update: Update, now: Duration, reply: Reply<Updated>) {
-        let ask = Ask::Update { update, now, reply };
-        if let Err(TrySendError::Full(Ask::Update { reply, .. })) = self.inbox.try_send(ask) {
-            let _ = reply.send(Updated::Full);
+    /// These are the user's bindings from now on. The answer is false if there is too much to do.
+    pub(crate) fn put(&self, user: String, bindings: Vec<Registered>, reply: Reply<bool>) {
+        let ask = Ask::Put {
+            user,
+            bindings,
+            reply,
+        };
+        if let Err(TrySendError::Full(Ask::Put { reply, .. })) = self.inbox.try_send(ask) {
+            let _ = reply.send(false);
         }
     }
 
@@ -149,18 +157,26 @@ impl fmt::Debug for Locator {
 
 /// What it knows.
 pub(crate) struct Table {
-    users: HashMap<String, Place>,
+    users: HashMap<String, User>,
     fork: bool,
 }
 
 #[derive(Default)]
-struct Place {
+struct User {
     fixed: Vec<Binding>,
     turn: usize,
-    registered: Vec<Registered>,
+    place: Place,
 }
 
-struct Registered {
+/// The bindings that a user has registered.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) registered: Vec<Registered>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Registered {
     binding: Binding,
     until: Duration,
     call_id: String,
@@ -176,8 +192,8 @@ impl Table {
         for (user, address) in fixed {
             let uri = format!("sip:{user}@{address}");
             let uri = sip::Uri::try_from(uri.as_str()).map_err(io::Error::other)?;
-            let place = table.users.entry(user.clone()).or_default();
-            place.fixed.push(Binding {
+            let known = table.users.entry(user.clone()).or_default();
+            known.fixed.push(Binding {
                 uri,
                 address: *address,
             });
@@ -191,8 +207,13 @@ impl Table {
                 Ask::Find { user, now, reply } => {
                     let _ = reply.send(self.find(&user, now));
                 }
-                Ask::Update { update, now, reply } => {
-                    let _ = reply.send(self.update(update, now));
+                Ask::Put {
+                    user,
+                    bindings,
+                    reply,
+                } => {
+                    self.put(user, bindings);
+                    let _ = reply.send(true);
                 }
                 Ask::Stop => return,
             }
@@ -204,8 +225,9 @@ impl Table {
         let Some(place) = self.users.get_mut(user) else {
             return Found::Unknown;
         };
-        place.registered.retain(|registered| registered.until > now);
+        place.place.expire(now);
         let mut bindings: Vec<Binding> = place
+            .place
             .registered
             .iter()
             .map(|registered| registered.binding.clone())
@@ -232,26 +254,75 @@ impl Table {
                 return Updated::Full;
             }
         }
-        let place = self.users.entry(update.user.clone()).or_default();
-        place.registered.retain(|registered| registered.until > now);
-        if !place.change(&update, now) {
+        let user = self.users.entry(update.user.clone()).or_default();
+        user.place.update(&update, now)
+    }
+
+    fn put(&mut self, user: String, registered: Vec<Registered>) {
+        if self.users.len() >= 2 * MOST_USERS {
+            // Of those who are nowhere any more, not even that is remembered.
+            self.users
+                .retain(|_, user| !user.fixed.is_empty() || !user.place.registered.is_empty());
+        }
+        self.users.entry(user).or_default().place = Place { registered };
+    }
+}
+
+impl Update {
+    /// Nothing is to be changed.
+    pub(crate) fn asks_only(&self) -> bool {
+        !self.clear && self.wishes.is_empty()
+    }
+}
+
+impl Place {
+    /// Takes an update in: all of it or nothing.
+    pub(crate) fn update(&mut self, update: &Update, now: Duration) -> Updated {
+        self.expire(now);
+        let mut changed = self.clone();
+        if !changed.change(update, now) {
             return Updated::OutOfOrder;
         }
-        if place.registered.len() > MOST_BINDINGS {
-            place.registered.truncate(MOST_BINDINGS);
+        if changed.registered.len() > MOST_BINDINGS {
             return Updated::Full;
         }
+        *self = changed;
         let left = |registered: &Registered| {
             (
                 registered.binding.clone(),
                 registered.until.saturating_sub(now),
             )
         };
-        Updated::Bindings(place.registered.iter().map(left).collect())
+        Updated::Bindings(self.registered.iter().map(left).collect())
     }
-}
 
-impl Place {
+    fn expire(&mut self, now: Duration) {
+        self.registered.retain(|registered| registered.until > now);
+    }
+
+    /// So much time has passed: what is left is told from here on.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.expire(time);
+        for registered in &mut self.registered {
+            registered.until -= time;
+        }
+    }
+
+    /// When the last of them expires.
+    pub(crate) fn last(&self) -> Option<Duration> {
+        self.registered.iter().map(|one| one.until).max()
+    }
+
+    /// As they are on another clock that says `now` when this one says `time`.
+    pub(crate) fn at(&self, now: Duration, time: Duration) -> Vec<Registered> {
+        let mut place = self.clone();
+        place.pass(time);
+        for registered in &mut place.registered {
+            registered.until += now;
+        }
+        place.registered
+    }
+
     /// All of the update or nothing of it.
     fn change(&mut self, update: &Update, now: Duration) -> bool {
         let older = |registered: &Registered| {
@@ -298,12 +369,12 @@ mod tests {
 
     fn table(fixed: &[u16], fork: bool) -> Table {
         let fixed = fixed.iter().map(|port| binding(*port)).collect();
-        let place = Place {
+        let user = User {
             fixed,
-            ..Place::default()
+            ..User::default()
         };
         Table {
-            users: HashMap::from([("fixed".to_owned(), place)]),
+            users: HashMap::from([("fixed".to_owned(), user)]),
             fork,
         }
     }

@@ -1,9 +1,10 @@
 //! `session-router`: see `--help`.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use fom_runtime::RecoveryProgress;
 use session_router::cli::{self, Command};
 use session_router::router::{Router, Settings};
 use session_router::selfrun;
@@ -51,6 +52,23 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Shows how far the recovery is, where it takes long enough to be seen.
+fn progress() -> impl FnMut(&RecoveryProgress) + Send {
+    let live = io::stderr().is_terminal();
+    let mut shown = Instant::now();
+    move |progress| {
+        let end = progress.read > 0 && progress.read == progress.entries;
+        if end || shown.elapsed() >= Duration::from_millis(100) {
+            shown = Instant::now();
+            let (start, close) = if live { ("\r\x1b[K", "") } else { ("", "\n") };
+            eprint!("{start}recovery: {progress}{close}");
+            if end && live {
+                eprintln!();
+            }
+        }
+    }
+}
+
 /// Routes calls until a signal comes.
 async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std::error::Error>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -59,7 +77,15 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    let router = Router::start(settings)?;
+    let journal = settings.journal.clone();
+    let router = Router::start_with(settings, |builder| builder.on_recovery(progress()))?;
+    if let Some(directory) = journal {
+        let came_back = router.came_back();
+        println!("came back from {}: {came_back}", directory.display());
+        for aside in came_back.set_aside.iter().take(10) {
+            println!("  set aside, and kept: {} {}", aside.id, aside.reason);
+        }
+    }
     println!(
         "router on {}, {} localities; Ctrl-C ends it",
         router.local(),

@@ -1,7 +1,8 @@
 //! REGISTER: one fom for each request (RFC 3261, 10.3).
 //!
-//! Nothing is remembered of a REGISTER after its answer: the locator orders the updates of one client by
-//! their CSeq, so the same request once more changes nothing and is answered the same.
+//! Nothing is remembered of a REGISTER after its answer: what it changes is in the user's [`bindings`], which
+//! order the updates of one client by their CSeq, so the same request once more changes nothing and is answered the same.
+//! That is also why it need not survive: a client that gets no answer sends it again.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,15 +10,13 @@ use std::time::Duration;
 use fom_runtime::prelude::*;
 use rsipstack::sip::{self, Header, HeadersExt};
 
-use crate::locator::{Binding, Locator, Update, Updated, Wish};
+use crate::bindings::{self, LONGEST};
+use crate::locator::{Binding, Update, Updated, Wish};
 use crate::wire::message::{Request, address};
 use crate::wire::udp::Net;
 
 /// How long a binding lasts if the client does not say.
 const USUAL: Duration = Duration::from_secs(3600);
-
-/// The longest that a binding may last.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// The phases of a registration.
 #[fom(operation(Registration), transient)]
@@ -25,7 +24,7 @@ pub enum Step {
     /// Read what the client wishes.
     #[phase(start, sync, to(Bind, Refused))]
     Read,
-    /// Have the locator do it.
+    /// Have the user's bindings changed, and that committed.
     #[phase(to(Bound, Refused), within = "2s", late)]
     Bind {
         /// What the client wishes.
@@ -176,13 +175,14 @@ impl StepTransitions for Registration {
         cx: &mut Cx<'_>,
         update: &mut Update,
     ) -> Result<StepAfterBind, BoxError> {
-        let (now, update) = (cx.now(), update.clone());
+        let (runtime, update) = (cx.runtime(), update.clone());
         let updated = cx
-            .call(|locator: &Locator, reply| locator.update(update, now, reply))
+            .call(|net: &Net, reply| bindings::change(&runtime, net, update, reply))
             .await;
         let told = match updated {
             Ok(updated) => self.updated(updated),
-            Err(_) => Err(self.refuse(500, "")),
+            // Not answered: it could not be kept, or nobody can be told.
+            Err(_) => Err(self.refuse(503, "Retry-After: 5\r\n")),
         };
         Ok(match told {
             Ok(()) => StepAfterBind::Bound,

@@ -1,13 +1,13 @@
 //! What is measured, and tables of it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fom_runtime::{TransitionOf, prelude::*};
 use hdrhistogram::Histogram;
 
 use crate::call::Call;
+use crate::wire::udp::Net;
 
 /// How long calls have been in each phase, for each locality. Taken by a listener: the phases themselves
 /// know nothing of it.
@@ -19,13 +19,12 @@ struct Measured {
     /// each lock is only ever wanted by one thread, and by whoever prints.
     localities: Vec<Mutex<Vec<Histogram<u64>>>>,
     phases: Vec<&'static str>,
-    started: AtomicU64,
-    ended: AtomicU64,
+    net: Net,
 }
 
 impl PhaseTimes {
     /// Begins to measure.
-    pub(crate) fn watch(runtime: &Runtime) -> PhaseTimes {
+    pub(crate) fn watch(runtime: &Runtime, net: Net) -> PhaseTimes {
         // End phases are never left: nothing is measured there.
         let stays = Call::GRAPH.phases().iter().filter(|phase| !phase.is_end());
         let phases: Vec<_> = stays.map(|phase| phase.name()).collect();
@@ -33,8 +32,7 @@ impl PhaseTimes {
         let measured = Arc::new(Measured {
             localities: (0..runtime.localities()).map(|_| empty()).collect(),
             phases,
-            started: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
+            net,
         });
         let times = PhaseTimes(Arc::clone(&measured));
         runtime
@@ -45,24 +43,14 @@ impl PhaseTimes {
 
     /// How many calls there are, those included that only wait for stragglers.
     pub fn live(&self) -> u64 {
-        self.0
-            .started
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.0.ended.load(Ordering::Relaxed))
+        self.0.net.calls() as u64
     }
 }
 
 impl Measured {
     fn note(&self, transition: &TransitionOf<'_, Call>) {
-        let Some(from) = transition.from() else {
-            self.started.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        let end = transition.to().is_none_or(|to| !self.phases.contains(&to));
-        if end {
-            self.ended.fetch_add(1, Ordering::Relaxed);
-        }
-        let Some(phase) = self.phases.iter().position(|phase| *phase == from) else {
+        let phase = |name| self.phases.iter().position(|phase| *phase == name);
+        let Some(phase) = transition.from().and_then(phase) else {
             return;
         };
         let Some(locality) = self.localities.get(transition.locality()) else {

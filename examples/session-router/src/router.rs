@@ -1,22 +1,26 @@
 //! The router: takes datagrams from the socket and brings each to the fom that it is for.
 
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fom_runtime::{BuildError, FomInfo, TestClock, prelude::*};
+use fom_runtime::journal::JournalError;
+use fom_runtime::{BuildError, Builder, FomInfo, SetAside, TestClock, TransitionCause, prelude::*};
 use rsipstack::sip::{Header, Method};
 
+use crate::bindings::Bindings;
 use crate::call::{Call, CallEvent, Timers};
 use crate::cdr::Records;
 use crate::counters::Counters;
-use crate::locator::Locator;
+use crate::locator::{Locator, MOST_USERS};
 use crate::registrar::Registration;
 use crate::report::PhaseTimes;
 use crate::wire::message::{Message, Request, address};
@@ -42,6 +46,8 @@ pub struct Settings {
     pub records: Option<PathBuf>,
     /// The shortest time that a client may register for.
     pub shortest: Duration,
+    /// The directory of the journal; without one nothing survives.
+    pub journal: Option<PathBuf>,
     /// The clock that the foms go by.
     pub clock: Option<TestClock>,
 }
@@ -57,6 +63,7 @@ impl Default for Settings {
             capacity: 65_536,
             records: None,
             shortest: Duration::from_secs(60),
+            journal: None,
             clock: None,
         }
     }
@@ -74,9 +81,48 @@ pub enum StartError {
     /// A thread.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// The journal.
+    #[error("cannot go on with what is in the journal")]
+    Journal(#[source] JournalError),
     /// The runtime.
     #[error("cannot start the runtime")]
     Runtime(#[source] BuildError),
+}
+
+impl From<BuildError> for StartError {
+    fn from(error: BuildError) -> StartError {
+        match error {
+            BuildError::Journal(error) => StartError::Journal(error),
+            error => StartError::Runtime(error),
+        }
+    }
+}
+
+/// What came back out of the journal when the router was started.
+#[derive(Debug, Clone, Default)]
+pub struct CameBack {
+    /// Calls, by the phase that they go on in.
+    pub calls: BTreeMap<&'static str, usize>,
+    /// Users with bindings.
+    pub users: usize,
+    /// What cannot go on, and why. It stays in the journal.
+    pub set_aside: Vec<SetAside>,
+}
+
+impl fmt::Display for CameBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} calls", self.calls.values().sum::<usize>())?;
+        for (at, (phase, calls)) in self.calls.iter().enumerate() {
+            write!(f, "{}{calls} in {phase}", if at == 0 { " (" } else { ", " })?;
+        }
+        let close = if self.calls.is_empty() { "" } else { ")" };
+        write!(
+            f,
+            "{close}, {} users with bindings; {} set aside",
+            self.users,
+            self.set_aside.len()
+        )
+    }
 }
 
 /// A running router.
@@ -86,6 +132,7 @@ pub struct Router {
     runtime: Runtime,
     locator: Locator,
     times: PhaseTimes,
+    came_back: CameBack,
     stop: Arc<AtomicBool>,
     receiver: Mutex<Option<JoinHandle<()>>>,
 }
@@ -97,6 +144,19 @@ impl Router {
     ///
     /// What it needs is not there.
     pub fn start(settings: Settings) -> Result<Router, StartError> {
+        Router::start_with(settings, |builder| builder)
+    }
+
+    /// As [`start`](Router::start); `change` has the last word on how the runtime is built: with another journal, or to
+    /// hear how far its recovery is.
+    ///
+    /// # Errors
+    ///
+    /// What it needs is not there.
+    pub fn start_with(
+        settings: Settings,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Router, StartError> {
         let net = Net::bind(settings.listen)
             .map_err(|error| StartError::Listen(settings.listen, error))?;
         let records = Records::open(settings.records.as_deref()).map_err(StartError::Records)?;
@@ -105,7 +165,9 @@ impl Router {
         let mut builder = Runtime::builder()
             .resource(locator.clone())
             .resource(records)
-            .capacity(settings.capacity)
+            .resource(net.clone())
+            .resource(settings.timers)
+            .capacity(settings.capacity.saturating_add(MOST_USERS))
             .mailbox(64);
         if let Some(localities) = settings.localities {
             builder = builder.localities(localities);
@@ -113,22 +175,41 @@ impl Router {
         if let Some(clock) = &settings.clock {
             builder = builder.clock(clock.clone());
         }
-        let runtime = builder.build().map_err(StartError::Runtime)?;
-        let times = PhaseTimes::watch(&runtime);
-        // A call that fails (a panic in a phase, say) still owes the caller an answer.
-        runtime
-            .listen_to::<Call>(|transition| {
-                if transition.to().is_none() {
-                    transition.operation().failed();
-                }
-            })
-            .forever();
-        let stop = Arc::new(AtomicBool::new(false));
+        if let Some(directory) = &settings.journal {
+            builder = builder.journal(directory);
+        }
+        let runtime = change(builder).build()?;
+        let came_back = CameBack::of(&runtime);
+        let times = PhaseTimes::watch(&runtime, net.clone());
+        // A call that fails still owes the caller an answer: if it could not be kept there was no room for it, and
+        // anything else (a panic in a phase, say) is our fault.
+        let kept = runtime.journal_stats().is_some();
+        let stuck = Stuck::default();
         let front = Front {
             net: net.clone(),
             runtime: runtime.clone(),
+            stuck: stuck.clone(),
             settings,
         };
+        runtime
+            .listen_to::<Call>(move |transition| match transition.cause() {
+                // Its first step: it never was. A later one is committed, and goes on, when there is room.
+                TransitionCause::Failed("journal") if transition.from() == Some("Locate") => {
+                    transition.operation().failed(503, "Retry-After: 5\r\n");
+                }
+                // One that only could not end does not come back.
+                TransitionCause::Failed("journal") => match transition.from() {
+                    Some("Completed" | "Cancelled" | "Rejected") => {}
+                    _ => stuck.add(transition.operation()),
+                },
+                TransitionCause::Resumed => stuck.remove(transition.operation()),
+                // It goes on when the router is started again.
+                TransitionCause::Failed("shutdown") if kept => {}
+                TransitionCause::Failed(_) => transition.operation().failed(500, ""),
+                _ => {}
+            })
+            .forever();
+        let stop = Arc::new(AtomicBool::new(false));
         let receiver = thread::Builder::new()
             .name("receiver".to_owned())
             .spawn({
@@ -141,6 +222,7 @@ impl Router {
             runtime,
             locator,
             times,
+            came_back,
             stop,
             receiver: Mutex::new(Some(receiver)),
         })
@@ -171,10 +253,20 @@ impl Router {
         &self.times
     }
 
+    /// What came back out of the journal when it was started.
+    pub fn came_back(&self) -> &CameBack {
+        &self.came_back
+    }
+
     /// Ends: no new calls are taken, those that talk have until `limit` to end. Returns those that had not.
     pub async fn drain(&self, limit: Duration) -> Vec<FomInfo> {
         self.net.drain();
-        let report = self.runtime.shutdown(Shutdown::Drain, limit).await;
+        // Users with bindings are no reason to wait.
+        let _ = tokio::time::timeout(limit, self.net.no_calls()).await;
+        let mut report = self.runtime.shutdown(Shutdown::Drain, Duration::ZERO).await;
+        report
+            .remained
+            .retain(|fom| fom.operation == Call::GRAPH.operation());
         self.stop.store(true, Ordering::Relaxed);
         let receiver = self
             .receiver
@@ -189,10 +281,50 @@ impl Router {
     }
 }
 
+impl CameBack {
+    /// Counted when nobody from outside has been heard yet.
+    fn of(runtime: &Runtime) -> CameBack {
+        let mut back = CameBack {
+            set_aside: runtime.set_aside(),
+            ..CameBack::default()
+        };
+        for fom in runtime.operations().foms {
+            if fom.operation == Call::GRAPH.operation() {
+                *back.calls.entry(fom.phase).or_default() += 1;
+            } else if fom.operation == Bindings::GRAPH.operation() {
+                back.users += 1;
+            }
+        }
+        back
+    }
+}
+
 impl Drop for Router {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.locator.stop();
+    }
+}
+
+/// The calls whose last step could not be committed: they go on when the journal has room. Until then nothing is said of
+/// them, least of all that there is no such call: whoever wants an answer sends again.
+#[derive(Clone, Default)]
+struct Stuck(Arc<Mutex<HashSet<String>>>);
+
+impl Stuck {
+    fn calls(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, call: &Call) {
+        self.calls().insert(call.invite().call_id.clone());
+    }
+
+    fn remove(&self, call: &Call) {
+        self.calls().remove(&call.invite().call_id);
+    }
+
+    fn has(&self, call_id: &str) -> bool {
+        self.calls().contains(call_id)
     }
 }
 
@@ -200,6 +332,7 @@ impl Drop for Router {
 struct Front {
     net: Net,
     runtime: Runtime,
+    stuck: Stuck,
     settings: Settings,
 }
 
@@ -251,6 +384,7 @@ impl Front {
             }
             Method::Cancel => match self.runtime.find::<Call>(&request.call_id) {
                 Some(call) => self.deliver(Some(call), CallEvent::Cancel(request)),
+                None if self.stuck.has(&request.call_id) => {}
                 None => self.answer(&request, 481, ""),
             },
             Method::Register => self.register(request),
@@ -263,6 +397,9 @@ impl Front {
 
     /// A request that belongs to no call that we know.
     fn without_call(&self, request: Box<Request>) {
+        if self.stuck.has(&request.call_id) {
+            return self.net.counters().stray.add();
+        }
         if request.to_tag.is_some() {
             return self.answer(&request, 481, "");
         }
@@ -281,6 +418,9 @@ impl Front {
         // 16.3 step 5: we know no extensions.
         if let Some(wanted) = proxy_require(&invite) {
             return self.answer(&invite, 420, &format!("Unsupported: {wanted}\r\n"));
+        }
+        if self.net.calls() >= self.settings.capacity || *self.net.draining().borrow() {
+            return self.overloaded(&invite);
         }
         let call_id = invite.call_id.clone();
         let call = Call::new(self.net.clone(), self.settings.timers, invite);

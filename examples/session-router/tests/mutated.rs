@@ -3,8 +3,11 @@
 
 use std::net::SocketAddr;
 
+use fom_runtime::prelude::*;
+use session_router::call::{Call, Stage, Timers};
 use session_router::wire::message::Message;
 use session_router::wire::parse::parse;
+use session_router::wire::udp::Net;
 
 /// They make use of all that the grammar allows.
 const GOOD: [&str; 3] = [
@@ -90,6 +93,30 @@ fn what_is_read_can_be_passed_on_and_read_again() {
         read > 2_000,
         "only {read} of them could be read: that says little"
     );
+}
+
+/// What can be read can be kept: a call comes back with the same INVITE, whatever is in it.
+#[test]
+fn what_is_read_is_the_same_after_a_restart() {
+    let source = SocketAddr::from(([127, 0, 0, 1], 5062));
+    let mut random = Random(0x0fed_cba9_8765);
+    let mut kept = 0;
+    for _ in 0..5_000 {
+        let packet = mutated(&mut random);
+        let Ok(Message::Request(request)) = parse(&packet, source) else {
+            continue;
+        };
+        let call = Call::new(Net::default(), Timers::default(), request);
+        let saved = call.snapshot(&Stage::Locate).expect("saved");
+        let (back, phase) = Call::restore(&saved).expect("restored");
+        assert!(matches!(phase, Stage::Locate));
+        assert_eq!(
+            format!("{:?}", back.invite()),
+            format!("{:?}", call.invite())
+        );
+        kept += 1;
+    }
+    assert!(kept > 500, "only {kept} could be read: that says little");
 }
 
 /// One of the good packets, with up to five changes.

@@ -8,27 +8,30 @@
 use std::net::SocketAddr;
 
 use rsipstack::sip::{self, Header};
+use serde::{Deserialize, Serialize};
 
 use crate::wire::message::{Request, Response};
+use crate::wire::saved;
 
 /// The most dialogs of one call: whoever answers chooses the tags.
 const MOST: usize = 16;
 
 /// The dialogs of one call. There may be several: every place that rings begins one, and two may answer.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Dialogs {
     caller: Side,
     called: Vec<Side>,
 }
 
 /// One side of a call.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Side {
     /// Its tag.
     pub(crate) tag: String,
     /// Where its packets come from.
     pub(crate) address: SocketAddr,
     /// Its Contact.
+    #[serde(with = "saved::maybe_uri")]
     pub(crate) contact: Option<sip::Uri>,
     confirmed: bool,
     ended: bool,
@@ -50,27 +53,34 @@ impl Dialogs {
         }
     }
 
-    /// A provisional or final answer to the INVITE begins or confirms a dialog.
-    pub(crate) fn answered(&mut self, response: &Response) {
-        let Some(tag) = &response.to_tag else { return };
+    /// A provisional or final answer to the INVITE begins or confirms a dialog. True if it is confirmed by this one.
+    pub(crate) fn answered(&mut self, response: &Response) -> bool {
+        let Some(tag) = &response.to_tag else {
+            return false;
+        };
         let ok = response.status >= 200;
         let full = self.called.len() >= MOST;
         match self.called.iter_mut().find(|side| side.tag == *tag) {
             Some(side) => {
+                let confirmed = ok && !side.confirmed;
                 side.confirmed |= ok;
                 side.address = response.source;
                 if let Some(contact) = contact(&response.sip.headers) {
                     side.contact = Some(contact);
                 }
+                confirmed
             }
-            None if full => {}
-            None => self.called.push(Side {
-                tag: tag.clone(),
-                address: response.source,
-                contact: contact(&response.sip.headers),
-                confirmed: ok,
-                ended: false,
-            }),
+            None if full => false,
+            None => {
+                self.called.push(Side {
+                    tag: tag.clone(),
+                    address: response.source,
+                    contact: contact(&response.sip.headers),
+                    confirmed: ok,
+                    ended: false,
+                });
+                ok
+            }
         }
     }
 

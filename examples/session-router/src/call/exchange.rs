@@ -5,36 +5,48 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rsipstack::sip::{self, Method};
+use serde::{Deserialize, Serialize};
 
 use super::timers::Timers;
 use super::transaction::Sent;
 use crate::wire::message::{Request, Response, TransactionKey, ack};
+use crate::wire::saved;
 use crate::wire::udp::Net;
 
 /// One request on its way through the router, and its answer on the way back.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Exchange {
     /// Its method.
+    #[serde(with = "saved::text")]
     pub(crate) method: Method,
     /// The dialog that it is about: the tag of the side that was called.
     pub(crate) tag: String,
     key: TransactionKey,
-    reply_to: SocketAddr,
+    /// Where its answers go.
+    pub(crate) reply_to: SocketAddr,
     branch: String,
     sent: Sent,
     /// Of an INVITE, what its ACK repeats.
+    #[serde(with = "saved::request::maybe")]
     invite: Option<sip::Request>,
     /// The last answer: whoever asks again gets it again.
+    #[serde(with = "serde_bytes")]
     answer: Option<Vec<u8>>,
     /// What an answer of our own would echo.
+    #[serde(with = "saved::headers")]
     request: sip::Headers,
     done: Option<Duration>,
 }
 
 impl Exchange {
-    /// Sends `request` on to `to`.
+    /// Sends `request` on to `to`, as the transaction `branch`.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are what a request on its way is"
+    )]
     pub(crate) fn start(
         net: &Net,
+        branch: String,
         request: &Request,
         tag: &str,
         target: Option<&sip::Uri>,
@@ -42,7 +54,6 @@ impl Exchange {
         now: Duration,
         timers: &Timers,
     ) -> Exchange {
-        let branch = net.branch();
         let forward = request.forward(target, &branch, net.local(), false);
         let bytes = forward.to_bytes();
         let is_invite = request.method() == Method::Invite;
@@ -84,21 +95,21 @@ impl Exchange {
         self.branch == response.branch && self.method == response.method
     }
 
-    /// A response came. True if it is the final one, the first time it comes.
+    /// A response came. What of it is to be passed on; and true if it is the final one, the first time it comes.
     pub(crate) fn response(
         &mut self,
         net: &Net,
         response: &Response,
         now: Duration,
         timers: &Timers,
-    ) -> bool {
+    ) -> (Option<Vec<u8>>, bool) {
         let invite_ok = self.method == Method::Invite && (200..300).contains(&response.status);
         if response.status < 200 {
             if self.sent.open() && self.method == Method::Invite {
                 self.sent.proceeding(now + timers.c);
             }
             if response.status == 100 {
-                return false;
+                return (None, false);
             }
         } else {
             if let Some(invite) = &self.invite
@@ -108,19 +119,25 @@ impl Exchange {
             }
             if !self.sent.open() && !invite_ok {
                 net.counters().absorbed.add();
-                return false;
+                return (None, false);
             }
         }
-        if let Some(bytes) = response.forward() {
-            net.send(&bytes, self.reply_to);
+        let bytes = response.forward();
+        if bytes.is_some() {
             // The 2xx of an INVITE is repeated by the one who sent it, and not by us (RFC 6026).
-            self.answer = (!invite_ok).then_some(bytes);
+            self.answer = bytes.clone().filter(|_| !invite_ok);
         }
         if response.status < 200 {
-            return false;
+            return (bytes, false);
         }
         self.sent.done();
-        self.done(now)
+        (bytes, self.done(now))
+    }
+
+    /// After a restart, on another clock.
+    pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
+        self.sent.restart(now, timers);
+        self.done = self.done.map(|_| now);
     }
 
     /// When something is to be done next.

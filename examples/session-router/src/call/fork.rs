@@ -3,24 +3,27 @@
 use std::time::Duration;
 
 use rsipstack::sip::{self, Method};
+use serde::{Deserialize, Serialize};
 
 use super::timers::Timers;
 use super::transaction::Sent;
 use crate::locator::Binding;
 use crate::wire::message::{Request, Response, ack, cancel};
+use crate::wire::saved;
 use crate::wire::udp::Net;
 
 /// All places that ring for one call.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Forks {
     legs: Vec<Leg>,
 }
 
 /// One place that rings.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Leg {
     branch: String,
     /// As it was sent: its ACK and its CANCEL repeat parts of it.
+    #[serde(with = "saved::request")]
     invite: sip::Request,
     sent: Sent,
     rings: bool,
@@ -32,7 +35,7 @@ struct Leg {
 }
 
 /// A final answer that may become the answer to the caller.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Refusal {
     /// Somebody's.
     Theirs(Box<Response>),
@@ -72,16 +75,18 @@ pub(crate) enum News {
 }
 
 impl Forks {
-    /// Rings at all `bindings`.
+    /// Rings at all `bindings`. The transactions are named after `branch`, so that ringing once more after a restart
+    /// only repeats what was sent.
     pub(crate) fn ring(
         net: &Net,
+        branch: &str,
         invite: &Request,
         bindings: &[Binding],
         now: Duration,
         timers: &Timers,
     ) -> Forks {
-        let legs = bindings.iter().map(|binding| {
-            let branch = net.branch();
+        let legs = bindings.iter().enumerate().map(|(number, binding)| {
+            let branch = format!("{branch}.{number}");
             let invite = invite.forward(Some(&binding.uri), &branch, net.local(), true);
             let sent = Sent::invite(net, invite.to_bytes(), binding.address, now, timers);
             Leg {
@@ -137,6 +142,16 @@ impl Forks {
     pub(crate) fn tick(&mut self, net: &Net, now: Duration, timers: &Timers) {
         for leg in &mut self.legs {
             leg.tick(net, now, timers);
+        }
+    }
+
+    /// After a restart, on another clock.
+    pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
+        for leg in &mut self.legs {
+            leg.sent.restart(now, timers);
+            if let Some(cancel) = &mut leg.cancel {
+                cancel.restart(now, timers);
+            }
         }
     }
 

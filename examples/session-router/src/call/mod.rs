@@ -3,6 +3,15 @@
 //! The packets of one call are taken one after the other, in the order in which they came, whatever else
 //! the machine does: a 180 that overtakes its 200 is not possible. Nothing here is locked.
 //!
+//! A call survives: with a journal, each of its transitions is on disk before anybody hears of it, and after a restart
+//! it goes on in the last phase that it committed. What that asks of the code is little, and stands where it is done:
+//!
+//! - What promises something to a stranger is sent *after* the transition that it tells of: it is owed in one phase and
+//!   paid at the beginning of the next (`owe` and `pay`). Everything else is sent at once.
+//! - What is sent once more after a restart is what was sent before, down to the branch, so that whoever had it already
+//!   takes it for a retransmission. *Transitions exactly once, effects at least once.*
+//! - What cannot be saved (the socket) or says nothing in another process (times on its clock) is made anew in `resume`.
+//!
 //! [`Stage`] says what phases there are, and shows a drawing of them; `phases` is what happens in each, `packets`
 //! what a packet means in any of them. The rest are the parts that a proxy is made of: `fork` and `exchange` are
 //! transactions of both kinds, `transaction` and `timers` what they have in common, `dialog` who talks to whom.
@@ -16,10 +25,12 @@ mod timers;
 mod transaction;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use fom_runtime::prelude::*;
 use rsipstack::sip::{self, HeadersExt};
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::packets::Happened;
 pub use self::timers::Timers;
@@ -27,7 +38,7 @@ use self::{dialog::Dialogs, exchange::Exchange, fork::Forks, timers::Repeat};
 use crate::cdr::Record;
 use crate::locator::Binding;
 use crate::wire::message::{Request, Response};
-use crate::wire::udp::Net;
+use crate::wire::udp::{Counted, Net};
 
 /// What comes in for a call.
 #[derive(Debug)]
@@ -43,7 +54,13 @@ pub enum CallEvent {
 }
 
 /// The phases of a call.
-#[fom(operation(Call), event(CallEvent), transient)]
+///
+/// With a journal, every one of these transitions waits for its sync, and the foms in flight share it. A call has six,
+/// and each is worth it: to begin (the 100 ends the caller's repeating, so from then on the INVITE is ours to remember),
+/// to ring (the same places again after a restart, and no others), to talk (the 200 says that there is a call), to write
+/// the record and to linger (who hung up must not be found talking), to end. What happens *inside* a phase is not worth
+/// one: a 180, an ACK, a CANCEL, a request in the dialog. Whoever needs an answer sends it again.
+#[fom(operation(Call), event(CallEvent))]
 pub enum Stage {
     /// Ask the locator where the one who is called can be reached.
     #[phase(start, to(Ring, Record), within = "2s", late)]
@@ -54,8 +71,13 @@ pub enum Stage {
         /// Where.
         bindings: Vec<Binding>,
     },
-    /// They talk. A call of which nobody ever says that it ended is forgotten after half a day.
-    #[phase(to(Record), on(Request, Ack, Cancel, Response), within = "12h", late)]
+    /// They talk; if another place answers as well, that is one more dialog to remember. A call of which nobody ever says that it ended is forgotten after half a day.
+    #[phase(
+        to(Talk, Record),
+        on(Request, Ack, Cancel, Response),
+        within = "12h",
+        late
+    )]
     Talk,
     /// Write the call detail record.
     #[phase(blocking, to(Linger))]
@@ -87,7 +109,7 @@ pub enum Stage {
 }
 
 /// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Answered and hung up.
     Completed,
@@ -122,16 +144,26 @@ impl fmt::Display for Outcome {
 }
 
 /// One call, from the first INVITE to the last straggler: what it keeps from phase to phase.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Call {
+    #[serde(skip)]
     net: Net,
+    #[serde(skip)]
     timers: Timers,
+    #[serde(skip)]
+    _counted: Counted,
     /// The INVITE: the server transaction that all of this is about.
     invite: Box<Request>,
     /// Our tag, in answers of our own.
     tag: String,
+    /// What the branches of all that this call sends begin with. It is chosen once and kept, so that what is sent again
+    /// after a restart is a retransmission.
+    branch: String,
     /// The last answer to the INVITE: who sends the INVITE again gets it again.
+    #[serde(with = "serde_bytes")]
     answer: Option<Vec<u8>>,
+    /// What tells of a transition, and is sent once that is committed.
+    owed: Vec<Answer>,
     /// Timer G: a refusal is sent again until the ACK is there.
     repeat: Option<Repeat>,
     /// The caller was told that there is no call.
@@ -140,9 +172,23 @@ pub struct Call {
     pub(crate) forks: Forks,
     exchanges: Vec<Exchange>,
     dialogs: Dialogs,
-    pub(crate) began: Duration,
-    pub(crate) answered: Option<Duration>,
+    /// When the router began with it, on a clock that no other process has.
+    #[serde(skip)]
+    pub(crate) began: Option<Duration>,
+    /// Somebody answered.
+    pub(crate) answered: bool,
+    /// The caller has been sent a final answer.
+    #[serde(skip)]
+    told: bool,
     pub(crate) record: Record,
+}
+
+/// An answer, and who gets it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer {
+    to: SocketAddr,
+    #[serde(with = "serde_bytes")]
+    bytes: Vec<u8>,
 }
 
 impl Call {
@@ -160,19 +206,23 @@ impl Call {
         };
         let dialogs = Dialogs::new(&invite);
         Call {
+            branch: net.branch(),
+            _counted: net.count_call(),
             net,
             timers,
             invite,
             tag,
             answer: None,
+            owed: Vec::new(),
             repeat: None,
             refused: false,
             cancelled: false,
             forks: Forks::default(),
             exchanges: Vec::new(),
             dialogs,
-            began: Duration::ZERO,
-            answered: None,
+            began: None,
+            answered: false,
+            told: false,
             record,
         }
     }
@@ -183,13 +233,20 @@ impl Call {
         if bindings.len() > 1 {
             self.net.counters().forked.add();
         }
-        self.forks = Forks::ring(&self.net, &self.invite, bindings, now, &self.timers);
+        self.forks = Forks::ring(
+            &self.net,
+            &self.branch,
+            &self.invite,
+            bindings,
+            now,
+            &self.timers,
+        );
     }
 
     /// Makes a call that is over small. Of one that was answered, nothing is ever said to the INVITE again.
     pub(crate) fn forget_what_nobody_needs(&mut self) {
         self.invite.sip.body = Vec::new();
-        if self.answered.is_some() {
+        if self.answered {
             self.invite.sip.headers = sip::Headers::default();
             self.answer = None;
         }
@@ -197,11 +254,55 @@ impl Call {
         self.dialogs.shrink();
     }
 
+    /// This answer is sent when the next phase is entered, and that is committed then.
+    pub(crate) fn owe(&mut self, bytes: Vec<u8>, to: SocketAddr) {
+        self.owed.push(Answer { to, bytes });
+    }
+
+    /// Sends what is owed.
+    pub(crate) fn pay(&mut self) {
+        self.told |= self.answered || self.refused;
+        for Answer { to, bytes } in self.owed.drain(..) {
+            self.net.send(&bytes, to);
+        }
+    }
+
+    /// Makes anew what a journal does not keep. What still waits for an answer waits anew: nobody knows how long the
+    /// router was away, and whoever has answered meanwhile does so again.
+    pub(crate) fn restart(&mut self, net: Net, timers: Timers, now: Duration) {
+        net.counters().resumed.add();
+        self._counted = net.count_call();
+        (self.net, self.timers) = (net, timers);
+        self.told = self.answered || self.refused;
+        self.forks.restart(now, &self.timers);
+        for exchange in &mut self.exchanges {
+            exchange.restart(now, &self.timers);
+        }
+        if let Some(repeat) = &mut self.repeat {
+            repeat.restart(now, &self.timers);
+        }
+    }
+
+    /// How long it took until somebody answered.
+    pub(crate) fn set_up(&mut self, now: Duration) {
+        // After a restart nobody knows on this clock when it began, but for the wall clock.
+        let took = match self.began {
+            Some(began) => now - began,
+            None => self.record.began.elapsed().unwrap_or_default(),
+        };
+        self.record.setup.get_or_insert(took);
+    }
+
+    /// They talked so long, since somebody answered or since the last one answered.
+    pub(crate) fn talked(&mut self, time: Duration) {
+        self.record.talk = Some(self.record.talk.unwrap_or_default() + time);
+    }
+
     /// The call failed in a way that is nobody's answer: the caller is told, unless it was told before.
-    pub(crate) fn failed(&self) {
-        if self.answered.is_none() && !self.refused {
+    pub(crate) fn failed(&self, status: u16, more: &str) {
+        if !self.told {
             self.net.send(
-                &self.invite.answer(500, &self.tag, ""),
+                &self.invite.answer(status, &self.tag, more),
                 self.invite.reply_to,
             );
         }

@@ -46,15 +46,22 @@ impl Call {
             Some(News::Nothing) => Happened::Nothing,
             Some(News::Progress) => {
                 // After a final answer there is no progress any more.
-                if self.answered.is_none() && !self.refused {
+                if !self.answered && !self.refused {
                     self.dialogs.answered(response);
                     self.pass_on(response);
                 }
                 Happened::Nothing
             }
             Some(News::Answered) => {
-                self.dialogs.answered(response);
-                self.pass_on(response);
+                let new = self.dialogs.answered(response) || !self.answered;
+                if !new {
+                    self.pass_on(response); // once more: the ACK was lost
+                    return Happened::Nothing;
+                }
+                self.answered = true;
+                if let Some(bytes) = response.forward() {
+                    self.owe(bytes, self.invite.reply_to);
+                }
                 Happened::Answered
             }
             Some(News::RefusedByAll) => {
@@ -74,15 +81,22 @@ impl Call {
             self.net.counters().stray.add();
             return Happened::Nothing;
         };
-        let finished = exchange.response(&self.net, response, now, &self.timers);
+        let (passed, finished) = exchange.response(&self.net, response, now, &self.timers);
+        let (to, ended) = (exchange.reply_to, exchange.tag.clone());
         // A BYE that was understood, or that the other side knows nothing about, ends the dialog (RFC 3261,
         // 15.1.1); one that it wants in another form does not.
         if finished
             && exchange.method == Method::Bye
             && matches!(response.status, 200..300 | 408 | 481)
+            && let Happened::HungUp = self.hung_up(&ended)
         {
-            let tag = exchange.tag.clone();
-            return self.hung_up(&tag);
+            if let Some(bytes) = passed {
+                self.owe(bytes, to);
+            }
+            return Happened::HungUp;
+        }
+        if let Some(bytes) = passed {
+            self.net.send(&bytes, to);
         }
         Happened::Nothing
     }
@@ -100,7 +114,7 @@ impl Call {
         if request.key == self.invite.key && request.method() == Method::Invite {
             self.net.counters().absorbed.add();
             // Once there is a 2xx, it is repeated by the one who sent it, and not by us (RFC 6026, 7.1).
-            if self.answered.is_none()
+            if !self.answered
                 && let Some(answer) = &self.answer
             {
                 self.net.send(answer, self.invite.reply_to);
@@ -144,6 +158,7 @@ impl Call {
         let target = side.target(request, self.net.local());
         let exchange = Exchange::start(
             &self.net,
+            self.branch_for(request),
             request,
             tag,
             target,
@@ -154,8 +169,29 @@ impl Call {
         self.exchanges.push(exchange);
     }
 
+    /// The branch of a request that is passed on. It is made of the one that it came with (RFC 3261, 16.11), so that it
+    /// is the same when the request comes again, even if the router was started anew meanwhile: the other side takes it
+    /// for a retransmission, and answers as before.
+    fn branch_for(&self, request: &Request) -> String {
+        let key = &request.key;
+        let method = request.method().to_string();
+        let cseq = request.cseq.to_be_bytes();
+        let parts = [
+            key.branch.as_bytes(),
+            key.sent_by.as_bytes(),
+            method.as_bytes(),
+            &cseq,
+        ];
+        // FNV-1a: the standard library's hash may be another one in the next release.
+        let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0]));
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{}.{hash:016x}", self.branch)
+    }
+
     fn ack(&mut self, ack: &Request) -> Happened {
-        if ack.key == self.invite.key && self.answered.is_none() {
+        if ack.key == self.invite.key && !self.answered {
             // For a refusal it has the branch of the INVITE, and goes no further (RFC 3261, 17.2.1).
             if self.repeat.take().is_none() {
                 self.net.counters().absorbed.add();
@@ -169,7 +205,7 @@ impl Call {
         match self.dialogs.other_side(ack) {
             Some((_, side)) if ack.max_forwards > 0 => {
                 let target = side.target(ack, self.net.local());
-                let forward = ack.forward(target, &self.net.branch(), self.net.local(), false);
+                let forward = ack.forward(target, &self.branch_for(ack), self.net.local(), false);
                 self.net.send(&forward.to_bytes(), side.address);
             }
             _ => self.net.counters().stray.add(),
@@ -186,7 +222,7 @@ impl Call {
             return Happened::Nothing;
         }
         self.refuse_other(cancel, 200, "");
-        if self.answered.is_some() || self.refused || self.cancelled {
+        if self.answered || self.refused || self.cancelled {
             return Happened::Nothing; // too late, or once more
         }
         self.cancelled = true;
@@ -248,7 +284,7 @@ impl Call {
     }
 
     fn refuse_with(&mut self, status: u16, bytes: Vec<u8>, now: Duration) -> Outcome {
-        self.net.send(&bytes, self.invite.reply_to);
+        self.owe(bytes.clone(), self.invite.reply_to);
         self.answer = Some(bytes);
         self.repeat = Some(Repeat::other(now, &self.timers));
         self.refused = true;

@@ -6,11 +6,26 @@ use super::*;
 use crate::cdr::Records;
 use crate::locator::{Found, Locator};
 
+/// The deadline of `Talk`, to tell what is gone of it.
+const LONGEST: Duration = Duration::from_secs(12 * 3600);
+
 impl StageTransitions for Call {
+    /// The router was started anew, and this call goes on in the phase that it was in. That phase begins again, with what
+    /// is sent there, but for the 200 of a call that talks: whoever answered repeats it until the ACK is there (RFC 3261,
+    /// 13.3.1.4), and most calls had theirs long ago.
+    fn resume(&mut self, cx: &mut Cx<'_, CallEvent>, phase: &mut Stage) -> Result<(), BoxError> {
+        let (net, timers) = (cx.resource::<Net>().clone(), *cx.resource::<Timers>());
+        self.restart(net, timers, cx.now());
+        if let Stage::Talk = phase {
+            self.owed.clear();
+        }
+        Ok(())
+    }
+
     async fn locate(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<StageAfterLocate, BoxError> {
-        self.began = cx.now();
+        let now = cx.now();
+        self.began = Some(now);
         self.trying();
-        let now = self.began;
         let user = self.invite.user().unwrap_or_default().to_owned();
         let found = cx
             .call(|locator: &Locator, reply| locator.find(user, now, reply))
@@ -39,7 +54,7 @@ impl StageTransitions for Call {
         cx: &mut Cx<'_, CallEvent>,
         bindings: &mut Vec<Binding>,
     ) -> Result<StageAfterRing, BoxError> {
-        // What came while we asked was kept. If it is a CANCEL, nobody needs to be woken.
+        // What came while we asked was kept; what came before a restart was not, and comes again. If it is a CANCEL, nobody needs to be woken.
         while let Some(event) = cx.try_event() {
             if let Happened::Cancelled = self.take(event, cx.now()) {
                 return Ok(StageAfterRing::Record {
@@ -73,13 +88,19 @@ impl StageTransitions for Call {
     }
 
     async fn talk(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<StageAfterTalk, BoxError> {
-        self.answered = Some(cx.now());
-        self.record.setup = Some(cx.now() - self.began);
+        self.set_up(cx.now());
+        self.pay();
+        // Goes on over a restart, as no clock does.
+        let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
         let mut hung_up = false;
         while !hung_up {
             if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
                 match self.take(event, cx.now()) {
                     Happened::HungUp => hung_up = true,
+                    Happened::Answered => {
+                        self.talked(LONGEST - deadline.saturating_sub(cx.now()));
+                        return Ok(StageAfterTalk::Talk);
+                    }
                     Happened::Again(invite) => {
                         self.refuse_other(&invite, 500, "Retry-After: 5\r\n")
                     }
@@ -88,7 +109,7 @@ impl StageTransitions for Call {
             }
             hung_up |= self.tick(cx.now());
         }
-        self.record.talk = self.answered.map(|answered| cx.now() - answered);
+        self.talked(LONGEST - deadline.saturating_sub(cx.now()));
         Ok(StageAfterTalk::Record {
             outcome: Outcome::Completed,
         })
@@ -111,6 +132,8 @@ impl StageTransitions for Call {
             Outcome::Cancelled => counters.cancelled.add(),
             Outcome::Rejected(_) => counters.rejected.add(),
         }
+        self.pay();
+        let counters = self.net.counters();
         if cx
             .resource::<Records>()
             .write(&self.record, *outcome)
@@ -128,6 +151,7 @@ impl StageTransitions for Call {
     ) -> Result<StageAfterLinger, BoxError> {
         self.forget_what_nobody_needs(); // this may take half a minute, and there may be many
         let mut draining = self.net.draining();
+        self.pay();
         let mut until = cx.now() + self.timers.give_up();
         while cx.now() < until {
             let wait = self.quiet(cx.now()).min(until - cx.now());
@@ -139,6 +163,7 @@ impl StageTransitions for Call {
             match event.map(|event| self.take(event, cx.now())) {
                 // Timer I: what may come now is the ACK once more, and not for long.
                 Some(Happened::Acked) => until = until.min(cx.now() + self.timers.t4),
+                Some(Happened::Answered) => self.pay(), // too late: it is told, and hung up by the caller
                 Some(Happened::Again(invite)) => {
                     *self = Call::new(self.net.clone(), self.timers, invite);
                     self.net.counters().calls.add();

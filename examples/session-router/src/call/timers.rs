@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The times that all others are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Timers {
@@ -41,7 +43,7 @@ impl Timers {
 }
 
 /// When to send again: timers A, E and G.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Repeat {
     /// The next time.
     pub(crate) at: Duration,
@@ -66,6 +68,12 @@ impl Repeat {
             wait: timers.t1,
             most: timers.t2,
         }
+    }
+
+    /// After a restart, on another clock: it begins anew.
+    pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
+        self.wait = timers.t1;
+        self.at = now + timers.t1;
     }
 
     /// True if it is time; then the next time is set.

@@ -3,14 +3,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::timers::{Repeat, Timers};
 use crate::wire::udp::Net;
 
 /// A request that we sent: it is sent again until somebody says something, and given up after a while.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sent {
     /// Where it goes.
     pub(crate) to: SocketAddr,
+    #[serde(with = "serde_bytes")]
     bytes: Vec<u8>,
     repeat: Option<Repeat>,
     until: Option<Duration>,
@@ -58,6 +61,16 @@ impl Sent {
             bytes,
             repeat: Some(repeat),
             until: Some(until),
+        }
+    }
+
+    /// After a restart, on another clock: what still waits begins its wait anew.
+    pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
+        if self.open() {
+            self.until = Some(now + timers.give_up());
+        }
+        if let Some(repeat) = &mut self.repeat {
+            repeat.restart(now, timers);
         }
     }
 

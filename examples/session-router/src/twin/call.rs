@@ -98,7 +98,7 @@ struct Task<'a> {
 impl Task<'_> {
     fn locate(&mut self) -> Result<Vec<Binding>, Outcome> {
         let now = self.shared.now();
-        self.call.began = now;
+        self.call.began = Some(now);
         self.call.trying();
         let user = self.call.invite().user().unwrap_or_default().to_owned();
         let found = self.shared.table().find(&user, now);
@@ -144,8 +144,8 @@ impl Task<'_> {
 
     async fn talk(&mut self) -> Outcome {
         let answered = self.shared.now();
-        self.call.answered = Some(answered);
-        self.call.record.setup = Some(answered - self.call.began);
+        self.call.set_up(answered);
+        self.call.pay();
         let mut hung_up = false;
         while !hung_up {
             let now = self.shared.now();
@@ -156,6 +156,7 @@ impl Task<'_> {
             if let Some(event) = self.event_within(wait).await {
                 match self.call.take(event, self.shared.now()) {
                     Happened::HungUp => hung_up = true,
+                    Happened::Answered => self.call.pay(),
                     Happened::Again(invite) => {
                         self.call.refuse_other(&invite, 500, "Retry-After: 5\r\n");
                     }
@@ -164,12 +165,13 @@ impl Task<'_> {
             }
             hung_up |= self.call.tick(self.shared.now());
         }
-        self.call.record.talk = Some(self.shared.now() - answered);
+        self.call.talked(self.shared.now() - answered);
         Outcome::Completed
     }
 
     /// Has the call detail record written, without waiting for that.
     fn record(&mut self, outcome: Outcome) {
+        self.call.pay();
         let counters = self.shared.net.counters();
         match outcome {
             Outcome::Completed | Outcome::Forgotten => counters.completed.add(),
@@ -200,6 +202,7 @@ impl Task<'_> {
             };
             match event.map(|event| self.call.take(event, shared.now())) {
                 Some(Happened::Acked) => until = until.min(shared.now() + timers.t4),
+                Some(Happened::Answered) => self.call.pay(),
                 Some(Happened::Again(invite)) => return Some(invite),
                 _ => {}
             }

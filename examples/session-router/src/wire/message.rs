@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use rsipstack::sip::{self, Header, HeadersExt, Method};
+use serde::{Deserialize, Serialize};
+
+use super::saved;
 
 /// The start of every branch that names one transaction (RFC 3261, 8.1.1.7).
 pub const COOKIE: &str = "z9hG4bK";
@@ -25,7 +28,7 @@ pub enum Message {
 
 /// What the sender of a request calls its transaction (RFC 3261, 17.2.3). The method is not part of it:
 /// an ACK and a CANCEL carry the branch of the INVITE that they are about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionKey {
     /// The branch of the top Via.
     pub branch: String,
@@ -34,9 +37,10 @@ pub struct TransactionKey {
 }
 
 /// A request, with the facts that a proxy looks at.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
     /// The whole message. Its top Via says where it really came from (RFC 3261, 18.2.1; RFC 3581).
+    #[serde(with = "saved::request")]
     pub sip: sip::Request,
     /// Where the packet came from.
     pub source: SocketAddr,
@@ -57,9 +61,10 @@ pub struct Request {
 }
 
 /// A response, with the facts that a proxy looks at.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Response {
     /// The whole message.
+    #[serde(with = "saved::response")]
     pub sip: sip::Response,
     /// Where the packet came from.
     pub source: SocketAddr,
@@ -70,6 +75,7 @@ pub struct Response {
     /// The sent-by of the top Via.
     pub sent_by: String,
     /// The method in CSeq: INVITE and CANCEL share a branch.
+    #[serde(with = "saved::text")]
     pub method: Method,
     /// Call-ID.
     pub call_id: String,

@@ -2,4 +2,5 @@
 
 pub mod message;
 pub mod parse;
+pub(crate) mod saved;
 pub mod udp;

@@ -1,0 +1,172 @@
+//! Where one user can be reached: one fom for each user with bindings (RFC 3261, 10), keyed by the user's name, so that
+//! registrations survive as calls do.
+//!
+//! The fom is the truth; the [`Locator`] is told of it, as an index is. After a restart every fom tells it again.
+
+use std::time::Duration;
+
+use fom_runtime::{RefusedReason, SendError, Unanswered, prelude::*};
+use serde::{Deserialize, Serialize};
+
+use crate::locator::{Locator, MOST_USERS, Place, Registered, Update, Updated};
+use crate::wire::udp::{Counted, Net};
+
+/// The longest that a binding may last; as long as the deadline of [`Contacts::Known`].
+pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// What comes in for a user's bindings.
+#[derive(Debug)]
+pub enum BindingsEvent {
+    /// A REGISTER, and who is to hear what became of it.
+    Change(Update, Reply<Updated>),
+}
+
+/// The phases of a user's bindings.
+///
+/// A REGISTER is answered once its change is on disk: that is one transition, from `Known` to `Known`, and one sync. A
+/// request that changes nothing costs none, nor does a binding that expires: the time says so after a restart as well.
+#[fom(operation(Bindings), event(BindingsEvent))]
+pub enum Contacts {
+    /// The user can be reached, until the last binding expires or is taken away. Its deadline is never reached: it is
+    /// the clock for what expires, since it goes on over a restart.
+    #[phase(start, to(Known, Gone), on(Change), within = "24h", late)]
+    Known,
+    /// There is nothing to remember.
+    #[phase(end)]
+    Gone,
+}
+
+/// The bindings of one user.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Bindings {
+    user: String,
+    /// Each with the time that it has left when the phase is entered.
+    place: Place,
+    /// Who is to hear that the last change is on disk. Nobody after a restart: a client that got no answer asks again.
+    #[serde(skip)]
+    asked: Option<(Reply<Updated>, Updated)>,
+    #[serde(skip)]
+    _counted: Counted,
+}
+
+/// Has the user's bindings changed.
+pub(crate) fn change(runtime: &Runtime, net: &Net, update: Update, reply: Reply<Updated>) {
+    let (mut update, mut reply) = (update, reply);
+    loop {
+        if let Some(bindings) = runtime.find::<Bindings>(update.user.as_str()) {
+            let BindingsEvent::Change(back, unheard) =
+                match bindings.send(BindingsEvent::Change(update, reply)) {
+                    Ok(()) => return,
+                    Err(SendError::Full(BindingsEvent::Change(_, reply))) => {
+                        let _ = reply.send(Updated::Full); // whoever has gone needs no answer
+                        return;
+                    }
+                    Err(error) => error.into_event(), // it ended just now
+                };
+            (update, reply) = (back, unheard);
+        }
+        let mut place = Place::default();
+        let updated = place.update(&update, Duration::ZERO);
+        if place.registered.is_empty() || net.users() >= MOST_USERS {
+            let full = !place.registered.is_empty();
+            let _ = reply.send(if full { Updated::Full } else { updated });
+            return;
+        }
+        let bindings = Bindings {
+            user: update.user.clone(),
+            place,
+            asked: Some((reply, updated)),
+            _counted: net.count_user(),
+        };
+        let user = update.user.clone();
+        match runtime.submit(bindings).key(user).detach() {
+            Ok(_) => return,
+            Err(refused) => {
+                let in_use = refused.reason() == RefusedReason::KeyInUse;
+                let Some((unheard, _)) = refused.into_operation().asked else {
+                    return;
+                };
+                if !in_use {
+                    let _ = unheard.send(Updated::Full);
+                    return;
+                }
+                reply = unheard; // somebody else was first: tell that one
+            }
+        }
+    }
+}
+
+impl ContactsTransitions for Bindings {
+    fn resume(&mut self, cx: &mut Cx<'_, BindingsEvent>, _: &mut Contacts) -> Result<(), BoxError> {
+        let net = cx.resource::<Net>();
+        net.counters().bindings.add();
+        self._counted = net.count_user();
+        Ok(())
+    }
+
+    async fn known(
+        &mut self,
+        cx: &mut Cx<'_, BindingsEvent>,
+    ) -> Result<ContactsAfterKnown, BoxError> {
+        let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
+        let begun = |now| LONGEST - Duration::min(LONGEST, deadline.saturating_sub(now));
+        let told = self.tell(cx, begun(cx.now())).await;
+        if let Some((reply, updated)) = self.asked.take()
+            && told.is_ok()
+        {
+            let _ = reply.send(updated); // nobody may wait any more
+        }
+        loop {
+            let Some(last) = self.place.last() else {
+                return Ok(ContactsAfterKnown::Gone);
+            };
+            let left = last.saturating_sub(begun(cx.now()));
+            if left.is_zero() {
+                return Ok(ContactsAfterKnown::Gone);
+            }
+            let Some(BindingsEvent::Change(update, reply)) = cx.event_within(left).await else {
+                continue;
+            };
+            // From here on the times are those of the next visit.
+            let mut place = self.place.clone();
+            place.pass(begun(cx.now()));
+            let updated = place.update(&update, Duration::ZERO);
+            if update.asks_only() || !matches!(updated, Updated::Bindings(_)) {
+                let _ = reply.send(updated);
+                continue;
+            }
+            self.place = place;
+            self.asked = Some((reply, updated));
+            return Ok(ContactsAfterKnown::Known);
+        }
+    }
+
+    async fn known_late(
+        &mut self,
+        _: &mut Cx<'_, BindingsEvent>,
+    ) -> Result<ContactsAfterKnown, BoxError> {
+        Ok(ContactsAfterKnown::Gone)
+    }
+}
+
+impl Bindings {
+    /// Tells the locator, `begun` after these times were set.
+    async fn tell(
+        &self,
+        cx: &mut Cx<'_, BindingsEvent>,
+        begun: Duration,
+    ) -> Result<(), Unanswered> {
+        loop {
+            let now = cx.now();
+            let bindings: Vec<Registered> = self.place.at(now, begun);
+            let user = self.user.clone();
+            let told = cx
+                .call(|locator: &Locator, reply| locator.put(user, bindings, reply))
+                .await?;
+            if told {
+                return Ok(());
+            }
+            cx.sleep(Duration::from_millis(10)).await; // it has too much to do: after a restart all come at once
+        }
+    }
+}
