@@ -136,8 +136,8 @@ impl Event<'_> {
 
 impl World {
     /// Gives an event that came through an outbox to whoever has this key. If nobody has, that is reported, and it goes.
-    pub(crate) fn deliver<O: Operation>(&self, key: &Key, (entry, event): Posted) {
-        let fom = self.directory.find::<O>(key);
+    pub(crate) fn deliver<O: Operation>(self: &Arc<Self>, key: &Key, (entry, event): Posted) {
+        let fom = self.find::<O>(key);
         let left = match fom.as_ref().and_then(|fom| fom.kept()) {
             Some(kept) => kept.post((entry, event)).err(),
             None => Some((entry, event)),

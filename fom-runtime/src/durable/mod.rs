@@ -14,6 +14,7 @@
 //! | `once.rs` | operation ids, and the outcomes that are remembered by them |
 //! | `stalled.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | the way back after a restart |
+//! | `dormant.rs` | foms that came back and rest |
 //! | `aside.rs` | what is in the journal and cannot run |
 //! | `check.rs` | what would come back, without doing it |
 
@@ -21,6 +22,7 @@ mod aside;
 mod check;
 mod commits;
 mod committer;
+mod dormant;
 mod gather;
 mod head;
 mod kept;
@@ -35,10 +37,13 @@ mod step_key;
 
 pub(crate) use aside::Asides;
 pub use aside::SetAside;
+pub use check::JournalCheck;
+#[doc(hidden)]
+pub use check::KeptBody;
 pub(crate) use check::check;
-pub use check::{JournalCheck, KeptBody};
 pub(crate) use commits::{Commits, Part};
 pub(crate) use committer::Committer;
+pub(crate) use dormant::Dormant;
 pub(crate) use head::{Head, random};
 pub(crate) use kept::{Answer, Kept, Then};
 #[doc(hidden)]

@@ -62,6 +62,8 @@ enum Slot {
     },
     /// It is in the journal and cannot go on for now.
     Aside(FomId),
+    /// It came back and rests.
+    Rests(FomId),
     Ended {
         id: FomId,
         answer: Arc<Stored>,
@@ -75,6 +77,7 @@ pub(crate) enum Seen {
     Never,
     Live(AnyRef, oneshot::Receiver<Told>),
     Aside,
+    Rests(FomId),
     Ended(FomId, Arc<Stored>),
 }
 
@@ -289,27 +292,28 @@ impl Memory {
     /// A fom with an id came back. False: the id has another one that is in flight.
     pub(crate) fn back(&self, place: Place, fom: AnyRef) -> bool {
         let mut slots = self.slots.lock();
-        match slots.slots.get(&place) {
-            Some(Slot::Live { .. }) => return false,
-            Some(Slot::Ended { id, expires, .. }) => {
-                // It was forgotten before, and that had not come into the journal.
-                let (id, expires) = (*id, *expires);
-                slots.order.remove(&(expires, id));
-                slots.forgotten.push(entry_of(id.get()));
-            }
-            Some(Slot::Aside(_)) | None => {}
+        if let Some(Slot::Live { .. }) = slots.slots.get(&place) {
+            return false;
         }
+        slots.forget_ended(&place);
         slots.began(place, fom);
         true
     }
 
+    /// A fom with an id came back, and rests.
+    pub(crate) fn rests(&self, place: Place, id: FomId) {
+        let mut slots = self.slots.lock();
+        slots.forget_ended(&place);
+        slots.slots.entry(place).or_insert(Slot::Rests(id));
+    }
+
     /// A fom with an id is in the journal and cannot go on for now.
     pub(crate) fn aside(&self, place: Place, id: FomId) {
-        self.slots
-            .lock()
-            .slots
-            .entry(place)
-            .or_insert(Slot::Aside(id));
+        let mut slots = self.slots.lock();
+        let slot = slots.slots.entry(place).or_insert(Slot::Aside(id));
+        if let Slot::Rests(_) = slot {
+            *slot = Slot::Aside(id);
+        }
     }
 
     /// What was set aside is no longer in the journal.
@@ -367,6 +371,7 @@ impl Slots {
         match self.slots.get_mut(place) {
             None => Seen::Never,
             Some(Slot::Aside(_)) => Seen::Aside,
+            Some(Slot::Rests(id)) => Seen::Rests(*id),
             Some(Slot::Ended { id, answer, .. }) => Seen::Ended(*id, Arc::clone(answer)),
             Some(Slot::Live { fom, waiting }) => {
                 let (tell, told) = oneshot::channel();
@@ -381,6 +386,16 @@ impl Slots {
     pub(crate) fn began(&mut self, place: Place, fom: AnyRef) {
         let waiting = Vec::new();
         self.slots.insert(place, Slot::Live { fom, waiting });
+    }
+
+    /// A fom that has not ended was submitted after what is remembered was forgotten, and that had not come into the journal.
+    fn forget_ended(&mut self, place: &Place) {
+        if let Some(Slot::Ended { id, expires, .. }) = self.slots.get(place) {
+            let (id, expires) = (*id, *expires);
+            self.order.remove(&(expires, id));
+            self.slots.remove(place);
+            self.forgotten.push(entry_of(id.get()));
+        }
     }
 
     fn remember(&mut self, place: Place, id: FomId, answer: Arc<Stored>, expires: u64) {

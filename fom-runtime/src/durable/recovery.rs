@@ -246,9 +246,18 @@ impl Types {
         })
     }
 
-    fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
+    /// As [`find`](Self::find), with the schemas of this journal.
+    pub(super) fn enter<'a>(
+        &self,
+        world: &World,
+        bytes: &'a [u8],
+    ) -> Result<Entered<'a>, RestoreError> {
         let schemas = world.committer().map(|committer| &committer.schemas);
-        let entered = self.find(schemas.ok_or(RestoreError::NoSchema)?, bytes)?;
+        self.find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
+    }
+
+    fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
+        let entered = self.enter(world, bytes)?;
         if let Some(once) = &entered.meta.once {
             // Its id is taken, whether it can come back or not.
             let place = (entered.of.type_id(), once.clone());
@@ -285,7 +294,7 @@ impl World {
 pub(crate) struct Recovered {
     pub(crate) head: Head,
     /// Not yet in any queue: nobody runs before all are there.
-    pub(crate) foms: Vec<Resident>,
+    pub(crate) foms: Vec<(FomId, Resident)>,
     pub(crate) found: Recovery,
 }
 
@@ -311,9 +320,14 @@ pub(crate) fn recover(
     };
     let found = match fenced(|| journal.recover(&mut sink)) {
         Ok(found) => found,
-        Err(error) => return Err((error, sink.foms)),
+        Err(error) => {
+            let foms = sink.foms.into_iter().map(|fom| fom.1);
+            return Err((error, foms.collect()));
+        }
     };
     sink.begin();
+    // Wherever they stood: the older ones come first.
+    sink.foms.sort_unstable_by_key(|fom| fom.0);
     sink.deliver();
     sink.report();
     let head = sink.head.unwrap_or_else(|| Head::new(&world.clock));
@@ -332,7 +346,7 @@ struct Sink<'a> {
     schemas: Vec<(EntryId, Schema)>,
     /// For those who come back: delivered when all are there.
     messages: Vec<(EntryId, Vec<u8>)>,
-    foms: Vec<Resident>,
+    foms: Vec<(FomId, Resident)>,
     progress: RecoveryProgress,
 }
 
@@ -377,7 +391,7 @@ impl Sink<'_> {
     }
 
     fn report(&mut self) {
-        self.progress.foms = self.foms.len() as u64;
+        self.progress.foms = (self.foms.len() + self.world.dormant.left()) as u64;
         (self.tell)(&self.progress);
     }
 
@@ -424,8 +438,16 @@ impl Recover for Sink<'_> {
             self.messages.push((id, bytes.to_vec()));
             return;
         }
+        let fom = FomId(fom_of(id));
+        if self.world.dormant.is_limited() {
+            match self.world.types.enter(self.world, bytes) {
+                Ok(entered) => self.world.dormant.add(self.world, fom, &entered, bytes),
+                Err(reason) => self.set_aside(self.world.aside(fom, reason, bytes)),
+            }
+            return;
+        }
         match Types::bring_back(self.world, id, bytes) {
-            Ok(fom) => self.foms.push(fom),
+            Ok(resident) => self.foms.push((fom, resident)),
             Err(aside) => self.set_aside(*aside),
         }
     }

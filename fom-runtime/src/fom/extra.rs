@@ -34,6 +34,8 @@ pub(crate) struct Extra {
     pub(crate) kept_deadline: Option<(u64, usize)>,
     /// If it is kept in a journal.
     pub(crate) kept: Option<Box<Kept>>,
+    /// It came back out of the journal.
+    pub(crate) came_back: bool,
     /// If it was submitted with an operation id.
     pub(crate) once: Option<Box<Once>>,
     pub(super) waits: Mutex<Waits>,
@@ -57,6 +59,7 @@ impl Extra {
             tries: meta.attempt,
             kept_deadline: None,
             kept,
+            came_back: false,
             once: None,
             waits: Mutex::default(),
         })

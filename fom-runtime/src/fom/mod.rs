@@ -439,6 +439,16 @@ impl Header {
         }
     }
 
+    /// It may have come back out of the journal: then there is room for another one.
+    #[cold]
+    fn leave_room(&self) {
+        let world = self.world();
+        let came_back = self.extra().is_some_and(|extra| extra.came_back);
+        if came_back && world.dormant.is_limited() {
+            world.dormant.one_ended();
+        }
+    }
+
     /// The end of a fom's life in the tables, before its outcome is told.
     #[inline(always)]
     fn leave(&self, failed: bool, untaken: usize, by_handler: bool) {
@@ -455,6 +465,9 @@ impl Header {
             self.home().counts.one_left();
         }
         world.give_room();
+        if self.is_resumed() {
+            self.leave_room();
+        }
         let age = crate::locality::now(world).saturating_sub(self.submitted());
         let pool = self.pool();
         if by_handler && self.home_index() == pool.home {

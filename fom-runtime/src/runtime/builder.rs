@@ -13,7 +13,7 @@ use crate::{
     Clock,
     balance::Balance,
     clock::nanos,
-    durable::{JournalCheck, Memory, RecoveryProgress, Types, check, recover},
+    durable::{Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, recover},
     error::{BoxError, BuildError},
     fom::Resident,
     journal::{FileJournal, Journal, JournalError},
@@ -71,6 +71,7 @@ pub struct Builder {
     history: usize,
     spin: Duration,
     remember: (usize, Duration),
+    resident: usize,
     journal: Option<OpenJournal>,
     types: Types,
     tell: Tell,
@@ -110,6 +111,7 @@ impl Default for Builder {
             history: 0,
             spin: Duration::ZERO,
             remember: (10_000, Duration::from_secs(3600)),
+            resident: usize::MAX,
             journal: None,
             types: Types::default(),
             tell: Box::new(|_| {}),
@@ -325,6 +327,18 @@ impl Builder {
         self
     }
 
+    /// The most foms that come back out of the journal at once. The others rest: of each there is only what the journal has of it, in
+    /// memory, until another one that came back has ended, its deadline has passed, or somebody looks for it: by its key
+    /// ([`Runtime::find`], a submission with that key, an event through an outbox), by its operation id, or by its id
+    /// ([`Runtime::operation`], [`Runtime::wake`], [`Runtime::cancel`]). The oldest come first. By default there is no limit.
+    ///
+    /// For those the limit does not count: one whose deadline has passed, or that somebody looks for, comes back in any case. What
+    /// cannot be read is found when it comes back. Those that rest take no part in a shutdown, and stay in the journal.
+    pub fn resident(mut self, most: usize) -> Self {
+        self.resident = most;
+        self
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         let range = |what, hint| Err(BuildError::Range { what, hint });
         if self.localities == Some(0) {
@@ -341,6 +355,9 @@ impl Builder {
         }
         if self.budget.phases == 0 {
             return range("budget.phases", "at least one");
+        }
+        if self.resident == 0 {
+            return range("resident", "at least one");
         }
         if self.mailbox == 0 {
             return range("mailbox", "at least one event");
@@ -395,6 +412,7 @@ impl Builder {
             journaled: journal.is_some(),
             types: self.types,
             memory: Memory::new(self.remember.0, nanos(self.remember.1)),
+            dormant: Dormant::new(self.resident),
         });
         for add in self.hooks {
             add(&world.hooks);
@@ -461,13 +479,17 @@ fn bring_back(
         committer.run(journal, head, &weak);
     });
     if let Err(error) = (world.spawner.0)("fom-journal".to_owned(), main) {
-        recovered.foms.into_iter().for_each(Resident::reject);
+        recovered.foms.into_iter().for_each(|fom| fom.1.reject());
         return Err(BuildError::Thread(error));
     }
-    for fom in recovered.foms {
+    for (_, fom) in recovered.foms {
         crate::locality::enqueue(world, fom);
     }
-    Ok(())
+    let spawn = |main| (world.spawner.0)("fom-resting".to_owned(), main);
+    Dormant::start(world, spawn).map_err(|(error, foms)| {
+        foms.into_iter().for_each(Resident::reject);
+        BuildError::Thread(error)
+    })
 }
 
 /// Makes one value inside its locality and waits for that.

@@ -180,6 +180,7 @@ impl Runtime {
     pub async fn quiet(&self) {
         let mut before = None;
         loop {
+            self.world.dormant.settle(&self.world);
             let mut asked = Vec::new();
             for home in &self.world.localities {
                 let (tell, told) = oneshot::channel();

@@ -112,7 +112,7 @@ impl Runtime {
 
     /// The live fom that has this key.
     pub fn find<O: Operation>(&self, key: impl Into<Key>) -> Option<FomRef<O>> {
-        self.world.directory.find(&key.into())
+        self.world.find(&key.into())
     }
 
     /// Hears of every transition of every fom, in order for one fom, in the fom's locality.
@@ -154,8 +154,9 @@ impl Runtime {
         inspect(&self.world)
     }
 
-    /// One fom in flight.
+    /// One fom in flight. One that [rests](Builder::resident) is brought back for that.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
+        self.world.dormant.revive(&self.world, id);
         self.operations().foms.into_iter().find(|fom| fom.id == id)
     }
 
@@ -173,12 +174,18 @@ impl Runtime {
 
     /// Inside the fom's locality: it may be a fom that nobody has the address of, and which so counts on being alone.
     fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
-        let found = self
-            .world
-            .localities
-            .iter()
-            .flat_map(|home| home.pools.foms())
-            .find(|fom| fom.id() == id);
+        let look = || {
+            let mut foms = self
+                .world
+                .localities
+                .iter()
+                .flat_map(|home| home.pools.foms());
+            foms.find(|fom| fom.id() == id)
+        };
+        let found = look().or_else(|| {
+            self.world.dormant.revive(&self.world, id);
+            self.world.dormant.is_limited().then(look)?
+        });
         let Some(fom) = found else {
             return false;
         };
@@ -191,13 +198,14 @@ impl Runtime {
         self.world.committer().map(|committer| committer.stats())
     }
 
-    /// Foms that were submitted and have not ended.
+    /// Foms that were submitted and have not ended, with those that [rest](Builder::resident).
     pub fn in_flight(&self) -> usize {
         self.world
             .localities
             .iter()
             .map(|home| home.counts.in_flight())
-            .sum()
+            .sum::<usize>()
+            + self.world.dormant.left()
     }
 
     /// How many localities there are; they are numbered from zero.

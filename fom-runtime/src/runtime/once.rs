@@ -3,7 +3,7 @@
 use std::any::TypeId;
 
 use crate::{
-    durable::{Open, Place, Seen, Stored},
+    durable::{Dormant, Open, Place, Seen, Stored},
     error::{Refused, RefusedReason},
     fom::{AnyRef, Birth, Launch, Resident, Seed},
     id::FomId,
@@ -22,7 +22,23 @@ impl<O: Operation> Submission<'_, O> {
         let place: Place = (TypeId::of::<O>(), id);
         // Nobody else looks until this one is in flight.
         let mut slots = world.memory.lock(world.journal_now());
-        let (fom, told) = match slots.look(&place) {
+        let mut seen = slots.look(&place);
+        while let Seen::Rests(id) = seen {
+            drop(slots);
+            if !world.dormant.revive(world, id) {
+                // Somebody else is at it.
+                std::thread::yield_now();
+            }
+            if self.is_late() {
+                return Err(self.refused(RefusedReason::ShuttingDown));
+            }
+            if Dormant::is_reviving() {
+                return Err(self.refused(RefusedReason::SetAside));
+            }
+            slots = world.memory.lock(world.journal_now());
+            seen = slots.look(&place);
+        }
+        let (fom, told) = match seen {
             Seen::Never => {
                 let started = self.launch_anywhere(true);
                 if let Ok((fom, _)) = &started {
@@ -40,6 +56,7 @@ impl<O: Operation> Submission<'_, O> {
                 drop(slots);
                 return Err(self.refused(RefusedReason::SetAside));
             }
+            Seen::Rests(_) => unreachable!("looked at until it rests no more"),
             Seen::Live(fom, told) => (fom, told),
             Seen::Ended(id, answer) => {
                 drop(slots);

@@ -396,11 +396,18 @@ impl<'a, O: Operation> Submission<'a, O> {
             id,
             kept,
             kept_deadline: None,
+            came_back: false,
             once: self.once.map(|once| once.0),
         };
         let (fom, id) = match self.key {
             None => maker.make(self.operation, self.phase, None),
             Some(key) => {
+                if world.dormant.left() > 0 {
+                    // What rests has its key, too.
+                    world
+                        .dormant
+                        .revive_key(world, &(TypeId::of::<O>(), key.clone()));
+                }
                 let (mut operation, phase) = (Some(self.operation), self.phase);
                 let mut made = None;
                 let claimed = world.directory.claim(&key, || {
@@ -495,7 +502,7 @@ where
     let entry = entry_of(id.get());
     if !keeps {
         let send = Box::new(move |world: &Arc<World>| {
-            let sent = world.directory.find::<O>(&key).map(|fom| fom.send(event));
+            let sent = world.find::<O>(&key).map(|fom| fom.send(event));
             if !matches!(sent, Some(Ok(()))) {
                 world.incident(format!(
                     "{} {key} did not get an event that was sent to it through an outbox",
@@ -557,6 +564,7 @@ struct Maker<'a> {
     id: Option<FomId>,
     kept: Option<Box<Kept>>,
     kept_deadline: Option<(u64, usize)>,
+    came_back: bool,
     /// Its operation id.
     once: Option<Key>,
 }
@@ -622,6 +630,7 @@ pub(crate) fn restore<O: Operation>(
         id: Some(id),
         kept: Some(kept),
         kept_deadline,
+        came_back: true,
         once: once.clone(),
     };
     let made = match key {
@@ -644,6 +653,9 @@ pub(crate) fn restore<O: Operation>(
             }
         }
     };
+    if world.dormant.is_limited() {
+        world.dormant.one_made();
+    }
     if let Some(once) = once {
         // SAFETY: just made, and not enqueued yet: it is alive.
         let fom = AnyRef::of(unsafe { made.as_ref() });
@@ -688,6 +700,7 @@ impl Maker<'_> {
                 let causes = std::mem::take(&mut kept.inner().meta.causes);
                 extra.causes = Mutex::new(causes);
             }
+            extra.came_back = self.came_back;
             extra.once = self.once.map(Once::new);
             Some(extra)
         } else {

@@ -1,6 +1,7 @@
 //! What all localities of a runtime share.
 
 use std::{
+    any::TypeId,
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, OnceLock},
@@ -13,11 +14,12 @@ use crate::{
     Clock,
     balance::Balance,
     clock::Moved,
-    durable::{Asides, Committer, Memory, Types},
-    id::FomId,
+    durable::{Asides, Committer, Dormant, Memory, Types},
+    id::{FomId, Key},
     locality::{IdleSet, Locality, Patrol, Spawner},
+    operation::Operation,
     protocol::{Waiters, all_idle},
-    runtime::{Budget, directory::Directory, resources::Resources},
+    runtime::{Budget, FomRef, directory::Directory, resources::Resources},
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
@@ -72,6 +74,8 @@ pub(crate) struct World {
     pub(crate) types: Types,
     /// What is in the journal and cannot run.
     pub(crate) set_aside: Asides,
+    /// What came back and rests.
+    pub(crate) dormant: Arc<Dormant>,
     /// Operation ids, and the outcomes that are remembered by them.
     pub(crate) memory: Arc<Memory>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
@@ -115,10 +119,12 @@ pub(super) struct Settings {
     pub(super) journaled: bool,
     pub(super) types: Types,
     pub(super) memory: Memory,
+    pub(super) dormant: Dormant,
 }
 
 impl Moved for World {
     fn moved(&self) {
+        self.dormant.poke();
         self.localities.iter().for_each(Locality::poke);
     }
 }
@@ -163,6 +169,7 @@ impl World {
             types: settings.types,
             set_aside: Asides::default(),
             memory: Arc::new(settings.memory),
+            dormant: Arc::new(settings.dormant),
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
@@ -215,6 +222,23 @@ impl World {
         }
     }
 
+    /// The fom that has this key, also if it rests until now.
+    pub(crate) fn find<O: Operation>(self: &Arc<Self>, key: &Key) -> Option<FomRef<O>> {
+        let found = self.directory.find(key);
+        if found.is_some() || !self.dormant.is_limited() {
+            return found;
+        }
+        let place = (TypeId::of::<O>(), key.clone());
+        self.dormant.revive_key(self, &place);
+        // Also if it does not rest: it may have been brought back by somebody else after the first look.
+        self.directory.find(key)
+    }
+
+    /// Whether nothing is taken in from outside.
+    pub(crate) fn takes_nothing(&self) -> bool {
+        self.mode() != Mode::Open
+    }
+
     /// Whether nothing more may begin here.
     pub(crate) fn is_closed(&self) -> bool {
         self.mode() == Mode::Closed
@@ -223,6 +247,7 @@ impl World {
     /// Goes to a stricter mode; never back.
     pub(super) fn close(&self, mode: Mode) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
+        self.dormant.poke();
     }
 
     /// Takes room for one more fom, if there is any.
@@ -330,7 +355,7 @@ impl World {
             let notified = self.idle.notified();
             let mut notified = std::pin::pin!(notified);
             notified.as_mut().enable();
-            if self.is_idle() {
+            if self.dormant.left() == 0 && self.is_idle() {
                 return;
             }
             notified.await;

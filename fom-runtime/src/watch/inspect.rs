@@ -126,6 +126,8 @@ pub struct Operations {
     pub types: Vec<TypeInfo>,
     /// The localities.
     pub localities: Vec<LocalityInfo>,
+    /// Foms that came back and [rest](crate::Builder::resident): they are in none of these lists.
+    pub dormant: usize,
     /// What is in the journal and cannot run, by id.
     pub set_aside: Vec<SetAside>,
     /// What went wrong without ending an operation, such as a listener that panicked; the newest at the end.
@@ -219,6 +221,7 @@ pub(crate) fn inspect(world: &World) -> Operations {
         ),
         foms,
         localities,
+        dormant: world.dormant.left(),
         set_aside: world.set_aside.list(),
         incidents: world.incidents(),
     }
@@ -282,6 +285,9 @@ impl fmt::Display for Operations {
                     waiting.join("; ")
                 )?;
             }
+        }
+        if self.dormant > 0 {
+            writeln!(f, "\n{} more rest until there is room", self.dormant)?;
         }
         if !self.set_aside.is_empty() {
             writeln!(f, "\n{} in the journal cannot run:", self.set_aside.len())?;
