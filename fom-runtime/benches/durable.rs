@@ -16,6 +16,7 @@ mod stored;
 
 use std::{process::ExitCode, thread, time::Duration};
 
+use fom_runtime::journal::JournalStats;
 use kit::{
     Better, Case, Figures, Histogram, One, Question, Row, Tally, Target, ask, folder, measure,
     remove, written_bytes,
@@ -198,28 +199,32 @@ fn run(one: &One) -> Figures {
     };
     let folder = folder(&format!("durable {}", one.peer));
     let store = || stored::open(&one.peer, &folder, 64 << 20).unwrap_or_else(|| one.unknown());
-    let mut syncs_of_fom = None;
-    match &*one.peer {
-        "fom" | "fom:2" | "fom:memory" => {
-            syncs_of_fom = Some(fom::start(load, &one.peer, &folder));
+    let journal: Box<dyn Fn() -> JournalStats> = match &*one.peer {
+        "fom" | "fom:2" | "fom:memory" => Box::new(fom::start(load, &one.peer, &folder)),
+        peer => {
+            match peer {
+                "limit:alone" => ring::alone(load, store()),
+                _ => ring::start(load, store()),
+            }
+            Box::new(move || {
+                let mut stats = JournalStats::default();
+                stats.syncs = load.syncs.get();
+                stats
+            })
         }
-        "limit:alone" => ring::alone(load, store()),
-        _ => ring::start(load, store()),
-    }
-    let syncs = || match &syncs_of_fom {
-        Some(syncs) => syncs(),
-        None => load.syncs.get(),
     };
     thread::sleep(one.time(Duration::from_millis(300)));
     load.waits.clear();
-    let (syncs_before, written_before) = (syncs(), written_bytes());
+    let (before, written) = (journal(), written_bytes());
     let spent = measure(
         &tallies[..1],
         Duration::ZERO,
         one.time(Duration::from_millis(800)),
     );
+    let (after, written) = (journal(), written_bytes() - written);
     let done = spent.done.max(1) as f64;
-    let (syncs, written) = (syncs() - syncs_before, written_bytes() - written_before);
+    let each = |of: fn(&JournalStats) -> u64| (of(&after) - of(&before)) as f64 / done;
+    let syncs = each(|stats| stats.syncs);
     remove(&folder);
     Figures::new()
         .with("x", flying as f64)
@@ -228,6 +233,9 @@ fn run(one: &One) -> Figures {
         .with("wait_p50_us", load.waits.percentile(0.50) / 1e3)
         .with("wait_p99_us", load.waits.percentile(0.99) / 1e3)
         .with("bytes_per_transition", written as f64 / done)
-        .with("transitions_per_sync", done / syncs as f64)
-        .with("us_per_sync", spent.wall.as_micros() as f64 / syncs as f64)
+        // Of these: to give new files their place on the disk, and to make room.
+        .with("prepared_bytes", each(|stats| stats.prepared_bytes))
+        .with("moved_bytes", each(|stats| stats.moved_bytes))
+        .with("transitions_per_sync", 1.0 / syncs)
+        .with("us_per_sync", spent.wall.as_micros() as f64 / done / syncs)
 }

@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, path::Path, sync::OnceLock};
 
-use fom_runtime::{Cx, Runtime, fom, journal::MemoryJournal};
+use fom_runtime::{
+    Cx, Runtime, fom,
+    journal::{JournalStats, MemoryJournal},
+};
 use kit::{mix, now};
 use serde::{Deserialize, Serialize};
 
@@ -85,8 +88,8 @@ impl LifeTransitions for Op {
     }
 }
 
-/// Starts as many as are to be in flight. Says how many syncs there were.
-pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> u64 + use<> {
+/// Starts as many as are to be in flight. Says what the journal did so far.
+pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> JournalStats + use<> {
     LOAD.get_or_init(|| load);
     let localities = if peer == "fom:2" { 2 } else { 1 };
     let builder = Runtime::builder().localities(localities);
@@ -98,5 +101,5 @@ pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> u64 +
     for id in 0..load.flying as u64 {
         runtime.submit(Op::new(id)).detach().expect("there is room");
     }
-    || runtime.journal_stats().map_or(0, |stats| stats.syncs)
+    || runtime.journal_stats().expect("it has a journal")
 }
