@@ -4,12 +4,13 @@
 use std::{
     fs,
     io::{self, BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio, exit},
     time::{Duration, Instant},
 };
 
-use kit::{Answer, table};
+use kit::{Answer, Record, table};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// The questions in the order of the table, and about how many seconds each takes.
 const QUESTIONS: &[(&str, u64)] = &[
@@ -64,6 +65,25 @@ fn args() -> Args {
     args
 }
 
+/// One value of each line; none if there is no such file.
+fn lines<T: DeserializeOwned>(file: &Path) -> io::Result<Vec<T>> {
+    let text = match fs::read_to_string(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    let lines = text.lines().filter(|line| !line.is_empty());
+    Ok(lines.map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+fn write_lines<T: Serialize>(file: &Path, values: &[T]) -> io::Result<()> {
+    let mut text = String::new();
+    for value in values {
+        text += &serde_json::to_string(value)?;
+        text.push('\n');
+    }
+    fs::write(file, text)
+}
+
 fn clock(time: Duration) -> String {
     format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }
@@ -84,8 +104,14 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> io::Result<bool> {
     fs::create_dir_all(&args.out)?;
     let results = args.out.join("results.jsonl");
-    // Only this run's.
-    fs::write(&results, "")?;
+    let answers_file = args.out.join("answers.jsonl");
+    // What other questions said stays: one can be asked again alone.
+    let asked = |name: &str| args.questions.iter().any(|(asked, _)| *asked == name);
+    let mut kept: Vec<Record> = lines(&results)?;
+    kept.retain(|record| !asked(&record.question));
+    write_lines(&results, &kept)?;
+    let mut earlier: Vec<Answer> = lines(&answers_file)?;
+    earlier.retain(|answer| !asked(&answer.program));
     let programs = std::env::current_exe()?;
     let begun = Instant::now();
     let expected = |questions: &[&(&str, u64)]| {
@@ -121,11 +147,14 @@ fn run(args: &Args) -> io::Result<bool> {
             failed.push(*name);
         }
     }
-    let answered: Vec<_> = answers
-        .iter()
-        .map(serde_json::to_string)
-        .collect::<Result<_, _>>()?;
-    fs::write(args.out.join("answers.jsonl"), answered.join("\n") + "\n")?;
+    let mut all: Vec<&Answer> = earlier.iter().chain(&answers).collect();
+    all.sort_by_key(|answer| {
+        let known = QUESTIONS.iter();
+        known
+            .map(|(name, _)| *name)
+            .position(|name| name == answer.program)
+    });
+    write_lines(&answers_file, &all)?;
     eprintln!(
         "done in {}; every measurement is in {}",
         clock(begun.elapsed()),
