@@ -10,15 +10,15 @@ use std::{
 };
 
 use crate::{
-    durable::{self, Item, Kept, Message, Once, Open, encode_fom, entry_of},
-    error::{Cause, Failure, Refused, RefusedInner, RefusedReason, RestoreError, SnapshotError},
-    fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks},
+    durable::{Kept, Open},
+    error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
+    fom::{Birth, Header, Launch, Resident, Seed},
     id::{FomId, Key},
     locality::Locality,
-    operation::{Operation, Persistent, Savable},
-    runtime::{Ended, FomRef, Handle, World, world::Mode},
+    operation::{Operation, Persistent},
+    runtime::{Ended, FomRef, Handle, World, maker::Maker, world::Mode},
     snapshot::Meta,
-    sync::{Mutex, atomic::Ordering},
+    sync::atomic::Ordering,
 };
 
 /// Which of the ready foms of a locality goes first; inside one priority it is first in, first out.
@@ -61,21 +61,15 @@ pub enum Placement {
 pub struct Submission<'a, O: Operation> {
     pub(super) world: &'a Arc<World>,
     pub(super) operation: O,
-    phase: O::Phase,
-    meta: Meta,
-    key: Option<Key>,
-    placement: Option<Placement>,
-    priority: Priority,
+    pub(super) phase: O::Phase,
+    pub(super) meta: Meta,
+    pub(super) key: Option<Key>,
+    pub(super) placement: Option<Placement>,
+    pub(super) priority: Priority,
     /// It was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
-    recorded: Option<(FomId, usize, Option<Box<Kept>>)>,
+    pub(super) recorded: Option<(FomId, usize, Option<Box<Kept>>)>,
     /// Its operation id, and how what is remembered of it is read.
     pub(super) once: Option<Box<(Key, Open<O>)>>,
-}
-
-/// An operation that is in an outbox.
-pub(crate) struct Prepared {
-    pub(crate) id: FomId,
-    pub(crate) item: Item,
 }
 
 impl<O: Operation> fmt::Debug for Submission<'_, O> {
@@ -213,71 +207,6 @@ impl<'a, O: Operation> Submission<'a, O> {
             return self.start_once().map(|handle| handle.id());
         }
         self.launch(false).map(|fom| fom.1)
-    }
-
-    /// For an outbox: its first record, and how it starts when that is committed.
-    pub(crate) fn prepare(mut self) -> Result<Prepared, SnapshotError> {
-        let world = self.world;
-        let index = self.home();
-        let id =
-            crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
-        let mut entry = None;
-        let mut kept = None;
-        if let (Some(codec), Some(committer), Some(index)) =
-            (durable::codec::<O>(), world.committer(), index)
-        {
-            let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
-            let now = world.clock.nanos();
-            let due = within.map(|time| now.saturating_add(crate::clock::nanos(time)));
-            let meta = durable::Meta {
-                step: 1,
-                due: due.map(|at| committer.to_journal(at)),
-                home: index as u16,
-                settled: self.placement.is_some(),
-                priority: self.priority as u8,
-                key: self.key.clone(),
-                ..durable::Meta::default()
-            };
-            let mut bytes = Vec::new();
-            encode_fom(&codec, &meta, &self.operation, &self.phase, &mut bytes)?;
-            entry = Some(durable::Entry {
-                id: entry_of(id.get()),
-                bytes,
-                graph: O::GRAPH,
-            });
-            kept = Some(Kept::new(meta, true));
-        }
-        self.recorded = index.map(|index| (id, index, kept));
-        let Self {
-            operation,
-            phase,
-            key,
-            placement,
-            priority,
-            recorded,
-            ..
-        } = self;
-        let bytes = entry.as_ref().map(|entry| entry.bytes.clone());
-        let send = Box::new(move |world: &Arc<World>| {
-            let submission = Submission {
-                world,
-                operation,
-                phase,
-                meta: Meta::default(),
-                key,
-                placement,
-                priority,
-                recorded,
-                once: None,
-            };
-            if let Err(turned) = submission.launch_anywhere(false) {
-                not_started(world, id, &turned.refuse(), bytes);
-            }
-        });
-        Ok(Prepared {
-            id,
-            item: Item { entry, send },
-        })
     }
 
     #[inline(always)]
@@ -435,7 +364,7 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     /// The index of its home; none when it was placed in a locality that does not exist.
     #[inline]
-    fn home(&self) -> Option<usize> {
+    pub(super) fn home(&self) -> Option<usize> {
         if let Some((_, home, _)) = &self.recorded {
             return Some(*home);
         }
@@ -483,265 +412,6 @@ impl<O: Operation> Turned<'_, O> {
             operation: self.operation,
             live: self.live,
         }))
-    }
-}
-
-/// For an outbox: an event for whoever has this key.
-pub(crate) fn post_event<O>(
-    world: &Arc<World>,
-    key: Key,
-    event: O::Event,
-) -> Result<Item, SnapshotError>
-where
-    O: Persistent,
-    O::Event: Savable,
-{
-    let keeps = world.journaled && durable::codec::<O>().is_some();
-    let id =
-        crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
-    let entry = entry_of(id.get());
-    if !keeps {
-        let send = Box::new(move |world: &Arc<World>| {
-            let sent = world.find::<O>(&key).map(|fom| fom.send(event));
-            if !matches!(sent, Some(Ok(()))) {
-                world.incident(format!(
-                    "{} {key} did not get an event that was sent to it through an outbox",
-                    O::GRAPH.operation()
-                ));
-            }
-        });
-        return Ok(Item { entry: None, send });
-    }
-    let mut bytes = Vec::new();
-    Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
-    let send = Box::new(move |world: &Arc<World>| {
-        world.deliver::<O>(&key, (entry, Box::new(event)));
-    });
-    let entry = Some(durable::Entry {
-        id: entry,
-        bytes,
-        graph: O::GRAPH,
-    });
-    Ok(Item { entry, send })
-}
-
-/// What was in an outbox could not start. What is in the journal of it stays there.
-#[cold]
-fn not_started<O: Operation>(
-    world: &World,
-    id: FomId,
-    refused: &Refused<O>,
-    bytes: Option<Vec<u8>>,
-) {
-    match (refused.reason(), refused.live(), bytes) {
-        // It comes back with the next start.
-        (RefusedReason::ShuttingDown, _, Some(_)) => {}
-        (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
-            let key = live.key().cloned().unwrap_or(Key::Int(0));
-            let reason = RestoreError::KeyInUse(key);
-            world.set_aside.put(world.aside(id, reason, &bytes));
-        }
-        (reason, ..) => world.incident(format!(
-            "{} {id} was in an outbox and could not start: {reason}",
-            O::GRAPH.operation()
-        )),
-    }
-}
-
-/// Makes one fom.
-struct Maker<'a> {
-    world: &'a Arc<World>,
-    index: usize,
-    /// On the thread that holds the core of its home.
-    here: bool,
-    wanted: bool,
-    settled: bool,
-    /// Its home was asked for, other than by its key.
-    placed: bool,
-    meta: Meta,
-    priority: Priority,
-    /// Of a fom that comes back out of the journal: the id that it had, and what was kept of it.
-    id: Option<FomId>,
-    kept: Option<Box<Kept>>,
-    kept_deadline: Option<(u64, usize)>,
-    came_back: bool,
-    /// Its operation id.
-    once: Option<Key>,
-}
-
-/// Makes a fom of what the journal keeps. It is in no queue yet.
-pub(crate) fn restore<O: Operation>(
-    world: &Arc<World>,
-    id: FomId,
-    operation: O,
-    phase: O::Phase,
-    kept: Box<Kept>,
-) -> Result<Resident, RestoreError> {
-    let (key, once, meta, kept_deadline, home, settled, priority) = {
-        let inner = kept.inner();
-        let saved = &inner.meta;
-        let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
-        let meta = Meta {
-            id: id.get(),
-            attempt: saved.attempt,
-            left: saved.due.map(left),
-            resumed: true,
-        };
-        let now = world.clock.nanos();
-        let kept_deadline = saved.kept.as_ref().and_then(|(at, owner)| {
-            let owner = O::GRAPH
-                .phases()
-                .iter()
-                .position(|phase| phase.name() == owner)?;
-            Some((now.saturating_add(left(*at)), owner))
-        });
-        let home = match &saved.key {
-            // With those that will be submitted with this key.
-            Some(key) if !saved.settled => world.directory.hash(key) as usize,
-            _ => usize::from(saved.home),
-        };
-        let priority = match saved.priority {
-            0 => Priority::High,
-            1 => Priority::Normal,
-            _ => Priority::Low,
-        };
-        let home = home % world.localities.len();
-        (
-            saved.key.clone(),
-            saved.once.clone(),
-            meta,
-            kept_deadline,
-            home,
-            saved.settled,
-            priority,
-        )
-    };
-    world.localities[home].counts.one_sent();
-    world.take_room_again();
-    let maker = Maker {
-        world,
-        index: home,
-        here: false,
-        wanted: false,
-        settled: settled || key.is_some(),
-        placed: settled,
-        meta,
-        priority,
-        id: Some(id),
-        kept: Some(kept),
-        kept_deadline,
-        came_back: true,
-        once: once.clone(),
-    };
-    let made = match key {
-        None => maker.make(operation, phase, None).0,
-        Some(key) => {
-            let mut made = None;
-            let claimed = world.directory.claim(&key, || {
-                let fom = maker.make(operation, phase, Some(key.clone())).0;
-                made = Some(fom);
-                // SAFETY: just made, and not enqueued yet: it is alive.
-                FomRef::<O>::of(unsafe { fom.as_ref() })
-            });
-            match (claimed, made) {
-                (_, Some(made)) => made,
-                _ => {
-                    world.give_room();
-                    world.localities[home].take_back();
-                    return Err(RestoreError::KeyInUse(key));
-                }
-            }
-        }
-    };
-    if world.dormant.is_limited() {
-        world.dormant.one_made();
-    }
-    if let Some(once) = once {
-        // SAFETY: just made, and not enqueued yet: it is alive.
-        let fom = AnyRef::of(unsafe { made.as_ref() });
-        world.memory.back((TypeId::of::<O>(), once), fom);
-    }
-    // SAFETY: just made, so this is the one resident reference.
-    Ok(unsafe { Resident::new(made) })
-}
-
-impl Maker<'_> {
-    #[inline]
-    fn make<O: Operation>(
-        self,
-        operation: O,
-        phase: O::Phase,
-        key: Option<Key>,
-    ) -> (NonNull<Header>, FomId) {
-        let world = self.world;
-        let kept = self.kept.or_else(|| {
-            let kept = world.journaled && durable::codec::<O>().is_some();
-            kept.then(|| {
-                let meta = durable::Meta {
-                    home: self.index as u16,
-                    settled: self.placed,
-                    priority: self.priority as u8,
-                    key: key.clone(),
-                    once: self.once.clone(),
-                    ..durable::Meta::default()
-                };
-                Kept::new(meta, false)
-            })
-        });
-        let extra = if key.is_some()
-            || world.history > 0
-            || self.meta.resumed
-            || kept.is_some()
-            || self.once.is_some()
-        {
-            let mut extra = Extra::new(key, world.history, &self.meta, kept);
-            extra.kept_deadline = self.kept_deadline;
-            if let Some(kept) = &extra.kept {
-                let causes = std::mem::take(&mut kept.inner().meta.causes);
-                extra.causes = Mutex::new(causes);
-            }
-            extra.came_back = self.came_back;
-            extra.once = self.once.map(Once::new);
-            Some(extra)
-        } else {
-            None
-        };
-        let launch = |stocks: &mut Stocks, id, now| {
-            let birth = Birth {
-                id,
-                home: self.index,
-                priority: self.priority,
-                now,
-                phase: O::index(O::kind(&phase)),
-                settled: self.settled,
-                resumed: self.meta.resumed,
-                extra,
-                wanted: self.wanted,
-                ready: false,
-            };
-            let launched = O::Form::launch(Seed {
-                stocks,
-                world,
-                birth,
-                operation,
-                phase,
-            });
-            (launched.0, id)
-        };
-        if self.here {
-            let launched = crate::locality::at_home(|core| {
-                let (id, now) = match self.id {
-                    Some(id) => core.one_born_as(id),
-                    None => core.one_born(),
-                };
-                launch(&mut core.stocks, id, now)
-            });
-            launched.expect("looked at just now, on this thread")
-        } else {
-            let id = self.id.unwrap_or_else(|| world.next_id());
-            let now = world.clock.nanos();
-            launch(&mut world.localities[self.index].outer.lock(), id, now)
-        }
     }
 }
 

@@ -1,0 +1,211 @@
+//! Makes foms: of what is submitted, and of what the journal keeps.
+
+use std::{any::TypeId, ptr::NonNull, sync::Arc};
+
+use crate::{
+    durable::{self, Kept, Once},
+    error::RestoreError,
+    fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks},
+    id::{FomId, Key},
+    operation::Operation,
+    runtime::{FomRef, Priority, World},
+    snapshot::Meta,
+    sync::Mutex,
+};
+
+/// Makes one fom.
+pub(super) struct Maker<'a> {
+    pub(super) world: &'a Arc<World>,
+    pub(super) index: usize,
+    /// On the thread that holds the core of its home.
+    pub(super) here: bool,
+    pub(super) wanted: bool,
+    pub(super) settled: bool,
+    /// Its home was asked for, other than by its key.
+    pub(super) placed: bool,
+    pub(super) meta: Meta,
+    pub(super) priority: Priority,
+    /// Of a fom that comes back out of the journal: the id that it had, and what was kept of it.
+    pub(super) id: Option<FomId>,
+    pub(super) kept: Option<Box<Kept>>,
+    pub(super) kept_deadline: Option<(u64, usize)>,
+    pub(super) came_back: bool,
+    /// Its operation id.
+    pub(super) once: Option<Key>,
+}
+
+/// Makes a fom of what the journal keeps. It is in no queue yet.
+pub(crate) fn restore<O: Operation>(
+    world: &Arc<World>,
+    id: FomId,
+    operation: O,
+    phase: O::Phase,
+    kept: Box<Kept>,
+) -> Result<Resident, RestoreError> {
+    let (key, once, meta, kept_deadline, home, settled, priority) = {
+        let inner = kept.inner();
+        let saved = &inner.meta;
+        let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
+        let meta = Meta {
+            id: id.get(),
+            attempt: saved.attempt,
+            left: saved.due.map(left),
+            resumed: true,
+        };
+        let now = world.clock.nanos();
+        let kept_deadline = saved.kept.as_ref().and_then(|(at, owner)| {
+            let owner = O::GRAPH
+                .phases()
+                .iter()
+                .position(|phase| phase.name() == owner)?;
+            Some((now.saturating_add(left(*at)), owner))
+        });
+        let home = match &saved.key {
+            // With those that will be submitted with this key.
+            Some(key) if !saved.settled => world.directory.hash(key) as usize,
+            _ => usize::from(saved.home),
+        };
+        let priority = match saved.priority {
+            0 => Priority::High,
+            1 => Priority::Normal,
+            _ => Priority::Low,
+        };
+        let home = home % world.localities.len();
+        (
+            saved.key.clone(),
+            saved.once.clone(),
+            meta,
+            kept_deadline,
+            home,
+            saved.settled,
+            priority,
+        )
+    };
+    world.localities[home].counts.one_sent();
+    world.take_room_again();
+    let maker = Maker {
+        world,
+        index: home,
+        here: false,
+        wanted: false,
+        settled: settled || key.is_some(),
+        placed: settled,
+        meta,
+        priority,
+        id: Some(id),
+        kept: Some(kept),
+        kept_deadline,
+        came_back: true,
+        once: once.clone(),
+    };
+    let made = match key {
+        None => maker.make(operation, phase, None).0,
+        Some(key) => {
+            let mut made = None;
+            let claimed = world.directory.claim(&key, || {
+                let fom = maker.make(operation, phase, Some(key.clone())).0;
+                made = Some(fom);
+                // SAFETY: just made, and not enqueued yet: it is alive.
+                FomRef::<O>::of(unsafe { fom.as_ref() })
+            });
+            match (claimed, made) {
+                (_, Some(made)) => made,
+                _ => {
+                    world.give_room();
+                    world.localities[home].take_back();
+                    return Err(RestoreError::KeyInUse(key));
+                }
+            }
+        }
+    };
+    if world.dormant.is_limited() {
+        world.dormant.one_made();
+    }
+    if let Some(once) = once {
+        // SAFETY: just made, and not enqueued yet: it is alive.
+        let fom = AnyRef::of(unsafe { made.as_ref() });
+        world.memory.back((TypeId::of::<O>(), once), fom);
+    }
+    // SAFETY: just made, so this is the one resident reference.
+    Ok(unsafe { Resident::new(made) })
+}
+
+impl Maker<'_> {
+    #[inline]
+    pub(super) fn make<O: Operation>(
+        self,
+        operation: O,
+        phase: O::Phase,
+        key: Option<Key>,
+    ) -> (NonNull<Header>, FomId) {
+        let world = self.world;
+        let kept = self.kept.or_else(|| {
+            let kept = world.journaled && durable::codec::<O>().is_some();
+            kept.then(|| {
+                let meta = durable::Meta {
+                    home: self.index as u16,
+                    settled: self.placed,
+                    priority: self.priority as u8,
+                    key: key.clone(),
+                    once: self.once.clone(),
+                    ..durable::Meta::default()
+                };
+                Kept::new(meta, false)
+            })
+        });
+        let extra = if key.is_some()
+            || world.history > 0
+            || self.meta.resumed
+            || kept.is_some()
+            || self.once.is_some()
+        {
+            let mut extra = Extra::new(key, world.history, &self.meta, kept);
+            extra.kept_deadline = self.kept_deadline;
+            if let Some(kept) = &extra.kept {
+                let causes = std::mem::take(&mut kept.inner().meta.causes);
+                extra.causes = Mutex::new(causes);
+            }
+            extra.came_back = self.came_back;
+            extra.once = self.once.map(Once::new);
+            Some(extra)
+        } else {
+            None
+        };
+        let launch = |stocks: &mut Stocks, id, now| {
+            let birth = Birth {
+                id,
+                home: self.index,
+                priority: self.priority,
+                now,
+                phase: O::index(O::kind(&phase)),
+                settled: self.settled,
+                resumed: self.meta.resumed,
+                extra,
+                wanted: self.wanted,
+                ready: false,
+            };
+            let launched = O::Form::launch(Seed {
+                stocks,
+                world,
+                birth,
+                operation,
+                phase,
+            });
+            (launched.0, id)
+        };
+        if self.here {
+            let launched = crate::locality::at_home(|core| {
+                let (id, now) = match self.id {
+                    Some(id) => core.one_born_as(id),
+                    None => core.one_born(),
+                };
+                launch(&mut core.stocks, id, now)
+            });
+            launched.expect("looked at just now, on this thread")
+        } else {
+            let id = self.id.unwrap_or_else(|| world.next_id());
+            let now = world.clock.nanos();
+            launch(&mut world.localities[self.index].outer.lock(), id, now)
+        }
+    }
+}

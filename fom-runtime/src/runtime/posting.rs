@@ -1,0 +1,146 @@
+//! What is given to an outbox: written down at once, started or sent when it is committed.
+
+use std::sync::Arc;
+
+use crate::{
+    durable::{self, Item, Kept, Message, encode_fom, entry_of},
+    error::{Refused, RefusedReason, RestoreError, SnapshotError},
+    id::{FomId, Key},
+    operation::{Operation, Persistent, Savable},
+    runtime::{Submission, World},
+    snapshot::Meta,
+};
+
+/// An operation that is in an outbox.
+pub(crate) struct Prepared {
+    pub(crate) id: FomId,
+    pub(crate) item: Item,
+}
+impl<O: Operation> Submission<'_, O> {
+    /// For an outbox: its first record, and how it starts when that is committed.
+    pub(crate) fn prepare(mut self) -> Result<Prepared, SnapshotError> {
+        let world = self.world;
+        let index = self.home();
+        let id =
+            crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
+        let mut entry = None;
+        let mut kept = None;
+        if let (Some(codec), Some(committer), Some(index)) =
+            (durable::codec::<O>(), world.committer(), index)
+        {
+            let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
+            let now = world.clock.nanos();
+            let due = within.map(|time| now.saturating_add(crate::clock::nanos(time)));
+            let meta = durable::Meta {
+                step: 1,
+                due: due.map(|at| committer.to_journal(at)),
+                home: index as u16,
+                settled: self.placement.is_some(),
+                priority: self.priority as u8,
+                key: self.key.clone(),
+                ..durable::Meta::default()
+            };
+            let mut bytes = Vec::new();
+            encode_fom(&codec, &meta, &self.operation, &self.phase, &mut bytes)?;
+            entry = Some(durable::Entry {
+                id: entry_of(id.get()),
+                bytes,
+                graph: O::GRAPH,
+            });
+            kept = Some(Kept::new(meta, true));
+        }
+        self.recorded = index.map(|index| (id, index, kept));
+        let Self {
+            operation,
+            phase,
+            key,
+            placement,
+            priority,
+            recorded,
+            ..
+        } = self;
+        let bytes = entry.as_ref().map(|entry| entry.bytes.clone());
+        let send = Box::new(move |world: &Arc<World>| {
+            let submission = Submission {
+                world,
+                operation,
+                phase,
+                meta: Meta::default(),
+                key,
+                placement,
+                priority,
+                recorded,
+                once: None,
+            };
+            if let Err(turned) = submission.launch_anywhere(false) {
+                not_started(world, id, &turned.refuse(), bytes);
+            }
+        });
+        Ok(Prepared {
+            id,
+            item: Item { entry, send },
+        })
+    }
+}
+
+/// For an outbox: an event for whoever has this key.
+pub(crate) fn post_event<O>(
+    world: &Arc<World>,
+    key: Key,
+    event: O::Event,
+) -> Result<Item, SnapshotError>
+where
+    O: Persistent,
+    O::Event: Savable,
+{
+    let keeps = world.journaled && durable::codec::<O>().is_some();
+    let id =
+        crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
+    let entry = entry_of(id.get());
+    if !keeps {
+        let send = Box::new(move |world: &Arc<World>| {
+            let sent = world.find::<O>(&key).map(|fom| fom.send(event));
+            if !matches!(sent, Some(Ok(()))) {
+                world.incident(format!(
+                    "{} {key} did not get an event that was sent to it through an outbox",
+                    O::GRAPH.operation()
+                ));
+            }
+        });
+        return Ok(Item { entry: None, send });
+    }
+    let mut bytes = Vec::new();
+    Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
+    let send = Box::new(move |world: &Arc<World>| {
+        world.deliver::<O>(&key, (entry, Box::new(event)));
+    });
+    let entry = Some(durable::Entry {
+        id: entry,
+        bytes,
+        graph: O::GRAPH,
+    });
+    Ok(Item { entry, send })
+}
+
+/// What was in an outbox could not start. What is in the journal of it stays there.
+#[cold]
+fn not_started<O: Operation>(
+    world: &World,
+    id: FomId,
+    refused: &Refused<O>,
+    bytes: Option<Vec<u8>>,
+) {
+    match (refused.reason(), refused.live(), bytes) {
+        // It comes back with the next start.
+        (RefusedReason::ShuttingDown, _, Some(_)) => {}
+        (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
+            let key = live.key().cloned().unwrap_or(Key::Int(0));
+            let reason = RestoreError::KeyInUse(key);
+            world.set_aside.put(world.aside(id, reason, &bytes));
+        }
+        (reason, ..) => world.incident(format!(
+            "{} {id} was in an outbox and could not start: {reason}",
+            O::GRAPH.operation()
+        )),
+    }
+}
