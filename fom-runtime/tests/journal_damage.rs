@@ -238,3 +238,29 @@ fn a_damaged_entry_stays_so_until_it_is_put() {
         (0, &b"anew"[..])
     );
 }
+
+/// Something else in place of a segment, or what is left of one that was cut, is named, and is never taken for a file that holds
+/// nothing: the newest, the only one, or one between others.
+#[test]
+fn something_else_in_the_place_of_a_segment_is_named() {
+    let only = Place::new();
+    let (mut journal, ..) = open(FileJournal::options(), only.path()).unwrap();
+    put(&mut journal, &[(70_000, b"the only one")]).unwrap();
+    drop(journal);
+    let (several, _) = written();
+    for place in [only, several] {
+        for path in used(&place) {
+            let whole = fs::read(&path).unwrap();
+            for other in [&b"hello, I am a file"[..], &whole[..20], &whole[..70]] {
+                fs::write(&path, other).unwrap();
+                let refused = open(FileJournal::options(), place.path()).err();
+                let Some(JournalError::Damaged(damage)) = &refused else {
+                    panic!("{} bytes in {}: {refused:?}", other.len(), path.display());
+                };
+                assert!(damage.file.exists(), "nothing is thrown away");
+                fs::write(&path, &whole).unwrap();
+            }
+            open(FileJournal::options(), place.path()).unwrap();
+        }
+    }
+}

@@ -135,6 +135,10 @@ impl Directory {
             Err(NoHeader::Blank) => Start::Unused {
                 torn: !is_blank(behind),
             },
+            // A file has its size before its header is written: this one is somebody else's, or was cut.
+            Err(NoHeader::Broken) if read < HEADER + HEAD => {
+                Start::Broken("the file is too short to be a segment")
+            }
             Err(NoHeader::Broken) if is_blank(&behind[..behind.len().min(HEAD)]) => {
                 Start::Unused { torn: true }
             }
