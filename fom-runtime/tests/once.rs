@@ -93,6 +93,51 @@ impl CountingTransitions for Count {
     }
 }
 
+/// An operation with an error of its own type.
+#[derive(Debug, Serialize, Deserialize)]
+struct Withdraw {
+    cents: u64,
+}
+
+#[derive(Debug)]
+struct Overdrawn(u64);
+
+impl std::fmt::Display for Overdrawn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "overdrawn by {} cents", self.0)
+    }
+}
+
+#[fom(operation(Withdraw), error(Overdrawn))]
+enum Withdrawal {
+    #[phase(start, sync, to(Withdrawn))]
+    Try,
+    #[phase(end)]
+    Withdrawn,
+}
+
+impl WithdrawalTransitions for Withdraw {
+    fn r#try(&mut self, _: &mut Cx<'_>) -> Result<(), Overdrawn> {
+        Err(Overdrawn(self.cents))
+    }
+}
+
+/// The words of an error are remembered, whatever its type.
+#[test]
+fn an_error_of_any_type_is_remembered_in_its_words() {
+    limited(async || {
+        let (journal, clock, runs) = (MemoryJournal::new(), TestClock::new(), Runs::default());
+        for _ in 0..2 {
+            let runtime = with(&journal, &clock, &runs);
+            for _ in 0..2 {
+                let failure = runtime.submit(Withdraw { cents: 5 }).once("w").await;
+                let said = failure.unwrap_err().to_string();
+                assert_eq!(said, "Withdraw failed in phase `Try`: overdrawn by 5 cents");
+            }
+        }
+    });
+}
+
 fn receipt(ended: Result<fom_runtime::Ended<Pay>, fom_runtime::Failure<Pay>>) -> (u64, u64) {
     let ended = ended.expect("it was paid");
     match ended.phase {

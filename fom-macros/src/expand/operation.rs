@@ -52,9 +52,10 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     } else {
         quote!(Asynchronous)
     };
-    // Only what is tried again has more than one cause.
+    // Only what is tried again has more than one cause, and only what is saved is remembered; a `BoxError` says itself what it is.
     let retries = machine.working().any(|phase| phase.args.retry.is_some());
-    let describe = retries.then(|| {
+    let is_kept = !machine.transient && machine.error.is_some();
+    let describe = (retries || is_kept).then(|| {
         quote!(
             const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
         )

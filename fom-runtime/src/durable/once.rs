@@ -188,7 +188,7 @@ impl Stored {
 
     pub(crate) fn failed<O: Operation>(cause: &Cause<O::Error>, phase: &str) -> Self {
         Self::Failed {
-            cause: describe(cause),
+            cause: describe::<O>(cause),
             phase: phase.to_owned(),
         }
     }
@@ -223,19 +223,18 @@ impl Stored {
     }
 }
 
-/// A cause as text; a type without one is named.
-fn describe<E: Any>(cause: &Cause<E>) -> String {
-    let Cause::Error(error) = cause else {
+/// A cause as text.
+fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
+    let Cause::Error(original) = cause else {
         return cause.text();
     };
-    let error: &dyn Any = error;
-    if let Some(error) = error.downcast_ref::<BoxError>() {
-        return error.to_string();
-    }
-    if let Some(error) = error.downcast_ref::<String>() {
-        return error.clone();
-    }
-    std::any::type_name::<E>().to_owned()
+    let error: &dyn Any = original;
+    let text = || match error.downcast_ref::<BoxError>() {
+        Some(error) => error.to_string(),
+        None => (O::DESCRIBE)(original),
+    };
+    // What puts it into words is the user's.
+    catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
 }
 
 impl Memory {
