@@ -1,7 +1,14 @@
 //! A new release on the journal of the one before it: what is parked goes on, or is set aside as it is, and the rest runs (PR-05,
 //! PR-09).
 
-use fom_runtime::{BoxError, RestoreError, Saved, journal::MemoryJournal, prelude::*};
+use fom_runtime::{
+    BoxError, BuildError, RestoreError, Saved,
+    journal::{
+        Batch, Damage, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover,
+        Recovery,
+    },
+    prelude::*,
+};
 
 /// What the calls of the releases have in common: they ring until somebody answers.
 macro_rules! release {
@@ -174,5 +181,63 @@ fn an_older_release_does_not_touch_what_a_newer_one_wrote() {
     assert!(
         matches!(&aside[..], [one] if matches!(one.reason, RestoreError::NewerVersion { .. })),
         "{aside:?}"
+    );
+}
+
+/// A journal that says of one of its entries that it is damaged.
+struct Damaged(MemoryJournal, EntryId);
+
+impl Journal for Damaged {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        let damage = Damage::new("here", 0, 8, "for a test");
+        to.damaged(self.1, damage);
+        let (id, mut rest) = (self.1, MemoryJournal::new());
+        let mut batch = Batch::new();
+        for kept in self.0.ids().into_iter().filter(|kept| *kept != id) {
+            batch.put(kept, &self.0.entry(kept).unwrap());
+        }
+        batch.end_group();
+        rest.commit(&batch)?;
+        let found = rest.recover(to)?;
+        self.0 = rest;
+        Ok(found)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        self.0.commit(batch)
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.0.stats()
+    }
+}
+
+/// One damaged place does not strand a whole type: where the schema is lost, this release's own is the same. Without the head it
+/// is not known which ids are used: that is an error.
+#[test]
+fn a_damaged_schema_strands_nobody_and_a_damaged_head_is_an_error() {
+    let journal = parked();
+    let heads: Vec<_> = journal
+        .ids()
+        .into_iter()
+        .filter(|id| *id < EntryId::HEAD)
+        .collect();
+    let [head, schema] = heads[..] else {
+        panic!("a head and a schema: {heads:?}")
+    };
+    let build = |id| {
+        let builder = Runtime::builder().localities(1).pin(false);
+        let builder = builder.resource(Heard::default());
+        let builder = builder.journal_with(Damaged(journal.fork(), id));
+        builder.operation::<first::Call>().build()
+    };
+    let runtime = build(schema).unwrap();
+    assert!(runtime.set_aside().is_empty());
+    assert!(runtime.find::<first::Call>("ada").is_some());
+    assert_eq!(runtime.operations().incidents.len(), 1);
+    let refused = build(head).unwrap_err();
+    assert!(
+        matches!(refused, BuildError::Journal(JournalError::Damaged(_))),
+        "{refused}"
     );
 }

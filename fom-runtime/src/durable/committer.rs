@@ -277,6 +277,11 @@ impl Committer {
             }
         }
         drop(journal);
+        self.end();
+    }
+
+    /// The journal is closed, or was never opened: nobody need wait for that.
+    pub(crate) fn end(&self) {
         self.queue.lock().ended = true;
         self.ended.notify_all();
     }

@@ -11,7 +11,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
-    Durability,
+    Durability, Graph,
     durable::{
         Committer, Head, Kept, Kind, Message, Meta, SetAside,
         committer::{HEAD_ENTRY, fenced},
@@ -222,6 +222,15 @@ impl Types {
         }
     }
 
+    /// The machine of this release whose schema has this fingerprint.
+    fn graph_of(&self, fingerprint: u64) -> Option<&'static Graph> {
+        let mut graphs = self.0.values().filter_map(|known| match known {
+            Known::Linked(of) | Known::Named(of) => Some(of.graph()),
+            Known::Twice(..) => None,
+        });
+        graphs.find(|graph| snapshot::fingerprint(graph) == fingerprint)
+    }
+
     /// What is in the entry of a fom, as far as that is not the user's.
     pub(super) fn find<'a>(
         &self,
@@ -234,9 +243,14 @@ impl Types {
         };
         let (meta, body) = decode_meta(bytes)?;
         let fingerprint = body.first_chunk().ok_or(RestoreError::Damaged)?;
-        let schema = schemas
-            .get(u64::from_le_bytes(*fingerprint))
-            .ok_or(RestoreError::NoSchema)?;
+        let fingerprint = u64::from_le_bytes(*fingerprint);
+        let schema = schemas.get(fingerprint).or_else(|| {
+            // Lost by damage: this release's own is the same, and is put anew.
+            let graph = self.graph_of(fingerprint)?;
+            schemas.want(graph);
+            Some(Arc::new(Schema::of(graph)))
+        });
+        let schema = schema.ok_or(RestoreError::NoSchema)?;
         let of = self.of(&schema.machine, &schema.operation)?;
         Ok(Entered {
             of,
@@ -314,11 +328,17 @@ pub(crate) fn recover(
         head: None,
         begun: false,
         schemas: Vec::new(),
+        no_head: None,
         messages: Vec::new(),
         foms: Vec::new(),
         progress: RecoveryProgress::default(),
     };
-    let found = match fenced(|| journal.recover(&mut sink)) {
+    let found = fenced(|| journal.recover(&mut sink));
+    let found = found.and_then(|found| match sink.no_head.take() {
+        Some(error) => Err(error),
+        None => Ok(found),
+    });
+    let found = match found {
         Ok(found) => found,
         Err(error) => {
             let foms = sink.foms.into_iter().map(|fom| fom.1);
@@ -343,6 +363,8 @@ struct Sink<'a> {
     tell: &'a mut dyn FnMut(&RecoveryProgress),
     head: Option<Head>,
     begun: bool,
+    /// Why the head cannot be read: without it, it is not known which ids are used.
+    no_head: Option<JournalError>,
     schemas: Vec<(EntryId, Schema)>,
     /// For those who come back: delivered when all are there.
     messages: Vec<(EntryId, Vec<u8>)>,
@@ -375,7 +397,12 @@ impl Sink<'_> {
         match bytes.split_first() {
             Some((kind, bytes)) if *kind == Kind::Head as u8 && id == HEAD_ENTRY => {
                 let mut reader = rmp_serde::Deserializer::new(bytes);
-                self.head = Head::deserialize(&mut reader).ok();
+                match Head::deserialize(&mut reader) {
+                    Ok(head) => self.head = Some(head),
+                    Err(error) => {
+                        self.no_head = Some(JournalError::Other(Arc::new(error)));
+                    }
+                }
             }
             Some((kind, bytes)) if *kind == Kind::Schema as u8 => {
                 match Schema::from_bytes(bytes) {
@@ -453,9 +480,14 @@ impl Recover for Sink<'_> {
     }
 
     fn damaged(&mut self, id: EntryId, damage: Damage) {
-        self.begin();
         self.progress.read += 1;
-        if id >= EntryId::HEAD {
+        if id == HEAD_ENTRY {
+            self.no_head = Some(JournalError::Damaged(damage));
+        } else if id < EntryId::HEAD {
+            let what = "a schema of the journal is damaged";
+            self.world.incident(format!("{what}: {damage}"));
+        } else {
+            self.begin();
             let id = FomId(fom_of(id));
             let reason = RestoreError::InJournal(damage);
             self.set_aside(self.world.aside(id, reason, &[]));

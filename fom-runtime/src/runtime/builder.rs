@@ -444,6 +444,9 @@ impl Builder {
             && let Err(error) = bring_back(&world, journal, &mut self.tell)
         {
             abort(&world, &world.localities);
+            if let Some(committer) = world.committer() {
+                committer.end();
+            }
             return Err(error);
         }
         Ok(Runtime {
