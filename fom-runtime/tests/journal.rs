@@ -237,7 +237,7 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
     let next = runtime.submit(call()).start().unwrap();
     next.reached([RouteKind::Ring]).wait();
     let fom = wait_for(|| runtime.find::<Call>("a"));
-    assert!(runtime.set_aside().is_empty());
+    wait_for(|| runtime.set_aside().is_empty().then_some(()));
     let closed = fom.reached([RouteKind::Closed]);
     fom.send(CallEvent::Bye).unwrap();
     closed.wait();

@@ -19,7 +19,10 @@ const MOST: usize = 4096;
 /// In the core of each locality.
 #[derive(Default)]
 pub(crate) struct Commits {
-    pub(crate) batch: Batch,
+    /// What somebody waits for.
+    batch: Batch,
+    /// What nobody waits for. It goes first: who waits is not to overtake what he was sent by who did not.
+    lazy: Batch,
     /// Those who wait for it.
     pub(crate) waiting: Vec<AnyRef>,
     /// The machines whose records have been handed over or are to be.
@@ -36,7 +39,9 @@ pub(crate) struct Commits {
 
 /// What one locality hands over.
 pub(crate) struct Part {
-    pub(crate) batch: Batch,
+    pub(super) batch: Batch,
+    /// What nobody waits for, which goes first.
+    pub(super) lazy: Batch,
     waiting: Vec<AnyRef>,
     /// Machines of which there was no record before.
     pub(super) schemas: Vec<&'static Graph>,
@@ -54,6 +59,7 @@ impl Part {
     pub(crate) fn alone(batch: Batch, tell: oneshot::Sender<Result<(), JournalError>>) -> Self {
         Self {
             batch,
+            lazy: Batch::new(),
             waiting: Vec::new(),
             schemas: Vec::new(),
             since: Instant::now(),
@@ -81,7 +87,8 @@ impl Part {
         home.post_job(Box::new(move |core| {
             core.commits.unanswered -= 1;
             core.commits.owes_round = true;
-            for fom in waiting {
+            // By reference: what is dropped with the last of a fom is the user's, and may panic before all are told.
+            for fom in &waiting {
                 if let Some(kept) = fom.kept() {
                     kept.answer(answer.clone());
                 }
@@ -92,6 +99,26 @@ impl Part {
 }
 
 impl Commits {
+    /// Where a group is to be written, so that the user's code in that runs with the core in its place; to be
+    /// [given back](Self::added).
+    pub(crate) fn take_batch(&mut self, waits: bool) -> Batch {
+        std::mem::take(if waits {
+            &mut self.batch
+        } else {
+            &mut self.lazy
+        })
+    }
+
+    /// Whether there is nothing to hand over.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.lazy.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.batch.len() + self.lazy.len()
+    }
+
     /// A record of this machine is in the batch.
     #[inline]
     pub(crate) fn uses(&mut self, graph: &'static Graph) {
@@ -100,9 +127,15 @@ impl Commits {
         }
     }
 
-    /// A group was added at this time.
-    pub(crate) fn added(&mut self, now: u64) {
-        if self.batch.len() <= 1 {
+    /// A group was added at this time to what was taken out before, if it could be written.
+    pub(crate) fn added(&mut self, waits: bool, batch: Batch, now: u64) {
+        let place = if waits {
+            &mut self.batch
+        } else {
+            &mut self.lazy
+        };
+        *place = batch;
+        if self.len() <= 1 {
             self.since = now;
         }
     }
@@ -111,8 +144,10 @@ impl Commits {
     #[inline]
     pub(crate) fn is_due(&self, nothing_more: bool, now: u64, committer: &Committer) -> bool {
         nothing_more
-            || self.batch.len() >= MOST
+            || self.len() >= MOST
             || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed)
+            // It may stand still for ever.
+            || !committer.clock.is_real()
     }
 
     /// Whether somebody here waits for a commit.
@@ -123,14 +158,19 @@ impl Commits {
     /// Hands over what there is; `nothing_more`: there is nothing to run.
     pub(crate) fn hand_over(&mut self, home: &Home, committer: &Committer, nothing_more: bool) {
         let came_round = nothing_more && std::mem::take(&mut self.owes_round);
-        if self.batch.is_empty() {
+        if self.is_empty() {
             if came_round {
                 committer.came_round();
             }
         } else {
             self.unanswered += usize::from(!self.waiting.is_empty());
+            let fresh = |batch: &mut Batch| match batch.is_empty() {
+                true => Batch::new(),
+                false => std::mem::replace(batch, committer.spare()),
+            };
             committer.take(Part {
-                batch: std::mem::replace(&mut self.batch, committer.spare()),
+                batch: fresh(&mut self.batch),
+                lazy: fresh(&mut self.lazy),
                 waiting: std::mem::take(&mut self.waiting),
                 schemas: self.machines[self.told..].to_vec(),
                 since: Instant::now(),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -39,11 +40,14 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Batches kept to be filled again.
 const SPARES: usize = 16;
 
+/// Of batches that grew larger than this, in bytes, the memory is given back.
+const LARGE: usize = 4 << 20;
+
 /// Between the localities and the thread that commits.
 pub(crate) struct Committer {
     /// Whose journal it is.
     pub(crate) journal: u128,
-    clock: Clock,
+    pub(super) clock: Clock,
     /// The time in the journal is the runtime's with this added.
     ahead: u64,
     /// How long a locality may gather before it hands over, in nanoseconds.
@@ -73,6 +77,8 @@ struct Queue {
     /// When the first part came that nobody waits for.
     lazy_since: Option<Instant>,
     gather: Gather,
+    /// Since when there is something that nobody waits for and that could not be committed.
+    owed_since: Option<Instant>,
     spares: Vec<Batch>,
     closed: bool,
     ended: bool,
@@ -158,8 +164,16 @@ impl Committer {
 
     /// Whether a lazy commit has been waiting for longer than it may.
     pub(crate) fn is_behind(&self) -> bool {
-        let since = self.queue.lock().lazy_since;
+        let queue = self.queue.lock();
+        let since = queue.owed_since.into_iter().chain(queue.lazy_since).min();
         since.is_some_and(|since| since.elapsed() > LAZY)
+    }
+
+    /// There is something to be tried again after a while.
+    pub(super) fn look(&self) {
+        // With the lock: the thread either has seen it, or waits by now.
+        drop(self.queue.lock());
+        self.todo.notify_one();
     }
 
     /// Nothing more will come: what is there is committed, and then the journal is closed.
@@ -183,7 +197,7 @@ impl Committer {
     /// What is to be committed now. None: it is closed. Empty: there is nothing to do for a while.
     fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Part>> {
         let begun = Instant::now();
-        let idle_at = idle_in.map(|time| begun + time);
+        let mut idle_at = idle_in.map(|time| begun + time);
         let mut queue = self.queue.lock();
         loop {
             let lazy_at = queue.lazy_since.map(|since| since + LAZY);
@@ -200,6 +214,10 @@ impl Committer {
                 return Some(std::mem::take(&mut queue.parts));
             }
             let gathered_at = gathered_at.filter(|_| queue.waited_for);
+            if idle_at.is_none() && self.is_stalled() {
+                // What stalls is told only later, by the foms that waited for it.
+                idle_at = Some(now + AGAIN);
+            }
             let idle_at = idle_at.filter(|_| !queue.waited_for);
             let until = lazy_at.into_iter().chain(idle_at).chain(gathered_at).min();
             match until {
@@ -217,25 +235,29 @@ impl Committer {
 
     /// The whole life of the thread.
     pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, world: &Weak<World>) {
+        let _ended = Ended(self);
         let mut journal = journal;
         let mut whole = Batch::new();
+        let mut owed = Batch::new();
         let mut untidy = true;
-        // Since the last commit failed. What stalls is told only later, by the foms that waited for it.
-        let mut fails = false;
+        let mut was_untidy_error = false;
         loop {
-            let idle_in = match (untidy, fails || self.is_stalled()) {
+            let idle_in = match (untidy, self.is_stalled() || !owed.is_empty()) {
                 (true, _) => Some(IDLE),
                 (false, true) => Some(AGAIN),
                 (false, false) => None,
             };
-            let Some(mut parts) = self.next(idle_in) else {
-                break;
-            };
-            let mut works = parts.is_empty();
-            if !parts.is_empty() {
+            let next = self.next(idle_in);
+            let closed = next.is_none();
+            let mut parts = next.unwrap_or_default();
+            let mut works = true;
+            if !parts.is_empty() || !owed.is_empty() {
                 whole.clear();
                 let schemas = self.schemas.put(&mut whole);
+                let mut lazy = Vec::new();
+                append(&mut whole, &mut owed, &mut lazy);
                 for part in &mut parts {
+                    append(&mut whole, &mut part.lazy, &mut lazy);
                     whole.append(&mut part.batch);
                 }
                 let dropped = std::mem::take(&mut *self.dropped.lock());
@@ -247,15 +269,22 @@ impl Committer {
                 let begun = Instant::now();
                 let done = fenced(|| journal.commit(&whole));
                 works = done.is_ok();
-                fails = !works;
                 if works {
                     self.schemas.committed(&schemas);
                 } else {
                     self.drop_later(dropped);
+                    owed = some_of(&whole, &lazy);
                 }
                 let took = begun.elapsed();
-                *self.stats.lock() = journal.stats();
+                self.owe(!owed.is_empty(), &done, world);
+                self.look_at_stats(&*journal);
                 self.finish(parts, &done, took);
+                if whole.bytes() > LARGE {
+                    whole = Batch::new();
+                }
+            }
+            if closed {
+                break;
             }
             if works
                 && self.is_stalled()
@@ -267,23 +296,68 @@ impl Committer {
                 });
             }
             match fenced(|| journal.tidy()) {
-                Ok(more) => untidy = more,
+                Ok(more) => {
+                    untidy = more;
+                    was_untidy_error = false;
+                }
                 Err(error) => {
                     untidy = false;
-                    if let Some(world) = world.upgrade() {
+                    // Once, however long it lasts.
+                    if !std::mem::replace(&mut was_untidy_error, true)
+                        && let Some(world) = world.upgrade()
+                    {
                         world.incident(format!("the journal could not make room: {error}"));
                     }
                 }
             }
         }
-        drop(journal);
-        self.end();
+        // What panics in there has closed as much as it ever will.
+        let _ = fenced(|| {
+            drop(journal);
+            Ok(())
+        });
     }
 
-    /// The journal is closed, or was never opened: nobody need wait for that.
+    /// The thread never ran, or has ended: nobody is to wait for it.
     pub(crate) fn end(&self) {
-        self.queue.lock().ended = true;
+        let parts = {
+            let mut queue = self.queue.lock();
+            queue.closed = true;
+            queue.ended = true;
+            std::mem::take(&mut queue.parts)
+        };
         self.ended.notify_all();
+        for part in parts {
+            part.answer(&Err(JournalError::Closed));
+        }
+    }
+
+    /// Whether something that nobody waits for could not be committed. That it could not is said once.
+    fn owe(&self, owes: bool, done: &Result<(), JournalError>, world: &Weak<World>) {
+        let mut queue = self.queue.lock();
+        let before = queue.owed_since.is_some();
+        queue.owed_since = match owes {
+            true => queue
+                .owed_since
+                .or(queue.lazy_since)
+                .or(Some(Instant::now())),
+            false => None,
+        };
+        drop(queue);
+        if owes
+            && !before
+            && let (Err(error), Some(world)) = (done, world.upgrade())
+        {
+            world.incident(format!(
+                "lazy transitions could not be committed, and are tried again: {error}"
+            ));
+        }
+    }
+
+    fn look_at_stats(&self, journal: &dyn Journal) {
+        if let Ok(stats) = fenced(|| Ok(journal.stats())) {
+            *self.stats.lock() = stats;
+        }
     }
 
     /// The last group of each batch: the ids that are used, and the time.
@@ -318,14 +392,57 @@ impl Committer {
             self.pause.store(pause, Ordering::Relaxed);
         }
         for mut part in parts {
-            let batch = std::mem::take(&mut part.batch);
+            let filled = [
+                std::mem::take(&mut part.batch),
+                std::mem::take(&mut part.lazy),
+            ];
             part.answer(done);
             let mut queue = self.queue.lock();
-            if queue.spares.len() < SPARES {
-                queue.spares.push(batch);
+            for batch in filled {
+                if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.capacity()) {
+                    queue.spares.push(batch);
+                }
             }
         }
     }
+}
+
+/// Also when the thread ends by a panic: whoever waits is answered.
+struct Ended<'a>(&'a Committer);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Adds groups, and remembers which they are.
+fn append(whole: &mut Batch, groups: &mut Batch, which: &mut Vec<Range<usize>>) {
+    if !groups.is_empty() {
+        let from = whole.len();
+        whole.append(groups);
+        which.push(from..whole.len());
+    }
+}
+
+/// Those groups of it.
+fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
+    let mut some = Batch::new();
+    if which.is_empty() {
+        return some;
+    }
+    let groups = whole.groups().enumerate();
+    let wanted = groups.filter(|(place, _)| which.iter().any(|range| range.contains(place)));
+    for (_, group) in wanted {
+        for change in group.changes() {
+            match change {
+                Change::Put { id, bytes } => some.put(id, bytes),
+                Change::Delete { id } => some.delete(id),
+            }
+        }
+        some.end_group();
+    }
+    some
 }
 
 fn encode_head(head: &Head, out: &mut Vec<u8>) {

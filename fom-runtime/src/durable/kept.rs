@@ -40,10 +40,10 @@ pub(crate) struct Inner {
     /// What comes after the commit.
     pub(crate) then: Option<Then>,
     answer: Result<(), JournalError>,
-    /// A step that could not be committed, until the fom has ended.
-    pub(crate) stalled: Option<Stalled>,
     /// Entries of events that were taken since the last step was committed.
     pub(crate) taken: Vec<EntryId>,
+    /// Its last step, which could not be committed: tried again when it has gone.
+    pub(crate) stalled: Option<Box<Stalled>>,
 }
 
 /// What a fom does when its step is committed.

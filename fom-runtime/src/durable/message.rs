@@ -144,6 +144,28 @@ impl World {
         };
         match (left, fom) {
             (None, Some(fom)) => fom.wake(),
+            // Whoever has the key may have ended with the runtime alone, and comes back: the event is in the journal until then.
+            _ if self.is_closed() => {}
+            (Some(left), _)
+                if let Some(receiver) = self.set_aside.of(O::GRAPH.operation(), key)
+                    && self.set_aside.is_waiting(receiver) =>
+            {
+                let kept = self.committer().map(|committer| &committer.orphans);
+                if let Some(kept) = kept {
+                    kept.lock().entry(receiver).or_default().push(left);
+                }
+                // It may have come back before that.
+                if let Some(fom) = self.directory.find::<O>(key)
+                    && let Some(kept) = fom.kept()
+                {
+                    for message in self.kept_for(fom.id()) {
+                        if let Err(left) = kept.post(message) {
+                            self.drop_messages([left.0]);
+                        }
+                    }
+                    fom.wake();
+                }
+            }
             _ if let Some(receiver) = self.set_aside.of(O::GRAPH.operation(), key) => {
                 // It stays in the journal, and is delivered at the next start that its receiver comes back in.
                 let reason = RestoreError::ReceiverSetAside(receiver);
@@ -167,7 +189,9 @@ impl World {
         }
         if back {
             if let Some(committer) = self.committer() {
-                committer.orphans.lock().insert(id, left);
+                // Before those that came since it takes no more.
+                let mut orphans = committer.orphans.lock();
+                orphans.entry(id).or_default().splice(0..0, left);
             }
         } else {
             self.incident(format!(
@@ -176,6 +200,14 @@ impl World {
             ));
             self.drop_messages(left.iter().map(|message| message.0));
         }
+    }
+
+    /// Events for a fom that came back.
+    pub(super) fn kept_for(&self, id: FomId) -> Vec<Posted> {
+        let orphans = self.committer().map(|committer| &committer.orphans);
+        orphans
+            .and_then(|orphans| orphans.lock().remove(&id))
+            .unwrap_or_default()
     }
 
     fn drop_messages(&self, entries: impl IntoIterator<Item = EntryId>) {

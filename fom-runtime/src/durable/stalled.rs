@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    durable::{Committer, Types},
+    durable::{Committer, Kind, Types, entry_of},
     error::RestoreError,
     id::FomId,
     journal::{Batch, Change, EntryId, Journal, JournalError},
@@ -19,14 +19,31 @@ pub(crate) struct Stalled {
 }
 
 impl World {
-    /// A transition could not be committed: its fom ends here, and comes back when it can be.
-    pub(crate) fn stall(&self, stalled: Stalled) {
+    /// A transition could not be committed: its fom ends now, and is listed until it can be.
+    pub(crate) fn list_stalled(&self, stalled: &Stalled) {
         let reason = RestoreError::NotCommitted(stalled.error.to_string());
         let bytes = first_put(&stalled.group).unwrap_or_default();
         self.set_aside.put(self.aside(stalled.id, reason, &bytes));
+    }
+
+    /// Its fom has left all tables: from now on it may come back.
+    pub(crate) fn stall(&self, stalled: Stalled) {
         if let Some(committer) = self.committer() {
             committer.stalled.lock().push(stalled);
+            committer.look();
         }
+    }
+}
+
+impl Stalled {
+    /// Whether its fom comes back.
+    pub(crate) fn comes_back(&self) -> bool {
+        let of = entry_of(self.id.get());
+        let mut changes = self.group.groups().flat_map(|group| group.changes());
+        changes.any(|change| match change {
+            Change::Put { id, bytes } => id == of && bytes.first() == Some(&(Kind::Fom as u8)),
+            Change::Delete { .. } => false,
+        })
     }
 }
 
@@ -55,6 +72,8 @@ impl Committer {
     ) {
         let stalled = std::mem::take(&mut *self.stalled.lock());
         let mut whole = Batch::new();
+        // A batch that failed may have brought what these are read with.
+        let schemas = self.schemas.put(&mut whole);
         for one in &stalled {
             whole.append(&mut one.group.clone());
         }
@@ -64,10 +83,11 @@ impl Committer {
             kept.extend(since);
             return;
         }
-        for one in &stalled {
-            drop(world.set_aside.take(one.id));
-        }
+        self.schemas.committed(&schemas);
         for one in stalled {
+            if !one.comes_back() {
+                drop(world.set_aside.take(one.id));
+            }
             for change in one.group.groups().flat_map(|group| group.changes()) {
                 if let Change::Put { id, bytes } = change {
                     go_on(world, id, bytes);

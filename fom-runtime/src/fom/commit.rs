@@ -43,10 +43,15 @@ impl<O: Operation> Typed<O> {
         let Answer::Failed(error) = self.journaled()?.0.take_answer() else {
             return None;
         };
+        let (kept, _) = self.journaled()?;
         let mut group = Batch::new();
         match self.once().and_then(Once::take) {
             Some((answer, _)) => remember(self, &mut group, answer),
             None => group.delete(entry_of(self.id().get())),
+        }
+        let taken = std::mem::take(&mut kept.inner().taken);
+        for message in taken.into_iter().chain(kept.message_entries()) {
+            group.delete(message);
         }
         group.end_group();
         self.stall(group, &error);
@@ -56,21 +61,47 @@ impl<O: Operation> Typed<O> {
     /// A step that could not be committed is committed when the journal works again: but not before this fom is gone, since the
     /// one that goes on in its place has its key.
     fn stall(&self, group: Batch, error: &JournalError) {
-        if let Some(kept) = self.kept() {
-            kept.inner().stalled = Some(Stalled {
-                id: self.id(),
-                group,
-                error: error.clone(),
-            });
-        }
+        let Some((kept, _)) = self.journaled() else {
+            return;
+        };
+        let stalled = Stalled {
+            id: self.id(),
+            group,
+            error: error.clone(),
+        };
+        self.world().list_stalled(&stalled);
+        kept.inner().stalled = Some(Box::new(stalled));
     }
 
-    /// It has left its place.
+    /// The last step of a fom that has left all tables, if it could not be committed: from now on it may come back.
+    #[cold]
     pub(super) fn leave_stalled(&self) {
         let stalled = self.kept().and_then(|kept| kept.inner().stalled.take());
         if let Some(stalled) = stalled {
-            self.world().stall(stalled);
+            self.world().stall(*stalled);
         }
+    }
+
+    /// It takes no more events through outboxes; what becomes of those that it has.
+    #[cold]
+    pub(super) fn leave_messages(&self, cause: Option<&Cause<O::Error>>) {
+        let Some((kept, _)) = self.journaled() else {
+            return;
+        };
+        let left = kept.close();
+        let back = match cause {
+            // In the journal they stay until it comes back.
+            Some(Cause::Shutdown) => return,
+            Some(Cause::Journal(_)) => {
+                let inner = kept.inner();
+                inner
+                    .stalled
+                    .as_ref()
+                    .is_some_and(|stalled| stalled.comes_back())
+            }
+            _ => false,
+        };
+        self.world().messages_left(self.id(), left, back);
     }
 }
 
@@ -82,8 +113,8 @@ fn group<O: Operation>(
 ) -> Result<(), SnapshotError> {
     crate::locality::regain_leaked(fom);
     // Taken out: nothing of the user's runs with the core in hand.
-    let mut batch = crate::locality::with_core(|core| std::mem::take(&mut core.commits.batch))
-        .unwrap_or_default();
+    let mut batch =
+        crate::locality::with_core(|core| core.commits.take_batch(waits)).unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
     match written {
@@ -92,16 +123,21 @@ fn group<O: Operation>(
     }
     let waiting = (waits && written.is_ok()).then(|| AnyRef::of(fom));
     crate::locality::with_core(|core| {
-        core.commits.batch = batch;
         core.commits.waiting.extend(waiting);
         core.commits.uses(O::GRAPH);
+        let mut sends = false;
         if let Some(extra) = fom.extra() {
             for entry in extra.outbox.lock().entries() {
                 core.commits.uses(entry.graph);
+                sends = true;
             }
         }
         let now = core.now();
-        core.commits.added(now);
+        core.commits.added(waits, batch, now);
+        if sends && !waits {
+            // It is sent at once, maybe to another locality: what becomes of it there comes into the journal after this.
+            core.hand_over(true);
+        }
     });
     written
 }
@@ -297,7 +333,7 @@ impl<O: Operation> Course<O> {
                 fom.send_outbox();
                 return self.interrupted_or(fom, After::Stay);
             }
-            Then::Retry(until) => return After::Retry(until),
+            Then::Retry(until) => return self.interrupted_or(fom, After::Retry(until)),
             Then::Fail => {}
         }
         self.interrupted_or(fom, After::Enter)

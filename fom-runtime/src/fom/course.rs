@@ -341,6 +341,8 @@ impl<O: Operation> Course<O> {
                 };
                 let armed_in = timing.late_of(fom);
                 timing.clear_late(fom, fom.world().clock.nanos());
+                // Its function did not come to its end: the late one has an outbox of its own.
+                fom.drop_outbox();
                 if self.info().is_late() {
                     if let Some((kept, _)) = fom.journaled() {
                         kept.late();

@@ -270,6 +270,11 @@ impl Header {
         self.extra().and_then(|extra| extra.kept.as_deref())
     }
 
+    /// Whether its last step is on its way into the journal: the answer wakes it, and nothing before that is of use to it.
+    pub(crate) fn awaits_commit(&self) -> bool {
+        self.kept().is_some_and(Kept::is_pending)
+    }
+
     /// What it has beside it if it was submitted with an operation id.
     pub(crate) fn once(&self) -> Option<&Once> {
         self.extra().and_then(|extra| extra.once.as_deref())
@@ -484,7 +489,8 @@ impl Header {
         if let Some(extra) = self.extra() {
             let items = extra.outbox.lock().take();
             for item in items {
-                (item.send)(self.world());
+                // What cannot start is dropped, which is the user's code.
+                self.fenced("while its outbox was sent", || (item.send)(self.world()));
             }
         }
     }
@@ -494,7 +500,9 @@ impl Header {
         if let Some(extra) = self.extra() {
             // Dropped without the lock: operations of the user's.
             let items = extra.outbox.lock().take();
-            drop(items);
+            for item in items {
+                self.fenced("while its outbox was dropped", || drop(item));
+            }
         }
     }
 

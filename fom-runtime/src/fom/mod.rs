@@ -301,20 +301,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         } else {
             fom.mail.close()
         };
-        if let Some((kept, _)) = fom.journaled() {
-            let left = kept.close();
-            let back = matches!(
-                body.ended(),
-                Err(Failure {
-                    cause: Cause::Journal(_) | Cause::Shutdown,
-                    ..
-                })
-            );
-            fom.world().messages_left(fom.id(), left, back);
+        let journaled = fom.journaled().is_some();
+        if journaled {
+            fom.leave_messages(body.ended().err().map(|failure| &failure.cause));
         }
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
         fom.leave(failed, untaken, by_handler);
-        if fom.journaled().is_some() {
+        if journaled {
             fom.leave_stalled();
         }
         let answered = fom.marks.answer(ended.is_some(), fom.is_alone());
@@ -428,7 +421,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
 
 impl Header {
     /// Calls code of the user's that can no longer change the outcome: a panic in it is reported, and ends nothing.
-    fn fenced(&self, when: &str, f: impl FnOnce()) {
+    pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             self.world().incident(format!(
                 "{} {} panicked {when}: {}",

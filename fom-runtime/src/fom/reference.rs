@@ -180,7 +180,7 @@ impl Header {
 
     /// The runtime is closed: wakes it if it waits, so that it sees that. Only on a thread that has its locality's core.
     pub(crate) fn sweep(&self) -> bool {
-        let waits = self.token.state() == FomState::Waiting;
+        let waits = self.token.state() == FomState::Waiting && !self.awaits_commit();
         if waits {
             self.wake();
         }

@@ -161,6 +161,11 @@ impl Batch {
         self.bytes.len()
     }
 
+    /// How many bytes it has room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     fn last_end(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }

@@ -134,14 +134,14 @@ impl Core {
     /// Hands over what is to be committed, when it is better not to gather more.
     #[inline]
     pub(super) fn hand_over_when_due(&mut self) {
-        if !self.commits.batch.is_empty() {
+        if !self.commits.is_empty() {
             self.hand_over(false);
         }
     }
 
     /// Hands over what is to be committed: at once, or when that is due.
     #[cold]
-    pub(super) fn hand_over(&mut self, at_once: bool) {
+    pub(crate) fn hand_over(&mut self, at_once: bool) {
         let Some(committer) = self.home.world().committer() else {
             return;
         };

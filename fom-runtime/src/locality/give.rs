@@ -114,6 +114,10 @@ impl Core {
             idle_set.add(to);
             self.busy.look_at = self.runs + load.ready as u64;
         } else {
+            if !self.commits.is_empty() {
+                // What they do elsewhere comes into the journal after what they did here.
+                self.hand_over(true);
+            }
             self.send(to, moved);
         }
     }

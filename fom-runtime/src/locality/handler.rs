@@ -141,7 +141,7 @@ fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
         (Progress::Waiting, Some(fom)) => {
             if fom.token.stop(fom.is_alone()) == Stopped::Ready {
                 core.enqueue(fom);
-            } else if core.home.world().is_closed() && fom.wake_here() {
+            } else if core.home.world().is_closed() && !fom.awaits_commit() && fom.wake_here() {
                 // It began to wait after the shutdown had looked for those to wake.
                 core.enqueue(fom);
             }

@@ -466,6 +466,9 @@ fn bring_back(
         Ok(recovered) => recovered,
         Err((error, foms)) => {
             foms.into_iter().for_each(Resident::reject);
+            if let Some(committer) = world.committer() {
+                committer.end();
+            }
             return Err(error.into());
         }
     };
@@ -478,11 +481,13 @@ fn bring_back(
         .expect("set by the recovery");
     let weak = Arc::downgrade(world);
     let head = recovered.head;
+    let commits = Arc::clone(&committer);
     let main = Box::new(move || {
-        committer.run(journal, head, &weak);
+        commits.run(journal, head, &weak);
     });
     if let Err(error) = (world.spawner.0)("fom-journal".to_owned(), main) {
         recovered.foms.into_iter().for_each(|fom| fom.1.reject());
+        committer.end();
         return Err(BuildError::Thread(error));
     }
     for (_, fom) in recovered.foms {

@@ -1,0 +1,199 @@
+//! Code of the user's that panics around a commit: the worker goes on, and so does everything else.
+
+mod kit;
+
+use std::fmt;
+
+use fom_runtime::{BoxError, Cause, TestClock, journal::MemoryJournal, prelude::*};
+use kit::{Log, limited, one};
+use serde::{Deserialize, Serialize};
+
+fn runtime(journaled: bool, log: &Log) -> Runtime {
+    let builder = one(&TestClock::new()).resource(log.clone());
+    match journaled {
+        true => builder.journal_with(MemoryJournal::new()),
+        false => builder,
+    }
+    .build()
+    .unwrap()
+}
+
+/// Cannot be shown.
+#[derive(Debug)]
+struct Shy;
+
+impl fmt::Display for Shy {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("it is not to be looked at")
+    }
+}
+
+impl std::error::Error for Shy {}
+
+#[derive(Serialize, Deserialize)]
+struct Try {
+    fails: bool,
+}
+
+#[fom(operation(Try))]
+enum Trying {
+    #[phase(sync, start, to(Done))]
+    Attempt,
+    #[phase(end)]
+    Done,
+}
+
+impl TryingTransitions for Try {
+    fn attempt(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.resource::<Log>().put("attempt");
+        if self.fails {
+            return Err(Box::new(Shy));
+        }
+        Ok(())
+    }
+}
+
+/// An error that panics when it is shown fails its own fom alone, and that is remembered as any failure.
+#[test]
+fn an_error_that_cannot_be_shown_is_remembered() {
+    for journaled in [false, true] {
+        limited(move || async move {
+            let log = Log::default();
+            let runtime = runtime(journaled, &log);
+            let submit = |fails| runtime.submit(Try { fails });
+            let failed = submit(true).once("a").start().unwrap().wait();
+            assert!(matches!(failed.err().unwrap().cause, Cause::Error(_)));
+            let again = submit(true).once("a").start().unwrap().wait();
+            assert!(matches!(
+                again.err().unwrap().cause,
+                Cause::Remembered { .. }
+            ));
+            assert!(submit(false).start().unwrap().wait().is_ok());
+            assert_eq!(log.lines(), ["attempt", "attempt"]);
+        });
+    }
+}
+
+/// Panics when it is dropped before it was started.
+#[derive(Serialize, Deserialize)]
+struct Fragile {
+    was_run: bool,
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(self.was_run, "it was never run");
+    }
+}
+
+#[fom(operation(Fragile))]
+enum Breaking {
+    #[phase(start, to(Broken))]
+    Wait,
+    #[phase(end)]
+    Broken,
+}
+
+impl BreakingTransitions for Fragile {
+    async fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.was_run = true;
+        std::future::pending().await
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Parent;
+
+#[fom(operation(Parent))]
+enum Raising {
+    #[phase(sync, start, to(Raised))]
+    Raise,
+    #[phase(end)]
+    Raised,
+}
+
+impl RaisingTransitions for Parent {
+    fn raise(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let fragile = Fragile { was_run: false };
+        cx.outbox().submit(fragile).key("taken").post()?;
+        cx.outbox().submit(Try { fails: false }).post()?;
+        Ok(())
+    }
+}
+
+/// A child that cannot start, and panics when it is dropped, harms neither who sent it nor what was sent after it.
+#[test]
+fn a_child_that_panics_when_it_is_refused_stops_nothing() {
+    for journaled in [false, true] {
+        limited(move || async move {
+            let log = Log::default();
+            let runtime = runtime(journaled, &log);
+            let fragile = Fragile { was_run: false };
+            let first = runtime.submit(fragile).key("taken").start().unwrap();
+            first.reached([BreakingKind::Wait]).await;
+            let parent = runtime.submit(Parent).start().unwrap().wait();
+            assert!(parent.is_ok(), "{:?}", parent.err().unwrap().cause);
+            runtime.quiet().await;
+            assert_eq!(log.lines(), ["attempt"]);
+        });
+    }
+}
+
+/// Panics when it is written down, once it was told to.
+#[derive(Deserialize)]
+struct Unwritable {
+    panics: bool,
+}
+
+impl Serialize for Unwritable {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        assert!(!self.panics, "not in writing");
+        out.serialize_bool(self.panics)
+    }
+}
+
+#[fom(operation(Unwritable))]
+enum Writing {
+    #[phase(sync, start, to(Second))]
+    First,
+    #[phase(sync, to(Last))]
+    Second,
+    #[phase(end)]
+    Last,
+}
+
+impl WritingTransitions for Unwritable {
+    fn first(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.panics = true;
+        Ok(())
+    }
+
+    fn second(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.resource::<Log>().put("second");
+        Ok(())
+    }
+}
+
+/// What cannot be written down fails, and nothing of it is in the journal after that; others are committed as before.
+#[test]
+fn an_operation_that_panics_when_it_is_written_down_fails_alone() {
+    limited(|| async {
+        let (journal, log) = (MemoryJournal::new(), Log::default());
+        let builder = one(&TestClock::new()).resource(log.clone());
+        let runtime = builder.journal_with(journal.clone()).build().unwrap();
+        let fom = runtime.submit(Unwritable { panics: false });
+        let failed = fom.start().unwrap().wait();
+        assert!(matches!(failed.err().unwrap().cause, Cause::NotSaved(_)));
+        assert!(
+            runtime
+                .submit(Try { fails: false })
+                .start()
+                .unwrap()
+                .wait()
+                .is_ok()
+        );
+        assert_eq!(log.lines(), ["attempt"]);
+        drop(runtime);
+        assert_eq!(journal.ids().len(), 3, "the head and two schemas");
+    });
+}
