@@ -99,6 +99,7 @@ fn a_failed_step_is_tried_again_although_nothing_else_is_committed() {
         let runtime = runtime(journal.clone(), &log);
         let trip = Trip { child: false };
         let handle = runtime.submit(trip).key("a").start().unwrap();
+        journal.wait_for_done(1);
         handle.reached([TravelKind::Here]).await;
         runtime.quiet().await;
         journal.hold_commits(true);
@@ -133,6 +134,7 @@ fn a_step_that_is_committed_later_brings_the_schemas_that_it_needs() {
         let runtime = runtime(journal.clone(), &log);
         let trip = Trip { child: true };
         let handle = runtime.submit(trip).key("a").start().unwrap();
+        journal.wait_for_done(1);
         handle.reached([TravelKind::Here]).await;
         journal.fail(true);
         handle.send(Go::On).unwrap();
@@ -143,8 +145,7 @@ fn a_step_that_is_committed_later_brings_the_schemas_that_it_needs() {
         journal.fail(false);
         wait_for(|| runtime.find::<Trip>("a"));
         wait_for(|| runtime.set_aside().is_empty().then_some(()));
-        runtime.quiet().await;
-        assert_eq!(log.lines(), ["card"]);
+        wait_for(|| (log.lines() == ["card"]).then_some(()));
     });
 }
 
@@ -168,6 +169,7 @@ fn a_fom_does_not_come_back_before_it_has_gone() {
             .unwrap();
         let trip = Trip { child: false };
         let handle = runtime.submit(trip).key("a").once("a").start().unwrap();
+        journal.wait_for_done(1);
         handle.reached([TravelKind::Here]).await;
         journal.fail(true);
         handle.send(Go::On).unwrap();
