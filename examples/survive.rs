@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    io::{Read, Write},
     path::{Path, PathBuf},
     process,
     sync::Mutex,
@@ -71,19 +72,21 @@ struct Provider {
 impl Provider {
     fn charge(&self, key: StepKey, cents: u32) -> Result<usize, BoxError> {
         let _writing = self.writing.lock().map_err(|_| "a payment panicked")?;
-        let mut payments = match fs::read_to_string(&self.payments) {
-            Ok(payments) => payments,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error.into()),
-        };
+        let mut file = fs::File::options()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&self.payments)?;
+        let mut payments = String::new();
+        file.read_to_string(&mut payments)?;
         let payment = format!("{key} {cents}");
         if let Some(receipt) = payments.lines().position(|line| line == payment) {
             println!("provider: {cents} cents were paid before, receipt {receipt}");
             return Ok(receipt);
         }
         let receipt = payments.lines().count();
-        payments += &format!("{payment}\n");
-        fs::write(&self.payments, payments)?;
+        // One write that appends: a kill leaves all of it or nothing, and what was paid before in any case.
+        file.write_all(format!("{payment}\n").as_bytes())?;
         println!("provider: {cents} cents paid, receipt {receipt}");
         Ok(receipt)
     }
