@@ -39,7 +39,8 @@ pub(crate) struct Inner {
     pub(crate) recorded: bool,
     /// What comes after the commit.
     pub(crate) then: Option<Then>,
-    answer: Result<(), JournalError>,
+    /// Why it could not be committed; boxed, since there are many foms and few errors.
+    error: Option<Box<JournalError>>,
     /// Entries of events that were taken since the last step was committed.
     pub(crate) taken: Vec<EntryId>,
     /// Its last step, which could not be committed: tried again when it has gone.
@@ -82,7 +83,7 @@ impl Kept {
                 meta,
                 recorded,
                 then: None,
-                answer: Ok(()),
+                error: None,
                 taken: Vec::new(),
                 stalled: None,
             }),
@@ -165,7 +166,7 @@ impl Kept {
 
     /// By whoever brings the answer; then the fom is to be woken.
     pub(crate) fn answer(&self, answer: Result<(), JournalError>) {
-        self.inner.lock().answer = answer;
+        self.inner.lock().error = answer.err().map(Box::new);
         self.state.store(ANSWERED, Ordering::Release);
     }
 
@@ -179,13 +180,13 @@ impl Kept {
                 self.requests.store(0, Ordering::Relaxed);
                 let mut inner = self.inner.lock();
                 let then = inner.then.take().unwrap_or(Then::Fail);
-                match std::mem::replace(&mut inner.answer, Ok(())) {
-                    Ok(()) => {
+                match inner.error.take() {
+                    None => {
                         inner.recorded = true;
                         inner.taken.clear();
                         Answer::Committed(then)
                     }
-                    Err(error) => Answer::Failed(error),
+                    Some(error) => Answer::Failed(*error),
                 }
             }
         }

@@ -40,7 +40,7 @@ pub(crate) struct Meta {
     /// When its deadline passes, in the time of the journal.
     pub(crate) due: Option<u64>,
     /// A deadline that an earlier phase keeps over this one: when, and which phase.
-    pub(crate) kept: Option<(u64, String)>,
+    pub(crate) kept: Option<Box<(u64, String)>>,
     /// Its home.
     pub(crate) home: u16,
     /// Whether it was placed there by hand.

@@ -220,7 +220,7 @@ impl<O: Operation> Course<O> {
         meta.due = deadlines.own.map(|at| committer.to_journal(at));
         meta.kept = deadlines.kept.map(|(at, owner)| {
             let owner = O::GRAPH.phases()[owner].name();
-            (committer.to_journal(at), owner.to_owned())
+            Box::new((committer.to_journal(at), owner.to_owned()))
         });
     }
 

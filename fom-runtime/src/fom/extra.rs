@@ -19,7 +19,7 @@ const HISTORY_AT_ONCE: usize = 64;
 #[derive(Default)]
 pub(crate) struct Extra {
     pub(crate) key: Option<Key>,
-    pub(crate) history: Option<Mutex<VecDeque<Seen>>>,
+    pub(crate) history: Option<Box<Mutex<VecDeque<Seen>>>>,
     /// Visits of phases since it was made, as far as they were to be counted. Written by the thread that runs the fom.
     pub(crate) visits: AtomicU64,
     /// What is sent at the next transition. Written by the thread that runs the fom.
@@ -51,7 +51,8 @@ impl Extra {
         Box::new(Self {
             key,
             history: (history > 0)
-                .then(|| Mutex::new(VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))),
+                .then(|| VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))
+                .map(|history| Box::new(Mutex::new(history))),
             visits: AtomicU64::new(0),
             causes: Mutex::default(),
             outbox: Mutex::default(),

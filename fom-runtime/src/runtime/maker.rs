@@ -53,7 +53,7 @@ pub(crate) fn restore<O: Operation>(
             resumed: true,
         };
         let now = world.clock.nanos();
-        let kept_deadline = saved.kept.as_ref().and_then(|(at, owner)| {
+        let kept_deadline = saved.kept.as_deref().and_then(|(at, owner)| {
             let owner = O::GRAPH
                 .phases()
                 .iter()
