@@ -50,6 +50,8 @@ struct Around<O: Operation> {
     by_hand: bool,
     down: Duration,
     limit: Duration,
+    /// Operation types whose foms need not end.
+    staying: Vec<&'static str>,
 }
 
 impl<O: Persistent> fmt::Debug for Trial<O> {
@@ -115,6 +117,7 @@ impl<O: Persistent> Trial<O> {
             by_hand: false,
             down: Duration::ZERO,
             limit: Duration::from_secs(10),
+            staying: Vec::new(),
         };
         Self { operation, around }
     }
@@ -181,6 +184,14 @@ impl<O: Persistent> Trial<O> {
         self
     }
 
+    /// Foms of this type need not end: the account that a transfer sends its outbox to, say. A life is over when all others have
+    /// ended and these wait, and they may come back afterwards. Start them in [`drive`](Self::drive), each
+    /// [once](crate::Submission::once); what they came to is compared as the world [outside](Self::outside).
+    pub fn staying<S: Persistent>(mut self) -> Self {
+        self.around.staying.push(S::GRAPH.operation());
+        self
+    }
+
     /// How long each life may take in real time before it counts as hung: 10 s by default.
     pub fn limit(mut self, time: Duration) -> Self {
         self.around.limit = time;
@@ -229,7 +240,7 @@ pub enum BoundaryError {
     #[error("the operation was refused: {0}")]
     Refused(RefusedReason),
     /// The run without a crash did not come to an end in time.
-    #[error("without any crash it does not end: {0}; drive it to its end, or raise the limit")]
+    #[error("without any crash it does not end: {0}; drive it to its end, name those that need not end with `Trial::staying`, or raise the limit")]
     Stuck(String),
     /// There is no boundary.
     #[error(
@@ -421,7 +432,7 @@ fn crashed<O: Persistent>(
     found.extend(around.effects.done().differs(&undisturbed.done, strict));
     // All have ended, so there is nobody to come back.
     match run(&around, &journal, &Stop::after(u64::MAX), None) {
-        Ok(third) => found.extend(third.seen.came_back()),
+        Ok(third) => found.extend(third.seen.came_back(&around.staying)),
         Err(error) => found.push(error.to_string()),
     }
     Ok((at, found))

@@ -155,6 +155,10 @@ fn stay<O: Persistent>(
         if woken.0.load(Ordering::Acquire) || stop.commits() != commits {
             continue;
         }
+        // All is quiet, and nothing is on its way to the journal.
+        if !around.staying.is_empty() && only_staying(around, runtime) {
+            return Came::Ended;
+        }
         let next = match around.by_hand {
             true => None,
             false => wait(runtime.next_timer(), until, None).flatten(),
@@ -183,6 +187,14 @@ fn settle(runtime: &Runtime, until: Instant) {
         }
         thread::yield_now();
     }
+}
+
+/// Whether all that is left are foms that need not end, and those wait.
+fn only_staying<O: Persistent>(around: &Around<O>, runtime: &Runtime) -> bool {
+    let foms = runtime.operations().foms;
+    foms.iter().all(|fom| {
+        around.staying.contains(&fom.operation) && fom.state == FomState::Waiting
+    })
 }
 
 /// What everybody waits for.

@@ -115,15 +115,16 @@ impl Seen {
                 .is_some_and(crate::PhaseInfo::is_end)
     }
 
-    /// Who came back although all had ended.
-    pub(super) fn came_back(&self) -> Vec<String> {
+    /// Who came back although all had ended, but for those that need not end.
+    pub(super) fn came_back(&self, staying: &[&str]) -> Vec<String> {
         let back = |(id, fom): (&FomId, &Fom)| {
             format!(
                 "all had ended, and {} {id} came back in `{}`",
                 fom.operation, fom.phase
             )
         };
-        self.foms.iter().map(back).collect()
+        let left = |(_, fom): &(&FomId, &Fom)| !staying.contains(&fom.operation);
+        self.foms.iter().filter(left).map(back).collect()
     }
 }
 
