@@ -79,7 +79,7 @@ use proc_macro::TokenStream;
 /// The function of a phase is called like the phase, in snake case (`HttpGet` gives `http_get`, `Match` gives `r#match`). It
 /// gets the context, then `&mut` to each of the phase's fields, in order. It returns `Result<_, E>` of
 ///
-/// - `()`, where there is one exit without data;
+/// - `()`, where there is one exit without data (a `sync` phase with `on(..)` always has a second one, `Stay`);
 /// - the phase's own exit enum otherwise.
 ///
 /// | phase | function |
@@ -89,6 +89,7 @@ use proc_macro::TokenStream;
 /// | `sync, on(..)` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, .., event: Event)`; its exits have `Stay`, too |
 /// | `blocking` | `fn ring(&mut self, cx: &mut BlockingCx<'_>, ..)` |
 /// | `late` | besides, `ring_late`: the same without the event; of a `blocking` phase a plain `fn` with `&mut Cx<'_, Event>` |
+/// | `exhausted` | besides, `ring_exhausted`: as for `late` |
 ///
 /// The trait has one more function, with a body: `resume(&mut self, cx, phase)`. It runs once when an operation was restored,
 /// before the function of its phase, and is the place to open again what cannot be saved.
@@ -248,7 +249,8 @@ use proc_macro::TokenStream;
 /// ### `exhausted`
 ///
 /// With `retry`: when the last attempt has failed, the phase's `_exhausted` function says where to go, instead of failing the
-/// operation. What the attempts said is in `cx.causes()`.
+/// operation. What the attempts said is in `cx.causes()`. It belongs to the same visit; a phase that leads back to this one begins a
+/// new one, with a new `step_key`.
 ///
 /// ### `late`
 ///

@@ -156,6 +156,13 @@ pub enum Cause<E> {
         /// What the cause said.
         cause: String,
     },
+    /// An operation that was submitted before with the same [id](crate::Submission::once) came to one of its *ends*, and this
+    /// program cannot read which: a newer release has written it, for example. It did not fail, and is not to be done again under
+    /// another id; a release that can read it gives the outcome.
+    Unread {
+        /// Why it cannot be read.
+        why: String,
+    },
 }
 
 impl<E: fmt::Display> fmt::Display for Cause<E> {
@@ -184,6 +191,10 @@ impl<E> Cause<E> {
             Self::Journal(error) => write!(f, "{error}"),
             Self::NotSaved(error) => write!(f, "{error}"),
             Self::Remembered { cause } => f.write_str(cause),
+            Self::Unread { why } => write!(
+                f,
+                "it ended, and what is remembered of that cannot be read: {why}"
+            ),
         }
     }
 
@@ -212,6 +223,7 @@ impl<E> Cause<E> {
             Self::Journal(_) => "journal",
             Self::NotSaved(_) => "not saved",
             Self::Remembered { .. } => "remembered",
+            Self::Unread { .. } => "unread",
         }
     }
 }

@@ -81,9 +81,14 @@ impl MovingTransitions for Transfer {
         let cents = self.cents;
         Ok(cx.outbox().send::<Account>("a", Booking::Debit { cents })?)
     }
-    fn debiting(&mut self, cx: &mut Cx<'_, Told>, _: Told) -> Result<MovingAfterDebiting, BoxError> {
+    fn debiting(
+        &mut self,
+        cx: &mut Cx<'_, Told>,
+        _: Told,
+    ) -> Result<MovingAfterDebiting, BoxError> {
         let cents = self.cents;
-        cx.outbox().send::<Account>("b", Booking::Credit { cents })?;
+        cx.outbox()
+            .send::<Account>("b", Booking::Credit { cents })?;
         Ok(MovingAfterDebiting::Done)
     }
 }
@@ -128,9 +133,13 @@ fn what_sends_to_foms_that_stay_can_be_tried() {
 /// Without it they are waited for, and the message says what to write.
 #[test]
 fn foms_that_stay_are_named_when_they_are_waited_for() {
-    let error = try_crash_at_each_boundary(|| trial().limit(Duration::from_millis(300))).unwrap_err();
+    let error =
+        try_crash_at_each_boundary(|| trial().limit(Duration::from_millis(300))).unwrap_err();
     assert!(matches!(error, BoundaryError::Stuck(_)), "{error}");
     let error = error.to_string();
-    assert!(error.contains("Account") && error.contains("`Open`"), "{error}");
+    assert!(
+        error.contains("Account") && error.contains("`Open`"),
+        "{error}"
+    );
     assert!(error.contains("`Trial::staying`"), "{error}");
 }

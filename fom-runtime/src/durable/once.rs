@@ -195,14 +195,17 @@ impl Stored {
 
     /// The outcome once more, with values of its own.
     pub(crate) fn outcome<O: Operation>(&self, open: Open<O>) -> Outcome<O> {
-        let remembered = |cause: String, phase: &str| {
+        let failed = |cause, phase: &str| {
             let phases = O::GRAPH.phases();
             let phase = phases.iter().find(|known| known.name() == phase);
             let phase = phase.or(phases.first()).map_or("", |phase| phase.name());
-            Err(Failure::new(Cause::Remembered { cause }, phase, None))
+            Err(Failure::new(cause, phase, None))
         };
         let snapshot = match self {
-            Self::Failed { cause, phase } => return remembered(cause.clone(), phase),
+            Self::Failed { cause, phase } => {
+                let cause = cause.clone();
+                return failed(Cause::Remembered { cause }, phase);
+            }
             Self::Ended(snapshot) => snapshot,
         };
         let why = match catch_unwind(AssertUnwindSafe(|| open(snapshot))) {
@@ -216,10 +219,7 @@ impl Stored {
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("it panicked: {}", panic_message(panic)),
         };
-        remembered(
-            format!("it ended, and what is remembered of that cannot be read: {why}"),
-            "",
-        )
+        failed(Cause::Unread { why }, "")
     }
 }
 

@@ -286,7 +286,10 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let mut body = unsafe { this.body() };
         let ended = body.ended().ok();
         if let Err(failure) = body.ended()
-            && !matches!(failure.cause, Cause::Remembered { .. })
+            && !matches!(
+                failure.cause,
+                Cause::Remembered { .. } | Cause::Unread { .. }
+            )
         {
             course::tell_failure(fom, failure);
         }

@@ -134,7 +134,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// A submission with an id that was seen before waits for the one that is in flight, or gets what is
     /// [remembered](crate::Builder::remember) of the one that ended, at once and also after a restart: the end phase and the
     /// operation, or a failure with [`Cause::Remembered`] and no operation. A failure is an answer, too: who wants to try again
-    /// takes another id. Its [address](Handle::fom) is that of the fom that runs or ran; the operation that was submitted in
+    /// takes another id. Not so [`Cause::Unread`]: it came to an end that this release cannot read. Its [address](Handle::fom) is that of the fom that runs or ran; the operation that was submitted in
     /// vain is dropped. Events that no phase took, only the first handle gets.
     ///
     /// With a journal, an operation ends and is remembered in one step. What ends with the runtime

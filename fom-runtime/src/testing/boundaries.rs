@@ -240,7 +240,9 @@ pub enum BoundaryError {
     #[error("the operation was refused: {0}")]
     Refused(RefusedReason),
     /// The run without a crash did not come to an end in time.
-    #[error("without any crash it does not end: {0}; drive it to its end, name those that need not end with `Trial::staying`, or raise the limit")]
+    #[error(
+        "without any crash it does not end: {0}; drive it to its end, name those that need not end with `Trial::staying`, or raise the limit"
+    )]
     Stuck(String),
     /// There is no boundary.
     #[error(

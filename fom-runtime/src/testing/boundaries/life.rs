@@ -192,9 +192,8 @@ fn settle(runtime: &Runtime, until: Instant) {
 /// Whether all that is left are foms that need not end, and those wait.
 fn only_staying<O: Persistent>(around: &Around<O>, runtime: &Runtime) -> bool {
     let foms = runtime.operations().foms;
-    foms.iter().all(|fom| {
-        around.staying.contains(&fom.operation) && fom.state == FomState::Waiting
-    })
+    foms.iter()
+        .all(|fom| around.staying.contains(&fom.operation) && fom.state == FomState::Waiting)
 }
 
 /// What everybody waits for.
