@@ -4,7 +4,7 @@ mod gate;
 
 use std::sync::{Arc, Mutex};
 
-use fom_runtime::{BoxError, prelude::*};
+use fom_runtime::{BoxError, Reached, prelude::*};
 use gate::Gated;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,27 @@ impl ShopTransitions for Order {
         cx.resource::<Log>().add("pack runs");
         Ok(())
     }
+}
+
+/// That a fom is in its first phase says that it is on disk.
+#[test]
+fn a_fom_has_not_reached_its_first_phase_before_that_is_committed() {
+    let journal = Gated::default();
+    let builder = Runtime::builder().localities(1).pin(false);
+    let builder = builder.resource(Log::default());
+    let runtime = builder.journal_with(journal.clone()).build().unwrap();
+    let handle = runtime.submit(Order).start().unwrap();
+    journal.wait_for_asked(1);
+    let mut reached = handle.reached([ShopKind::Pay]).into_future();
+    // A call into its locality comes after the look that `reached` takes there.
+    futures::executor::block_on(runtime.call(0, |_| ())).unwrap();
+    assert!(futures::FutureExt::now_or_never(&mut reached).is_none());
+    journal.open(true);
+    assert_eq!(
+        futures::executor::block_on(reached),
+        Reached::Phase(ShopKind::Pay)
+    );
+    futures::executor::block_on(handle).unwrap();
 }
 
 /// One step at a time: whatever is run or heard was committed before, from the start to the end (PR-01).

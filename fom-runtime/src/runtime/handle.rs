@@ -290,9 +290,10 @@ impl<O: Operation> FomRef<O> {
     }
 }
 
-/// The phase that a fom has begun; none while it is still in the queue before its first.
+/// The phase that a fom has begun; none while it is still in the queue before its first, or waits until that is committed.
 fn visited(fom: &Header) -> usize {
-    if fom.has_begun() {
+    let committed = fom.kept().is_none_or(|kept| kept.inner().recorded);
+    if fom.has_begun() && committed {
         fom.phase_index()
     } else {
         usize::MAX
