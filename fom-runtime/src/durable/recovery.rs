@@ -326,6 +326,7 @@ pub(crate) fn recover(
         tell,
         head: None,
         begun: false,
+        used: 0,
         schemas: Vec::new(),
         no_head: None,
         messages: Vec::new(),
@@ -347,6 +348,7 @@ pub(crate) fn recover(
     sink.begin();
     // Wherever they stood: the older ones come first.
     sink.foms.sort_unstable_by_key(|fom| fom.0);
+    sink.number();
     sink.deliver();
     sink.report();
     let head = sink.head.unwrap_or_else(|| Head::new(&world.clock));
@@ -362,6 +364,8 @@ struct Sink<'a> {
     tell: &'a mut dyn FnMut(&RecoveryProgress),
     head: Option<Head>,
     begun: bool,
+    /// No entry with this id or a greater one was read.
+    used: u64,
     /// Why the head cannot be read: without it, it is not known which ids are used.
     no_head: Option<JournalError>,
     schemas: Vec<(EntryId, Schema)>,
@@ -387,13 +391,20 @@ impl Sink<'_> {
         let head = self.head.get_or_insert_with(|| Head::new(&world.clock));
         let schemas = std::mem::take(&mut self.schemas);
         world.set_committer(Committer::new(head, &world.clock, schemas, &world.memory));
+    }
+
+    /// All is read: from here on there are new ids.
+    fn number(&mut self) {
+        let Some(head) = &mut self.head else { return };
+        // Of a batch that a crash broke off the first groups may be there, and the head, which is its last, not.
+        head.next_id = head.next_id.max(self.used);
         // Lost foms had ids, too, and whoever they called knows their step keys.
         let first = match head.next_id {
             0 => 0,
             next => next.saturating_add(LOST_IDS),
         };
-        world.number_from(first);
-        for home in &world.localities {
+        self.world.number_from(first);
+        for home in &self.world.localities {
             in_locality(home, move |core| core.number_from(first));
         }
     }
@@ -461,6 +472,7 @@ impl Recover for Sink<'_> {
             return;
         }
         self.begin();
+        self.used = self.used.max(fom_of(id) + 1);
         if bytes.first() == Some(&(Kind::Outcome as u8)) {
             if let Err(aside) = Types::remember_again(self.world, id, bytes) {
                 self.set_aside(*aside);
@@ -494,6 +506,7 @@ impl Recover for Sink<'_> {
             self.world.incident(format!("{what}: {damage}"));
         } else {
             self.begin();
+            self.used = self.used.max(fom_of(id) + 1);
             let id = FomId(fom_of(id));
             let reason = RestoreError::InJournal(damage);
             self.set_aside(self.world.aside(id, reason, &[]));

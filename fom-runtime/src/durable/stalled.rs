@@ -84,15 +84,25 @@ impl Committer {
             return;
         }
         self.schemas.committed(&schemas);
-        for one in stalled {
+        // First who comes back, and then what was sent to them, in order.
+        let mut messages = Vec::new();
+        for one in &stalled {
             if !one.comes_back() {
                 drop(world.set_aside.take(one.id));
             }
             for change in one.group.groups().flat_map(|group| group.changes()) {
-                if let Change::Put { id, bytes } = change {
-                    go_on(world, id, bytes);
+                match change {
+                    Change::Put { id, bytes } if bytes.first() == Some(&(Kind::Message as u8)) => {
+                        messages.push((id, bytes));
+                    }
+                    Change::Put { id, bytes } => go_on(world, id, bytes),
+                    Change::Delete { .. } => {}
                 }
             }
+        }
+        messages.sort_by_key(|message| message.0);
+        for (id, bytes) in messages {
+            go_on(world, id, bytes);
         }
     }
 }

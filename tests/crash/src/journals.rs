@@ -1,0 +1,222 @@
+//! What stands around the journal in files.
+
+use std::{fmt, str::FromStr};
+
+use fom_runtime::journal::{
+    Batch, Change, Damage, EntryId, Journal, JournalError, JournalStats, Recover, Recovery,
+};
+
+use crate::points::{Point, Points};
+
+/// A journal with the points that lie between it and the runtime.
+pub(crate) struct Pointed<J> {
+    pub(crate) journal: J,
+    pub(crate) points: Points,
+}
+
+struct Passing<'a> {
+    to: &'a mut dyn Recover,
+    points: &'a Points,
+}
+
+impl Recover for Passing<'_> {
+    fn expect(&mut self, entries: u64) {
+        self.to.expect(entries);
+    }
+    fn entry(&mut self, id: EntryId, bytes: &[u8]) {
+        self.to.entry(id, bytes);
+        self.points.pass(Point::InRecovery);
+    }
+    fn damaged(&mut self, id: EntryId, damage: Damage) {
+        self.to.damaged(id, damage);
+    }
+}
+
+impl<J: Journal> Journal for Pointed<J> {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        self.points.pass(Point::BeforeRecovery);
+        let points = &self.points;
+        let found = self.journal.recover(&mut Passing { to, points })?;
+        self.points.pass(Point::AfterRecovery);
+        Ok(found)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        self.points.pass(Point::BeforeCommit);
+        self.journal.commit(batch)?;
+        self.points.pass(Point::AfterCommit);
+        Ok(())
+    }
+
+    fn tidy(&mut self) -> Result<bool, JournalError> {
+        self.points.pass(Point::BeforeTidy);
+        let more = self.journal.tidy()?;
+        self.points.pass(Point::AfterTidy);
+        Ok(more)
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.journal.stats()
+    }
+}
+
+/// How a journal breaks its promises, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// It keeps its promises.
+    Not,
+    /// It says of a batch that it is durable, and writes it with the next one.
+    Loses,
+    /// It writes old batches once more.
+    Repeats,
+    /// It changes the order of two batches.
+    Reorders,
+    /// It gives what it kept under one id under another one.
+    ReusesIds,
+    /// It keeps a part of a group.
+    Halves,
+}
+
+const NAMES: [(Broken, &str); 6] = [
+    (Broken::Not, "not"),
+    (Broken::Loses, "loses"),
+    (Broken::Repeats, "repeats"),
+    (Broken::Reorders, "reorders"),
+    (Broken::ReusesIds, "reuses-ids"),
+    (Broken::Halves, "halves"),
+];
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(broken, _)| broken == self);
+        f.write_str(name.map_or("?", |(_, name)| name))
+    }
+}
+
+impl FromStr for Broken {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = NAMES.iter().find(|(_, of)| *of == name);
+        found
+            .map(|(broken, _)| *broken)
+            .ok_or_else(|| format!("no journal is broken in the way `{name}`"))
+    }
+}
+
+/// A journal that may be broken.
+pub(crate) struct Breaking<J> {
+    journal: J,
+    how: Broken,
+    /// Batches that are not written yet.
+    held: Vec<Batch>,
+}
+
+impl<J: Journal> Breaking<J> {
+    pub(crate) fn new(journal: J, how: Broken) -> Self {
+        Self {
+            journal,
+            how,
+            held: Vec::new(),
+        }
+    }
+
+    /// The batch with those changes that `keeps` says.
+    fn filtered(batch: &Batch, keeps: impl Fn(usize) -> bool) -> Batch {
+        let mut filtered = Batch::new();
+        for group in batch.groups() {
+            for (place, change) in group.changes().enumerate() {
+                if keeps(place) {
+                    match change {
+                        Change::Put { id, bytes } => filtered.put(id, bytes),
+                        Change::Delete { id } => filtered.delete(id),
+                    }
+                }
+            }
+            filtered.end_group();
+        }
+        filtered
+    }
+}
+
+/// Exchanges the ids of two entries each.
+struct Exchanging<'a> {
+    to: &'a mut dyn Recover,
+    held: Option<(EntryId, Vec<u8>)>,
+}
+
+impl Recover for Exchanging<'_> {
+    fn entry(&mut self, id: EntryId, bytes: &[u8]) {
+        if id < EntryId::HEAD {
+            self.to.entry(id, bytes);
+            return;
+        }
+        match self.held.take() {
+            None => self.held = Some((id, bytes.to_vec())),
+            Some((other, held)) => {
+                self.to.entry(other, bytes);
+                self.to.entry(id, &held);
+            }
+        }
+    }
+    fn damaged(&mut self, id: EntryId, damage: Damage) {
+        self.to.damaged(id, damage);
+    }
+}
+
+impl<J: Journal> Journal for Breaking<J> {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        if self.how != Broken::ReusesIds {
+            return self.journal.recover(to);
+        }
+        let mut exchanging = Exchanging { to, held: None };
+        let found = self.journal.recover(&mut exchanging)?;
+        if let Some((id, bytes)) = exchanging.held {
+            to.entry(id, &bytes);
+        }
+        Ok(found)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        match self.how {
+            Broken::Not | Broken::ReusesIds => self.journal.commit(batch),
+            Broken::Loses => {
+                self.held.push(batch.clone());
+                if self.held.len() > 1 {
+                    let first = self.held.remove(0);
+                    self.journal.commit(&first)?;
+                }
+                Ok(())
+            }
+            Broken::Repeats => {
+                self.journal.commit(batch)?;
+                self.held.push(batch.clone());
+                if self.held.len() > 4 {
+                    let old = self.held.remove(0);
+                    self.journal.commit(&old)?;
+                }
+                Ok(())
+            }
+            Broken::Reorders => {
+                self.held.push(batch.clone());
+                if self.held.len() == 2 {
+                    while let Some(last) = self.held.pop() {
+                        self.journal.commit(&last)?;
+                    }
+                }
+                Ok(())
+            }
+            Broken::Halves => self
+                .journal
+                .commit(&Self::filtered(batch, |place| place == 0)),
+        }
+    }
+
+    fn tidy(&mut self) -> Result<bool, JournalError> {
+        self.journal.tidy()
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.journal.stats()
+    }
+}

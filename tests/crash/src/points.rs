@@ -1,0 +1,196 @@
+//! Where the child can be killed.
+
+use std::{
+    fmt,
+    path::Path,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use fom_runtime::journal::disk::{Fault, FaultyDisk, Operation, RealDisk};
+
+use crate::history::History;
+
+/// A place in the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Point {
+    /// The parent kills it at some time.
+    Outside,
+    /// Before a batch is given to the journal.
+    BeforeCommit,
+    /// A batch is durable, and nobody knows yet.
+    AfterCommit,
+    /// Before room is made.
+    BeforeTidy,
+    /// After a slice of making room.
+    AfterTidy,
+    /// Before the journal is read.
+    BeforeRecovery,
+    /// In the middle of reading it.
+    InRecovery,
+    /// After it was read, before anybody runs.
+    AfterRecovery,
+    /// In a listener, before anything was written down of it.
+    Hearing,
+    /// In a listener, after that.
+    Heard,
+    /// In a phase function, before its effect.
+    BeforeEffect,
+    /// In a phase function, after its effect.
+    AfterEffect,
+    /// Before an operation of the disk.
+    BeforeDisk(Operation),
+    /// After an operation of the disk.
+    AfterDisk(Operation),
+    /// After a part of a write.
+    InWrite,
+    /// The disk is full for a while; then the parent kills it.
+    FullDisk,
+    /// A sync fails; then the parent kills it.
+    FailedSync,
+}
+
+const DISK: [(Operation, &str, u64); 7] = [
+    (Operation::Write, "write", 80),
+    (Operation::Sync, "sync", 80),
+    (Operation::Create, "create", 5),
+    (Operation::Rename, "rename", 6),
+    (Operation::SyncDir, "sync-dir", 10),
+    (Operation::Open, "open", 8),
+    (Operation::Read, "read", 40),
+];
+
+const OTHERS: [(Point, &str, u64); 15] = [
+    (Point::Outside, "from outside", 1),
+    (Point::BeforeCommit, "before commit", 60),
+    (Point::AfterCommit, "after commit", 60),
+    (Point::BeforeTidy, "before tidy", 60),
+    (Point::AfterTidy, "after tidy", 60),
+    (Point::BeforeRecovery, "before recovery", 1),
+    (Point::InRecovery, "in recovery", 60),
+    (Point::AfterRecovery, "after recovery", 1),
+    (Point::Hearing, "hearing of a transition", 600),
+    (Point::Heard, "heard of a transition", 600),
+    (Point::BeforeEffect, "before an effect", 600),
+    (Point::AfterEffect, "after an effect", 600),
+    (Point::InWrite, "in a write", 80),
+    (Point::FullDisk, "full disk", 60),
+    (Point::FailedSync, "failed sync", 60),
+];
+
+impl Point {
+    /// All of them, with how often each is passed in a life of a child, about.
+    pub fn all() -> Vec<(Self, u64)> {
+        let disk = DISK.iter().flat_map(|(operation, _, times)| {
+            [
+                (Self::BeforeDisk(*operation), *times),
+                (Self::AfterDisk(*operation), *times),
+            ]
+        });
+        let others = OTHERS.iter().map(|(point, _, times)| (*point, *times));
+        others.chain(disk).collect()
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |operation: &Operation| {
+            let found = DISK.iter().find(|(of, ..)| of == operation);
+            found.map_or("?", |(_, name, _)| name)
+        };
+        match self {
+            Self::BeforeDisk(operation) => write!(f, "before {}", of(operation)),
+            Self::AfterDisk(operation) => write!(f, "after {}", of(operation)),
+            other => {
+                let found = OTHERS.iter().find(|(point, ..)| point == other);
+                f.write_str(found.map_or("?", |(_, name, _)| name))
+            }
+        }
+    }
+}
+
+impl FromStr for Point {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::all().into_iter().map(|(point, _)| point);
+        found
+            .into_iter()
+            .find(|point| point.to_string() == name)
+            .ok_or_else(|| format!("there is no point `{name}`"))
+    }
+}
+
+/// The one point at which this child dies, at the so-manieth time that it passes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Points {
+    point: Point,
+    left: Arc<AtomicU64>,
+    history: History,
+}
+
+impl Points {
+    pub(crate) fn new(point: Point, nth: u64, history: &History) -> Self {
+        Self {
+            point,
+            left: Arc::new(AtomicU64::new(nth)),
+            history: history.clone(),
+        }
+    }
+
+    /// Dies here, if this is the point.
+    pub(crate) fn pass(&self, point: Point) {
+        if self.point == point && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.die();
+        }
+    }
+
+    fn die(&self) {
+        self.history.line(format_args!("! {}", self.point));
+        // As from outside: nothing of this process runs any more, no destructor and no other thread.
+        // SAFETY: a system call with plain numbers; this process is to end.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// The disk, with the point in it.
+    pub(crate) fn disk(&self, nth: u64) -> FaultyDisk {
+        let disk = FaultyDisk::new(RealDisk);
+        let dying = self.clone();
+        let die = move |_: &Path| dying.die();
+        match self.point {
+            Point::BeforeDisk(operation) => disk.inject(operation, nth, Fault::before(die)),
+            Point::AfterDisk(operation) => disk.inject(operation, nth, Fault::after(die)),
+            Point::InWrite => {
+                // How much is different each time, and any number of bytes is possible.
+                disk.inject(
+                    Operation::Write,
+                    nth,
+                    Fault::Short((nth * 37 % 600) as usize),
+                );
+                disk.inject(Operation::Write, nth + 1, Fault::before(die));
+            }
+            Point::FullDisk => {
+                for after in 0..5 {
+                    let full =
+                        Fault::Torn((nth * 11 % 300) as usize, std::io::ErrorKind::StorageFull);
+                    disk.inject(Operation::Write, nth + after, full);
+                }
+            }
+            Point::FailedSync => {
+                disk.inject(
+                    Operation::Sync,
+                    nth,
+                    Fault::FailAfter(std::io::ErrorKind::Other),
+                );
+            }
+            _ => {}
+        }
+        disk
+    }
+}

@@ -1,0 +1,329 @@
+//! The operations of the child. Each knows its number and how many transitions it has made, and saves both.
+
+use std::time::Duration;
+
+use fom_runtime::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    history::History,
+    points::{Point, Points},
+};
+
+/// What every operation has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    /// Its number in the history.
+    pub(crate) n: u64,
+    /// How many transitions it has made.
+    pub(crate) hops: u32,
+}
+
+impl Mark {
+    pub(crate) fn new(n: u64) -> Self {
+        Self { n, hops: 0 }
+    }
+
+    /// Does something outside, under the key of this visit.
+    fn effect<E>(&self, cx: &Cx<'_, E>, phase: &str) {
+        let points = cx.resource::<Points>();
+        points.pass(Point::BeforeEffect);
+        cx.resource::<History>().line(format_args!(
+            "E {} {} {} {phase} {} {}",
+            self.n,
+            cx.id(),
+            self.hops,
+            cx.attempt(),
+            cx.step_key()
+        ));
+        points.pass(Point::AfterEffect);
+    }
+
+    /// It is about to leave its phase, or to have taken an event.
+    fn hop(&mut self) {
+        self.hops += 1;
+    }
+}
+
+/// An operation whose transitions are written down.
+pub(crate) trait Story: Persistent {
+    /// Its letter in the history.
+    const LETTER: char;
+    fn mark(&self) -> &Mark;
+    /// What it came to, in one word.
+    fn outcome(&self) -> String;
+}
+
+/// Async phases, a loop, sleeps.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Walk {
+    pub(crate) mark: Mark,
+    pub(crate) steps: u32,
+    pub(crate) sum: u64,
+}
+
+#[fom(operation(Walk))]
+pub(crate) enum Walking {
+    #[phase(start, to(Step))]
+    Begin,
+    #[phase(to(Step, Last), within = "60s")]
+    Step { left: u32 },
+    #[phase(to(Done))]
+    Last,
+    #[phase(end)]
+    Done { sum: u64 },
+}
+
+impl WalkingTransitions for Walk {
+    async fn begin(&mut self, cx: &mut Cx<'_>) -> Result<WalkingAfterBegin, BoxError> {
+        self.mark.effect(cx, "Begin");
+        self.mark.hop();
+        Ok(WalkingAfterBegin::Step { left: self.steps })
+    }
+    async fn step(
+        &mut self,
+        cx: &mut Cx<'_>,
+        left: &mut u32,
+    ) -> Result<WalkingAfterStep, BoxError> {
+        self.mark.effect(cx, "Step");
+        cx.sleep(Duration::from_micros(200 * u64::from(*left)))
+            .await;
+        self.sum = self.sum * 10 + u64::from(*left);
+        self.mark.hop();
+        Ok(match *left {
+            0 => WalkingAfterStep::Last,
+            left => WalkingAfterStep::Step { left: left - 1 },
+        })
+    }
+    async fn last(&mut self, cx: &mut Cx<'_>) -> Result<WalkingAfterLast, BoxError> {
+        self.mark.effect(cx, "Last");
+        self.mark.hop();
+        Ok(WalkingAfterLast::Done { sum: self.sum })
+    }
+}
+
+impl Story for Walk {
+    const LETTER: char = 'w';
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+    fn outcome(&self) -> String {
+        format!("walked-{}", self.sum)
+    }
+}
+
+/// Plain functions only.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Tick {
+    pub(crate) mark: Mark,
+    pub(crate) text: String,
+}
+
+#[fom(operation(Tick))]
+pub(crate) enum Ticking {
+    #[phase(start, sync, to(Middle))]
+    Begin,
+    #[phase(sync, to(Last))]
+    Middle { length: usize },
+    #[phase(sync, to(Done))]
+    Last,
+    #[phase(end)]
+    Done,
+}
+
+impl TickingTransitions for Tick {
+    fn begin(&mut self, cx: &mut Cx<'_>) -> Result<TickingAfterBegin, BoxError> {
+        self.mark.effect(cx, "Begin");
+        self.mark.hop();
+        self.text.push('b');
+        let length = self.text.len();
+        Ok(TickingAfterBegin::Middle { length })
+    }
+    fn middle(&mut self, cx: &mut Cx<'_>, length: &mut usize) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Middle");
+        self.mark.hop();
+        self.text.push_str(&length.to_string());
+        Ok(())
+    }
+    fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Last");
+        self.mark.hop();
+        Ok(())
+    }
+}
+
+impl Story for Tick {
+    const LETTER: char = 't';
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+    fn outcome(&self) -> String {
+        format!("ticked-{}", self.text)
+    }
+}
+
+/// Fails a few times in one phase.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Retry {
+    pub(crate) mark: Mark,
+    pub(crate) fails: u32,
+}
+
+#[fom(operation(Retry))]
+pub(crate) enum Retrying {
+    #[phase(start, to(Last), retry = "5, 1ms..4ms")]
+    Begin,
+    #[phase(sync, to(Done), retry = "5, 1ms..4ms")]
+    Last,
+    #[phase(end)]
+    Done,
+}
+
+impl RetryingTransitions for Retry {
+    async fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Begin");
+        if cx.attempt() < self.fails {
+            return Err("not yet".into());
+        }
+        self.mark.hop();
+        Ok(())
+    }
+    fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Last");
+        if cx.attempt() < self.fails / 2 {
+            return Err("not yet".into());
+        }
+        self.mark.hop();
+        Ok(())
+    }
+}
+
+impl Story for Retry {
+    const LETTER: char = 'r';
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+    fn outcome(&self) -> String {
+        format!("tried-{}", self.fails)
+    }
+}
+
+/// Starts a [`Talk`] through its outbox, and then sends it words through it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Speak {
+    pub(crate) mark: Mark,
+}
+
+#[fom(operation(Speak))]
+pub(crate) enum Speaking {
+    #[phase(start, sync, to(Say))]
+    Begin,
+    #[phase(to(Say, Last))]
+    Say { word: u32 },
+    #[phase(sync, to(Done))]
+    Last,
+    #[phase(end)]
+    Done,
+}
+
+/// How many words are sent.
+const WORDS: u32 = 3;
+
+/// The number of what an operation starts.
+pub(crate) fn child_of(n: u64) -> u64 {
+    n + 1
+}
+
+impl SpeakingTransitions for Speak {
+    fn begin(&mut self, cx: &mut Cx<'_>) -> Result<SpeakingAfterBegin, BoxError> {
+        self.mark.effect(cx, "Begin");
+        self.mark.hop();
+        let n = child_of(self.mark.n);
+        let talk = Talk {
+            mark: Mark::new(n),
+            heard: String::new(),
+        };
+        cx.outbox().submit(talk).key(("talk", n)).post()?;
+        Ok(SpeakingAfterBegin::Say { word: 0 })
+    }
+    async fn say(&mut self, cx: &mut Cx<'_>, word: &mut u32) -> Result<SpeakingAfterSay, BoxError> {
+        self.mark.effect(cx, "Say");
+        self.mark.hop();
+        let to = ("talk", child_of(self.mark.n));
+        cx.outbox().send::<Talk>(to, TalkEvent::Word(*word))?;
+        Ok(match *word + 1 {
+            WORDS => SpeakingAfterSay::Last,
+            word => SpeakingAfterSay::Say { word },
+        })
+    }
+    fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Last");
+        self.mark.hop();
+        Ok(())
+    }
+}
+
+impl Story for Speak {
+    const LETTER: char = 's';
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+    fn outcome(&self) -> String {
+        "spoken".to_owned()
+    }
+}
+
+/// Takes words, and keeps each as it comes: one that came twice would be seen in the outcome.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Talk {
+    pub(crate) mark: Mark,
+    pub(crate) heard: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum TalkEvent {
+    Word(u32),
+}
+
+#[fom(operation(Talk), event(TalkEvent))]
+pub(crate) enum Talking {
+    #[phase(start, sync, to(Last), on(Word))]
+    Begin,
+    #[phase(sync, to(Done))]
+    Last,
+    #[phase(end)]
+    Done,
+}
+
+impl TalkingTransitions for Talk {
+    fn begin(
+        &mut self,
+        cx: &mut Cx<'_, TalkEvent>,
+        event: TalkEvent,
+    ) -> Result<TalkingAfterBegin, BoxError> {
+        self.mark.effect(cx, "Begin");
+        self.mark.hop();
+        let TalkEvent::Word(word) = event;
+        self.heard.push_str(&word.to_string());
+        Ok(if self.heard.len() < WORDS as usize {
+            TalkingAfterBegin::Stay
+        } else {
+            TalkingAfterBegin::Last
+        })
+    }
+    fn last(&mut self, cx: &mut Cx<'_, TalkEvent>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Last");
+        self.mark.hop();
+        Ok(())
+    }
+}
+
+impl Story for Talk {
+    const LETTER: char = 'k';
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+    fn outcome(&self) -> String {
+        format!("heard-{}", self.heard)
+    }
+}

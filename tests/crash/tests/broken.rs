@@ -1,0 +1,95 @@
+//! A journal that breaks its promises is found, whatever way it breaks them: else the harness would show nothing.
+
+use std::{path::PathBuf, time::Duration};
+
+use fom_crash::{Broken, Options, Report, run};
+
+fn killed(broken: Broken, kills: u64) -> Report {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{broken}"));
+    // An earlier run may have left one, since it was to find something.
+    let _ = std::fs::remove_dir_all(&directory);
+    let options = Options {
+        child: env!("CARGO_BIN_EXE_crash").into(),
+        directory: directory.clone(),
+        kills,
+        at_least: Duration::ZERO,
+        seed: 11,
+        broken,
+        progress: false,
+    };
+    let report = run(&options).unwrap();
+    let _ = std::fs::remove_dir_all(&directory);
+    report
+}
+
+fn rules(report: &Report) -> Vec<&'static str> {
+    let mut rules: Vec<_> = report.violations.iter().map(|found| found.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+/// The journal as it is keeps its promises over a few kills, and the checker has seen something.
+#[test]
+fn a_whole_journal_keeps_its_promises() {
+    let report = killed(Broken::Not, 12);
+    assert!(
+        report.violations.is_empty(),
+        "{report}\n{:#?}",
+        report.violations
+    );
+    assert!(report.killed() >= 10, "{report}");
+    assert!(report.counts.transitions > 100, "{report}");
+    assert!(report.counts.resumed > 10, "{report}");
+}
+
+/// One that acknowledges the last batch before it is written loses acknowledged transitions.
+#[test]
+fn a_journal_that_loses_is_found() {
+    let report = killed(Broken::Loses, 40);
+    assert!(
+        rules(&report).contains(&"none lost"),
+        "{report}\n{:?}",
+        rules(&report)
+    );
+}
+
+/// One that writes an old batch again has foms go steps a second time, or come back from the dead.
+#[test]
+fn a_journal_that_repeats_is_found() {
+    let report = killed(Broken::Repeats, 40);
+    let found = rules(&report);
+    assert!(
+        found.contains(&"none lost") || found.contains(&"ends once"),
+        "{report}\n{found:?}"
+    );
+}
+
+/// One that changes the order of batches has the older state win.
+#[test]
+fn a_journal_that_reorders_is_found() {
+    let report = killed(Broken::Reorders, 40);
+    let found = rules(&report);
+    assert!(
+        found.contains(&"none lost") || found.contains(&"ends once"),
+        "{report}\n{found:?}"
+    );
+}
+
+/// One that gives an entry under the id of another has two operations with one id.
+#[test]
+fn a_journal_that_reuses_ids_is_found() {
+    let report = killed(Broken::ReusesIds, 40);
+    let found = rules(&report);
+    assert!(
+        found.contains(&"an id is used again") && found.contains(&"run twice"),
+        "{report}\n{found:?}"
+    );
+}
+
+/// One that keeps halves of groups loses what was sent with a transition.
+#[test]
+fn a_journal_that_keeps_halves_is_found() {
+    let report = killed(Broken::Halves, 40);
+    assert!(!report.violations.is_empty(), "{report}");
+}
