@@ -258,7 +258,13 @@ impl Committer {
                 append(&mut whole, &mut owed, &mut lazy);
                 for part in &mut parts {
                     append(&mut whole, &mut part.lazy, &mut lazy);
-                    whole.append(&mut part.batch);
+                    // Most often there is one, and then nothing is copied.
+                    if whole.is_empty() {
+                        std::mem::swap(&mut whole, &mut part.batch);
+                        whole.end_group();
+                    } else {
+                        whole.append(&mut part.batch);
+                    }
                 }
                 let dropped = std::mem::take(&mut *self.dropped.lock());
                 for entry in &dropped {

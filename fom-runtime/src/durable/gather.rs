@@ -61,9 +61,10 @@ impl Gather {
         (runs && self.is_worth_it()).then(|| self.answered_at.map(|at| at + wait))?
     }
 
-    /// Running them takes less time than the sync that it saves.
+    /// Running them takes much less time than a sync. Where it takes half of it, two halves that overlap are the better ones:
+    /// those who wait for the one run while the other is on its way.
     fn is_worth_it(&self) -> bool {
-        self.round < self.sync
+        self.round * 2 < self.sync
     }
 
     /// How long a locality may gather before it hands over.

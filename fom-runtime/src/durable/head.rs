@@ -7,6 +7,7 @@
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
+    sync::OnceLock,
     time::{Duration, SystemTime},
 };
 
@@ -67,11 +68,13 @@ impl Stamp {
 
 /// Which start of the machine this is, and how long ago it was: with the time that the machine slept.
 fn uptime() -> Option<(String, u64)> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // Asked for each batch, and it does not change.
+    static BOOT: OnceLock<Option<String>> = OnceLock::new();
+    let boot = BOOT.get_or_init(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
     let up = fs::read_to_string("/proc/uptime").ok()?;
     let seconds: f64 = up.split_whitespace().next()?.parse().ok()?;
     let up = Duration::try_from_secs_f64(seconds).ok()?;
-    Some((boot.trim().to_owned(), nanos(up)))
+    Some((boot.as_ref()?.trim().to_owned(), nanos(up)))
 }
 
 impl Head {

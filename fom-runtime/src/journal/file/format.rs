@@ -239,6 +239,13 @@ pub(super) fn encode_frame<'a>(
     let start = out.len();
     out.resize(start + HEAD, 0);
     let mut count = 0u32;
+    // A new one looks each time what the processor can do; a clone does not.
+    let salted = Hasher::new_with_initial(salt);
+    let checksum = |bytes: &[u8]| {
+        let mut hasher = salted.clone();
+        hasher.update(bytes);
+        hasher.finalize()
+    };
     for (kind, id, bytes) in changes.clone() {
         let number = Kind::ALL.iter().position(|known| *known == kind);
         let number = number.map_or(0, |at| at as u32 + 1);
@@ -246,11 +253,11 @@ pub(super) fn encode_frame<'a>(
         row[..8].copy_from_slice(&id.to_le_bytes());
         let kind_and_length = number << LENGTH_BITS | bytes.len() as u32;
         row[8..12].copy_from_slice(&kind_and_length.to_le_bytes());
-        row[12..].copy_from_slice(&checksum(salt, bytes).to_le_bytes());
+        row[12..].copy_from_slice(&checksum(bytes).to_le_bytes());
         out.extend_from_slice(&row);
         count += 1;
     }
-    let table = checksum(salt, &out[start + HEAD..]);
+    let table = checksum(&out[start + HEAD..]);
     for (_, _, bytes) in changes {
         out.extend_from_slice(bytes);
     }
@@ -261,7 +268,7 @@ pub(super) fn encode_frame<'a>(
     head[12..16].copy_from_slice(&index.to_le_bytes());
     head[16..24].copy_from_slice(&sequence.to_le_bytes());
     head[24..28].copy_from_slice(&table.to_le_bytes());
-    let crc = checksum(salt, &head[4..]);
+    let crc = checksum(&head[4..]);
     head[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
