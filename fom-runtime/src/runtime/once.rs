@@ -16,7 +16,11 @@ impl<O: Operation> Submission<'_, O> {
     #[inline(never)]
     pub(super) fn start_once(self) -> Result<Handle<O>, Refused<O>> {
         let world = self.world;
-        let Some((id, open)) = self.once.as_deref().cloned() else {
+        let once = self
+            .special
+            .as_ref()
+            .and_then(|special| special.once.clone());
+        let Some((id, open)) = once else {
             unreachable!("asked for before")
         };
         let place: Place = (TypeId::of::<O>(), id);

@@ -8,7 +8,6 @@ use crate::{
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
     runtime::{Submission, World},
-    snapshot::Meta,
 };
 
 /// An operation that is in an outbox.
@@ -49,14 +48,14 @@ impl<O: Operation> Submission<'_, O> {
             });
             kept = Some(Kept::new(meta, true));
         }
-        self.recorded = index.map(|index| (id, index, kept));
+        self.special().recorded = index.map(|index| (id, index, kept));
         let Self {
             operation,
             phase,
             key,
             placement,
             priority,
-            recorded,
+            special,
             ..
         } = self;
         let bytes = entry.as_ref().map(|entry| entry.bytes.clone());
@@ -65,12 +64,10 @@ impl<O: Operation> Submission<'_, O> {
                 world,
                 operation,
                 phase,
-                meta: Meta::default(),
                 key,
                 placement,
                 priority,
-                recorded,
-                once: None,
+                special,
             };
             if let Err(turned) = submission.launch_anywhere(false) {
                 not_started(world, id, &turned.refuse(), bytes);

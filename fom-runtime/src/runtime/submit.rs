@@ -62,14 +62,34 @@ pub struct Submission<'a, O: Operation> {
     pub(super) world: &'a Arc<World>,
     pub(super) operation: O,
     pub(super) phase: O::Phase,
-    pub(super) meta: Meta,
     pub(super) key: Option<Key>,
     pub(super) placement: Option<Placement>,
     pub(super) priority: Priority,
-    /// It was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
-    pub(super) recorded: Option<(FomId, usize, Option<Box<Kept>>)>,
+    /// What few submissions have: each byte more is copied for all of them.
+    pub(super) special: Option<Box<Special<O>>>,
+}
+
+/// What few submissions have.
+pub(super) struct Special<O: Operation> {
+    /// It comes out of a snapshot.
+    pub(super) meta: Meta,
+    /// It was in an outbox.
+    pub(super) recorded: Option<Recorded>,
     /// Its operation id, and how what is remembered of it is read.
-    pub(super) once: Option<Box<(Key, Open<O>)>>,
+    pub(super) once: Option<(Key, Open<O>)>,
+}
+
+/// What is known of an operation that was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
+pub(super) type Recorded = (FomId, usize, Option<Box<Kept>>);
+
+impl<O: Operation> Default for Special<O> {
+    fn default() -> Self {
+        Self {
+            meta: Meta::default(),
+            recorded: None,
+            once: None,
+        }
+    }
 }
 
 impl<O: Operation> fmt::Debug for Submission<'_, O> {
@@ -86,27 +106,38 @@ impl<O: Operation> fmt::Debug for Submission<'_, O> {
 impl<'a, O: Operation> Submission<'a, O> {
     #[inline]
     pub(crate) fn new(world: &'a Arc<World>, operation: O) -> Self {
-        Self::resumed(world, operation, O::start(), Meta::default())
+        Self {
+            world,
+            operation,
+            phase: O::start(),
+            key: None,
+            placement: None,
+            priority: Priority::Normal,
+            special: None,
+        }
     }
 
-    #[inline]
     pub(super) fn resumed(
         world: &'a Arc<World>,
         operation: O,
         phase: O::Phase,
         meta: Meta,
     ) -> Self {
-        Self {
-            world,
-            operation,
+        let mut submission = Self {
             phase,
-            meta,
-            key: None,
-            placement: None,
-            priority: Priority::Normal,
-            recorded: None,
-            once: None,
-        }
+            ..Self::new(world, operation)
+        };
+        submission.special().meta = meta;
+        submission
+    }
+
+    pub(super) fn special(&mut self) -> &mut Special<O> {
+        self.special.get_or_insert_default()
+    }
+
+    fn is_once(&self) -> bool {
+        let special = self.special.as_ref();
+        special.is_some_and(|special| special.once.is_some())
     }
 
     /// Makes it findable by this key, and refuses it while another fom of its type has the key. Foms of one key share a
@@ -172,7 +203,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     where
         O: Persistent,
     {
-        self.once = Some(Box::new((id.into(), O::restore)));
+        self.special().once = Some((id.into(), O::restore));
         self
     }
 
@@ -188,7 +219,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// no such locality, or the operation with this id is set aside. A refused submission leaves nothing behind.
     #[inline]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
-        if self.once.is_some() {
+        if self.is_once() {
             return self.start_once();
         }
         // SAFETY: a fom that is wanted is born with a reference for its handle.
@@ -203,7 +234,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// [`Refused`], as for [`start`](Self::start).
     #[inline]
     pub fn detach(self) -> Result<FomId, Refused<O>> {
-        if self.once.is_some() {
+        if self.is_once() {
             return self.start_once().map(|handle| handle.id());
         }
         self.launch(false).map(|fom| fom.1)
@@ -213,7 +244,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     fn launch(self, wanted: bool) -> Result<(NonNull<Header>, FomId), Refused<O>> {
         if self.key.is_none()
             && self.placement.is_none()
-            && !self.meta.resumed
+            && self.special.is_none()
             && self.world.takes_all()
             && crate::locality::here_in(self.world).is_some()
         {
@@ -284,9 +315,14 @@ impl<'a, O: Operation> Submission<'a, O> {
             Mode::Draining if here || crate::locality::runs_fom_of(world) => None,
             _ => Some(RefusedReason::ShuttingDown),
         };
-        let recorded = matches!(self.recorded, Some((.., Some(_))));
+        let Special {
+            meta,
+            recorded,
+            once,
+        } = self.special.map(|special| *special).unwrap_or_default();
+        let is_recorded = matches!(recorded, Some((.., Some(_))));
         let reason = reason.or_else(|| {
-            if recorded {
+            if is_recorded {
                 // It is in the journal: there it takes room already.
                 world.take_room_again();
                 return None;
@@ -309,7 +345,7 @@ impl<'a, O: Operation> Submission<'a, O> {
                 self.placement,
                 Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
             );
-        let (id, kept) = match self.recorded {
+        let (id, kept) = match recorded {
             Some((id, _, kept)) => (Some(id), kept),
             None => (None, None),
         };
@@ -320,13 +356,13 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             settled,
             placed: self.key.is_none() && settled || self.key.is_some() && self.placement.is_some(),
-            meta: self.meta,
+            meta,
             priority: self.priority,
             id,
             kept,
             kept_deadline: None,
             came_back: false,
-            once: self.once.map(|once| once.0),
+            once: once.map(|once| once.0),
         };
         let (fom, id) = match self.key {
             None => maker.make(self.operation, self.phase, None),
@@ -365,7 +401,8 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// The index of its home; none when it was placed in a locality that does not exist.
     #[inline]
     pub(super) fn home(&self) -> Option<usize> {
-        if let Some((_, home, _)) = &self.recorded {
+        let recorded = self.special.as_ref();
+        if let Some((_, home, _)) = recorded.and_then(|special| special.recorded.as_ref()) {
             return Some(*home);
         }
         let world = self.world;
