@@ -16,7 +16,8 @@ use crate::{Cx, StepKey, cx::resource, error::Unanswered, fom::WaitingFor, sync:
 /// exactly once.
 pub struct Reply<T> {
     to: Option<To<T>>,
-    key: Option<StepKey>,
+    /// In a box: most foms are not kept, and each byte here is moved for all of them.
+    key: Option<Box<StepKey>>,
 }
 
 enum To<T> {
@@ -55,7 +56,7 @@ impl<T> Reply<T> {
     /// a crash or a failed attempt and makes its requests in the same order. Each request of a visit has a key of its own, a
     /// [`part`](StepKey::part) of [`Cx::step_key`].
     pub fn step_key(&self) -> Option<StepKey> {
-        self.key
+        self.key.as_deref().copied()
     }
 
     /// Whether nobody waits for the answer any more.
@@ -189,7 +190,7 @@ impl<E> Cx<'_, E> {
         let (reply, answer) = oneshot::channel();
         let place = {
             let (resource, place) = resource::<R>(self.fom);
-            let key = self.fom.request_key();
+            let key = self.fom.request_key().map(Box::new);
             let to = Some(To::One(reply));
             request(resource, Reply { to, key });
             place
@@ -286,7 +287,7 @@ impl<E> Cx<'_, E> {
                 item,
                 Reply {
                     to: Some(To::Many(Arc::clone(&collecting.0), place)),
-                    key: self.fom.request_key(),
+                    key: self.fom.request_key().map(Box::new),
                 },
             );
         }

@@ -19,6 +19,8 @@ const MOST: usize = 4096;
 /// In the core of each locality.
 #[derive(Default)]
 pub(crate) struct Commits {
+    /// There is something to hand over: looked at after each run.
+    filled: bool,
     /// What somebody waits for.
     batch: Batch,
     /// What nobody waits for. It goes first: who waits is not to overtake what he was sent by who did not.
@@ -112,7 +114,7 @@ impl Commits {
     /// Whether there is nothing to hand over.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.lazy.is_empty()
+        !self.filled
     }
 
     fn len(&self) -> usize {
@@ -135,6 +137,7 @@ impl Commits {
             &mut self.lazy
         };
         *place = batch;
+        self.filled = !(self.batch.is_empty() && self.lazy.is_empty());
         if self.len() <= 1 {
             self.since = now;
         }
@@ -179,6 +182,7 @@ impl Commits {
                 tell: None,
             });
             self.told = self.machines.len();
+            self.filled = false;
         }
     }
 }

@@ -32,6 +32,9 @@ pub(super) trait Body<O: Operation>: Send {
     /// The outcome, once; only after the end.
     fn take(self: Pin<&mut Self>) -> Outcome<O>;
 
+    /// Whether nothing is in it that is to be dropped.
+    fn is_gone(&self) -> bool;
+
     /// Drops whatever is in it. May panic, as a drop of the user's may, and is empty then.
     fn clear(self: Pin<&mut Self>);
 }

@@ -199,9 +199,12 @@ impl<O: Operation> Course<O> {
             timing.enter(fom, index, now, left);
         }
         fom.enter(index, now);
-        fom.remember(index, now);
-        if cause != TransitionCause::Resumed {
-            fom.forget_attempts();
+        let has_more = fom.extra().is_some();
+        if has_more {
+            fom.remember(index, now);
+            if cause != TransitionCause::Resumed {
+                fom.forget_attempts();
+            }
         }
         if let Some(hooks) = hooks {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
@@ -213,7 +216,9 @@ impl<O: Operation> Course<O> {
         if fom.marks.is_observed() {
             fom.arrived(index);
         }
-        fom.send_outbox();
+        if has_more {
+            fom.send_outbox();
+        }
     }
 
     /// Whether an interposer takes the place of the step.

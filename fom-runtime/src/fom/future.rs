@@ -109,6 +109,10 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, 
     fn clear(self: Pin<&mut Self>) {
         self.project_replace(Self::Gone);
     }
+
+    fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone)
+    }
 }
 
 /// What is to be done next, where that waits.

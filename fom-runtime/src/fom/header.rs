@@ -507,6 +507,7 @@ impl Header {
     }
 
     /// The key of the next request of this visit, if it is kept in a journal. Only the thread that runs the fom.
+    #[inline]
     pub(crate) fn request_key(&self) -> Option<StepKey> {
         let part = self.kept()?.next_part();
         Some(self.step_key().part(part))

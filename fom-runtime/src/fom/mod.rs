@@ -294,9 +294,11 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             course::tell_failure(fom, failure);
         }
         // Those who submitted it once more, and what they are to be told.
-        let others = fom
-            .once()
-            .map(|once| remember::end(fom, once, body.at_end().ok_or_else(|| body.ended().err())));
+        let others = if const { O::CODEC.is_some() } && fom.extra().is_some() {
+            Self::end_once(fom, &body)
+        } else {
+            None
+        };
         // From here on a further event is given back to who sends it; those before go with the outcome.
         let untaken = if const { size_of::<Option<O::Event>>() == 0 } {
             // There are no such events.
@@ -344,6 +346,14 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 ));
             }
         }
+    }
+
+    /// For one that was submitted with an operation id: what others are to be told who submitted it, too.
+    #[cold]
+    fn end_once(fom: &Typed<O>, body: &B) -> Option<Box<remember::Others>> {
+        let once = fom.once()?;
+        let ended = body.at_end().ok_or_else(|| body.ended().err());
+        Some(Box::new(remember::end(fom, once, ended)))
     }
 
     // SAFETY: asks of its caller what `Vtable` says.
@@ -416,7 +426,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let fom = header.cast::<Self>().as_ptr();
         // SAFETY: nobody else can reach it. Header and deadlines stay for the next one; what else is in the slot goes.
         unsafe {
-            (&raw mut (*fom).body).drop_in_place();
+            if !(*fom).body.get_mut().is_gone() {
+                (&raw mut (*fom).body).drop_in_place();
+            }
             (&raw mut (*fom).typed.mailed.mail).drop_in_place();
         }
     }

@@ -48,6 +48,12 @@ impl<O: SyncOperation> Plain<O> {
     }
 }
 
+/// Elsewhere, since few fail.
+#[cold]
+fn drop_failure<O: Operation>(failure: Box<Failure<O>>) {
+    drop(failure);
+}
+
 /// Why the function of the phase is run: the event that it waits for, if it waits for one. None: it is not there.
 #[inline(always)]
 fn enter<O: SyncOperation>(course: &Course<O>, fom: &Typed<O>) -> Option<Entry<O::Event>> {
@@ -204,6 +210,14 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
     }
 
     fn clear(mut self: Pin<&mut Self>) {
-        *self = Self::Gone;
+        match mem::replace(&mut *self, Self::Gone) {
+            Self::Live(course) => drop(course),
+            Self::Failed(failure) => drop_failure(failure),
+            Self::Gone => {}
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone)
     }
 }

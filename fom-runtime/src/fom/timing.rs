@@ -136,6 +136,7 @@ impl Timing {
 
     /// Which deadline of before goes on in this phase: an old kept one, or the one of the phase that is left. The earlier
     /// stays.
+    #[inline(always)]
     fn kept_over(&self, header: &Header, index: usize) -> (u64, usize) {
         let phases = header.graph().phases();
         let from = header.phase_index();

@@ -112,12 +112,14 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
         let Some(fom) = core.queue.pop() else { break };
         core = run_fom(core, fom);
         core.since_turn += 1;
-        core.hand_over_when_due();
         if core.home.crew.somebody_returns() {
             break;
         }
-        if (core.queue.is_empty() || run.is_multiple_of(LOOK_EVERY)) && core.home.inbox.has_mail() {
-            core.drain();
+        if core.queue.is_empty() || run.is_multiple_of(LOOK_EVERY) {
+            core.hand_over_when_due();
+            if core.home.inbox.has_mail() {
+                core.drain();
+            }
         }
         core.give();
     }

@@ -259,15 +259,25 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// submits is in flight, so nobody waits for an end of this runtime that could be missed.
     #[inline(always)]
     fn launch_here(self, wanted: bool) -> (NonNull<Header>, FomId) {
-        let world = self.world;
+        let Self {
+            world,
+            operation,
+            phase,
+            key,
+            priority,
+            special,
+            ..
+        } = self;
+        // There are none: nothing need be done to drop them.
+        std::mem::forget((key, special));
         let launched = crate::locality::at_home(|core| {
             let (id, now) = core.one_born();
             let birth = Birth {
                 id,
                 home: core.home.index,
-                priority: self.priority,
+                priority,
                 now,
-                phase: O::index(O::kind(&self.phase)),
+                phase: O::index(O::kind(&phase)),
                 settled: false,
                 resumed: false,
                 extra: None,
@@ -278,8 +288,8 @@ impl<'a, O: Operation> Submission<'a, O> {
                 stocks: &mut core.stocks,
                 world,
                 birth,
-                operation: self.operation,
-                phase: self.phase,
+                operation,
+                phase,
             });
             // SAFETY: just made, so this is the one resident reference.
             core.enqueue_after_mail(unsafe { Resident::new(fom.0) });
