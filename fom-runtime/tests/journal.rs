@@ -9,7 +9,7 @@ use std::{
 };
 
 use fom_runtime::{
-    BoxError, Cause, StepKey,
+    BoxError, Cause, RefusedReason, StepKey,
     journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
     prelude::*,
 };
@@ -228,6 +228,10 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
         "{failure:?}"
     );
     assert_eq!(runtime.set_aside().len(), 1);
+    // Its key waits for it: nobody overtakes it.
+    assert!(runtime.find::<Call>("a").is_none());
+    let refused = runtime.submit(call()).key("a").start().unwrap_err();
+    assert_eq!(refused.reason(), RefusedReason::KeyInUse);
     // A new one was never there, and its operation is given back.
     let failure = runtime.submit(call()).start().unwrap().wait().unwrap_err();
     assert!(matches!(&failure.cause, Cause::Journal(_)) && failure.operation.is_some());

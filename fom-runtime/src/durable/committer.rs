@@ -317,6 +317,12 @@ impl Committer {
                 }
             }
         }
+        // The keys of those that wait to come back are kept by the runtime, which would be kept by them.
+        if let Some(world) = world.upgrade() {
+            for stalled in self.stalled.lock().drain(..) {
+                stalled.give_key(&world);
+            }
+        }
         // What panics in there has closed as much as it ever will.
         let _ = fenced(|| {
             drop(journal);

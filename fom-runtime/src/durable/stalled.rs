@@ -1,12 +1,12 @@
 //! Transitions that could not be committed, because the disk was full or failed: kept in memory, and committed when the journal
 //! works again. Then their foms go on.
 
-use std::sync::Arc;
+use std::{any::TypeId, sync::Arc};
 
 use crate::{
     durable::{Committer, Kind, Types, entry_of},
     error::RestoreError,
-    id::FomId,
+    id::{FomId, Key},
     journal::{Batch, Change, EntryId, Journal, JournalError},
     runtime::World,
 };
@@ -16,6 +16,8 @@ pub(crate) struct Stalled {
     pub(crate) id: FomId,
     pub(crate) group: Batch,
     pub(crate) error: JournalError,
+    /// Its operation type and key: kept for it until it comes back.
+    pub(crate) place: Option<(TypeId, Key)>,
 }
 
 impl World {
@@ -36,6 +38,13 @@ impl World {
 }
 
 impl Stalled {
+    /// It does not come back: others may have its key.
+    pub(super) fn give_key(&self, world: &World) {
+        if let Some((of, key)) = &self.place {
+            world.directory.remove(*of, key, self.id);
+        }
+    }
+
     /// Whether its fom comes back.
     pub(crate) fn comes_back(&self) -> bool {
         let of = entry_of(self.id.get());
@@ -89,27 +98,37 @@ impl Committer {
         for one in &stalled {
             if !one.comes_back() {
                 drop(world.set_aside.take(one.id));
+                one.give_key(world);
             }
             for change in one.group.groups().flat_map(|group| group.changes()) {
                 match change {
                     Change::Put { id, bytes } if bytes.first() == Some(&(Kind::Message as u8)) => {
                         messages.push((id, bytes));
                     }
-                    Change::Put { id, bytes } => go_on(world, id, bytes),
+                    Change::Put { id, bytes } => {
+                        if !go_on(world, id, bytes) && id == entry_of(one.id.get()) {
+                            one.give_key(world);
+                        }
+                    }
                     Change::Delete { .. } => {}
                 }
             }
         }
         messages.sort_by_key(|message| message.0);
         for (id, bytes) in messages {
-            go_on(world, id, bytes);
+            let _ = go_on(world, id, bytes);
         }
     }
 }
 
-/// What was put is a fom again, or is set aside.
-fn go_on(world: &Arc<World>, id: EntryId, bytes: &[u8]) {
-    if let Err(aside) = Types::take_in(world, id, bytes) {
-        world.set_aside.put(*aside);
+/// What was put is a fom again, or is set aside: then not.
+fn go_on(world: &Arc<World>, id: EntryId, bytes: &[u8]) -> bool {
+    let done = Types::take_in(world, id, bytes);
+    match done {
+        Ok(_) => true,
+        Err(aside) => {
+            world.set_aside.put(*aside);
+            false
+        }
     }
 }

@@ -68,6 +68,7 @@ impl<O: Operation> Typed<O> {
             id: self.id(),
             group,
             error: error.clone(),
+            place: self.key().map(|key| (self.type_id(), key.clone())),
         };
         self.world().list_stalled(&stalled);
         kept.inner().stalled = Some(Box::new(stalled));

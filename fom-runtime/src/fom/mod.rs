@@ -465,7 +465,12 @@ impl Header {
             timing.end(self);
         }
         let world = self.world();
-        if let Some(key) = self.key() {
+        // A stalled one keeps its key: nobody may overtake it.
+        if let Some(key) = self.key()
+            && self
+                .kept()
+                .is_none_or(|kept| kept.inner().stalled.is_none())
+        {
             world.directory.remove(self.type_id(), key, self.id());
         }
         self.unlist();

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     id::{FomId, Key},
     operation::Operation,
+    protocol::FomState,
     runtime::FomRef,
     sync::Mutex,
 };
@@ -51,25 +52,32 @@ impl Directory {
             .get(&(TypeId::of::<O>(), key.clone()))?
             .1
             .downcast_ref::<FomRef<O>>()
+            // One that ended, and whose key waits for it to come back.
+            .filter(|fom| fom.state() != FomState::Finished)
             .cloned()
     }
 
-    /// Gives the key to the fom that `make` makes, unless a live one has it. Nobody else gets in between.
+    /// Gives the key to the fom that `make` makes, unless a live one has it, or it waits for one that is to come back: `back` is the
+    /// one that does. Nobody else gets in between.
     pub(crate) fn claim<O: Operation>(
         &self,
         key: &Key,
+        back: Option<FomId>,
         make: impl FnOnce() -> FomRef<O>,
     ) -> Result<FomRef<O>, FomRef<O>> {
         let mut shard = self.shard(key).lock();
         let place = (TypeId::of::<O>(), key.clone());
         if let Some(live) = shard
             .get(&place)
+            .filter(|held| Some(held.0) != back)
             .and_then(|held| held.1.downcast_ref::<FomRef<O>>())
         {
             return Err(live.clone());
         }
         let fom = make();
-        shard.insert(place, (fom.id(), Box::new(fom.clone())));
+        let before = shard.insert(place, (fom.id(), Box::new(fom.clone())));
+        drop(shard);
+        drop(before);
         Ok(fom)
     }
 

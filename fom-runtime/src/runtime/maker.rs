@@ -102,7 +102,7 @@ pub(crate) fn restore<O: Operation>(
         None => maker.make(operation, phase, None).0,
         Some(key) => {
             let mut made = None;
-            let claimed = world.directory.claim(&key, || {
+            let claimed = world.directory.claim(&key, Some(id), || {
                 let fom = maker.make(operation, phase, Some(key.clone())).0;
                 made = Some(fom);
                 // SAFETY: just made, and not enqueued yet: it is alive.

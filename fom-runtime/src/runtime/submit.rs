@@ -385,7 +385,7 @@ impl<'a, O: Operation> Submission<'a, O> {
                 }
                 let (mut operation, phase) = (Some(self.operation), self.phase);
                 let mut made = None;
-                let claimed = world.directory.claim(&key, || {
+                let claimed = world.directory.claim(&key, None, || {
                     let operation = operation.take().expect("claim calls this once");
                     let (fom, id) = maker.make(operation, phase, Some(key.clone()));
                     made = Some((fom, id));
