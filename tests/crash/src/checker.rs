@@ -357,8 +357,6 @@ impl Checker {
         }
         if let Some(before) = self.operations.get(&last)
             && !Self::may_have_ended(before)
-            // Whoever had it was told that the journal failed, and goes on at their own risk.
-            && !before.stalled
         {
             self.wrong_with(
                 "order of a key",

@@ -1,9 +1,8 @@
 //! The child: a runtime on the journal, under load, until it is killed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -104,8 +103,7 @@ fn live(orders: &Orders, history: &History) -> Result<(), String> {
         .open(&orders.journal)
         .map_err(|error| format!("the journal cannot be opened: {error}"))?;
     let journal = Breaking::new(journal, orders.broken);
-    let stalled = StalledKeys::default();
-    let runtime = builder(history, &points, &stalled)
+    let runtime = builder(history, &points)
         .journal_with(Pointed {
             journal,
             points: points.clone(),
@@ -124,7 +122,6 @@ fn live(orders: &Orders, history: &History) -> Result<(), String> {
     }
     let users = LocalSet::new();
     let user = User {
-        stalled,
         runtime: runtime.clone(),
         history: history.clone(),
         life: orders.life,
@@ -158,28 +155,23 @@ fn live(orders: &Orders, history: &History) -> Result<(), String> {
     Ok(())
 }
 
-fn builder(history: &History, points: &Points, stalled: &StalledKeys) -> Builder {
+fn builder(history: &History, points: &Points) -> Builder {
     let builder = Runtime::builder()
         .localities(2)
         .pin(false)
         .remember(1_000_000, Duration::from_secs(86_400))
         .resource(history.clone())
         .resource(points.clone());
-    let builder = told::<Walk>(builder, history, points, stalled);
-    let builder = told::<Tick>(builder, history, points, stalled);
-    let builder = told::<Retry>(builder, history, points, stalled);
-    let builder = told::<Speak>(builder, history, points, stalled);
-    told::<Talk>(builder, history, points, stalled)
+    let builder = told::<Walk>(builder, history, points);
+    let builder = told::<Tick>(builder, history, points);
+    let builder = told::<Retry>(builder, history, points);
+    let builder = told::<Speak>(builder, history, points);
+    told::<Talk>(builder, history, points)
 }
 
 /// Writes down what listeners hear.
-fn told<O: Story>(
-    builder: Builder,
-    history: &History,
-    points: &Points,
-    stalled: &StalledKeys,
-) -> Builder {
-    let (history, points, stalled) = (history.clone(), points.clone(), stalled.clone());
+fn told<O: Story>(builder: Builder, history: &History, points: &Points) -> Builder {
+    let (history, points) = (history.clone(), points.clone());
     builder.listen_to::<O>(move |heard: &TransitionOf<'_, O>| {
         points.pass(Point::Hearing);
         let operation = heard.operation();
@@ -188,7 +180,6 @@ fn told<O: Story>(
             cause => cause.to_string(),
         };
         let key = heard.key().map_or("-".to_owned(), Key::to_string);
-        stalled.hear(&key, heard.cause());
         history.line(format_args!(
             "T {} {} {} {} {} {cause} {key} {}",
             operation.mark().n,
@@ -202,30 +193,9 @@ fn told<O: Story>(
     })
 }
 
-/// Keys whose foms could not commit, and have not gone on yet.
-#[derive(Clone, Debug, Default)]
-struct StalledKeys(Arc<Mutex<BTreeSet<String>>>);
-
-impl StalledKeys {
-    fn hear(&self, key: &str, cause: TransitionCause) {
-        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match cause {
-            TransitionCause::Failed("journal") => drop(keys.insert(key.to_owned())),
-            TransitionCause::Resumed => drop(keys.remove(key)),
-            _ => {}
-        }
-    }
-
-    fn has(&self, key: &str) -> bool {
-        let keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.contains(key)
-    }
-}
-
 /// Somebody who submits operations and waits for them.
 #[derive(Clone)]
 struct User {
-    stalled: StalledKeys,
     runtime: Runtime,
     history: History,
     life: u64,
@@ -311,10 +281,6 @@ impl User {
         for n in first..first + 4_000 {
             let mut operation = make(n);
             let handle = loop {
-                // When the journal failed, the last one goes on later, and its key is free meanwhile: who wants an order waits.
-                while self.stalled.has(&format!("chain/{chain}")) {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
                 self.say_submitted::<O>(n, false);
                 let submission = self.runtime.submit(operation).key(("chain", chain));
                 let refused = match submission.start() {
@@ -327,8 +293,9 @@ impl User {
                     return;
                 };
                 if let Some(live) = refused.live() {
-                    // None of them: until it ends.
+                    // None of them: until it ends. One that could not commit has, and comes back in a moment.
                     live.reached([]).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 operation = refused.into_operation();
             };
