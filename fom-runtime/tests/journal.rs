@@ -148,7 +148,7 @@ fn runtime(journal: impl Journal, log: &Log) -> Runtime {
         .unwrap()
 }
 
-/// A fom is back with its data, in the phase that it committed last, and what cannot be saved is made again. Nothing of an
+/// PR-04: a fom is back with its data, in the phase that it committed last, and what cannot be saved is made again. Nothing of an
 /// ended one stays.
 #[test]
 fn a_fom_goes_on_from_its_last_committed_phase() {
@@ -307,7 +307,7 @@ impl Ordering2Transitions for Order {
     }
 }
 
-/// What is in the outbox is started once, when the transition is committed, however often the function was run before; and a
+/// PR-04: what is in the outbox is started once, when the transition is committed, however often the function was run before; and a
 /// visit has one key in all its attempts, and no other visit has it.
 #[test]
 fn an_outbox_is_sent_once_and_a_visit_has_one_key() {

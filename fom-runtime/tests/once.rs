@@ -1,4 +1,5 @@
-//! Operation ids: of all submissions with the same id one runs, and all get its answer.
+//! PR-07: operation ids. Of all submissions with the same id one runs, and all get its answer; the memory of answers is bounded in
+//! number and time.
 
 mod kit;
 
