@@ -164,3 +164,68 @@ fn a_failure_says_what_every_attempt_said() {
     assert!(matches!(failure.cause, Cause::Error(Code(2))));
     assert_eq!(failure.attempts, ["Code(0)", "Code(1)"]);
 }
+
+/// Comes back to something that is not there at first.
+#[derive(Serialize, Deserialize)]
+struct Session;
+
+#[fom(operation(Session))]
+enum Talk {
+    #[phase(sync, start, to(Speak))]
+    Open,
+    #[phase(to(Over), retry = "3, 1s..1s")]
+    Speak,
+    #[phase(end)]
+    Over,
+}
+
+impl TalkTransitions for Session {
+    fn open(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn speak(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let said = cx.resource::<Said>();
+        said.0.lock().unwrap().push("speak".into());
+        if said.0.lock().unwrap().len() == 1 {
+            // The first process never gets further.
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, cx: &mut Cx<'_>, _: &mut Talk) -> Result<(), BoxError> {
+        let attempt = cx.attempt();
+        let said = cx.resource::<Said>();
+        said.0.lock().unwrap().push(format!("resume {attempt}"));
+        match attempt {
+            0 | 1 => Err("not there yet".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A `resume` that fails is tried again as the phase is, and the phase's function is not run before it has done.
+#[test]
+fn a_resume_that_fails_is_tried_again() {
+    let (clock, journal) = (TestClock::new(), MemoryJournal::new());
+    let build = || {
+        let builder = Runtime::builder().localities(1).pin(false).clock(&clock);
+        let builder = builder.resource(Said::default());
+        builder.journal_with(journal.clone()).build().unwrap()
+    };
+    {
+        let runtime = build();
+        runtime.submit(Session).detach().unwrap();
+        futures::executor::block_on(runtime.quiet());
+    }
+    let runtime = build();
+    attempt(&runtime, &clock);
+    attempt(&runtime, &clock);
+    futures::executor::block_on(runtime.quiet());
+    let said = runtime.submit(Ask).start().unwrap().wait().unwrap();
+    let Asked::Told { said } = said.phase else {
+        panic!("it tells");
+    };
+    assert_eq!(said, ["resume 0", "resume 1", "resume 2", "speak"]);
+}

@@ -341,7 +341,7 @@ impl<O: Operation> Course<O> {
     }
 
     /// It may have been told to end while it waited for the commit.
-    fn interrupted_or(&mut self, fom: &Typed<O>, after: After<O>) -> After<O> {
+    pub(super) fn interrupted_or(&mut self, fom: &Typed<O>, after: After<O>) -> After<O> {
         match fom.interrupt() {
             Some(interrupt) => self.settle(fom, Verdict::Interrupted(interrupt)),
             None => after,

@@ -15,7 +15,7 @@ use crate::{
     durable::Then,
     error::{BlockError, Cause, Failure},
     fom::{Interrupt, Outcome, Typed, panic_message},
-    operation::{At, Entry, Next, Operation, Stepped},
+    operation::{At, Entry, Next, Operation, Resumed, Stepped},
     watch::{Transition, TransitionCause},
 };
 
@@ -79,6 +79,9 @@ impl<O: Operation> Course<O> {
             if let Some(after) = self.call_resumed(fom) {
                 return after;
             }
+            if !self.info().is_end() {
+                return self.interrupted_or(fom, After::Enter);
+            }
         } else {
             self.enter(fom, None, TransitionCause::Started, None);
         }
@@ -115,6 +118,8 @@ impl<O: Operation> Course<O> {
             if let Some((at, owner)) = kept {
                 timing.keep_again(fom, at, owner);
             }
+            // What is overdue is late at once, before anything of the phase runs again.
+            timing.fired(fom, fom.world().clock.nanos());
         }
     }
 
@@ -124,6 +129,14 @@ impl<O: Operation> Course<O> {
         if self.info().is_end() {
             return None;
         }
+        match self.resumed(fom) {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(self.erred(fom, error, TransitionCause::Returned)),
+            Err(panic) => Some(After::Failed(cause_of(panic))),
+        }
+    }
+
+    fn resumed(&mut self, fom: &Typed<O>) -> Result<Resumed<O>, Box<dyn Any + Send>> {
         let mut cx = Cx::new(fom);
         let at = At {
             phase: &mut self.phase,
@@ -131,11 +144,10 @@ impl<O: Operation> Course<O> {
             entry: Entry::Enter,
         };
         let operation = &mut self.operation;
-        match catch_unwind(AssertUnwindSafe(|| operation.resumed(at))) {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(self.erred(fom, error, TransitionCause::Returned)),
-            Err(panic) => Some(After::Failed(cause_of(panic))),
-        }
+        let done = catch_unwind(AssertUnwindSafe(|| operation.resumed(at)));
+        // What failed is due again before the next attempt.
+        fom.set_owes_resume(matches!(done, Ok(Err(_))));
+        done
     }
 
     /// Goes to the next phase, when nobody stands in between. `true`: it is an end.
@@ -233,6 +245,13 @@ impl<O: Operation> Course<O> {
 
     #[cold]
     fn interposed(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
+        if fom.owes_resume() {
+            match self.resumed(fom) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Some(Verdict::Stepped(Err(error))),
+                Err(panic) => return Some(Verdict::Panicked(panic)),
+            }
+        }
         let hooks = fom.world().hooks.active()?;
         match hooks.before::<O>(&mut self.operation, &mut self.phase) {
             Ok(None) => None,

@@ -9,7 +9,10 @@ use crate::{
     fom::Seen,
     id::Key,
     snapshot::Meta,
-    sync::{Mutex, atomic::AtomicU64},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 /// The most lines of history that are allocated with the fom; more come as they are needed.
@@ -34,6 +37,9 @@ pub(crate) struct Extra {
     pub(crate) kept_deadline: Option<(u64, usize)>,
     /// If it is kept in a journal.
     pub(crate) kept: Option<Box<Kept>>,
+    /// What it does when it comes back has failed, and is to be done again before the next attempt. Written by the thread that runs the
+    /// fom.
+    pub(crate) owes_resume: AtomicBool,
     /// It came back out of the journal.
     pub(crate) came_back: bool,
     /// If it was submitted with an operation id.
@@ -60,6 +66,7 @@ impl Extra {
             tries: meta.attempt,
             kept_deadline: None,
             kept,
+            owes_resume: AtomicBool::new(false),
             came_back: false,
             once: None,
             waits: Mutex::default(),

@@ -453,6 +453,18 @@ impl Header {
         self.extra_made().outbox.lock().post(item);
     }
 
+    /// Whether what it does when it comes back is to be done again. Only the thread that runs the fom.
+    pub(super) fn owes_resume(&self) -> bool {
+        self.extra()
+            .is_some_and(|extra| extra.owes_resume.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_owes_resume(&self, owes: bool) {
+        if let Some(extra) = self.extra() {
+            extra.owes_resume.store(owes, Ordering::Relaxed);
+        }
+    }
+
     /// An attempt at its phase failed with this. Only the thread that runs the fom.
     pub(super) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
         let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
