@@ -444,9 +444,6 @@ impl Builder {
             && let Err(error) = bring_back(&world, journal, &mut self.tell)
         {
             abort(&world, &world.localities);
-            if let Some(committer) = world.committer() {
-                committer.end();
-            }
             return Err(error);
         }
         Ok(Runtime {
@@ -466,6 +463,7 @@ fn bring_back(
         Ok(recovered) => recovered,
         Err((error, foms)) => {
             foms.into_iter().for_each(Resident::reject);
+            // Its thread never runs: nobody is to wait for that.
             if let Some(committer) = world.committer() {
                 committer.end();
             }
