@@ -7,8 +7,8 @@ use std::{
 };
 
 use fom_runtime::{
-    Builder, Key, RefusedReason, RestoreError, TransitionCause, TransitionOf, journal::FileJournal,
-    prelude::*,
+    BuildError, Builder, Key, Operations, RefusedReason, RestoreError, SetAside, TransitionCause,
+    TransitionOf, journal::FileJournal, prelude::*,
 };
 use tokio::task::{LocalSet, spawn_local};
 
@@ -88,32 +88,49 @@ impl Orders {
 pub fn child(args: &[String]) -> Result<(), String> {
     let orders = Orders::parse(args)?;
     let history = History::open(&orders.history).map_err(|error| error.to_string())?;
-    let done = live(&orders, &history);
-    if let Err(error) = &done {
-        history.line(format_args!("X {error}"));
+    match live(&orders, &history) {
+        Err(Broke::NotBuilt(error)) if orders.point.explains(&error) => {
+            // The disk failed this early: to say so and to end is all that can be done. The next life must find everything.
+            history.line(format_args!("! {}, before it began", orders.point));
+            Ok(())
+        }
+        Err(error) => {
+            let error = error.to_string();
+            history.line(format_args!("X {error}"));
+            Err(error)
+        }
+        Ok(()) => Ok(()),
     }
-    done
 }
 
-fn live(orders: &Orders, history: &History) -> Result<(), String> {
+/// Why a child came to no good end.
+#[derive(Debug, thiserror::Error)]
+enum Broke {
+    #[error("the runtime cannot be built: {0}")]
+    NotBuilt(#[from] BuildError),
+    #[error("no tokio runtime: {0}")]
+    NoTokio(std::io::Error),
+    #[error("after {DRAIN:?} something is in flight still:\n{0}")]
+    InFlight(Box<Operations>),
+}
+
+fn live(orders: &Orders, history: &History) -> Result<(), Broke> {
     let points = Points::new(orders.point, orders.nth, history);
     let journal = FileJournal::options()
         .segment_bytes(SEGMENT)
         .disk(points.disk(orders.nth))
         .open(&orders.journal)
-        .map_err(|error| format!("the journal cannot be opened: {error}"))?;
+        .map_err(BuildError::from)?;
     let journal = Breaking::new(journal, orders.broken);
     let runtime = builder(history, &points)
         .journal_with(Pointed {
             journal,
             points: points.clone(),
         })
-        .build()
-        .map_err(|error| format!("the runtime cannot be built: {error}"))?;
+        .build()?;
     history.line(format_args!("R {}", runtime.in_flight()));
     for aside in runtime.set_aside() {
-        // The journal fails at times, on purpose: what that holds up goes on by itself.
-        if !matches!(aside.reason, RestoreError::NotCommitted(_)) {
+        if !stalled(&aside) {
             history.line(format_args!(
                 "X fom {} was set aside: {}",
                 aside.id, aside.reason
@@ -129,7 +146,7 @@ fn live(orders: &Orders, history: &History) -> Result<(), String> {
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
-        .map_err(|error| format!("no tokio runtime: {error}"))?;
+        .map_err(Broke::NoTokio)?;
     let again = orders.again.clone();
     let drain = orders.drain;
     let drained = users.block_on(&tokio, async move {
@@ -145,14 +162,16 @@ fn live(orders: &Orders, history: &History) -> Result<(), String> {
         std::future::pending().await
     });
     if !drained {
-        return Err(format!(
-            "after {DRAIN:?} something is in flight still:\n{}",
-            runtime.operations()
-        ));
+        return Err(Broke::InFlight(Box::new(runtime.operations())));
     }
     runtime.shutdown_blocking(Shutdown::Now, DRAIN);
     history.line(format_args!("Z"));
     Ok(())
+}
+
+/// The journal fails at times, on purpose: what that holds up goes on by itself.
+fn stalled(aside: &SetAside) -> bool {
+    matches!(aside.reason, RestoreError::NotCommitted(_))
 }
 
 fn builder(history: &History, points: &Points) -> Builder {
@@ -264,16 +283,28 @@ impl User {
         }
     }
 
-    async fn one<O: Story>(&self, n: u64, operation: O, once: bool) {
+    async fn one<O: Story>(&self, n: u64, mut operation: O, once: bool) {
         self.say_submitted::<O>(n, once);
-        let submission = self.runtime.submit(operation);
-        let submission = if once { submission.once(n) } else { submission };
-        match submission.start() {
-            Ok(handle) => self.say_outcome(n, handle.await),
-            Err(refused) => self
-                .history
-                .line(format_args!("X {n} was refused: {}", refused.reason())),
-        }
+        let refused = loop {
+            let submission = self.runtime.submit(operation);
+            let submission = if once { submission.once(n) } else { submission };
+            match submission.start() {
+                Ok(handle) => return self.say_outcome(n, handle.await),
+                // The journal fails at times, on purpose: what could not commit goes on by itself in a moment.
+                Err(refused) if refused.reason() == RefusedReason::SetAside && self.all_go_on() => {
+                    operation = refused.into_operation();
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                Err(refused) => break refused.reason(),
+            }
+        };
+        self.history
+            .line(format_args!("X {n} was refused: {refused}"));
+    }
+
+    /// Whether nothing is set aside for good.
+    fn all_go_on(&self) -> bool {
+        self.runtime.set_aside().iter().all(stalled)
     }
 
     /// One after the other with the same key. After a restart the last one may be there still.

@@ -10,7 +10,13 @@ use std::{
     },
 };
 
-use fom_runtime::journal::disk::{Fault, FaultyDisk, Operation, RealDisk};
+use fom_runtime::{
+    BuildError,
+    journal::{
+        JournalError,
+        disk::{Fault, FaultyDisk, Operation, RealDisk},
+    },
+};
 
 use crate::history::History;
 
@@ -92,6 +98,18 @@ impl Point {
         });
         let others = OTHERS.iter().map(|(point, _, times)| (*point, *times));
         others.chain(disk).collect()
+    }
+
+    /// Whether this is why a runtime could not be built.
+    pub(crate) fn explains(self, error: &BuildError) -> bool {
+        let BuildError::Journal(error) = error else {
+            return false;
+        };
+        match self {
+            Self::FullDisk => matches!(error, JournalError::Full { .. }),
+            Self::FailedSync => matches!(error, JournalError::Io { .. }),
+            _ => false,
+        }
     }
 }
 
