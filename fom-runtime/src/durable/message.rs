@@ -98,7 +98,10 @@ impl Message {
         let message: Self = snapshot::decode(bytes).map_err(|_| RestoreError::Damaged)?;
         let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
         let key = message.key.ok_or(RestoreError::Damaged)?;
-        if let Some(receiver) = world.set_aside.of(&message.operation, &key) {
+        // One that could not commit comes back by itself: until then the event is kept for it, before those that come later.
+        if let Some(receiver) = world.set_aside.of(&message.operation, &key)
+            && !world.set_aside.is_waiting(receiver)
+        {
             return Err(RestoreError::ReceiverSetAside(receiver));
         }
         let event = reader(&message.event.0).map_err(|reason| RestoreError::Event {
