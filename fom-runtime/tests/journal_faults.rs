@@ -236,3 +236,31 @@ fn a_recovery_may_be_tried_again() {
     journal.recover(&mut given).unwrap();
     assert_eq!(given.entries, entries);
 }
+
+/// Of a batch that is larger than a segment, nothing is kept when the disk is full in the middle of it: whoever was told so has
+/// their operation back, and may have given its key to another by the next commit.
+#[test]
+fn a_large_batch_that_failed_leaves_nothing() {
+    for nth in 0..12 {
+        let place = Place::new();
+        let disk = FaultyDisk::new(RealDisk);
+        let (mut journal, ..) = open(small().disk(disk.clone()), place.path()).unwrap();
+        put(&mut journal, &[(70_000, b"before")]).unwrap();
+        let mut large = Batch::new();
+        for id in 80_000..80_020 {
+            large.put(EntryId(id), &[7; 200]);
+            large.end_group();
+        }
+        let full = Fault::Torn(1000, ErrorKind::StorageFull);
+        disk.inject(Operation::Write, disk.count(Operation::Write) + nth, full);
+        let failed = journal.commit(&large).is_err();
+        // Whatever faults are left meet these, which are tried again as the runtime does.
+        while put(&mut journal, &[(70_001, b"after")]).is_err() {}
+        drop(journal);
+        let (_journal, given, _) = open(small(), place.path()).unwrap();
+        let large = given.entries.range(80_000..90_000).count();
+        assert_eq!(large, if failed { 0 } else { 20 }, "write {nth}");
+        assert_eq!(given.entries[&70_000], b"before");
+        assert_eq!(given.entries[&70_001], b"after");
+    }
+}

@@ -56,8 +56,8 @@ pub trait Journal: Send + 'static {
     ///
     /// # Errors
     ///
-    /// Then it is not known which groups are kept, if any: those before the first one that is not. A later commit works
-    /// again when the cause is gone, and is never mixed up with what failed.
+    /// Then none of them is kept, as soon as a later commit has worked; that works again when the cause is gone. If the process ends
+    /// before that, it is not known which are kept, if any: those before the first one that is not.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
     /// Does a bounded part (about a millisecond) of what makes room again. `true` when there is more to do. Called between

@@ -61,8 +61,8 @@ fn too_long(length: usize, most: usize) -> JournalError {
 }
 
 impl FileJournal {
-    /// Appends what is to be moved and then a batch whose frames take `length` bytes: with one sync, unless they are more than
-    /// a segment takes.
+    /// Appends what is to be moved and then a batch whose frames take `length` bytes, with one sync. A batch that is larger than a
+    /// segment makes its segment larger: in two, the first half would be kept when the second cannot be.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
         let moves = std::mem::take(&mut self.moves);
         let done = self.append_all(moves, batch, length);
@@ -87,29 +87,8 @@ impl FileJournal {
         if !self.active.as_ref().is_some_and(fits) {
             self.rotate()?;
         }
-        let mut groups = batch.groups().peekable();
-        let mut moves = (moved > 0).then_some(moves);
-        loop {
-            let mut unit = Vec::new();
-            let mut taken = if moves.is_some() { moved } else { 0 };
-            let room = self
-                .active
-                .as_ref()
-                .map_or(0, |active| active.size - active.end) as usize;
-            while let Some(group) = groups.peek() {
-                let length = frame_length(written(group.changes()));
-                if taken > 0 && taken + length > room {
-                    break;
-                }
-                taken += length;
-                unit.extend(groups.next());
-            }
-            self.append_unit(moves.take(), &unit)?;
-            if groups.peek().is_none() {
-                return Ok(());
-            }
-            self.rotate()?;
-        }
+        let groups: Vec<_> = batch.groups().collect();
+        self.append_unit((moved > 0).then_some(moves), &groups)
     }
 
     /// Appends with one write and one sync.
