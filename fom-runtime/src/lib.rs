@@ -52,6 +52,7 @@
 //! | make a runtime | [`Builder`], [`Followers`], [`Budget`] |
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
+//! | start others and wait for their ends | [`Cx::team`], [`Team`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::listen`] |
@@ -59,7 +60,7 @@
 //! | see what could not come back | [`Runtime::set_aside`], [`Builder::check_journal`] |
 //! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
-//! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::each`] |
+//! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
@@ -123,7 +124,7 @@ mod watch;
 #[cfg(not(fom_loom))]
 pub use clock::{Clock, TestClock};
 #[cfg(not(fom_loom))]
-pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Sleep};
+pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Sleep, Team};
 #[cfg(not(fom_loom))]
 pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
 #[cfg(not(fom_loom))]
@@ -145,8 +146,8 @@ pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 pub use protocol::FomState;
 #[cfg(not(fom_loom))]
 pub use runtime::{
-    Budget, Builder, CallError, Ended, EventSender, FomRef, Handle, Local, Placement, Priority,
-    Reached, Runtime, Shutdown, ShutdownReport, Submission, Waiting,
+    Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Local,
+    Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission, Waiting,
 };
 #[cfg(not(fom_loom))]
 pub use snapshot::{Saved, SavedError, Snapshot};

@@ -3,6 +3,7 @@
 mod block;
 mod call;
 mod outbox;
+mod team;
 mod time;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
@@ -10,6 +11,7 @@ use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
 pub use outbox::{Outbox, Posting};
+pub use team::Team;
 pub use time::Sleep;
 
 use crate::{

@@ -100,11 +100,7 @@ impl Future for Sleep {
         }
         self.arm(cx.waker());
         // Said at each poll: what a fom waits for is forgotten before each.
-        with_core(|core| {
-            if let Some(fom) = core.running() {
-                fom.set_waiting_for(WaitingFor::Timer);
-            }
-        });
+        WaitingFor::Timer.say();
         Poll::Pending
     }
 }

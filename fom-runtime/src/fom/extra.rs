@@ -1,12 +1,16 @@
 //! What few foms have: a key, a history, and somebody who waits for them.
 
-use std::{collections::VecDeque, task::Waker};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+    task::Waker,
+};
 
 use tokio::sync::oneshot;
 
 use crate::{
     durable::{Kept, Once, Outbox},
-    fom::Seen,
+    fom::{Gathering, Seen},
     id::Key,
     snapshot::Meta,
     sync::{
@@ -44,6 +48,8 @@ pub(crate) struct Extra {
     pub(crate) came_back: bool,
     /// If it was submitted with an operation id.
     pub(crate) once: Option<Box<Once>>,
+    /// The helpers that it waits for, as long as it keeps their team.
+    pub(crate) team: Mutex<Weak<Gathering>>,
     pub(super) waits: Mutex<Waits>,
 }
 
@@ -69,6 +75,7 @@ impl Extra {
             owes_resume: AtomicBool::new(false),
             came_back: false,
             once: None,
+            team: Mutex::default(),
             waits: Mutex::default(),
         })
     }
@@ -84,7 +91,14 @@ pub(super) struct Waits {
 /// Somebody who waits for one of a set of phases.
 pub(crate) struct Watcher {
     phases: Vec<usize>,
-    tell: Option<oneshot::Sender<Told>>,
+    tell: Option<Tell>,
+}
+
+/// Who is told.
+enum Tell {
+    One(oneshot::Sender<Told>),
+    /// The team that the fom is a member of, and its place there.
+    Team(Weak<Gathering>, usize),
 }
 
 /// What a [`Watcher`] is told.
@@ -98,7 +112,15 @@ impl Watcher {
     pub(crate) fn new(phases: Vec<usize>, tell: oneshot::Sender<Told>) -> Self {
         Self {
             phases,
-            tell: Some(tell),
+            tell: Some(Tell::One(tell)),
+        }
+    }
+
+    /// Waits for the end alone.
+    pub(crate) fn of_team(team: &Arc<Gathering>, place: usize) -> Self {
+        Self {
+            phases: Vec::new(),
+            tell: Some(Tell::Team(Arc::downgrade(team), place)),
         }
     }
 
@@ -108,13 +130,23 @@ impl Watcher {
     }
 
     fn is_gone(&self) -> bool {
-        self.tell.as_ref().is_none_or(oneshot::Sender::is_closed)
+        match &self.tell {
+            Some(Tell::One(tell)) => tell.is_closed(),
+            Some(Tell::Team(team, _)) => team.strong_count() == 0,
+            None => true,
+        }
     }
 
     pub(super) fn tell(&mut self, told: Told) {
-        if let Some(tell) = self.tell.take() {
-            // Who waited may have given up; then there is nobody to tell.
-            let _ = tell.send(told);
+        // Who waited may have given up; then there is nobody to tell.
+        match self.tell.take() {
+            Some(Tell::One(tell)) => drop(tell.send(told)),
+            Some(Tell::Team(team, place)) => {
+                if let Some(team) = team.upgrade() {
+                    team.ended(place);
+                }
+            }
+            None => {}
         }
     }
 

@@ -16,7 +16,7 @@ use std::{
 use crate::{
     Graph, PhaseInfo,
     durable::{Item, Kept, Once, StepKey},
-    fom::{Extra, Pool, Timing},
+    fom::{Extra, Gathering, Pool, Timing},
     id::{FomId, Key},
     locality::{Home, Locality},
     protocol::{Link, Marks, Token},
@@ -35,6 +35,8 @@ pub(crate) enum WaitingFor {
     Blocking,
     /// Its transition is committed.
     Journal,
+    /// The ends of other foms.
+    Foms,
     /// An answer of the resource at this place of the table.
     Resource(u32),
 }
@@ -51,11 +53,21 @@ impl WaitingFor {
             Self::Retry => 4,
             Self::Blocking => 5,
             Self::Journal => 6,
+            Self::Foms => 9,
             // A table with more resources than that is shown with the last of them.
             Self::Resource(place) => {
                 RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
             }
         }
+    }
+
+    /// For the listing: it is what the fom waits for that runs on this thread, if one does.
+    pub(crate) fn say(self) {
+        crate::locality::with_core(|core| {
+            if let Some(fom) = core.running() {
+                fom.set_waiting_for(self);
+            }
+        });
     }
 
     fn decode(code: u16) -> Self {
@@ -66,6 +78,7 @@ impl WaitingFor {
             4 => Self::Retry,
             5 => Self::Blocking,
             6 => Self::Journal,
+            9 => Self::Foms,
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }
@@ -516,6 +529,17 @@ impl Header {
                 self.fenced("while its outbox was dropped", || drop(item));
             }
         }
+    }
+
+    /// The helpers that it will wait for. Only the thread that runs the fom.
+    pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
+        *self.extra_made().team.lock() = Arc::downgrade(team);
+    }
+
+    /// Who of its helpers has not ended.
+    pub(crate) fn team_left(&self) -> Vec<FomId> {
+        let team = self.extra().and_then(|extra| extra.team.lock().upgrade());
+        team.map_or_else(Vec::new, |team| team.left())
     }
 
     /// The key of the next request of this visit, if it is kept in a journal. Only the thread that runs the fom.

@@ -25,6 +25,7 @@ mod plain;
 mod pool;
 mod reference;
 mod remember;
+mod team;
 mod timing;
 
 use std::{
@@ -48,6 +49,7 @@ pub(crate) use mail::Mailed;
 pub(crate) use outcome::Outcome;
 pub(crate) use pool::{Pool, Pools, Stocks};
 pub(crate) use reference::{AnyRef, Resident, Vtable};
+pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
 
 use crate::{

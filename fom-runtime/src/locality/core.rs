@@ -9,7 +9,7 @@ use crate::{
     fom::{Header, Resident, Stocks},
     id::FomId,
     locality::{
-        Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace,
+        Chores, Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace,
         queue::RunQueue, timers::Timers,
     },
     protocol::FomState,
@@ -28,6 +28,7 @@ pub(crate) struct Core {
     /// What its foms want to have committed.
     pub(crate) commits: Commits,
     pub(crate) jobs: VecDeque<Job>,
+    pub(super) chores: Chores,
     /// The fom that runs on the thread that holds the core; while the core lies in the slot, the fom whose section it is.
     pub(crate) running: Option<NonNull<Header>>,
     /// The locality's own data, one value a type.
@@ -73,6 +74,7 @@ impl Core {
             stocks: Stocks::of_core(),
             commits: Commits::default(),
             jobs: VecDeque::new(),
+            chores: Chores::default(),
             running: None,
             data: Vec::new(),
             runs: 0,

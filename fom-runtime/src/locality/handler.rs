@@ -167,6 +167,8 @@ fn end(mut core: Box<Core>) {
     for job in core.jobs.drain(..) {
         home.fenced("what was posted to", || drop(job));
     }
+    // They may have the data in their hands.
+    core.drop_chores();
     for data in core.data.drain(..) {
         home.fenced("the data of", || drop(data));
     }

@@ -5,6 +5,7 @@
 //! this file, with the reasons why no wake is lost.
 
 mod block;
+mod chores;
 mod core;
 mod crew;
 mod estimates;
@@ -33,6 +34,7 @@ use crossbeam_utils::CachePadded;
 pub use self::crew::Followers;
 pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
+    chores::Chores,
     core::Core,
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},

@@ -17,7 +17,7 @@ use crate::{
     Sleep,
     durable::{self, Kept},
     error::{BlockError, Cause, Failure, SendError, TimedOut},
-    fom::{AnyRef, Header, Mailed, Told, Typed, Watcher},
+    fom::{AnyRef, Header, Mailed, Told, Typed, WaitingFor, Watcher},
     id::{FomId, Key},
     locality::Home,
     operation::Operation,
@@ -132,7 +132,10 @@ impl<O: Operation> Future for Handle<O> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(shared) = &mut this.shared {
-            let told = std::task::ready!(Pin::new(&mut shared.told).poll(cx));
+            let Poll::Ready(told) = Pin::new(&mut shared.told).poll(cx) else {
+                WaitingFor::Foms.say();
+                return Poll::Pending;
+            };
             let fail = |cause| Err(Failure::new(cause, this.fom.phase(), None));
             return Poll::Ready(match told {
                 Ok(Ok(answer)) => answer.outcome(shared.open),
@@ -142,7 +145,10 @@ impl<O: Operation> Future for Handle<O> {
         }
         match self.fom.typed().poll_outcome(cx.waker()) {
             Some(outcome) => Poll::Ready(outcome),
-            None => Poll::Pending,
+            None => {
+                WaitingFor::Foms.say();
+                Poll::Pending
+            }
         }
     }
 }
@@ -200,6 +206,11 @@ impl<O: Operation> FomRef<O> {
     fn typed(&self) -> &Typed<O> {
         // SAFETY: it was made for a fom of `O`, which begins with that.
         unsafe { self.0.as_ptr().cast().as_ref() }
+    }
+
+    /// Registers a wait.
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        self.0.watch(watcher);
     }
 
     /// What it has beside it if it is kept in a journal.

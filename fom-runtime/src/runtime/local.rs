@@ -20,10 +20,21 @@ impl fmt::Debug for Local<'_> {
     }
 }
 
+impl<'a> Local<'a> {
+    pub(super) fn new(core: &'a mut Core) -> Self {
+        Self { core }
+    }
+}
+
 impl Local<'_> {
     /// Which locality.
     pub fn index(&self) -> usize {
         self.core.home.index
+    }
+
+    /// The time on the runtime's clock.
+    pub fn now(&self) -> std::time::Duration {
+        self.core.home.world().clock.now()
     }
 
     /// The locality's data of this type.
@@ -77,7 +88,7 @@ impl Runtime {
         if home.is_closed() {
             return Err(CallError::Dropped);
         }
-        home.post_job(Box::new(move |core| f(&mut Local { core })));
+        home.post_job(Box::new(move |core| f(&mut Local::new(core))));
         Ok(())
     }
 
@@ -101,7 +112,7 @@ impl Runtime {
             if !core.home.is(&self.world, home.index) {
                 return None;
             }
-            f.take().map(|f| f(&mut Local { core }))
+            f.take().map(|f| f(&mut Local::new(core)))
         });
         if let Some(Some(done)) = inline {
             return Ok(done);
@@ -121,7 +132,7 @@ impl Runtime {
         home.post_job(Box::new(move |core| {
             if !answer.is_closed() {
                 // The caller may give up while `f` runs; then nobody wants the answer.
-                let _ = answer.send(f(&mut Local { core }));
+                let _ = answer.send(f(&mut Local::new(core)));
             }
         }));
         answered
@@ -142,7 +153,7 @@ impl Runtime {
             let here = crate::locality::with_core(|core| {
                 core.home
                     .is(&self.world, home.index)
-                    .then(|| f(&mut Local { core }))
+                    .then(|| f(&mut Local::new(core)))
             });
             asked.push(match here.flatten() {
                 Some(done) => Ok(done),
@@ -157,6 +168,21 @@ impl Runtime {
             });
         }
         Ok(all)
+    }
+
+    /// As [`each`](Self::each), and joins what the localities give, in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Dropped`] when a locality did not answer.
+    pub async fn reduce<R: Send + 'static>(
+        &self,
+        f: impl Fn(&mut Local<'_>) -> R + Clone + Send + 'static,
+        join: impl FnMut(R, R) -> R,
+    ) -> Result<R, CallError> {
+        let all = self.each(f).await?;
+        // A runtime has one locality at least.
+        all.into_iter().reduce(join).ok_or(CallError::Dropped)
     }
 
     /// Resolves when no fom is in flight. In a phase that is never: its own fom is.

@@ -2,12 +2,14 @@
 
 mod aside;
 mod builder;
+mod chores;
 mod directory;
 mod handle;
 mod local;
 mod maker;
 mod once;
 mod posting;
+mod posts;
 mod resources;
 mod shutdown;
 mod submit;
@@ -17,10 +19,12 @@ mod world;
 use std::{any::TypeId, fmt, sync::Arc};
 
 pub use builder::{Budget, Builder};
+pub use chores::{Chore, ChoreError};
 pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
 pub use local::{CallError, Local};
 pub(crate) use maker::restore;
 pub(crate) use posting::{Prepared, post_event};
+pub use posts::Posts;
 pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Placement, Priority, Submission};
 

@@ -12,6 +12,9 @@ use crate::{
     sync::atomic::Ordering,
 };
 
+/// How many of the foms that one waits for are named.
+const NAMED: usize = 8;
+
 /// A phase that a fom was in, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visited {
@@ -154,6 +157,15 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         WaitingFor::Retry => Some("its next attempt".to_owned()),
         WaitingFor::Blocking => Some("a blocking call".to_owned()),
         WaitingFor::Journal => Some("the journal".to_owned()),
+        WaitingFor::Foms => Some(match header.team_left().as_slice() {
+            [] => "another fom".to_owned(),
+            [one] => format!("fom {one}"),
+            more => {
+                let names: Vec<_> = more.iter().take(NAMED).map(FomId::to_string).collect();
+                let rest = if more.len() > NAMED { ", .." } else { "" };
+                format!("{} foms: {}{rest}", more.len(), names.join(", "))
+            }
+        }),
         WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
     };
     FomInfo {

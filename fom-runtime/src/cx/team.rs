@@ -1,0 +1,146 @@
+//! Leader and helpers: a fom that starts others and waits for their ends.
+
+use std::{fmt, future::poll_fn, sync::Arc};
+
+use crate::{
+    Cx, Handle, Operation, Refused, Submission,
+    fom::{Gathering, WaitingFor, Watcher},
+    id::FomId,
+};
+
+/// The helpers of a fom, their leader. It is woken once: when all of them have ended, or the first, in whatever way: at an end, by an
+/// error, a panic, a deadline, a cancel or a shutdown.
+///
+/// The outcomes stay with the handles, which are ready then. Dropping a team cancels nobody.
+///
+/// After a restart a leader that is kept in a journal runs its phase again and starts its helpers anew. Give each an
+/// [operation id](Submission::once) that stays the same, such as `format!("{}", cx.step_key().part(n))`: then those that are there
+/// already are joined.
+///
+/// ```
+/// # use fom_runtime::prelude::*;
+/// struct Part(u64);
+///
+/// #[fom(operation(Part), transient)]
+/// enum Square {
+///     #[phase(start, sync, to(Squared))]
+///     Compute,
+///     #[phase(end)]
+///     Squared { square: u64 },
+/// }
+///
+/// impl SquareTransitions for Part {
+///     fn compute(&mut self, _: &mut Cx<'_>) -> Result<SquareAfterCompute, BoxError> {
+///         Ok(SquareAfterCompute::Squared { square: self.0 * self.0 })
+///     }
+/// }
+///
+/// struct Whole(u64);
+///
+/// #[fom(operation(Whole), transient)]
+/// enum Sum {
+///     #[phase(start, to(Summed))]
+///     Split,
+///     #[phase(end)]
+///     Summed { sum: u64 },
+/// }
+///
+/// impl SumTransitions for Whole {
+///     async fn split(&mut self, cx: &mut Cx<'_>) -> Result<SumAfterSplit, BoxError> {
+///         let mut team = cx.team();
+///         let mut parts = Vec::new();
+///         for n in 1..=self.0 {
+///             parts.push(team.start(cx.submit(Part(n)))?);
+///         }
+///         team.all().await;
+///         let mut sum = 0;
+///         for part in parts {
+///             let Square::Squared { square } = part.await?.phase else { unreachable!() };
+///             sum += square;
+///         }
+///         Ok(SumAfterSplit::Summed { sum })
+///     }
+/// }
+///
+/// let runtime = Runtime::builder().localities(1).build()?;
+/// let ended = runtime.submit(Whole(3)).start()?.wait()?;
+/// assert!(matches!(ended.phase, Sum::Summed { sum: 14 }));
+/// # Ok::<(), BoxError>(())
+/// ```
+#[must_use = "a team is there to be waited for"]
+pub struct Team {
+    gathering: Arc<Gathering>,
+}
+
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Team")
+            .field("helpers", &self.gathering.len())
+            .field("left", &self.left())
+            .finish()
+    }
+}
+
+impl<E> Cx<'_, E> {
+    /// A team of helpers, with nobody in it.
+    pub fn team(&self) -> Team {
+        let gathering = Arc::<Gathering>::default();
+        self.fom.set_team(&gathering);
+        Team { gathering }
+    }
+}
+
+impl Team {
+    /// Starts a helper, of any operation type. Its place is the number of those before it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], with the operation given back; then it is not in the team.
+    pub fn start<O: Operation>(
+        &mut self,
+        helper: Submission<'_, O>,
+    ) -> Result<Handle<O>, Refused<O>> {
+        let handle = helper.start()?;
+        let place = self.gathering.join(handle.id());
+        handle.fom().watch(Watcher::of_team(&self.gathering, place));
+        Ok(handle)
+    }
+
+    /// Waits until all have ended. The leader is woken by the last.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn all(&mut self) {
+        poll_fn(|cx| {
+            let polled = self.gathering.poll_all(cx.waker());
+            if polled.is_pending() {
+                WaitingFor::Foms.say();
+            }
+            polled
+        })
+        .await;
+    }
+
+    /// Waits for the next one to end, and gives its place; none when all have been given. The first call is for the first that
+    /// ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Option<usize> {
+        poll_fn(|cx| {
+            let polled = self.gathering.poll_next(cx.waker());
+            if polled.is_pending() {
+                WaitingFor::Foms.say();
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Who has not ended.
+    pub fn left(&self) -> Vec<FomId> {
+        self.gathering.left()
+    }
+}

@@ -1,0 +1,97 @@
+//! Who waits for the ends of several foms: woken once.
+
+use std::{
+    collections::VecDeque,
+    task::{Poll, Waker},
+};
+
+use crate::{id::FomId, sync::Mutex};
+
+/// The foms that one waits for. Each tells its end here, whatever that is; the one that the wait is for wakes.
+#[derive(Default)]
+pub(crate) struct Gathering(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    members: Vec<(FomId, bool)>,
+    left: usize,
+    /// Those that have ended and were not given out yet.
+    ended: VecDeque<usize>,
+    all: bool,
+    waker: Option<Waker>,
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        if self.all {
+            self.left == 0
+        } else {
+            !self.ended.is_empty() || self.left == 0
+        }
+    }
+}
+
+impl Gathering {
+    /// One more to wait for; its place.
+    pub(crate) fn join(&self, member: FomId) -> usize {
+        let mut state = self.0.lock();
+        state.members.push((member, false));
+        state.left += 1;
+        state.members.len() - 1
+    }
+
+    /// The member at this place has ended.
+    pub(crate) fn ended(&self, place: usize) {
+        let waker = {
+            let mut state = self.0.lock();
+            if std::mem::replace(&mut state.members[place].1, true) {
+                return;
+            }
+            state.left -= 1;
+            state.ended.push_back(place);
+            if state.is_over() {
+                state.waker.take()
+            } else {
+                None
+            }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, waker: &Waker, all: bool) -> Poll<()> {
+        let mut state = self.0.lock();
+        state.all = all;
+        if state.is_over() {
+            return Poll::Ready(());
+        }
+        let old = state.waker.replace(waker.clone());
+        drop(state);
+        // It may be anybody's: dropped without the lock.
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Whether all have ended.
+    pub(crate) fn poll_all(&self, waker: &Waker) -> Poll<()> {
+        self.poll(waker, true)
+    }
+
+    /// The next one that has ended, in the order of their ends; none when all were given out.
+    pub(crate) fn poll_next(&self, waker: &Waker) -> Poll<Option<usize>> {
+        self.poll(waker, false)
+            .map(|()| self.0.lock().ended.pop_front())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().members.len()
+    }
+
+    /// Those that have not ended.
+    pub(crate) fn left(&self) -> Vec<FomId> {
+        let state = self.0.lock();
+        let left = state.members.iter().filter(|(_, ended)| !ended);
+        left.map(|(member, _)| *member).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! Periodic work of a locality that is no fom.
+//!
+//! Each chore has a sleeper in the timer wheel, so that an idle locality comes to it, too; its waker posts the tick as a job, and jobs
+//! are bounded in each round.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::{Wake, Waker},
+};
+
+use crate::{
+    fom::panic_message,
+    locality::{Core, Home, Sleeper},
+};
+
+/// What a chore does in one locality, with what it keeps there.
+pub(crate) type Tick = Box<dyn FnMut(&mut Core) + Send>;
+
+/// The chores of one locality.
+#[derive(Default)]
+pub(crate) struct Chores(Vec<Chore>);
+
+struct Chore {
+    id: u64,
+    name: Arc<str>,
+    /// None while it runs.
+    tick: Option<Tick>,
+    every: u64,
+    due: u64,
+    sleeper: Arc<Sleeper>,
+}
+
+/// What the timer of a chore wakes.
+struct Bell {
+    home: Home,
+    chore: u64,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        let chore = self.chore;
+        self.home.post_job(Box::new(move |core| core.tick(chore)));
+    }
+}
+
+impl Core {
+    /// Adds a chore whose first tick is due after one interval.
+    pub(crate) fn add_chore(&mut self, id: u64, name: Arc<str>, every: u64, tick: Tick) {
+        let due = self.home.world().clock.nanos().saturating_add(every);
+        let sleeper = self.bell(id);
+        self.timers.arm_sleeper(&sleeper, due);
+        self.chores.0.push(Chore {
+            id,
+            name,
+            tick: Some(tick),
+            every,
+            due,
+            sleeper,
+        });
+    }
+
+    fn bell(&self, chore: u64) -> Arc<Sleeper> {
+        let home = self.home.clone();
+        Sleeper::new(Waker::from(Arc::new(Bell { home, chore })))
+    }
+
+    /// Takes a chore off; what it kept here is dropped here. One that takes itself off is dropped after this tick.
+    pub(crate) fn remove_chore(&mut self, id: u64) {
+        let Some(at) = self.chores.0.iter().position(|chore| chore.id == id) else {
+            return;
+        };
+        let chore = self.chores.0.swap_remove(at);
+        self.timers.disarm_sleeper(&chore.sleeper);
+        let home = self.home.clone();
+        home.fenced("a chore that was taken off in", || drop(chore));
+    }
+
+    fn tick(&mut self, id: u64) {
+        let Some(chore) = self.chores.0.iter_mut().find(|chore| chore.id == id) else {
+            return;
+        };
+        let Some(mut tick) = chore.tick.take() else {
+            return;
+        };
+        let ran = catch_unwind(AssertUnwindSafe(|| tick(self)));
+        let now = self.home.world().clock.nanos();
+        let sleeper = self.bell(id);
+        let Some(chore) = self.chores.0.iter_mut().find(|chore| chore.id == id) else {
+            // It has taken itself off.
+            let home = self.home.clone();
+            home.fenced("a chore that was taken off in", || drop(tick));
+            return;
+        };
+        chore.tick = Some(tick);
+        if let Err(panic) = ran {
+            let (name, message) = (Arc::clone(&chore.name), panic_message(panic));
+            let home = self.home.clone();
+            home.world().incident(format!(
+                "the chore {name} panicked in locality {} and was taken off there: {message}",
+                home.index
+            ));
+            self.remove_chore(id);
+            return;
+        }
+        // Ticks that were missed are not made up for; the next one is due when it would have been without them.
+        let missed = now.saturating_sub(chore.due) / chore.every;
+        chore.due = chore
+            .due
+            .saturating_add(chore.every.saturating_mul(missed + 1));
+        let due = chore.due;
+        chore.sleeper = Arc::clone(&sleeper);
+        self.timers.arm_sleeper(&sleeper, due);
+    }
+
+    /// The locality ends.
+    pub(super) fn drop_chores(&mut self) {
+        while let Some(chore) = self.chores.0.last() {
+            self.remove_chore(chore.id);
+        }
+    }
+}

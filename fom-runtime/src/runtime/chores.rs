@@ -1,0 +1,211 @@
+//! Chores: periodic work in each locality, with data of its own there.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    error::BoxError,
+    runtime::{Local, Runtime, World},
+};
+
+/// A chore could not be begun; where it had been begun already, it was taken off again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoreError {
+    /// Without a pause between two ticks nothing else would run.
+    #[error("a chore needs an interval of more than nothing")]
+    NoInterval,
+    /// It could not begin in one of the localities.
+    #[error("the chore {name} could not begin in locality {locality}: {source}")]
+    Begin {
+        /// Its name.
+        name: String,
+        /// Which locality.
+        locality: usize,
+        /// What was returned there.
+        #[source]
+        source: BoxError,
+    },
+    /// A locality did not answer.
+    #[error(
+        "a locality did not answer: the runtime has shut down, or what begins the chore {0} panicked"
+    )]
+    Dropped(String),
+}
+
+/// Periodic work in every locality; dropping this takes it off. See [`Runtime::chore`].
+#[must_use = "the chore is taken off when this is dropped"]
+pub struct Chore {
+    world: Weak<World>,
+    id: u64,
+    name: Arc<str>,
+}
+
+impl fmt::Debug for Chore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chore({})", self.name)
+    }
+}
+
+impl Runtime {
+    /// Does something in every locality again and again: at each interval on the runtime's clock, also in a locality that is idle, with
+    /// the locality's data in reach, and never beside a fom of that locality. It must not block.
+    ///
+    /// `begin` is run in each locality, and returns what is done there at each tick. What that closure owns is the chore's own
+    /// data in the locality; it is made there and dropped there. When this returns it has begun everywhere, or, when `begin` has
+    /// failed anywhere, nowhere any more. The first tick comes after one interval; ticks that were missed are not made up for.
+    ///
+    /// A tick that panics takes the chore off in that locality, and is reported in
+    /// [`Operations::incidents`](crate::Operations::incidents).
+    ///
+    /// The idea is Motr's, whose chores tick only while the locality has other work.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use fom_runtime::{TestClock, prelude::*};
+    /// struct Sessions(Vec<(u64, Duration)>);
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// # let clock = TestClock::new();
+    /// let runtime = Runtime::builder()
+    ///     .localities(2)
+    ///     .locality_data(|_| Ok::<_, BoxError>(Sessions(vec![(1, Duration::from_secs(30))])))
+    /// #   .clock(clock.clone())
+    ///     .build()?;
+    /// let forget = runtime
+    ///     .chore("forget old sessions", Duration::from_secs(10), |local| {
+    ///         println!("begins in locality {}", local.index());
+    ///         let mut forgotten = 0;
+    ///         Ok::<_, BoxError>(move |local: &mut Local<'_>| {
+    ///             let now = local.now();
+    ///             let sessions = &mut local.data::<Sessions>().0;
+    ///             let before = sessions.len();
+    ///             sessions.retain(|(_, until)| now < *until);
+    ///             forgotten += before - sessions.len();
+    ///         })
+    ///     })
+    ///     .await?;
+    /// # clock.advance(Duration::from_secs(30));
+    /// # runtime.quiet().await;
+    /// let left = runtime.reduce(|local| local.data::<Sessions>().0.len(), |a, b| a + b).await?;
+    /// # assert_eq!(left, 0);
+    /// forget.stop().await;
+    /// # Ok(()) }
+    /// # use fom_runtime::Local;
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ChoreError`]; then it runs nowhere.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it takes the chore off again where it has begun.
+    pub async fn chore<T, E>(
+        &self,
+        name: &str,
+        every: Duration,
+        begin: impl Fn(&mut Local<'_>) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Chore, ChoreError>
+    where
+        T: FnMut(&mut Local<'_>) + Send + 'static,
+        E: Into<BoxError>,
+    {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        if every.is_zero() {
+            return Err(ChoreError::NoInterval);
+        }
+        let every = crate::clock::nanos(every);
+        let begin = Arc::new(begin);
+        let chore = Chore {
+            world: Arc::downgrade(&self.world),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: name.into(),
+        };
+        let (id, mut begun) = (chore.id, Vec::new());
+        for home in &self.world.localities {
+            let (tell, told) = oneshot::channel();
+            let (begin, name) = (Arc::clone(&begin), Arc::clone(&chore.name));
+            home.post_job(Box::new(move |core| {
+                let done = begin(&mut Local::new(core)).map(|mut tick| {
+                    let tick = Box::new(move |core: &mut _| tick(&mut Local::new(core)));
+                    core.add_chore(id, name, every, tick);
+                });
+                // Who gave up waiting takes it off by a job behind this one.
+                let _ = tell.send(done.map_err(Into::into));
+            }));
+            begun.push(told);
+        }
+        let mut failed = None;
+        for (locality, told) in begun.into_iter().enumerate() {
+            let name = || name.to_owned();
+            let error = match told.await {
+                Ok(Ok(())) => continue,
+                Ok(Err(source)) => ChoreError::Begin {
+                    name: name(),
+                    locality,
+                    source,
+                },
+                Err(_) => ChoreError::Dropped(name()),
+            };
+            failed.get_or_insert(error);
+        }
+        match failed {
+            None => Ok(chore),
+            Some(error) => {
+                chore.stop().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Chore {
+    /// Takes it off everywhere, and waits for that: when this returns it does not run, and what it kept is dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it is taken off all the same.
+    pub async fn stop(mut self) {
+        for told in self.take_off() {
+            // A locality that has ended has dropped it.
+            let _ = told.await;
+        }
+    }
+
+    /// Leaves it there as long as the runtime lives.
+    pub fn forever(mut self) {
+        self.world = Weak::new();
+    }
+
+    fn take_off(&mut self) -> Vec<oneshot::Receiver<()>> {
+        let Some(world) = std::mem::take(&mut self.world).upgrade() else {
+            return Vec::new();
+        };
+        let id = self.id;
+        let take_off = |home: &crate::locality::Locality| {
+            let (tell, told) = oneshot::channel();
+            home.post_job(Box::new(move |core| {
+                core.remove_chore(id);
+                // Nobody may wait for it.
+                let _ = tell.send(());
+            }));
+            told
+        };
+        world.localities.iter().map(take_off).collect()
+    }
+}
+
+impl Drop for Chore {
+    fn drop(&mut self) {
+        self.take_off();
+    }
+}
