@@ -61,8 +61,11 @@ pub enum RefusedReason {
     #[error("the runtime is shutting down")]
     ShuttingDown,
     /// A live fom has this key; [`Refused::live`] is its address.
-    #[error("a live fom has this key already")]
+    #[error("a live fom has this key already; `queue()` waits behind it")]
     KeyInUse,
+    /// As many foms wait for this key as [may](crate::Builder::key_queue).
+    #[error("the queue of this key is full; submit it again later, or shed load")]
+    KeyFull,
     /// The placement names a locality that does not exist.
     #[error("there is no such locality")]
     NoSuchLocality,
@@ -88,7 +91,7 @@ impl<O: Operation> Refused<O> {
         self.0.reason
     }
 
-    /// The fom that has the key, for [`RefusedReason::KeyInUse`].
+    /// The fom that has the key, or is the next to have it, for [`RefusedReason::KeyInUse`].
     pub fn live(&self) -> Option<&FomRef<O>> {
         self.0.live.as_ref()
     }
@@ -130,6 +133,8 @@ pub enum Cause<E> {
     },
     /// It was cancelled.
     Cancelled,
+    /// It made room in the queue of its key for one that was [submitted](crate::Submission::shed_oldest) after it. It never began.
+    Shed,
     /// The runtime was shut down before it ended.
     Shutdown,
     /// It was refused when it was submitted.
@@ -182,6 +187,7 @@ impl<E> Cause<E> {
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::Late { armed_in } => write!(f, "the deadline of `{armed_in}` passed"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Shed => f.write_str("it made room for a newer one in the queue of its key"),
             Self::Shutdown => f.write_str("the runtime was shut down"),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
             Self::NoThread(error) => write!(f, "{error}"),
@@ -216,6 +222,7 @@ impl<E> Cause<E> {
             Self::Panicked(_) => "panicked",
             Self::Late { .. } => "late",
             Self::Cancelled => "cancelled",
+            Self::Shed => "shed",
             Self::Shutdown => "shutdown",
             Self::Refused(_) => "refused",
             Self::NoThread(_) => "no thread",

@@ -146,8 +146,9 @@ pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 pub use protocol::FomState;
 #[cfg(not(fom_loom))]
 pub use runtime::{
-    Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Local,
-    Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission, Waiting,
+    Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Joined,
+    Local, Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission,
+    Waiting,
 };
 #[cfg(not(fom_loom))]
 pub use snapshot::{Saved, SavedError, Snapshot};

@@ -14,7 +14,7 @@ use crate::{
     clock::nanos,
     durable::Then,
     error::{BlockError, Cause, Failure},
-    fom::{Interrupt, Outcome, Typed, panic_message},
+    fom::{Interrupt, Outcome, Standing, Typed, panic_message},
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
     watch::{Transition, TransitionCause},
 };
@@ -44,6 +44,8 @@ pub(super) enum After<O: Operation> {
     Retry(u64),
     /// Wait until this step is committed.
     Commit,
+    /// Wait until it may begin.
+    Queue,
     Ended,
     Failed(Cause<O::Error>),
 }
@@ -69,6 +71,13 @@ impl<O: Operation> Course<O> {
         // A shutdown that looked for those to wake before this one was in any list has closed the runtime before.
         if let Some(interrupt) = fom.interrupt() {
             return self.settle(fom, Verdict::Interrupted(interrupt));
+        }
+        if fom.extra().is_some() {
+            match fom.standing() {
+                Standing::Has => {}
+                Standing::Waits(_) => return After::Queue,
+                Standing::Shed => return After::Failed(Cause::Shed),
+            }
         }
         fom.set_begun();
         if let Some(first) = self.first_commit(fom) {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{Kept, Once, Outbox},
-    fom::{Gathering, Seen},
+    fom::{Gathering, Seen, turn::Turn},
     id::Key,
     snapshot::Meta,
     sync::{
@@ -50,6 +50,8 @@ pub(crate) struct Extra {
     pub(crate) once: Option<Box<Once>>,
     /// The helpers that it waits for, as long as it keeps their team.
     pub(crate) team: Mutex<Weak<Gathering>>,
+    /// Where it stands in the queue of its key.
+    pub(super) turn: Turn,
     pub(super) waits: Mutex<Waits>,
 }
 
@@ -76,6 +78,7 @@ impl Extra {
             came_back: false,
             once: None,
             team: Mutex::default(),
+            turn: Turn::default(),
             waits: Mutex::default(),
         })
     }

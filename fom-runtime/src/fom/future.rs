@@ -122,6 +122,7 @@ enum Act {
     Yield,
     Retry(u64),
     Commit,
+    Queue,
 }
 
 /// The run of one fom from phase to phase.
@@ -146,6 +147,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     After::Enter | After::Stay => Act::Step(Why::Own),
                     After::Retry(until) => Act::Retry(until),
                     After::Commit => Act::Commit,
+                    After::Queue => Act::Queue,
                     After::Ended => return course.ended(),
                     After::Failed(cause) => {
                         course.commit_failure(me.get(), &cause);
@@ -168,6 +170,12 @@ pub(super) fn drive<O: AsyncOperation>(
                 Act::Commit => {
                     Committed(me.get()).await;
                     after = course.committed(me.get()).unwrap_or(After::Enter);
+                    continue;
+                }
+                Act::Queue => {
+                    me.get().set_waiting_for(WaitingFor::Key);
+                    Yield(false).await;
+                    after = course.begin(me.get());
                     continue;
                 }
                 Act::Retry(at) => {

@@ -37,6 +37,8 @@ pub(crate) enum WaitingFor {
     Journal,
     /// The ends of other foms.
     Foms,
+    /// Those that have its key, or had asked for it before.
+    Key,
     /// An answer of the resource at this place of the table.
     Resource(u32),
 }
@@ -54,6 +56,7 @@ impl WaitingFor {
             Self::Blocking => 5,
             Self::Journal => 6,
             Self::Foms => 9,
+            Self::Key => 7,
             // A table with more resources than that is shown with the last of them.
             Self::Resource(place) => {
                 RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
@@ -79,6 +82,7 @@ impl WaitingFor {
             5 => Self::Blocking,
             6 => Self::Journal,
             9 => Self::Foms,
+            7 => Self::Key,
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }

@@ -27,6 +27,7 @@ mod reference;
 mod remember;
 mod team;
 mod timing;
+mod turn;
 
 use std::{
     alloc::Layout,
@@ -51,6 +52,7 @@ pub(crate) use pool::{Pool, Pools, Stocks};
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
+pub(crate) use turn::Standing;
 
 use crate::{
     error::{Cause, Failure},
@@ -473,7 +475,7 @@ impl Header {
                 .kept()
                 .is_none_or(|kept| kept.inner().stalled.is_none())
         {
-            world.directory.remove(self.type_id(), key, self.id());
+            world.directory.leave(self, key);
         }
         self.unlist();
         if by_handler {

@@ -128,6 +128,10 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     fom.set_waiting_for(WaitingFor::Journal);
                     return Progress::Waiting;
                 }
+                After::Queue => {
+                    fom.set_waiting_for(WaitingFor::Key);
+                    return Progress::Waiting;
+                }
                 After::Failed(cause) => return self.fail_with(fom, cause),
             };
             let mut entry = if why != Why::Own {

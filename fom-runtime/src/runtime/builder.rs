@@ -67,6 +67,7 @@ pub struct Builder {
     budget: Budget,
     balance: Balance,
     capacity: usize,
+    key_queue: usize,
     mailbox: usize,
     history: usize,
     spin: Duration,
@@ -107,6 +108,7 @@ impl Default for Builder {
             budget: Budget::default(),
             balance: Balance::default(),
             capacity: usize::MAX,
+            key_queue: usize::MAX,
             mailbox: 1024,
             history: 0,
             spin: Duration::ZERO,
@@ -203,6 +205,14 @@ impl Builder {
     /// The most foms in flight; a further submission is refused. By default there is no limit.
     pub fn capacity(mut self, foms: usize) -> Self {
         self.capacity = foms;
+        self
+    }
+
+    /// The most foms that [wait](crate::Submission::queue) for one key, not counting those that have it. By default there is no
+    /// limit but the [capacity](Self::capacity), of which they take their part: with a limit here a key whose head does not get on
+    /// cannot take all of it.
+    pub fn key_queue(mut self, foms: usize) -> Self {
+        self.key_queue = foms;
         self
     }
 
@@ -407,6 +417,7 @@ impl Builder {
             mailbox: self.mailbox,
             history: self.history,
             capacity: self.capacity,
+            key_queue: self.key_queue,
             spin: self.spin,
             localities: localities.into(),
             journaled: journal.is_some(),

@@ -197,12 +197,6 @@ impl<O: Operation> FomRef<O> {
         Self(unsafe { AnyRef::from_raw(fom) }, PhantomData)
     }
 
-    /// One more reference to a fom of `O`.
-    pub(super) fn of(fom: &Header) -> Self {
-        debug_assert_eq!(fom.type_id(), std::any::TypeId::of::<O>());
-        Self(AnyRef::of(fom), PhantomData)
-    }
-
     fn typed(&self) -> &Typed<O> {
         // SAFETY: it was made for a fom of `O`, which begins with that.
         unsafe { self.0.as_ptr().cast().as_ref() }

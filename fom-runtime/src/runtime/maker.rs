@@ -8,7 +8,7 @@ use crate::{
     fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks},
     id::{FomId, Key},
     operation::Operation,
-    runtime::{FomRef, Priority, World},
+    runtime::{Priority, World},
     snapshot::Meta,
     sync::Mutex,
 };
@@ -102,14 +102,14 @@ pub(crate) fn restore<O: Operation>(
         None => maker.make(operation, phase, None).0,
         Some(key) => {
             let mut made = None;
-            let claimed = world.directory.claim(&key, Some(id), || {
+            let claimed = world.directory.claim_again::<O>(&key, id, || {
                 let fom = maker.make(operation, phase, Some(key.clone())).0;
                 made = Some(fom);
                 // SAFETY: just made, and not enqueued yet: it is alive.
-                FomRef::<O>::of(unsafe { fom.as_ref() })
+                AnyRef::of(unsafe { fom.as_ref() })
             });
-            match (claimed, made) {
-                (_, Some(made)) => made,
+            match made {
+                Some(made) if claimed => made,
                 _ => {
                     world.give_room();
                     world.localities[home].take_back();

@@ -55,6 +55,7 @@ impl<O: Operation> Submission<'_, O> {
             key,
             placement,
             priority,
+            order,
             special,
             ..
         } = self;
@@ -67,6 +68,7 @@ impl<O: Operation> Submission<'_, O> {
                 key,
                 placement,
                 priority,
+                order,
                 special,
             };
             if let Err(turned) = submission.launch_anywhere(false) {

@@ -12,11 +12,16 @@ use std::{
 use crate::{
     durable::{Kept, Open},
     error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
-    fom::{Birth, Header, Launch, Resident, Seed},
+    fom::{AnyRef, Birth, Header, Launch, Resident, Seed},
     id::{FomId, Key},
     locality::Locality,
     operation::{Operation, Persistent},
-    runtime::{Ended, FomRef, Handle, World, maker::Maker, world::Mode},
+    runtime::{
+        Ended, FomRef, Handle, Joined, World,
+        keys::{self, Full, Order},
+        maker::Maker,
+        world::Mode,
+    },
     snapshot::Meta,
     sync::atomic::Ordering,
 };
@@ -65,6 +70,7 @@ pub struct Submission<'a, O: Operation> {
     pub(super) key: Option<Key>,
     pub(super) placement: Option<Placement>,
     pub(super) priority: Priority,
+    pub(super) order: Order,
     /// What few submissions have: each byte more is copied for all of them.
     pub(super) special: Option<Box<Special<O>>>,
 }
@@ -113,6 +119,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             key: None,
             placement: None,
             priority: Priority::Normal,
+            order: Order::Refuse,
             special: None,
         }
     }
@@ -140,10 +147,79 @@ impl<'a, O: Operation> Submission<'a, O> {
         special.is_some_and(|special| special.once.is_some())
     }
 
-    /// Makes it findable by this key, and refuses it while another fom of its type has the key. Foms of one key share a
-    /// home, unless a placement is asked for.
+    /// Gives it a key, which at most one live fom of its type has. While another one has it, or waits for it, this one is refused;
+    /// or it waits ([`queue`](Self::queue)), or is told who that is ([`join`](Self::join)). Foms of one key share a home, unless a
+    /// placement is asked for.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
+        self
+    }
+
+    /// Has it wait for its [key](Self::key): first in, first out, behind all that were there before it, while other keys go on. It is
+    /// in flight from the start: it is listed as waiting for its key, can be found by its id, cancelled and awaited, and is answered
+    /// at a shutdown. It holds no thread. Without a key there is nothing that it would wait for.
+    ///
+    /// Its turn comes when the one before it has ended, in whatever way: then it goes to the tail of its home's run queue, so that
+    /// a key with much to do never keeps others from their turn. Its first phase begins there, and with it the time of a deadline.
+    ///
+    /// It is [refused](RefusedReason::KeyFull) when as many wait as [may](crate::Builder::key_queue).
+    ///
+    /// With a journal: one that waits is not on disk before its turn has come. Nobody was told that it is: see
+    /// [`start`](Self::start).
+    ///
+    /// ```
+    /// use fom_runtime::prelude::*;
+    ///
+    /// struct Book { cents: i64 }
+    ///
+    /// #[fom(operation(Book), transient)]
+    /// enum Booking {
+    ///     #[phase(start, sync, to(Booked))]
+    ///     Add,
+    ///     #[phase(end)]
+    ///     Booked,
+    /// }
+    /// # impl BookingTransitions for Book {
+    /// #     fn add(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+    /// #         println!("{:?}: {}", cx.key(), self.cents);
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// let runtime = Runtime::new()?;
+    /// // One after the other, in this order; those of other accounts run meanwhile.
+    /// let first = runtime.submit(Book { cents: 700 }).key("account 7").queue().start()?;
+    /// let second = runtime.submit(Book { cents: -300 }).key("account 7").queue().start()?;
+    /// second.wait()?;
+    /// # first.wait()?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    pub fn queue(mut self) -> Self {
+        if self.order == Order::Refuse {
+            self.order = Order::Queue {
+                shared: false,
+                full: Full::Refuse,
+            };
+        }
+        self
+    }
+
+    /// As [`queue`](Self::queue), for one that only reads: it may have the key together with others that share it. Those that came
+    /// before it and do not share it go first, and those that came after it wait until all that share it have ended.
+    pub fn shared(self) -> Self {
+        self.queued(|shared, _| *shared = true)
+    }
+
+    /// As [`queue`](Self::queue), but when as many wait as [may](crate::Builder::key_queue), the one that has waited longest makes
+    /// room for it: that one ends with [`Cause::Shed`], and gives its operation back.
+    pub fn shed_oldest(self) -> Self {
+        self.queued(|_, full| *full = Full::Shed)
+    }
+
+    fn queued(mut self, change: impl FnOnce(&mut bool, &mut Full)) -> Self {
+        self = self.queue();
+        if let Order::Queue { shared, full } = &mut self.order {
+            change(shared, full);
+        }
         self
     }
 
@@ -215,7 +291,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use, there is
+    /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use or its queue full, there is
     /// no such locality, or the operation with this id is set aside. A refused submission leaves nothing behind.
     #[inline]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
@@ -225,6 +301,47 @@ impl<'a, O: Operation> Submission<'a, O> {
         // SAFETY: a fom that is wanted is born with a reference for its handle.
         self.launch(true)
             .map(|fom| Handle::new(unsafe { FomRef::from_raw(fom.0) }))
+    }
+
+    /// Starts it, or says which fom has its key, or is the next to have it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], as for [`start`](Self::start), but not because of its key.
+    ///
+    /// ```
+    /// # use fom_runtime::{Joined, prelude::*};
+    /// # struct Report;
+    /// # #[fom(operation(Report), transient)]
+    /// # enum Reporting {
+    /// #     #[phase(start, sync, to(Sent))]
+    /// #     Collect,
+    /// #     #[phase(end)]
+    /// #     Sent,
+    /// # }
+    /// # impl ReportingTransitions for Report {
+    /// #     fn collect(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    /// let runtime = Runtime::new()?;
+    /// match runtime.submit(Report).key("today").join()? {
+    ///     Joined::Started(report) => drop(report.wait()?),
+    ///     // Somebody else has asked for it: to wait for no phase is to wait for its end.
+    ///     Joined::Live { fom, .. } => drop(fom.reached([]).wait()),
+    /// }
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    pub fn join(mut self) -> Result<Joined<O>, Refused<O>> {
+        self.order = Order::Refuse;
+        match self.start() {
+            Ok(handle) => Ok(Joined::Started(handle)),
+            Err(refused) => match refused.live().cloned() {
+                Some(fom) => Ok(Joined::Live {
+                    fom,
+                    operation: refused.into_operation(),
+                }),
+                None => Err(refused),
+            },
+        }
     }
 
     /// Starts it and wants no outcome: whatever it comes to is dropped, and counted. Costs less than a handle that is dropped.
@@ -385,21 +502,26 @@ impl<'a, O: Operation> Submission<'a, O> {
                 }
                 let (mut operation, phase) = (Some(self.operation), self.phase);
                 let mut made = None;
-                let claimed = world.directory.claim(&key, None, || {
-                    let operation = operation.take().expect("claim calls this once");
+                let entered = world.directory.enter::<O>(&key, self.order, || {
+                    let operation = operation.take().expect("called once");
                     let (fom, id) = maker.make(operation, phase, Some(key.clone()));
                     made = Some((fom, id));
                     // SAFETY: just made, and not enqueued yet: it is alive.
-                    FomRef::of(unsafe { fom.as_ref() })
+                    AnyRef::of(unsafe { fom.as_ref() })
                 });
-                match (claimed, made, operation) {
-                    (Err(live), _, Some(operation)) => {
+                match (entered, made, operation) {
+                    (Err(why), _, Some(operation)) => {
                         world.give_room();
-                        let reason = RefusedReason::KeyInUse;
-                        return Err(turned(sent, reason, operation, Some(live)));
+                        let (reason, live) = match why {
+                            keys::Turned::InUse(live) => {
+                                (RefusedReason::KeyInUse, FomRef::of_any(&live))
+                            }
+                            keys::Turned::Full => (RefusedReason::KeyFull, None),
+                        };
+                        return Err(turned(sent, reason, operation, live));
                     }
                     (_, Some(made), _) => made,
-                    _ => unreachable!("a claim makes a fom or finds one"),
+                    _ => unreachable!("it is let in or turned away"),
                 }
             }
         };

@@ -114,6 +114,7 @@ pub(super) struct Settings {
     pub(super) mailbox: usize,
     pub(super) history: usize,
     pub(super) capacity: usize,
+    pub(super) key_queue: usize,
     pub(super) spin: Duration,
     pub(super) localities: Box<[Locality]>,
     pub(super) journaled: bool,
@@ -151,7 +152,7 @@ impl World {
             clock: settings.clock,
             hooks: Hooks::new(settings.journaled),
             resources: settings.resources,
-            directory: Directory::default(),
+            directory: Directory::new(settings.key_queue),
             spawner: settings.spawner,
             patrol: Patrol::default(),
             budget: Allowance {

@@ -166,6 +166,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
                 format!("{} foms: {}{rest}", more.len(), names.join(", "))
             }
         }),
+        WaitingFor::Key => Some("its key".to_owned()),
         WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
     };
     FomInfo {
