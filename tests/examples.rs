@@ -26,6 +26,7 @@ examples! {
     inspect "../examples/inspect.rs"
     keyed "../examples/keyed.rs"
     listeners "../examples/listeners.rs"
+    lookup_chain "../examples/lookup_chain.rs"
     placement "../examples/placement.rs"
     shutdown "../examples/shutdown.rs"
     snapshot_restore "../examples/snapshot_restore.rs"
