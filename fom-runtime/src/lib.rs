@@ -61,6 +61,7 @@
 //! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
+//! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
@@ -108,6 +109,8 @@ pub mod journal;
 #[cfg(not(fom_loom))]
 mod locality;
 #[cfg(not(fom_loom))]
+mod lock;
+#[cfg(not(fom_loom))]
 mod operation;
 #[cfg(not(fom_loom))]
 pub mod prelude;
@@ -140,6 +143,11 @@ pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 pub use id::{FomId, Key};
 #[cfg(not(fom_loom))]
 pub use locality::Followers;
+#[cfg(not(fom_loom))]
+pub use lock::{
+    Acquire, AcquireSet, LockError, LockGuard, LockMode, LockSet, LockSetGuard, LockStats,
+    LockTableStats, Locker, LongLock, LongLocks,
+};
 #[cfg(not(fom_loom))]
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 #[cfg(not(fom_loom))]

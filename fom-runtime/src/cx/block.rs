@@ -74,6 +74,10 @@ impl fmt::Debug for BlockingCx<'_> {
 }
 
 impl BlockingCx<'_> {
+    pub(crate) fn header(&self) -> &Header {
+        self.fom
+    }
+
     /// The fom's id.
     pub fn id(&self) -> FomId {
         self.fom.id()

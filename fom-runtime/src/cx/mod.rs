@@ -45,6 +45,10 @@ impl<'a, E> Cx<'a, E> {
         Self { fom }
     }
 
+    pub(crate) fn header(&self) -> &Header {
+        self.fom
+    }
+
     /// The fom's id.
     pub fn id(&self) -> FomId {
         self.fom.id()

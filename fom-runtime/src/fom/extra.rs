@@ -12,6 +12,7 @@ use crate::{
     durable::{Kept, Once, Outbox},
     fom::{Gathering, Seen, turn::Turn},
     id::Key,
+    lock::FomLocks,
     snapshot::Meta,
     sync::{
         Mutex,
@@ -53,6 +54,8 @@ pub(crate) struct Extra {
     /// Where it stands in the queue of its key.
     pub(super) turn: Turn,
     pub(super) waits: Mutex<Waits>,
+    /// If it ever waited for a long lock.
+    pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
 }
 
 impl Extra {
@@ -80,6 +83,7 @@ impl Extra {
             team: Mutex::default(),
             turn: Turn::default(),
             waits: Mutex::default(),
+            locks: Mutex::default(),
         })
     }
 }

@@ -39,6 +39,8 @@ pub(crate) enum WaitingFor {
     Foms,
     /// Those that have its key, or had asked for it before.
     Key,
+    /// A long lock.
+    Lock,
     /// An answer of the resource at this place of the table.
     Resource(u32),
 }
@@ -57,6 +59,7 @@ impl WaitingFor {
             Self::Journal => 6,
             Self::Foms => 9,
             Self::Key => 7,
+            Self::Lock => 8,
             // A table with more resources than that is shown with the last of them.
             Self::Resource(place) => {
                 RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
@@ -83,6 +86,7 @@ impl WaitingFor {
             6 => Self::Journal,
             9 => Self::Foms,
             7 => Self::Key,
+            8 => Self::Lock,
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }

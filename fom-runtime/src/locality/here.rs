@@ -62,6 +62,13 @@ pub(crate) fn runs_fom_of(world: &World) -> bool {
     HERE.with(|here| ptr::eq(here.world.get(), world))
 }
 
+/// Whether this thread runs a locality, or a fom beside it in a blocking section: of any runtime.
+pub(crate) fn runs_foms() -> bool {
+    HERE.with(|here| {
+        !here.core.get().is_null() || !here.world.get().is_null() || here.taken.get() > 0
+    })
+}
+
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` there is none.
 #[inline]
 pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {

@@ -64,6 +64,10 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
     /// A runtime with one locality for each core that the process may use.
     ///
     /// # Errors

@@ -46,6 +46,8 @@ pub struct FomInfo {
     pub age: Duration,
     /// What it waits for: a resource by its type, an event, a timer.
     pub waiting_for: Option<String>,
+    /// How long it waited for [long locks](crate::LongLock), in waits that are over.
+    pub waited_for_locks: Duration,
     /// How long until the deadline of its phase.
     pub deadline_in: Option<Duration>,
     /// Events that it has not taken yet.
@@ -167,6 +169,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
             }
         }),
         WaitingFor::Key => Some("its key".to_owned()),
+        WaitingFor::Lock => Some(crate::lock::waiting_for(header)),
         WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
     };
     FomInfo {
@@ -179,6 +182,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         in_phase: header.age(now),
         age: Duration::from_nanos(now.saturating_sub(header.submitted())),
         waiting_for,
+        waited_for_locks: Duration::from_nanos(header.waited_for_locks()),
         deadline_in: header
             .deadline()
             .map(|at| Duration::from_nanos(at.saturating_sub(now))),

@@ -1,0 +1,44 @@
+//! Holding a lock.
+
+use std::fmt;
+
+use crate::lock::{LockMode, LongLock, owner::OwnerId, state::Left};
+
+/// Holds a [`LongLock`] until it is dropped, wherever that is: it may be kept in the operation or in the data of a phase, go to
+/// another thread, and be dropped by a panic. Whoever is next is woken then.
+#[must_use = "the lock is given back when this is dropped"]
+pub struct LockGuard {
+    lock: LongLock,
+    mode: LockMode,
+    owner: OwnerId,
+}
+
+impl LockGuard {
+    pub(super) fn new(lock: LongLock, mode: LockMode, owner: OwnerId) -> Self {
+        Self { lock, mode, owner }
+    }
+
+    /// The lock.
+    pub fn lock(&self) -> &LongLock {
+        &self.lock
+    }
+
+    /// How it is held.
+    pub fn mode(&self) -> LockMode {
+        self.mode
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockGuard({} to {})", self.lock, self.mode)
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        let mut left = Left::default();
+        self.lock.state().release(self.owner, &mut left);
+        left.settle();
+    }
+}

@@ -1,0 +1,76 @@
+//! What a fom knows of the locks that it waits for, for listings and against waiting twice. Beside the fom, and only of those that
+//! ever waited.
+
+use crate::{
+    fom::Header,
+    lock::{LockMode, LongLock},
+};
+
+/// Beside the fom.
+#[derive(Default)]
+pub(crate) struct FomLocks {
+    /// The locks in whose queues it stands, with its numbers there.
+    waiting: Vec<Waiting>,
+    /// All its waits that are over.
+    waited: u64,
+}
+
+/// A place in a queue.
+#[derive(Clone)]
+pub(crate) struct Waiting {
+    pub(crate) lock: LongLock,
+    mode: LockMode,
+    pub(crate) ticket: u64,
+}
+
+impl Header {
+    /// It stands in the queue of a lock from now on.
+    pub(super) fn waits_for_lock(&self, lock: LongLock, mode: LockMode, ticket: u64) {
+        let mut locks = self.extra_made().locks.lock();
+        locks
+            .get_or_insert_default()
+            .waiting
+            .push(Waiting { lock, mode, ticket });
+    }
+
+    /// It stands there no more, and stood there for so long.
+    pub(super) fn waited_for_lock(&self, lock: &LongLock, nanos: u64) {
+        let Some(extra) = self.extra() else { return };
+        let gone = {
+            let mut locks = extra.locks.lock();
+            let Some(locks) = locks.as_mut() else { return };
+            locks.waited = locks.waited.saturating_add(nanos);
+            let place = locks
+                .waiting
+                .iter()
+                .position(|waiting| waiting.lock == *lock);
+            place.map(|place| locks.waiting.swap_remove(place))
+        };
+        drop(gone);
+    }
+
+    /// How it waits for this lock, if it does.
+    pub(super) fn lock_waited_for(&self, lock: &LongLock) -> Option<LockMode> {
+        let locks = self.extra()?.locks.lock();
+        let mut waiting = locks.as_ref()?.waiting.iter();
+        waiting
+            .find(|waiting| waiting.lock == *lock)
+            .map(|waiting| waiting.mode)
+    }
+
+    /// The locks in whose queues it stands.
+    pub(crate) fn lock_waits(&self) -> Vec<Waiting> {
+        let locks = self.extra().map(|extra| extra.locks.lock());
+        locks
+            .and_then(|locks| locks.as_ref().map(|locks| locks.waiting.clone()))
+            .unwrap_or_default()
+    }
+
+    /// How long it has waited for locks so far, in waits that are over.
+    pub(crate) fn waited_for_locks(&self) -> u64 {
+        let locks = self.extra().map(|extra| extra.locks.lock());
+        locks
+            .and_then(|locks| Some(locks.as_ref()?.waited))
+            .unwrap_or(0)
+    }
+}
