@@ -1,6 +1,7 @@
-//! The `#[fom]` attribute. Users take it from `fom-runtime`, which re-exports it.
+//! The `#[fom]` and `#[active]` attributes. Users take it from `fom-runtime`, which re-exports it.
 #![forbid(unsafe_code)]
 
+mod active;
 mod check;
 mod diag;
 mod expand;
@@ -342,4 +343,81 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
     fallback::run(args.into(), item.into()).into()
+}
+
+/// Makes active objects of a type: the attribute stands on an `impl` block, and generates a proxy with the same methods.
+///
+/// ```
+/// use fom_runtime::prelude::*;
+///
+/// #[derive(Default)]
+/// struct Account {
+///     cents: u64,
+///     frozen: bool,
+/// }
+///
+/// #[active]
+/// impl Account {
+///     /// Puts money in.
+///     pub fn deposit(&mut self, cents: u64) -> u64 {
+///         self.cents += cents;
+///         self.cents
+///     }
+///
+///     /// Waits its turn until there is enough.
+///     #[when(self.frozen || self.cents >= cents)]
+///     pub fn withdraw(&mut self, cents: u64) -> Result<u64, &'static str> {
+///         if self.frozen {
+///             return Err("frozen");
+///         }
+///         self.cents -= cents;
+///         Ok(self.cents)
+///     }
+///
+///     #[active(priority = "high")]
+///     pub fn freeze(&mut self) {
+///         self.frozen = true;
+///     }
+/// }
+///
+/// # fn main() -> Result<(), BoxError> {
+/// # let runtime = Runtime::builder().localities(1).build()?;
+/// let account: AccountProxy = Account::default().activate(&runtime)?;
+/// let balance = account.deposit(500).wait()?;
+/// assert_eq!(account.withdraw(200).wait()?, Ok(balance - 200));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # What is generated
+///
+/// Beside the `impl`, which stays as it is, a struct that is called like the type with `Proxy` behind it. It has each method that
+/// is not private and takes `&self` or `&mut self`, with its docs, its arguments and its visibility; it returns a
+/// `fom_runtime::active::Call` of what the method returns. The proxy can be cloned and sent, and derefs to
+/// `fom_runtime::active::Proxy`. The type gets `Active`, which has `activate`.
+///
+/// Of a type with parameters, the proxy has the same parameters. Methods may have parameters of their own; in the proxy these are
+/// `Send + 'static`, as all arguments and answers have to be.
+///
+/// An `async fn` runs without a thread while it waits, and nothing else runs in the object until it is done.
+///
+/// # Keys
+///
+/// ## `#[when(condition)]`, on a method
+///
+/// The guard: the method is called only when this is true, and its request waits in the list until then. It is looked at when the
+/// request comes to its turn, and again after each request that ran. The condition sees `&self` and the arguments, which it can
+/// look at, but not move. A guard that panics fails its request, and nothing else.
+///
+/// ## `#[active(priority = "high")]`, on a method
+///
+/// `"high"`, `"normal"` (without this key) or `"low"`. Requests of a higher priority go first, those of one priority in their order.
+/// There is no aging: while there are high ones, low ones wait.
+///
+/// ## `crate = "::path"`, on the `impl`
+///
+/// Where the library is, if it has another name: `#[active(crate = "::renamed")]`.
+#[proc_macro_attribute]
+pub fn active(args: TokenStream, item: TokenStream) -> TokenStream {
+    active::run(args.into(), item.into()).into()
 }

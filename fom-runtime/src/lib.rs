@@ -63,6 +63,7 @@
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
+//! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
@@ -86,6 +87,8 @@ pub mod __protocol;
 #[cfg(not(fom_loom))]
 #[doc(hidden)]
 pub mod __private;
+#[cfg(not(fom_loom))]
+pub mod active;
 #[cfg(not(fom_loom))]
 mod adaptive;
 #[cfg(not(fom_loom))]
@@ -136,7 +139,7 @@ pub use error::{
     RefusedReason, RestoreError, RetryError, SendError, SnapshotError, TimedOut, Unanswered,
 };
 #[cfg(not(fom_loom))]
-pub use fom_macros::fom;
+pub use fom_macros::{active, fom};
 #[cfg(not(fom_loom))]
 pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 #[cfg(not(fom_loom))]

@@ -2,5 +2,6 @@
 
 pub use crate::{
     BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Handle, Operation, Persistent,
-    Placement, Priority, Reached, Refused, Reply, Runtime, Shutdown, Snapshot, fom,
+    Placement, Priority, Reached, Refused, Reply, Runtime, Shutdown, Snapshot, active,
+    active::Active, fom,
 };

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     task::Waker,
 };
 
@@ -22,6 +22,14 @@ use crate::{
 
 /// The most lines of history that are allocated with the fom; more come as they are needed.
 const HISTORY_AT_ONCE: usize = 64;
+
+/// Says of a fom what its header has no room for.
+pub(crate) trait Explain: Send + Sync {
+    /// What it waits for, when it says that it waits for an active object.
+    fn waits_for(&self) -> String;
+    /// What it has not taken yet.
+    fn queued(&self) -> usize;
+}
 
 /// Beside the fom, made when it is needed.
 #[derive(Default)]
@@ -53,6 +61,8 @@ pub(crate) struct Extra {
     pub(crate) team: Mutex<Weak<Gathering>>,
     /// Where it stands in the queue of its key.
     pub(super) turn: Turn,
+    /// Of an active object.
+    pub(crate) explains: OnceLock<Weak<dyn Explain>>,
     pub(super) waits: Mutex<Waits>,
     /// If it ever waited for a long lock.
     pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
@@ -82,6 +92,7 @@ impl Extra {
             once: None,
             team: Mutex::default(),
             turn: Turn::default(),
+            explains: OnceLock::new(),
             waits: Mutex::default(),
             locks: Mutex::default(),
         })

@@ -16,7 +16,7 @@ use std::{
 use crate::{
     Graph, PhaseInfo,
     durable::{Item, Kept, Once, StepKey},
-    fom::{Extra, Gathering, Pool, Timing},
+    fom::{Explain, Extra, Gathering, Pool, Timing},
     id::{FomId, Key},
     locality::{Home, Locality},
     protocol::{Link, Marks, Token},
@@ -41,6 +41,8 @@ pub(crate) enum WaitingFor {
     Key,
     /// A long lock.
     Lock,
+    /// A request, a guard, or an answer: of an active object.
+    Active,
     /// An answer of the resource at this place of the table.
     Resource(u32),
 }
@@ -60,6 +62,7 @@ impl WaitingFor {
             Self::Foms => 9,
             Self::Key => 7,
             Self::Lock => 8,
+            Self::Active => 10,
             // A table with more resources than that is shown with the last of them.
             Self::Resource(place) => {
                 RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
@@ -87,6 +90,7 @@ impl WaitingFor {
             9 => Self::Foms,
             7 => Self::Key,
             8 => Self::Lock,
+            10 => Self::Active,
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }
@@ -304,6 +308,11 @@ impl Header {
     pub(crate) fn extra(&self) -> Option<&Extra> {
         // SAFETY: set once, by a `Box`, and freed when the last reference goes.
         unsafe { self.extra.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Who says more of it, if it is an active object.
+    pub(crate) fn explained(&self) -> Option<Arc<dyn Explain>> {
+        self.extra()?.explains.get()?.upgrade()
     }
 
     /// Makes it when there is none.

@@ -43,7 +43,7 @@ use std::{
 };
 
 use body::Body;
-pub(crate) use extra::{Extra, Told, Watcher};
+pub(crate) use extra::{Explain, Extra, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use mail::Mailed;

@@ -53,7 +53,7 @@ pub(super) fn take() -> Option<Box<Core>> {
 
 /// Whether this thread holds a core that can be reached.
 #[inline]
-pub(super) fn has_core() -> bool {
+pub(crate) fn has_core() -> bool {
     HERE.with(|here| !here.core.get().is_null())
 }
 

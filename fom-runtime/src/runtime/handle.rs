@@ -7,6 +7,7 @@ use std::{
     ops::Deref,
     pin::{Pin, pin},
     ptr::NonNull,
+    sync::Weak,
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use crate::{
     Sleep,
     durable::{self, Kept},
     error::{BlockError, Cause, Failure, SendError, TimedOut},
-    fom::{AnyRef, Header, Mailed, Told, Typed, WaitingFor, Watcher},
+    fom::{AnyRef, Explain, Header, Mailed, Told, Typed, WaitingFor, Watcher},
     id::{FomId, Key},
     locality::Home,
     operation::Operation,
@@ -205,6 +206,17 @@ impl<O: Operation> FomRef<O> {
     /// Registers a wait.
     pub(crate) fn watch(&self, watcher: Watcher) {
         self.0.watch(watcher);
+    }
+
+    /// Where it lives, to be kept.
+    pub(crate) fn home(&self) -> Home {
+        self.0.home_owned()
+    }
+
+    /// Who says more of it in listings.
+    pub(crate) fn explained_by(&self, explains: Weak<dyn Explain>) {
+        // Once for each fom.
+        let _ = self.0.extra_made().explains.set(explains);
     }
 
     /// What it has beside it if it is kept in a journal.

@@ -50,7 +50,7 @@ pub struct FomInfo {
     pub waited_for_locks: Duration,
     /// How long until the deadline of its phase.
     pub deadline_in: Option<Duration>,
-    /// Events that it has not taken yet.
+    /// Events that it has not taken yet; of an [active object](crate::active), requests that wait.
     pub events: usize,
     /// Failed attempts in this phase.
     pub attempt: u32,
@@ -144,6 +144,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
     let world = header.world();
     let now = world.clock.nanos();
     let state = header.token.state();
+    let explained = header.explained();
     let waiting_for = match header.waiting_for() {
         _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
         WaitingFor::Nothing => None,
@@ -170,6 +171,10 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         }),
         WaitingFor::Key => Some("its key".to_owned()),
         WaitingFor::Lock => Some(crate::lock::waiting_for(header)),
+        WaitingFor::Active => Some(explained.as_ref().map_or_else(
+            || "an answer of an active object".to_owned(),
+            |explained| explained.waits_for(),
+        )),
         WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
     };
     FomInfo {
@@ -186,7 +191,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         deadline_in: header
             .deadline()
             .map(|at| Duration::from_nanos(at.saturating_sub(now))),
-        events: fom.events(),
+        events: explained.map_or_else(|| fom.events(), |explained| explained.queued()),
         attempt: header.attempt(),
         locality: header.home_index(),
         bytes: fom.bytes(),

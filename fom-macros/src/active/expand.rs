@@ -1,0 +1,236 @@
+//! What stands beside the `impl`: the proxy, and the guards as functions.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::{GenericParam, Generics, Visibility};
+
+use super::{Object, guard, method::Method};
+use crate::paths::respan;
+
+pub(super) fn expand(object: &Object) -> TokenStream {
+    let item = &object.item;
+    let proxy = proxy(object);
+    let methods = object.methods.iter().map(|method| call(object, method));
+    let methods = on_proxy(object, methods.collect());
+    let guards: TokenStream = object.methods.iter().filter_map(condition).collect();
+    let (generics, _, bounds) = item.generics.split_for_impl();
+    let self_ty = &item.self_ty;
+    let guards = (!guards.is_empty()).then(|| {
+        quote! {
+            #[automatically_derived]
+            impl #generics #self_ty #bounds { #guards }
+        }
+    });
+    quote!(#item #proxy #methods #guards)
+}
+
+/// After a mistake: the same names without behaviour, so that no further mistakes follow.
+pub(super) fn skeleton(object: &Object) -> TokenStream {
+    let item = &object.item;
+    let proxy = proxy(object);
+    let methods = object.methods.iter().map(|method| {
+        let head = head(object, method);
+        quote!(#head { ::core::unreachable!() })
+    });
+    let methods = on_proxy(object, methods.collect());
+    quote!(#item #proxy #methods)
+}
+
+/// The type of the proxy, and what each proxy is.
+fn proxy(object: &Object) -> TokenStream {
+    let (krate, proxy, self_ty) = (&object.krate, &object.proxy, &object.item.self_ty);
+    let (params, names, bounds) = object.item.generics.split_for_impl();
+    let of = own(object, bounds.to_token_stream());
+    let vis = visibility(object);
+    let name = self_ty.to_token_stream().to_string().replace(' ', "");
+    let doc = format!(
+        "Calls an active [`{}`]: each method queues a request, and what the object returns is the outcome of the call.",
+        object.name.unraw()
+    );
+    let inner = quote!(#krate::active::Proxy<#self_ty>);
+    let active = quote_spanned!(object.name.span()=> #krate::active::Active);
+    quote! {
+        #[doc = #doc]
+        #[allow(unreachable_pub)]
+        #vis struct #proxy #params (#inner) #of;
+
+        #[automatically_derived]
+        impl #params #active for #self_ty #bounds {
+            type Proxy = #proxy #names;
+            const NAME: &'static str = #name;
+        }
+
+        #[automatically_derived]
+        impl #params ::core::convert::From<#inner> for #proxy #names #of {
+            fn from(proxy: #inner) -> Self {
+                Self(proxy)
+            }
+        }
+
+        #[automatically_derived]
+        impl #params ::core::clone::Clone for #proxy #names #of {
+            fn clone(&self) -> Self {
+                Self(::core::clone::Clone::clone(&self.0))
+            }
+        }
+
+        #[automatically_derived]
+        impl #params ::core::fmt::Debug for #proxy #names #of {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        #[automatically_derived]
+        impl #params ::core::ops::Deref for #proxy #names #of {
+            type Target = #krate::active::ObjectRef;
+            fn deref(&self) -> &#krate::active::ObjectRef {
+                &self.0
+            }
+        }
+    }
+}
+
+fn on_proxy(object: &Object, methods: TokenStream) -> TokenStream {
+    let proxy = &object.proxy;
+    let (params, names, bounds) = object.item.generics.split_for_impl();
+    let of = own(object, bounds.to_token_stream());
+    quote! {
+        #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, clippy::restriction)]
+        impl #params #proxy #names #of { #methods }
+    }
+}
+
+/// As visible as the most visible of its methods.
+fn visibility(object: &Object) -> TokenStream {
+    let rank = |vis: &&Visibility| match vis {
+        Visibility::Public(_) => 2,
+        _ => 1,
+    };
+    let widest = object
+        .methods
+        .iter()
+        .map(|method| &method.vis)
+        .max_by_key(rank);
+    // Not at the user's `pub`, so that lints about it are said once.
+    let span = Span::call_site().located_at(object.name.span());
+    respan(widest.to_token_stream(), span)
+}
+
+/// The proxy's method, up to its body.
+fn head(object: &Object, method: &Method) -> TokenStream {
+    let krate = &object.krate;
+    let (attrs, vis, name) = (&method.attrs, &method.vis, &method.sig.ident);
+    let mut generics = method.sig.generics.clone();
+    for param in &mut generics.params {
+        if let GenericParam::Type(param) = param {
+            param.bounds.push(syn::parse_quote!(::core::marker::Send));
+            param.bounds.push(syn::parse_quote!('static));
+        }
+    }
+    let (params, _, bounds) = generics.split_for_impl();
+    let arguments = method.arguments.iter().map(|argument| {
+        let (name, ty) = (&argument.name, &argument.ty);
+        quote!(#name: #ty)
+    });
+    let answer = method.answer();
+    let rest = own(
+        object,
+        quote!((&self, #(#arguments),*) -> #krate::active::Call<#answer> #bounds),
+    );
+    quote!(#(#attrs)* #vis fn #name #params #rest)
+}
+
+fn call(object: &Object, method: &Method) -> TokenStream {
+    let (krate, self_ty) = (&object.krate, &object.item.self_ty);
+    let head = head(object, method);
+    let (name, priority) = (&method.sig.ident, &method.priority);
+    let text = name.unraw().to_string();
+    let names: Vec<_> = method
+        .arguments
+        .iter()
+        .map(|argument| &argument.name)
+        .collect();
+    let types = method.arguments.iter().map(|argument| &argument.ty);
+    let types = own(object, quote!((#(#types,)*)));
+    let [object_, args, method_] = ["object", "args", "method"].map(local);
+    let when = method.when.is_some().then(|| {
+        let guard = guard_name(method);
+        let turbofish = turbofish(&method.sig.generics);
+        quote! {
+            let #method_ = #method_.when(|#object_: &#self_ty, #args: &#types| {
+                let (#(#names,)*) = #args;
+                #object_.#guard #turbofish (#(#names),*)
+            });
+        }
+    });
+    // By its path: a method of this name of a trait of the user's is another one.
+    let call = quote!(<#self_ty>::#name(#object_ #(, #names)*));
+    let (function, body) = if method.sig.asyncness.is_some() {
+        (quote!(call_async), quote!(::std::boxed::Box::pin(#call)))
+    } else {
+        (quote!(call), call)
+    };
+    quote! {
+        #head {
+            let #method_ = #krate::active::Method::new(#text, #krate::Priority::#priority);
+            #when
+            self.0.#function(#method_, (#(#names,)*), |#object_, (#(#names,)*): #types| #body)
+        }
+    }
+}
+
+/// The guard as a function that is called with what is in the list.
+fn condition(method: &Method) -> Option<TokenStream> {
+    let condition = guard::condition(method.when.as_ref()?, &method.arguments);
+    let name = guard_name(method);
+    let cfg = method
+        .attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("cfg"));
+    let (params, _, bounds) = method.sig.generics.split_for_impl();
+    let arguments = method.arguments.iter().map(|argument| {
+        let (name, ty) = (&argument.name, &argument.ty);
+        quote!(#name: &#ty)
+    });
+    Some(quote! {
+        #(#cfg)*
+        #[allow(unused_variables, clippy::all, clippy::pedantic)]
+        fn #name #params (&self #(, #arguments)*) -> bool #bounds {
+            #condition
+        }
+    })
+}
+
+fn guard_name(method: &Method) -> Ident {
+    format_ident!("__when_{}", method.sig.ident.unraw())
+}
+
+/// `::<T, N>`, for a method with parameters of its own.
+fn turbofish(generics: &Generics) -> TokenStream {
+    let (_, names, _) = generics.split_for_impl();
+    names.as_turbofish().to_token_stream()
+}
+
+/// A name inside a generated body, which no name of the user's can meet.
+fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// With the object's type where `Self` stood: beside the `impl`, that is another one.
+fn own(object: &Object, tokens: TokenStream) -> TokenStream {
+    let self_ty = &object.item.self_ty;
+    tokens
+        .into_iter()
+        .flat_map(|token| match token {
+            TokenTree::Ident(name) if name == "Self" => quote!(#self_ty),
+            TokenTree::Group(group) => {
+                let mut new = Group::new(group.delimiter(), own(object, group.stream()));
+                new.set_span(group.span());
+                TokenTree::from(new).into()
+            }
+            other => other.into(),
+        })
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! A guard looks at arguments that are in a list: their names stand for what is there, not for a copy of it.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::quote;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, Macro};
+
+use super::method::Argument;
+
+/// The condition, with `(*cents)` where `cents` stood.
+pub(super) fn condition(condition: &Expr, arguments: &[Argument]) -> Expr {
+    let mut condition = condition.clone();
+    Places(arguments).visit_expr_mut(&mut condition);
+    condition
+}
+
+struct Places<'a>(&'a [Argument]);
+
+impl Places<'_> {
+    fn names(&self, name: &Ident) -> bool {
+        self.0.iter().any(|argument| argument.name == *name)
+    }
+}
+
+impl VisitMut for Places<'_> {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        if let Expr::Path(path) = expr
+            && let Some(name) = path.path.get_ident()
+            && self.names(name)
+            && let Ok(place) = syn::parse2(place(name))
+        {
+            *expr = place;
+            return;
+        }
+        visit_mut::visit_expr_mut(self, expr);
+    }
+
+    /// What a macro takes is no expression yet: there each such name counts that stands alone.
+    fn visit_macro_mut(&mut self, call: &mut Macro) {
+        call.tokens = self.in_tokens(std::mem::take(&mut call.tokens));
+    }
+}
+
+impl Places<'_> {
+    fn in_tokens(&self, tokens: TokenStream) -> TokenStream {
+        let mut after_dot = false;
+        tokens
+            .into_iter()
+            .map(|token| {
+                let is_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
+                let after_dot = std::mem::replace(&mut after_dot, is_dot);
+                match token {
+                    TokenTree::Ident(name) if !after_dot && self.names(&name) => place(&name),
+                    TokenTree::Group(group) => {
+                        let mut new = Group::new(group.delimiter(), self.in_tokens(group.stream()));
+                        new.set_span(group.span());
+                        TokenTree::from(new).into()
+                    }
+                    other => other.into(),
+                }
+            })
+            .collect()
+    }
+}
+
+/// In parentheses that no lint takes for the user's.
+fn place(name: &Ident) -> TokenStream {
+    let mut group = Group::new(proc_macro2::Delimiter::Parenthesis, quote!(*#name));
+    group.set_span(Span::mixed_site().located_at(name.span()));
+    TokenTree::from(group).into()
+}

@@ -1,0 +1,231 @@
+//! One method of the proxy: what was written, checked.
+
+use proc_macro2::TokenStream;
+use quote::format_ident;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Expr, FnArg, GenericParam, Ident, ImplItemFn, Meta, Pat, ReceiverKind, ReturnType,
+    Safety, Signature, Type, Visibility,
+};
+
+use super::owned::{self, Place};
+use crate::diag::{Diagnostics, did_you_mean};
+use crate::syntax::{Form, entries, text};
+
+/// A public method.
+pub(super) struct Method {
+    /// Docs, `cfg` and `deprecated`: they go to the proxy's method, too.
+    pub(super) attrs: Vec<Attribute>,
+    pub(super) vis: Visibility,
+    pub(super) sig: Signature,
+    pub(super) arguments: Vec<Argument>,
+    pub(super) when: Option<Expr>,
+    /// The variant of `Priority`.
+    pub(super) priority: Ident,
+}
+
+pub(super) struct Argument {
+    pub(super) name: Ident,
+    pub(super) ty: Type,
+}
+
+const PRIORITIES: [(&str, &str); 3] = [("high", "High"), ("normal", "Normal"), ("low", "Low")];
+
+/// Takes our attributes off the function. None: it is not in the proxy.
+pub(super) fn parse(function: &mut ImplItemFn, diag: &mut Diagnostics) -> Option<Method> {
+    let (own, others): (Vec<_>, Vec<_>) = std::mem::take(&mut function.attrs)
+        .into_iter()
+        .partition(|attr| attr.path().is_ident("when") || attr.path().is_ident("active"));
+    function.attrs = others;
+    let is_called = function.sig.receiver().is_some() && !is_private(&function.vis);
+    if !is_called {
+        for attr in &own {
+            let why = if is_private(&function.vis) {
+                "is not `pub`"
+            } else {
+                "has no `self`"
+            };
+            diag.error(
+                attr.path(),
+                format!(
+                    "`{}` {why}, so the proxy does not have it; take this attribute off",
+                    function.sig.ident
+                ),
+            );
+        }
+        return None;
+    }
+    let (mut when, mut priority) = (None, None);
+    for attr in &own {
+        if attr.path().is_ident("when") {
+            guard(attr, &mut when, diag);
+        } else {
+            keys(attr, &mut priority, diag);
+        }
+    }
+    check_words(&function.sig, diag);
+    check_receiver(&function.sig, diag);
+    for param in &function.sig.generics.params {
+        if let GenericParam::Lifetime(param) = param {
+            diag.error(
+                &param.lifetime,
+                "a request outlives its call, so it borrows nothing; take the lifetime away",
+            );
+        }
+    }
+    if let ReturnType::Type(_, ty) = &function.sig.output {
+        owned::check(ty, Place::Answer, diag);
+    }
+    let carried = |attr: &&Attribute| {
+        ["doc", "cfg", "deprecated"]
+            .iter()
+            .any(|name| attr.path().is_ident(name))
+    };
+    Some(Method {
+        attrs: function.attrs.iter().filter(carried).cloned().collect(),
+        vis: function.vis.clone(),
+        arguments: arguments(&function.sig, diag),
+        sig: function.sig.clone(),
+        when,
+        priority: priority.unwrap_or_else(|| format_ident!("Normal")),
+    })
+}
+
+fn is_private(vis: &Visibility) -> bool {
+    matches!(vis, Visibility::Inherited)
+}
+
+fn guard(attr: &Attribute, when: &mut Option<Expr>, diag: &mut Diagnostics) {
+    if when.is_some() {
+        diag.error(
+            attr.path(),
+            "`when` is written twice; write one, with `&&` between the two",
+        );
+        return;
+    }
+    let tokens = match &attr.meta {
+        Meta::List(list) if !list.tokens.is_empty() => list.tokens.clone(),
+        _ => {
+            diag.error(
+                attr.path(),
+                "`when` says nothing; write `#[when(condition)]`, with `self` and the arguments",
+            );
+            return;
+        }
+    };
+    match syn::parse2(tokens) {
+        Ok(condition) => *when = Some(condition),
+        Err(error) => diag.error_at(
+            error.span(),
+            "`when` takes one condition; write `#[when(self.left >= wanted)]`",
+        ),
+    }
+}
+
+fn keys(attr: &Attribute, priority: &mut Option<Ident>, diag: &mut Diagnostics) {
+    let tokens = match &attr.meta {
+        Meta::List(list) if !list.tokens.is_empty() => list.tokens.clone(),
+        _ => {
+            diag.error(
+                attr.path(),
+                "`active` says nothing here; write `#[active(priority = \"high\")]`, or take it off",
+            );
+            return;
+        }
+    };
+    let known = [("priority", Form::Text("priority = \"high\""))];
+    for entry in entries(tokens, &known, "a method", diag) {
+        let Some(word) = text(&entry.key, &entry.value, diag) else {
+            continue;
+        };
+        let value = word.value();
+        match PRIORITIES.iter().find(|(name, _)| *name == value) {
+            Some(_) if priority.is_some() => {
+                diag.error(&entry.key, "`priority` is written twice; keep one")
+            }
+            Some((_, variant)) => *priority = Some(Ident::new(variant, word.span())),
+            None => {
+                let names: Vec<&str> = PRIORITIES.iter().map(|(name, _)| *name).collect();
+                let cure = did_you_mean(&value, &names);
+                diag.error(&word, format!("`{value}` is no priority; {cure}"));
+            }
+        }
+    }
+}
+
+/// Reports what stands before `fn` and cannot be in a request.
+fn check_words(sig: &Signature, diag: &mut Diagnostics) {
+    if let Some(word) = &sig.constness {
+        diag.error(
+            word,
+            "a call of an active object is never made at compile time; take `const` away, or make the function private",
+        );
+    }
+    if let Safety::Unsafe(word) = &sig.safety {
+        diag.error(
+            word,
+            "what the caller promises may no longer hold when the request runs; make the function safe, or private",
+        );
+    }
+    if let Some(abi) = &sig.abi {
+        diag.error(
+            abi,
+            "a call of an active object is a Rust call; take `extern` away, or make the function private",
+        );
+    }
+    if let Some(variadic) = &sig.variadic {
+        diag.error(variadic, "a request has a fixed number of arguments");
+    }
+}
+
+fn check_receiver(sig: &Signature, diag: &mut Diagnostics) {
+    let Some(receiver) = sig.receiver() else {
+        return;
+    };
+    match &receiver.kind {
+        ReceiverKind::Reference(_, None, _) => {}
+        ReceiverKind::Reference(_, Some(lifetime), _) => diag.error(
+            lifetime,
+            "the object is lent for one call; write `&self` or `&mut self`",
+        ),
+        ReceiverKind::Typed(_, ty) => diag.error(
+            ty,
+            "an active object stays where it is; write `&self` or `&mut self`, or make the function private",
+        ),
+        _ => diag.error(
+            receiver.self_token,
+            "an active object stays where it is; write `&mut self`, or make the function private",
+        ),
+    }
+}
+
+fn arguments(sig: &Signature, diag: &mut Diagnostics) -> Vec<Argument> {
+    let typed = sig.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(typed),
+        FnArg::Receiver(_) => None,
+    });
+    let mut found = Vec::new();
+    for (place, argument) in typed.enumerate() {
+        owned::check(&argument.ty, Place::Argument, diag);
+        let name = match &*argument.pat {
+            Pat::Ident(pat) if pat.subpat.is_none() => pat.ident.clone(),
+            // The request has a name of its own for what the method takes apart.
+            other => Ident::new(&format!("argument_{}", place + 1), other.span()),
+        };
+        found.push(Argument {
+            name,
+            ty: (*argument.ty).clone(),
+        });
+    }
+    found
+}
+
+impl Method {
+    /// What the method returns.
+    pub(super) fn answer(&self) -> TokenStream {
+        match &self.sig.output {
+            ReturnType::Default => quote::quote!(()),
+            ReturnType::Type(_, ty) => quote::quote!(#ty),
+        }
+    }
+}

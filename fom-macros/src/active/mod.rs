@@ -1,0 +1,145 @@
+//! `#[active]`: a proxy with the methods of an `impl` block.
+
+mod expand;
+mod guard;
+mod method;
+mod owned;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Ident, ImplItem, ItemImpl, Path, PathArguments, Type};
+
+use crate::diag::Diagnostics;
+use crate::paths::CratePath;
+use crate::syntax::{Form, entries, text};
+use method::Method;
+use owned::check_generics;
+
+/// An `impl` block whose objects are active ones.
+struct Object {
+    krate: CratePath,
+    /// As written, without our own attributes.
+    item: ItemImpl,
+    /// `Account`.
+    name: Ident,
+    proxy: Ident,
+    methods: Vec<Method>,
+}
+
+pub(crate) fn run(args: TokenStream, item: TokenStream) -> TokenStream {
+    let copy = item.clone();
+    std::panic::catch_unwind(|| attribute(args, item)).unwrap_or_else(|_| {
+        let error = syn::Error::new(
+            Span::call_site(),
+            "`#[active]` panicked, which is a mistake of its own; please report it with this `impl`",
+        );
+        let error = error.to_compile_error();
+        quote!(#copy #error)
+    })
+}
+
+/// Parses, checks and expands. With a mistake: the `impl`, a proxy that can be named but does nothing, and every mistake.
+pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut diag = Diagnostics::default();
+    let krate = krate(args, &mut diag);
+    let Some(object) = parse(krate, item.clone(), &mut diag) else {
+        let errors = diag.into_tokens();
+        return quote!(#item #errors);
+    };
+    if diag.is_empty() {
+        return expand::expand(&object);
+    }
+    let skeleton = expand::skeleton(&object);
+    let errors = diag.into_tokens();
+    quote!(#errors #skeleton)
+}
+
+/// What stands in `#[active(..)]` above the `impl`.
+fn krate(args: TokenStream, diag: &mut Diagnostics) -> CratePath {
+    let known = [("crate", Form::Text("crate = \"::path\""))];
+    let mut krate = CratePath::default();
+    for entry in entries(args, &known, "`#[active(..)]` on an `impl` block", diag) {
+        let path = text(&entry.key, &entry.value, diag);
+        if let Some(path) = path.and_then(|path| CratePath::parse(&path, diag)) {
+            krate = path;
+        }
+    }
+    krate
+}
+
+fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<Object> {
+    let mut item = match syn::parse2::<ItemImpl>(item.clone()) {
+        Ok(item) => item,
+        Err(error) => {
+            match syn::parse2::<syn::Item>(item) {
+                Ok(other) => diag.error(
+                    first_token(&other),
+                    "`#[active]` stands on an `impl` block with the methods that are to be called",
+                ),
+                Err(_) => diag.syntax(error),
+            }
+            return None;
+        }
+    };
+    if let Some((path, _)) = &item.trait_ {
+        diag.error(
+            path,
+            "the proxy has the methods of the type itself; put `#[active]` on an `impl` block without a trait",
+        );
+        return None;
+    }
+    let Some(name) = name_of(&item.self_ty) else {
+        diag.error(
+            &item.self_ty,
+            "an active object is of a type with a name; write `impl Name { .. }`",
+        );
+        return None;
+    };
+    check_generics(&item.generics, diag);
+    let mut methods = Vec::new();
+    for member in &mut item.items {
+        if let ImplItem::Fn(function) = member {
+            methods.extend(method::parse(function, &mut *diag));
+        }
+    }
+    if methods.is_empty() && diag.is_empty() {
+        diag.error(
+            &item.self_ty,
+            format!("`{name}` has no method that could be called; make one with `&mut self` or `&self` `pub`"),
+        );
+    }
+    let proxy = Ident::new(&format!("{name}Proxy"), name.span());
+    Some(Object {
+        krate,
+        item,
+        name,
+        proxy,
+        methods,
+    })
+}
+
+/// The last name of a path, without its parameters.
+fn name_of(ty: &Type) -> Option<Ident> {
+    let Type::Path(path) = ty else { return None };
+    let Path { segments, .. } = &path.path;
+    let last = segments.last()?;
+    let plain = !matches!(last.arguments, PathArguments::Parenthesized(_));
+    (plain && path.qself.is_none()).then(|| last.ident.clone())
+}
+
+/// The word that says what an item is.
+fn first_token(item: &syn::Item) -> TokenStream {
+    match item {
+        syn::Item::Fn(item) => item.sig.fn_token.to_token_stream(),
+        syn::Item::Struct(item) => item.struct_token.to_token_stream(),
+        syn::Item::Enum(item) => item.enum_token.to_token_stream(),
+        syn::Item::Trait(item) => item.trait_token.to_token_stream(),
+        syn::Item::Mod(item) => item.mod_token.to_token_stream(),
+        other => other
+            .to_token_stream()
+            .into_iter()
+            .next()
+            .map(TokenStream::from)
+            .unwrap_or_default(),
+    }
+}

@@ -1,0 +1,264 @@
+//! Active objects: an object that runs in a locality, and proxies whose methods queue requests for it.
+//!
+//! [`active`](macro@crate::active) on an `impl` block makes a proxy with the same methods. The object lives in one locality, and
+//! only there its methods run, one at a time: its data needs no lock. A call is a value in a bounded list and costs no thread and
+//! no task; a request whose guard is false waits in the list without holding anything.
+//!
+//! ```
+//! use fom_runtime::prelude::*;
+//!
+//! #[derive(Default)]
+//! struct Account {
+//!     cents: u64,
+//! }
+//!
+//! #[active]
+//! impl Account {
+//!     /// Puts money in.
+//!     pub fn deposit(&mut self, cents: u64) -> u64 {
+//!         self.cents += cents;
+//!         self.cents
+//!     }
+//!
+//!     /// Waits its turn until there is enough.
+//!     #[when(self.cents >= cents)]
+//!     pub fn withdraw(&mut self, cents: u64) -> u64 {
+//!         self.cents -= cents;
+//!         self.cents
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), BoxError> {
+//! let runtime = Runtime::new()?;
+//! let account = Account::default().activate(&runtime)?;
+//! let withdrawn = account.withdraw(300);
+//! assert_eq!(account.deposit(500).wait()?, 500);
+//! assert_eq!(withdrawn.wait()?, 200);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The pattern is Lavender's and Schmidt's *Active Object* (1996): proxy, method request with a guard, activation list,
+//! scheduler, servant, future.
+
+mod activation;
+mod call;
+mod error;
+mod list;
+mod request;
+mod servant;
+mod shared;
+mod slot;
+mod station;
+
+use std::{fmt, sync::Arc};
+
+pub use activation::Activation;
+pub use call::Call;
+pub use error::{Arguments, CallError, NotActivated};
+pub use station::is_cancelled;
+
+#[doc(hidden)]
+pub use request::{Always, Guard, Method, Running, When};
+#[doc(hidden)]
+pub use servant::{Life, Object};
+
+use crate::{FomId, Runtime};
+use request::{Async, Body, Sync as Plain, Task};
+use shared::{Pushed, Shared};
+use slot::{Answer, Slot};
+use station::Station;
+
+/// A type whose objects can be active ones: implemented by [`active`](macro@crate::active).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an active object: it has no proxy",
+    label = "no `#[active] impl {Self}`",
+    note = "put `#[active]` on the `impl` block with the methods that are to be called"
+)]
+pub trait Active: Sized + Send + 'static {
+    /// What its methods are called through.
+    type Proxy: From<Proxy<Self>> + Clone + Send + std::marker::Sync + 'static;
+
+    /// The name of the type, for listings.
+    #[doc(hidden)]
+    const NAME: &'static str;
+
+    /// Makes it an active object of this runtime, with a list of 1024 requests.
+    ///
+    /// It ends with its last proxy, after what was queued has run: see [`Proxy`].
+    ///
+    /// # Errors
+    ///
+    /// [`NotActivated`] with the object.
+    fn activate(self, runtime: &Runtime) -> Result<Self::Proxy, NotActivated<Self>> {
+        self.activation().start(runtime)
+    }
+
+    /// The same with settings.
+    ///
+    /// ```
+    /// use fom_runtime::{Placement, prelude::*};
+    ///
+    /// struct Counter(u64);
+    ///
+    /// #[active]
+    /// impl Counter {
+    ///     pub fn next(&mut self) -> u64 {
+    ///         self.0 += 1;
+    ///         self.0
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::builder().localities(2).build()?;
+    /// let counter = Counter(6)
+    ///     .activation()
+    ///     .capacity(64)
+    ///     .place(Placement::Locality(1))
+    ///     .start(&runtime)?;
+    /// assert_eq!(counter.next().wait()?, 7);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn activation(self) -> Activation<Self> {
+        Activation::new(self)
+    }
+}
+
+/// What a generated proxy is made of. Cheap to clone.
+///
+/// The object lives as long as there is a proxy of it. When the last one is dropped, what is queued still runs, and the calls that
+/// are left then, whose guards are false, are answered [`CallError::Ended`]: nobody is there who could make them true. So an object
+/// that keeps a proxy of itself lives until the runtime ends.
+pub struct Proxy<A: Active> {
+    held: Arc<Held<A>>,
+    object: ObjectRef,
+}
+
+/// By all proxies of an object.
+struct Held<A: Active>(Arc<Shared<A>>);
+
+impl<A: Active> Drop for Held<A> {
+    fn drop(&mut self) {
+        self.0.orphan();
+    }
+}
+
+impl<A: Active> Clone for Proxy<A> {
+    fn clone(&self) -> Self {
+        Self {
+            held: Arc::clone(&self.held),
+            object: self.object.clone(),
+        }
+    }
+}
+
+impl<A: Active> fmt::Debug for Proxy<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.object, f)
+    }
+}
+
+impl<A: Active> std::ops::Deref for Proxy<A> {
+    type Target = ObjectRef;
+
+    fn deref(&self) -> &ObjectRef {
+        &self.object
+    }
+}
+
+/// What can be seen of an active object; every proxy derefs to it. It does not keep the object alive.
+#[derive(Clone)]
+pub struct ObjectRef(Arc<dyn Station>);
+
+impl fmt::Debug for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, id, queued) = (self.0.name(), self.id(), self.queued());
+        write!(f, "{name} {id}, {queued} queued")
+    }
+}
+
+impl ObjectRef {
+    /// The id of the fom that the object is, as listings show it.
+    pub fn id(&self) -> FomId {
+        self.0.id()
+    }
+
+    /// The locality that it lives in.
+    pub fn locality(&self) -> usize {
+        self.0.home().index
+    }
+
+    /// Requests that wait for their turn, as of now.
+    pub fn queued(&self) -> usize {
+        self.0.queued()
+    }
+
+    /// Whether a method runs now.
+    pub fn is_busy(&self) -> bool {
+        self.0.is_busy()
+    }
+
+    /// Whether the object has ended: calls are answered [`CallError::Ended`].
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+}
+
+impl<A: Active> Proxy<A> {
+    fn new(shared: Arc<Shared<A>>) -> Self {
+        Self {
+            object: ObjectRef(Arc::clone(&shared) as _),
+            held: Arc::new(Held(shared)),
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared<A>> {
+        &self.held.0
+    }
+
+    /// Queues a call of a plain method.
+    #[doc(hidden)]
+    pub fn call<Args, W, B, T>(&self, method: Method<W>, args: Args, body: B) -> Call<T>
+    where
+        Args: Send + 'static,
+        W: Guard<A, Args>,
+        B: FnOnce(&mut A, Args) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.queue(method, args, Plain(body))
+    }
+
+    /// Queues a call of an async method.
+    #[doc(hidden)]
+    pub fn call_async<Args, W, B, T>(&self, method: Method<W>, args: Args, body: B) -> Call<T>
+    where
+        Args: Send + 'static,
+        W: Guard<A, Args>,
+        B: for<'a> FnOnce(&'a mut A, Args) -> Running<'a, T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let station: Arc<dyn Station> = Arc::clone(self.shared()) as _;
+        self.queue(method, args, Async { body, station })
+    }
+
+    fn queue<Args, W, B, T>(&self, method: Method<W>, args: Args, body: B) -> Call<T>
+    where
+        Args: Send + 'static,
+        W: Guard<A, Args>,
+        B: Body<A, Args, T> + 'static,
+        T: Send + 'static,
+    {
+        let slot = Arc::new(Slot::new(Arc::clone(self.shared()) as Arc<dyn Station>));
+        let priority = method.priority as u8;
+        let request = Box::new(Task {
+            method,
+            args,
+            body,
+            answer: Answer::new(Arc::clone(&slot)),
+        });
+        let place = match self.shared().push(priority, request) {
+            Pushed::At(place) => Some(place),
+            Pushed::Refused => None,
+        };
+        Call::new(slot, place)
+    }
+}

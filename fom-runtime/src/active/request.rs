@@ -1,0 +1,250 @@
+//! A method request: what a call puts into the activation list.
+
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use crate::{
+    Priority,
+    active::{Arguments, CallError, slot::Answer, station::Station},
+    fom::panic_message,
+};
+
+/// A method of an active object: made by generated code.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Method<W> {
+    pub(super) name: &'static str,
+    pub(super) priority: Priority,
+    pub(super) when: W,
+}
+
+impl Method<Always> {
+    #[must_use]
+    pub fn new(name: &'static str, priority: Priority) -> Self {
+        Self {
+            name,
+            priority,
+            when: Always,
+        }
+    }
+
+    #[must_use]
+    pub fn when<W>(self, when: W) -> Method<When<W>> {
+        Method {
+            name: self.name,
+            priority: self.priority,
+            when: When(when),
+        }
+    }
+}
+
+/// Says when a method may be called.
+#[doc(hidden)]
+pub trait Guard<A, Args>: Send + 'static {
+    const IS: bool;
+    fn holds(&self, object: &A, args: &Args) -> bool;
+}
+
+/// No guard.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Always;
+
+impl<A, Args> Guard<A, Args> for Always {
+    const IS: bool = false;
+    fn holds(&self, _: &A, _: &Args) -> bool {
+        true
+    }
+}
+
+/// A guard.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct When<W>(W);
+
+impl<A, Args, W: Fn(&A, &Args) -> bool + Send + 'static> Guard<A, Args> for When<W> {
+    const IS: bool = true;
+    fn holds(&self, object: &A, args: &Args) -> bool {
+        (self.0)(object, args)
+    }
+}
+
+/// A future that is borrowed from the object.
+#[doc(hidden)]
+pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Done {
+    Answered,
+    Panicked,
+}
+
+/// A request that was begun.
+pub(super) enum Begun<'a> {
+    Done(Done),
+    /// Of an async method.
+    Runs(Running<'a, Done>),
+}
+
+pub(super) trait Request<A>: Send {
+    fn name(&self) -> &'static str;
+    fn is_guarded(&self) -> bool;
+    /// The user's code: may panic.
+    fn holds(&self, object: &A) -> bool;
+    /// Calls the method. A panic in it is the answer, and comes no further.
+    fn begin<'a>(self: Box<Self>, object: &'a mut A) -> Begun<'a>;
+    /// Answers without calling the method. Drops the arguments: the user's code.
+    fn refuse(self: Box<Self>, error: CallError);
+    /// Answers that there is no room.
+    fn turn_away(self: Box<Self>);
+}
+
+/// The parts of a request, whatever its method is.
+pub(super) struct Task<Args, W, B, T> {
+    pub(super) method: Method<W>,
+    pub(super) args: Args,
+    pub(super) body: B,
+    pub(super) answer: Answer<T>,
+}
+
+/// A plain method.
+pub(super) struct Sync<B>(pub(super) B);
+
+/// An async one.
+pub(super) struct Async<B> {
+    pub(super) body: B,
+    pub(super) station: Arc<dyn Station>,
+}
+
+/// How the method is called.
+pub(super) trait Body<A, Args, T>: Send {
+    fn begin<'a>(self, object: &'a mut A, args: Args, answer: Answer<T>) -> Begun<'a>
+    where
+        T: 'a;
+}
+
+impl<A, Args, T, B> Body<A, Args, T> for Sync<B>
+where
+    B: FnOnce(&mut A, Args) -> T + Send,
+{
+    fn begin<'a>(self, object: &'a mut A, args: Args, answer: Answer<T>) -> Begun<'a>
+    where
+        T: 'a,
+    {
+        let called = catch_unwind(AssertUnwindSafe(|| (self.0)(object, args)));
+        Begun::Done(settle(called, answer))
+    }
+}
+
+impl<A, Args, T: Send, B> Body<A, Args, T> for Async<B>
+where
+    B: for<'a> FnOnce(&'a mut A, Args) -> Running<'a, T> + Send,
+{
+    fn begin<'a>(self, object: &'a mut A, args: Args, answer: Answer<T>) -> Begun<'a>
+    where
+        T: 'a,
+    {
+        match catch_unwind(AssertUnwindSafe(|| (self.body)(object, args))) {
+            Ok(future) => Begun::Runs(Box::pin(Fenced {
+                future: Some(future),
+                answer: Some(answer),
+                station: self.station,
+            })),
+            Err(panic) => Begun::Done(settle(Err(panic), answer)),
+        }
+    }
+}
+
+fn settle<T>(called: Result<T, Box<dyn Any + Send>>, answer: Answer<T>) -> Done {
+    let (outcome, done) = match called {
+        Ok(value) => (Ok(value), Done::Answered),
+        Err(panic) => (
+            Err(CallError::Panicked(panic_message(panic))),
+            Done::Panicked,
+        ),
+    };
+    answer.send(outcome);
+    done
+}
+
+/// The future of an async method: ends also with a panic, and with a cancel at its next wait.
+struct Fenced<'a, T> {
+    future: Option<Running<'a, T>>,
+    answer: Option<Answer<T>>,
+    station: Arc<dyn Station>,
+}
+
+impl<T> Future for Fenced<'_, T> {
+    type Output = Done;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
+        let this = &mut *self;
+        let (Some(future), Some(answer)) = (&mut this.future, this.answer.take()) else {
+            unreachable!("polled after it was ready")
+        };
+        if this.station.is_cancelled() {
+            let dropped = catch_unwind(AssertUnwindSafe(|| this.future = None));
+            let done = match dropped {
+                Ok(()) => Done::Answered,
+                Err(panic) => {
+                    drop(panic_message(panic));
+                    Done::Panicked
+                }
+            };
+            answer.send(Err(CallError::Cancelled));
+            return Poll::Ready(done);
+        }
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => {
+                this.answer = Some(answer);
+                Poll::Pending
+            }
+            Ok(Poll::Ready(value)) => Poll::Ready(settle(Ok(value), answer)),
+            Err(panic) => Poll::Ready(settle(Err(panic), answer)),
+        }
+    }
+}
+
+impl<A, Args, W, B, T> Request<A> for Task<Args, W, B, T>
+where
+    Args: Send + 'static,
+    W: Guard<A, Args>,
+    B: Body<A, Args, T> + Send,
+    T: Send + 'static,
+{
+    fn name(&self) -> &'static str {
+        self.method.name
+    }
+
+    fn is_guarded(&self) -> bool {
+        W::IS
+    }
+
+    fn holds(&self, object: &A) -> bool {
+        self.method.when.holds(object, &self.args)
+    }
+
+    fn begin<'a>(self: Box<Self>, object: &'a mut A) -> Begun<'a> {
+        let Self {
+            args, body, answer, ..
+        } = *self;
+        body.begin(object, args, answer)
+    }
+
+    fn refuse(self: Box<Self>, error: CallError) {
+        let Self { answer, .. } = *self;
+        answer.send(Err(error));
+    }
+
+    fn turn_away(self: Box<Self>) {
+        let Self { args, answer, .. } = *self;
+        answer.send(Err(CallError::Full(Arguments::new(args))));
+    }
+}

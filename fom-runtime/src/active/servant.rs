@@ -1,0 +1,197 @@
+//! The object itself: a fom that serves requests, one after the other.
+
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Poll,
+};
+
+use crate::{
+    Graph, NoEvent, PhaseInfo,
+    active::{
+        Active, CallError,
+        list::{Queued, Turn},
+        request::{Begun, Done},
+        shared::Shared,
+        station::{Station, as_current},
+    },
+    error::BoxError,
+    fom::{WaitingFor, panic_message},
+    locality::with_core,
+    operation::{AsyncOperation, At, Next, Operation, Stepped},
+};
+
+/// The operation of an active object: it is in flight as long as the object lives.
+#[doc(hidden)]
+pub struct Object<A: Active> {
+    /// First: callers are answered before the object is dropped, whose `Drop` is the user's.
+    open: Open<A>,
+    object: A,
+}
+
+/// Answers those that are left when the object ends, in whatever way.
+struct Open<A: Active>(Arc<Shared<A>>);
+
+impl<A: Active> Drop for Open<A> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl<A: Active> std::fmt::Debug for Object<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(A::NAME)
+    }
+}
+
+/// The phases of an active object.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It takes requests.
+    Serve,
+    /// No proxy is left.
+    Ended,
+}
+
+const PHASES: &[PhaseInfo] = &[
+    PhaseInfo::asynchronous("Serve", "It takes requests.")
+        .start()
+        .to(&[1]),
+    PhaseInfo::end("Ended", "No proxy is left, and what was queued has run."),
+];
+
+impl<A: Active> Operation for Object<A> {
+    type Phase = Life;
+    type Kind = Life;
+    type Error = BoxError;
+    type Event = NoEvent;
+    type Form = crate::fom::launch::Asynchronous;
+
+    const GRAPH: &'static Graph = &Graph::new("ActiveObject", A::NAME, "", PHASES);
+    const START: Life = Life::Serve;
+    const INDEX: fn(Life) -> usize = |life| life as usize;
+
+    fn kind(phase: &Life) -> Life {
+        *phase
+    }
+}
+
+impl<A: Active> AsyncOperation for Object<A> {
+    async fn step(&mut self, _: At<'_, '_, Life>) -> Stepped<Self> {
+        self.serve().await;
+        Ok(Next::Go(Life::Ended))
+    }
+}
+
+impl<A: Active> Object<A> {
+    pub(super) fn new(object: A, shared: Arc<Shared<A>>) -> Self {
+        Self {
+            open: Open(shared),
+            object,
+        }
+    }
+
+    pub(super) fn into_object(self) -> A {
+        self.object
+    }
+
+    /// Until no proxy is left and nothing can run any more.
+    async fn serve(&mut self) {
+        let Self { open, object } = self;
+        let shared = &open.0;
+        let station: Arc<dyn Station> = Arc::clone(shared) as _;
+        while let Some(queued) = next(shared).await {
+            let Some(queued) = ready(shared, &station, object, queued) else {
+                continue;
+            };
+            let method = queued.request.name();
+            // What the method does not catch, such as a `Drop` of what it leaves, harms nobody else.
+            let mut begun = Begun::Done(Done::Panicked);
+            as_current(&station, || {
+                shared.fenced(method, "after it had returned", || {
+                    begun = queued.request.begin(object);
+                });
+            });
+            let done = match begun {
+                Begun::Done(done) => done,
+                Begun::Runs(mut running) => {
+                    poll_fn(|cx| as_current(&station, || running.as_mut().poll(cx))).await
+                }
+            };
+            shared.changed();
+            if done == Done::Panicked && shared.settings.ends_on_panic {
+                return;
+            }
+            if spend(shared) {
+                let mut yielded = false;
+                poll_fn(|cx| {
+                    if std::mem::replace(&mut yielded, true) {
+                        return Poll::Ready(());
+                    }
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                })
+                .await;
+            }
+        }
+    }
+}
+
+/// The next request to be looked at. None: there will be no more.
+async fn next<A: Active>(shared: &Shared<A>) -> Option<Queued<A>> {
+    poll_fn(|_| match shared.turn() {
+        Turn::Next(queued) => Poll::Ready(Some(queued)),
+        Turn::End => Poll::Ready(None),
+        Turn::Rest => {
+            set_waiting();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// The request, if it may run now; else it is back in the list, or answered.
+fn ready<A: Active>(
+    shared: &Shared<A>,
+    station: &Arc<dyn Station>,
+    object: &A,
+    queued: Queued<A>,
+) -> Option<Queued<A>> {
+    if !queued.request.is_guarded() {
+        return Some(queued);
+    }
+    let holds = || catch_unwind(AssertUnwindSafe(|| queued.request.holds(object)));
+    match as_current(station, holds) {
+        Ok(true) if shared.is_cancelled() => {
+            shared.pass(queued, CallError::Cancelled);
+            None
+        }
+        Ok(true) => Some(queued),
+        Ok(false) => {
+            shared.put_back(queued);
+            None
+        }
+        Err(panic) => {
+            let error = CallError::GuardPanicked(panic_message(panic));
+            shared.pass(queued, error);
+            None
+        }
+    }
+}
+
+/// What the fom that runs here waits for is said to be an active object's.
+pub(super) fn set_waiting() {
+    with_core(|core| {
+        if let Some(fom) = core.running() {
+            fom.set_waiting_for(WaitingFor::Active);
+        }
+    });
+}
+
+/// One request counts as one phase: whether the object must let others of its locality run.
+fn spend<A: Active>(shared: &Shared<A>) -> bool {
+    crate::locality::step(shared.world());
+    crate::locality::spent()
+}

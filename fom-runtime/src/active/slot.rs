@@ -1,0 +1,163 @@
+//! Where the outcome of one call is put, once, and taken from, once.
+//!
+//! A plain lock, which is never held while code of the user's runs: observers, wakers and what is dropped.
+
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::{Poll, Waker},
+};
+
+use crate::{
+    active::{CallError, station::Station},
+    fom::panic_message,
+    sync::Mutex,
+};
+
+pub(super) type Outcome<T> = Result<T, CallError>;
+
+/// Told of an outcome, once.
+pub(super) type Observer<T> = Box<dyn FnOnce(Result<&T, &CallError>) + Send>;
+
+pub(super) struct Slot<T> {
+    state: Mutex<State<T>>,
+    /// The object that is called.
+    pub(super) station: Arc<dyn Station>,
+}
+
+struct State<T> {
+    stage: Stage<T>,
+    waker: Option<Waker>,
+    observers: Vec<Observer<T>>,
+}
+
+enum Stage<T> {
+    /// There is none yet.
+    Open,
+    /// There is one, and the observers are told of it.
+    Telling,
+    Here(Outcome<T>),
+    Taken,
+}
+
+impl<T> Slot<T> {
+    pub(super) fn new(station: Arc<dyn Station>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                stage: Stage::Open,
+                waker: None,
+                observers: Vec::new(),
+            }),
+            station,
+        }
+    }
+
+    /// The first outcome counts: a further one is dropped.
+    fn put(&self, outcome: Outcome<T>) {
+        let mut state = self.state.lock();
+        if !matches!(state.stage, Stage::Open) {
+            return;
+        }
+        state.stage = Stage::Telling;
+        drop(state);
+        self.tell(outcome);
+    }
+
+    /// Tells the observers, as many as there come meanwhile, and then whoever waits.
+    fn tell(&self, outcome: Outcome<T>) {
+        loop {
+            let mut state = self.state.lock();
+            if state.observers.is_empty() {
+                state.stage = Stage::Here(outcome);
+                let waker = state.waker.take();
+                drop(state);
+                if let Some(waker) = waker {
+                    self.fenced("a waker", || waker.wake());
+                }
+                return;
+            }
+            let observers = mem::take(&mut state.observers);
+            drop(state);
+            for observer in observers {
+                self.fenced("an observer", || observer(outcome.as_ref()));
+            }
+        }
+    }
+
+    fn fenced(&self, what: &str, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            let message = panic_message(panic);
+            let name = self.station.name();
+            self.station
+                .world()
+                .incident(format!("{what} of a call of `{name}` panicked: {message}"));
+        }
+    }
+
+    /// Tells `observer` of the outcome: later, or now if it is there.
+    pub(super) fn observe(&self, observer: Observer<T>) {
+        let mut state = self.state.lock();
+        match mem::replace(&mut state.stage, Stage::Telling) {
+            Stage::Here(outcome) => {
+                state.observers.push(observer);
+                drop(state);
+                self.tell(outcome);
+            }
+            // Nobody observes a call whose outcome was taken: who could has given it up.
+            before => {
+                state.stage = before;
+                state.observers.push(observer);
+            }
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.state.lock().stage, Stage::Telling | Stage::Here(_))
+    }
+
+    /// Takes the outcome, or leaves a waker.
+    pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome<T>> {
+        let mut state = self.state.lock();
+        match mem::replace(&mut state.stage, Stage::Taken) {
+            Stage::Here(outcome) => Poll::Ready(outcome),
+            Stage::Taken => {
+                drop(state);
+                panic!("a call is polled after it was ready")
+            }
+            before => {
+                state.stage = before;
+                if state.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+                    return Poll::Pending;
+                }
+                let old = state.waker.replace(waker.clone());
+                drop(state);
+                drop(old);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// The duty to answer one call. Dropped, the answer is that the object has ended.
+pub(super) struct Answer<T>(Option<Arc<Slot<T>>>);
+
+impl<T> Answer<T> {
+    pub(super) fn new(slot: Arc<Slot<T>>) -> Self {
+        Self(Some(slot))
+    }
+
+    pub(super) fn send(mut self, outcome: Outcome<T>) {
+        if let Some(slot) = self.0.take() {
+            slot.put(outcome);
+        }
+    }
+}
+
+impl<T> Drop for Answer<T> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.take() {
+            slot.put(Err(CallError::Ended));
+        }
+    }
+}
