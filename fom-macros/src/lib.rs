@@ -133,6 +133,62 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
+/// ### `around(Type)`
+///
+/// The machine is a *layer*: its phases stand before and after those of another operation, which its own operation holds in a field, and
+/// of whose phases it knows nothing. One phase is marked [`inner`](#innerfield), and in its place stand the phases of that operation:
+/// the two are one machine with one graph, and run as one fom. Most layers are for any operation:
+///
+/// ```
+/// # use fom_runtime::prelude::*;
+/// /// What every request goes through.
+/// struct Guarded<R> {
+///     token: String,
+///     request: R,
+/// }
+///
+/// #[fom(operation(Guarded<R>), around(R), transient)]
+/// enum Standard<R: Operation> {
+///     #[phase(start, to(Serve, Denied))]
+///     Authenticate,
+///     /// The phases of the request itself.
+///     #[phase(inner(request), to(Account))]
+///     Serve { phase: R::Phase },
+///     #[phase(to(Done))]
+///     Account,
+///     #[phase(end)]
+///     Done,
+///     #[phase(end, failure)]
+///     Denied,
+/// }
+///
+/// impl<R: Operation> StandardTransitions<R> for Guarded<R> {
+///     async fn authenticate(
+///         &mut self,
+///         _: &mut Cx<'_, R::Event>,
+///     ) -> Result<StandardAfterAuthenticate, BoxError> {
+///         Ok(match self.token.as_str() {
+///             "" => StandardAfterAuthenticate::Denied,
+///             _ => StandardAfterAuthenticate::Serve,
+///         })
+///     }
+///
+///     /// Runs where the request has ended; `phase` is its end.
+///     async fn serve(&mut self, _: &mut Cx<'_, R::Event>, phase: &mut R::Phase) -> Result<(), BoxError> {
+///         let _ = phase;
+///         Ok(())
+///     }
+///
+///     async fn account(&mut self, _: &mut Cx<'_, R::Event>) -> Result<(), BoxError> {
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// The fom takes the events of the operation inside. Its errors are [`Layered`](../fom_runtime/enum.Layered.html): the layer's own,
+/// or those of the operation inside. In the graph, in records and in listings the phases inside are called `Serve.Look`: the name
+/// of the `inner` phase, a dot, and their own. A layer is an operation like any other, and may stand inside another layer.
+///
 /// ### `error(Type)`
 ///
 /// What the functions may fail with. Without it, `BoxError`: anything that `?` can turn into a box. An error ends the
@@ -230,6 +286,13 @@ use proc_macro::TokenStream;
 /// ### `failure`
 ///
 /// With `end`: this end is a bad one. Pictures and counts tell it apart; the outcome is a value like any other.
+///
+/// ### `inner(field)`
+///
+/// With [`around`](#aroundtype), on one phase: here stand the phases of the operation that is in this field of the layer's operation.
+/// The phase has one field, the phase of that operation (`Serve { phase: R::Phase }`). Who goes here goes to the start of the operation inside.
+/// With `to(..)` the ends of the operation inside are no ends of the machine: the phase's function runs in them, has the end as its
+/// argument, and decides where to go. Without `to(..)` it has no function, and they are ends of the machine.
 ///
 /// ### `to(Phase, Other)`
 ///

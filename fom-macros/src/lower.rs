@@ -30,12 +30,21 @@ pub(crate) fn lower(
         .into_iter()
         .map(|phase| lower_phase(&base, phase, &known, diag))
         .collect();
+    let krate = &args.krate;
+    let (around_key, around) = args.around.unzip();
+    let around = around.flatten();
+    let event = args.event.or_else(|| {
+        let around = around.as_ref()?;
+        Some(syn::parse_quote!(<#around as #krate::Operation>::Event))
+    });
     Machine {
+        around,
+        around_key,
         generics: joined(&item.generics, args.generics),
         krate: args.krate,
         operation: args.operation,
         error: args.error,
-        event: args.event,
+        event,
         event_key: args.event_key,
         transient: args.transient,
         transient_key: args.transient_key,
@@ -89,8 +98,10 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         (None, Some(_)) => Mode::Sync,
         (None, None) => Mode::Async,
     };
-    let function = paths::function(&ident, "");
-    if function.is_none() && args.end.is_none() {
+    // What stands in its place has functions of its own; this one has one where those end and the layer goes on.
+    let goes_on = args.inner.is_none() || args.to.is_some();
+    let function = paths::function(&ident, "").filter(|_| goes_on);
+    if function.is_none() && args.end.is_none() && goes_on {
         let name = paths::snake(&ident.to_string());
         diag.error(
             &ident,

@@ -16,6 +16,9 @@ pub(crate) struct Machine {
     pub(crate) operation: Option<Type>,
     /// The enum's parameters and those that only the operation has.
     pub(crate) generics: Generics,
+    /// What the layer stands around, and the key that says so.
+    pub(crate) around: Option<Type>,
+    pub(crate) around_key: Option<Ident>,
     pub(crate) error: Option<Type>,
     pub(crate) event: Option<Type>,
     pub(crate) event_key: Option<Ident>,
@@ -86,12 +89,20 @@ pub(crate) struct Target {
 
 impl Machine {
     pub(crate) fn is_sync(&self) -> bool {
-        self.working().all(|phase| phase.mode != Mode::Async)
+        // What is inside may be of either kind.
+        self.around_key.is_none() && self.working().all(|phase| phase.mode != Mode::Async)
     }
 
     /// The phases that have a function.
     pub(crate) fn working(&self) -> impl Iterator<Item = &Phase> {
-        self.phases.iter().filter(|phase| !phase.is_end())
+        self.phases
+            .iter()
+            .filter(|phase| !phase.is_end() && !phase.is_handed_over())
+    }
+
+    /// Of a layer, the phase in whose place the phases of the operation inside stand.
+    pub(crate) fn holder(&self) -> Option<&Phase> {
+        self.phases.iter().find(|phase| phase.is_inner())
     }
 
     /// Where the operation is named, for errors about it.
@@ -112,6 +123,21 @@ impl Phase {
         self.args.end.is_some()
     }
 
+    /// Other phases stand in its place.
+    pub(crate) fn is_inner(&self) -> bool {
+        self.args.inner.is_some()
+    }
+
+    /// Nothing of its own is run there, not even where the phases in its place end: those are ends of the machine.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.is_inner() && self.args.to.is_none()
+    }
+
+    /// Whether who goes there brings data along.
+    pub(crate) fn takes_data(&self) -> bool {
+        !self.fields.is_empty() && !self.is_inner()
+    }
+
     pub(crate) fn on(&self) -> &[Ident] {
         self.args.on.as_ref().map_or(&[], |(_, events)| events)
     }
@@ -130,6 +156,6 @@ impl Phase {
             return false;
         };
         let target = &machine.phases[target];
-        !self.waits() && target.fields.is_empty() && target.cfg.is_empty()
+        !self.waits() && !target.takes_data() && target.cfg.is_empty()
     }
 }

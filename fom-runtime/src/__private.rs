@@ -4,6 +4,10 @@ pub use crate::{__describe as describe, __event_reader as event_reader};
 pub use crate::{
     durable::{Event, Found, KeptBody, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
+    layer::{
+        Layer, inner, inner_index, inner_name, is_inside, joined, leads_inside, own, own_index,
+        raised,
+    },
     operation::{
         AsyncOperation, At, ByDebug, ByDisplay, ByType, Describe, Described, Entry, EventReader,
         Events, Loaded, MaybeCodec, Next, Readable, Registered, Restorer, Resumed, Stepped,

@@ -110,6 +110,8 @@ mod id;
 #[cfg(not(fom_loom))]
 pub mod journal;
 #[cfg(not(fom_loom))]
+mod layer;
+#[cfg(not(fom_loom))]
 mod locality;
 #[cfg(not(fom_loom))]
 mod lock;
@@ -144,6 +146,8 @@ pub use fom_macros::{active, fom};
 pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 #[cfg(not(fom_loom))]
 pub use id::{FomId, Key};
+#[cfg(not(fom_loom))]
+pub use layer::Layered;
 #[cfg(not(fom_loom))]
 pub use locality::Followers;
 #[cfg(not(fom_loom))]

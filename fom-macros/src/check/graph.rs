@@ -66,7 +66,9 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
 }
 
 fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnostics) {
-    if !machine.phases.iter().any(|phase| phase.is_end()) {
+    // Where the layer does not go on, what is inside ends it.
+    let ends = |phase: &Phase| phase.is_end() || phase.is_handed_over();
+    if !machine.phases.iter().any(ends) {
         if !machine.phases.iter().any(unsure) {
             diag.error(
                 &machine.item.ident,
@@ -83,7 +85,7 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
             .phases
             .iter()
             .enumerate()
-            .any(|(end, phase)| reach[number][end] && (phase.is_end() || unsure(phase)))
+            .any(|(end, phase)| reach[number][end] && (ends(phase) || unsure(phase)))
     };
     for (number, phase) in machine.phases.iter().enumerate() {
         if good(number) {

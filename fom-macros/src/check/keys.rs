@@ -21,7 +21,8 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         if phase.is_end() {
             end(phase, &mut own);
         } else {
-            working(phase, timed, machine.event_key.is_some(), &mut own);
+            let has_event = machine.event_key.is_some() || machine.around_key.is_some();
+            working(phase, timed, has_event, &mut own);
         }
         for target in &phase.keep {
             if let Some(kept) = target.phase.map(|kept| &machine.phases[kept])
@@ -36,7 +37,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
                 );
             }
         }
-        if phase.args.end.is_none() && phase.args.to.is_none() {
+        if phase.args.end.is_none() && phase.args.to.is_none() && !phase.is_inner() {
             unsure.push((number, own.first()));
         }
         diag.append(own);
@@ -51,7 +52,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 10] = [
+    let pairs: [(Option<&Ident>, &str); 11] = [
         (
             args.start.as_ref(),
             "is no start; move `start` to the phase that runs first",
@@ -59,6 +60,10 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
         (
             args.to.as_ref().map(|(key, _)| key),
             "goes nowhere; take `to(..)` or `end` out",
+        ),
+        (
+            args.inner.as_ref().map(|(key, _)| key),
+            "has no others in its place; take `inner(..)` or `end` out",
         ),
         (
             args.within.as_ref().map(|(key, _)| key),
@@ -96,7 +101,7 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
 
 fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) {
     let args = &phase.args;
-    if args.to.is_none() && !args.bad {
+    if args.to.is_none() && !args.bad && !phase.is_inner() {
         diag.error(
             &phase.ident,
             format!(
@@ -160,7 +165,7 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
             "the machine has no events; write `event(Type)` in `#[fom(..)]`",
         );
     }
-    if args.start.is_some() && !phase.fields.is_empty() {
+    if args.start.is_some() && phase.takes_data() {
         let fields = &phase.fields;
         diag.error(
             quote::quote!(#(#fields),*),
@@ -181,7 +186,7 @@ fn durability(machine: &Machine, diag: &mut Diagnostics) {
 }
 
 fn events(machine: &Machine, diag: &mut Diagnostics) {
-    if let Some(event) = &machine.event
+    if let (Some(event), Some(_)) = (&machine.event, &machine.event_key)
         && diag.is_empty()
         && machine.phases.iter().all(|phase| phase.args.on.is_none())
     {

@@ -2,6 +2,7 @@
 
 mod graph;
 mod keys;
+mod layer;
 mod names;
 mod versions;
 
@@ -11,6 +12,7 @@ use crate::model::Machine;
 pub(crate) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
     names::check(machine, diag);
     keys::check(machine, diag);
+    layer::check(machine, diag);
     versions::check(machine, diag);
     graph::check(machine, diag);
 }

@@ -61,10 +61,10 @@ fn variant(target: &Phase) -> TokenStream {
     let (cfg, ident) = (&target.cfg, &target.ident);
     let types = target.fields.iter().map(|field| &field.ty);
     let names = target.fields.iter().map(|field| &field.ident);
-    let data = match (target.fields.is_empty(), target.tuple) {
-        (true, _) => None,
-        (false, true) => Some(quote!((#(#types),*))),
-        (false, false) => Some(quote!({ #(#names: #types),* })),
+    let data = match (target.takes_data(), target.tuple) {
+        (false, _) => None,
+        (true, true) => Some(quote!((#(#types),*))),
+        (true, false) => Some(quote!({ #(#names: #types),* })),
     };
     quote!(#(#cfg)* #ident #data)
 }
@@ -78,7 +78,8 @@ pub(super) fn generics(machine: &Machine, phase: &Phase) -> Generics {
         .filter_map(|exit| exit.phase.or(exit.near));
     let exits = exits.map(|target| &machine.phases[target]);
     let any = machine.phases.iter().filter(|_| phase.unsure.is_some());
-    let fields = exits.chain(any).flat_map(|target| &target.fields);
+    let targets = exits.chain(any).filter(|target| target.takes_data());
+    let fields = targets.flat_map(|target| &target.fields);
     let data: TokenStream = fields.map(|field| field.ty.to_token_stream()).collect();
     let used: Vec<&Ident> = names(all).filter(|name| mentions(&data, name)).collect();
     let foreign = |tokens: TokenStream| {

@@ -16,7 +16,8 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         machine.item.ident
     );
     let allowed = allowed_in_types();
-    let variants = machine.phases.iter().map(|phase| {
+    let own = machine.phases.iter().filter(|phase| !phase.is_inner());
+    let variants = own.map(|phase| {
         let (cfg, ident) = (&phase.cfg, &phase.ident);
         quote!(#(#cfg)* #ident)
     });

@@ -3,6 +3,7 @@
 mod docs;
 mod exits;
 mod kinds;
+mod layer;
 mod operation;
 mod persist;
 mod transitions;
@@ -50,9 +51,11 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     };
     let to = any(true).then(|| quote!(, to as to_));
     let go = any(false).then(|| quote!(, go as go_));
+    let layered = machine.holder().map(|_| quote!(use #krate::Layered as L_;));
     quote! {
         const _: () = {
             use #krate::{Graph as G_, PhaseInfo as I_};
+            #layered
             #allowed
             use #krate::__private::{self as fom_ #to #go};
             use {#phases as P_, #kinds as K_, #transitions as T_};

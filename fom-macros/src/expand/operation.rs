@@ -6,6 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Path, PathArguments, Type};
 
+use super::layer::Layer;
 use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
 use crate::model::{Machine, Mode, Phase, Target};
 use crate::syntax::args::Durability;
@@ -20,8 +21,14 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let head = quote_spanned!(machine.operation_span()=> impl);
     let types = types(machine);
     let phase_type = phase_type(machine);
-    let kind = &machine.names.kind;
-    let graph = graph(machine, operation);
+    let layer = Layer::of(machine);
+    let kind = kind_type(machine);
+    let own = graph(machine, operation);
+    let parts = layer.as_ref().map(|layer| layer.parts(operation, &own));
+    let graph = match &layer {
+        None => quote!(&#own),
+        Some(_) => quote!(fom_::joined::<Self>()),
+    };
     let codec = (!machine.transient).then(|| {
         // At the operation's name: what cannot be saved is reported there.
         let codec = quote_spanned!(machine.operation_span()=> codec);
@@ -40,12 +47,28 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         .phases
         .iter()
         .find(|phase| phase.args.start.is_some());
-    let start = start.map(|phase| &phase.ident);
+    let start = start.map(|phase| enter(machine, phase, &phase.ident));
     let kinds = machine.phases.iter().map(|phase| {
-        let (cfg, name, any) = (&phase.cfg, &phase.ident, any_data(phase));
-        quote!(#(#cfg)* P_::#name #any => K_::#name)
+        let (cfg, name) = (&phase.cfg, &phase.ident);
+        match &layer {
+            None => {
+                let any = any_data(phase);
+                quote!(#(#cfg)* P_::#name #any => K_::#name)
+            }
+            Some(layer) => {
+                let (data, kind) = (layer_data(phase), layer.kind(phase));
+                quote!(P_::#name #data => #kind)
+            }
+        }
     });
-    let takes = takes(machine);
+    let takes = match &layer {
+        None => takes(machine),
+        Some(layer) => Some(layer.takes()),
+    };
+    let index = match &layer {
+        None => quote!(|kind| kind as usize),
+        Some(layer) => layer.index(),
+    };
     let resumed = resumed(machine);
     let form = if machine.is_sync() {
         quote!(Synchronous)
@@ -55,20 +78,23 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     // Only what is tried again has more than one cause, and only what is saved is remembered; a `BoxError` says itself what it is.
     let retries = machine.working().any(|phase| phase.args.retry.is_some());
     let is_kept = !machine.transient && machine.error.is_some();
-    let describe = (retries || is_kept).then(|| {
-        quote!(
-            const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
-        )
-    });
+    let describe = match &layer {
+        Some(layer) => Some(layer.describe(&error_type(machine))),
+        None => (retries || is_kept).then(|| {
+            quote!(
+                const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
+            )
+        }),
+    };
     let items = quote! {
             #types
             type Form = fom_::#form;
-            #graph
+            const GRAPH: &'static G_ = #graph;
             #codec
             #durability
             #describe
-            const START: #phase_type = P_::#start;
-            const INDEX: fn(#kind) -> usize = |kind| kind as usize;
+            const START: #phase_type = #start;
+            const INDEX: fn(#kind) -> usize = #index;
             fn kind(phase: &#phase_type) -> #kind {
                 match phase { #(#kinds,)* }
             }
@@ -79,12 +105,41 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     quote! {
         #[automatically_derived]
         #head #generics #krate::Operation for #operation #bounds #items
+        #parts
+    }
+}
+
+/// The names of the phases without data, as a type.
+fn kind_type(machine: &Machine) -> TokenStream {
+    Layer::of(machine).map_or_else(
+        || machine.names.kind.to_token_stream(),
+        |layer| layer.kind_type(),
+    )
+}
+
+/// What stands in an arm for a phase of a layer.
+fn layer_data(phase: &Phase) -> TokenStream {
+    if phase.is_inner() {
+        data(phase)
+    } else {
+        any_data(phase)
+    }
+}
+
+/// A phase as a value, for who goes there without data; `name` is its name as it was written there.
+fn enter(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream {
+    match Layer::of(machine) {
+        Some(layer) if phase.is_inner() => layer.start(),
+        _ => quote!(P_::#name),
     }
 }
 
 fn types(machine: &Machine) -> TokenStream {
-    let (phase, kind) = (phase_type(machine), &machine.names.kind);
-    let (error, event) = (error_type(machine), event_type(machine));
+    let (phase, kind) = (phase_type(machine), kind_type(machine));
+    let (mut error, event) = (error_type(machine), event_type(machine));
+    if let Some(layer) = Layer::of(machine) {
+        error = layer.error_type(&error);
+    }
     // At their names: one that is less visible than the operation is reported there.
     let name = machine.item.ident.span();
     let mut types = quote_spanned!(name=> type Phase = #phase; type Kind = #kind;);
@@ -107,6 +162,7 @@ pub(super) fn phases(machine: &Machine) -> TokenStream {
     phases.unwrap_or_default()
 }
 
+/// The graph of the phases that were declared.
 fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let name = machine.item.ident.unraw().to_string();
     let operation = operation.to_token_stream().to_string().replace(' ', "");
@@ -118,9 +174,7 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let version = version.map(|version| quote!(.in_version(#version)));
     let retired = &machine.retired;
     let retired = (!retired.is_empty()).then(|| quote!(.retiring(&[#(#retired),*])));
-    quote! {
-        const GRAPH: &'static G_ = &G_::new(#name, #operation, #docs, PHASES_) #version #retired;
-    }
+    quote!(G_::new(#name, #operation, #docs, PHASES_) #version #retired)
 }
 
 /// What the graph says of one phase.
@@ -188,8 +242,9 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         .filter_map(|(_, name)| name.as_ref())
         .collect();
     let was = (!was.is_empty()).then(|| quote!(.formerly(&[#(#was),*])));
-    let with = (!fields.is_empty()).then(|| quote!(.with(&[#(#fields),*])));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #was #with #to #start #failure #within #late #on #retry #exhausted #keep)
+    let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
+    let inner = phase.is_inner().then(|| quote!(.inner()));
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #start #failure #within #late #on #retry #exhausted #keep)
 }
 
 /// The place of a phase in the graph: known here, unless phases can be configured away.
@@ -267,6 +322,11 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
 fn resumed(machine: &Machine) -> Option<TokenStream> {
     let (phase_type, transitions) = (phase_type(machine), transitions(machine));
     let event = machine.event.as_ref().map(|event| quote!(, #event));
+    if let Some(layer) = Layer::of(machine) {
+        let at = Ident::new("at", Span::mixed_site());
+        let own = quote!(#transitions::resume(self, #at.cx, #at.phase));
+        return Some(layer.resumed((!machine.transient).then_some(own), &phase_type));
+    }
     (!machine.transient).then(|| {
         quote! {
             fn resumed(&mut self, at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Resumed<Self> {
@@ -318,6 +378,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     let phase_type = phase_type(machine);
     let event = machine.event.as_ref().map(|event| quote!(, #event));
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
+    let inside = Layer::of(machine).map(|layer| layer.arm(at));
     let scrutinee = if has_entries(machine) {
         quote!((#at.phase, #at.entry))
     } else {
@@ -326,6 +387,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     let items = quote! {
             #is_async fn step(&mut self, #at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Stepped<Self> {
                 match #scrutinee {
+                    #inside
                     #(#arms)*
                     _ => fom_::stay(),
                 }
@@ -340,9 +402,10 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
 
 /// Whether it matters why a phase is run.
 fn has_entries(machine: &Machine) -> bool {
-    machine.working().any(|phase| {
-        phase.late_function.is_some() || phase.exhausted_function.is_some() || phase.waits()
-    })
+    machine.holder().is_some()
+        || machine.working().any(|phase| {
+            phase.late_function.is_some() || phase.exhausted_function.is_some() || phase.waits()
+        })
 }
 
 /// Names inside `step`, which no name of the user's can meet.
@@ -444,11 +507,20 @@ fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
         .iter()
         .filter_map(|exit| Some((&exit.token, &machine.phases[exit.phase?])));
     if phase.returns_unit(machine) {
-        let token = targets.map(|(token, _)| token);
-        return quote!(to_(#call, #(P_::#token)*));
+        let phases = targets.map(|(token, target)| enter(machine, target, token));
+        let call = match machine.holder() {
+            None => call,
+            Some(_) => quote!(fom_::own(#call)),
+        };
+        return quote!(to_(#call, #(#phases)*));
     }
     let arms = targets.map(|(token, target)| {
-        let (cfg, ident, data) = (&target.cfg, &target.ident, data(target));
+        let (cfg, ident) = (&target.cfg, &target.ident);
+        if target.is_inner() {
+            let inside = enter(machine, target, token);
+            return quote!(#after::#ident => go_(#inside),);
+        }
+        let data = data(target);
         quote!(#(#cfg)* #after::#ident #data => go_(P_::#token #data),)
     });
     let stay = phase.waits().then(|| quote!(#after::Stay => fom_::stay(),));
@@ -463,7 +535,7 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let head = quote_spanned!(machine.operation_span()=> impl);
-    let (types, phase_type, kind) = (types(machine), phase_type(machine), &machine.names.kind);
+    let (types, phase_type, kind) = (types(machine), phase_type(machine), kind_type(machine));
     let items = quote! {
             #types
             type Form = #krate::__private::Unfinished;

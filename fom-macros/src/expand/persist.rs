@@ -4,6 +4,7 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
+use super::layer::Layer;
 use super::{braces, data, operation_generics, phase_type};
 use crate::model::{Machine, Phase};
 
@@ -22,7 +23,13 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let (phase, fields) = (local("phase"), local("fields"));
     let all = || machine.phases.iter();
     let puts = puts(machine, &phase, &fields);
-    let takes = all().map(|phase| take(phase, &fields));
+    let takes = all()
+        .filter(|phase| !phase.is_inner())
+        .map(|phase| take(phase, &fields));
+    let other = match Layer::of(machine) {
+        None => quote!(_ => #fields.unknown_phase(#phase)?),
+        Some(layer) => layer.load(&phase, &fields),
+    };
     let save = all().any(|phase| !phase.fields.is_empty()).then(|| {
         quote! {
             fn save(#phase: &#phase_type, #fields: &mut fom_::Values<'_>) {
@@ -37,7 +44,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             fn load(#phase: &str, #fields: &mut fom_::Fields<'_>) -> fom_::Loaded<Self> {
                 let loaded = match #phase {
                     #(#takes,)*
-                    _ => #fields.unknown_phase(#phase)?,
+                    #other,
                 };
                 ::core::result::Result::Ok(loaded)
             }
@@ -103,7 +110,7 @@ fn puts(machine: &Machine, phase: &Ident, fields: &Ident) -> TokenStream {
         .iter()
         .partition(|phase| !phase.fields.is_empty());
     match full.as_slice() {
-        [one] if !empty.is_empty() && one.cfg.is_empty() => {
+        [one] if !empty.is_empty() && one.cfg.is_empty() && !one.is_inner() => {
             let (name, data) = (&one.ident, data(one));
             let puts = put(one, fields);
             quote!(if let P_::#name #data = #phase { #(#puts;)* })
@@ -111,7 +118,10 @@ fn puts(machine: &Machine, phase: &Ident, fields: &Ident) -> TokenStream {
         all => {
             let arms = all.iter().map(|phase| {
                 let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
-                let puts = put(phase, fields);
+                let puts = match Layer::of(machine) {
+                    Some(layer) if phase.is_inner() => vec![layer.save(fields)],
+                    _ => put(phase, fields),
+                };
                 match puts.as_slice() {
                     [put] => quote!(#(#cfg)* P_::#name #data => #put,),
                     puts => quote!(#(#cfg)* P_::#name #data => { #(#puts;)* }),

@@ -34,6 +34,8 @@ impl Durability {
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
     pub(crate) generics: Generics,
+    /// What a layer stands around; `None` inside: it was reported.
+    pub(crate) around: Option<(Ident, Option<Type>)>,
     pub(crate) error: Option<Type>,
     /// The event type and the tokens of the whole `event(..)`.
     pub(crate) event: Option<Type>,
@@ -56,6 +58,7 @@ pub(crate) struct Args {
 const KEYS: &[(&str, Form)] = &[
     ("operation", Form::List("operation(Type)")),
     ("generics", Form::List("generics(\"T: Send + 'static\")")),
+    ("around", Form::List("around(Type)")),
     ("error", Form::List("error(Type)")),
     ("event", Form::List("event(Type)")),
     ("transient", Form::Flag),
@@ -71,6 +74,7 @@ impl Args {
         let mut args = Args {
             operation: None,
             generics: Generics::default(),
+            around: None,
             error: None,
             event: None,
             event_key: None,
@@ -100,6 +104,10 @@ impl Args {
                     if let Some(found) = generics(key, &entry.value, &mut own) {
                         args.generics = found;
                     }
+                }
+                "around" => {
+                    let ty = ty(key, &entry.value, &mut own);
+                    args.around = Some((key.clone(), ty));
                 }
                 "error" => args.error = ty(key, &entry.value, &mut own),
                 "event" => {

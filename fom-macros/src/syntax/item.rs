@@ -130,7 +130,7 @@ fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostic
         }
     }
     args.bad |= !own.is_empty();
-    if args.to.is_none() && args.end.is_none() {
+    if args.to.is_none() && args.end.is_none() && args.inner.is_none() {
         args.unsure = args.unsure.or(own.first());
     }
     diag.append(own);

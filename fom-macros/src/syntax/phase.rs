@@ -15,6 +15,8 @@ pub(crate) struct PhaseArgs {
     pub(crate) start: Option<Ident>,
     pub(crate) end: Option<Ident>,
     pub(crate) failure: Option<Ident>,
+    /// The key and the field of the operation that holds the one inside; `None` inside: it was reported.
+    pub(crate) inner: Option<(Ident, Option<Ident>)>,
     pub(crate) late: Option<Ident>,
     pub(crate) exhausted: Option<Ident>,
     pub(crate) sync: Option<Ident>,
@@ -37,6 +39,7 @@ const KEYS: &[(&str, Form)] = &[
     ("start", Form::Flag),
     ("end", Form::Flag),
     ("failure", Form::Flag),
+    ("inner", Form::List("inner(field)")),
     ("to", Form::List("to(Phase, Other)")),
     ("within", Form::Text("within = \"2s\"")),
     ("late", Form::Flag),
@@ -66,6 +69,13 @@ impl PhaseArgs {
                 "start" => args.start = Some(key),
                 "end" => args.end = Some(key),
                 "failure" => args.failure = Some(key),
+                "inner" => {
+                    let names = names(&key, &value, &mut own);
+                    for more in names.iter().skip(1) {
+                        own.error(more, "the operation inside is in one field; keep one name");
+                    }
+                    args.inner = Some((key, names.into_iter().next()));
+                }
                 "late" => args.late = Some(key),
                 "exhausted" => args.exhausted = Some(key),
                 "sync" => args.sync = Some(key),

@@ -9,7 +9,7 @@ use crate::{
         future::{self, Driven},
         plain::Plain,
     },
-    operation::{AsyncOperation, Operation, SyncOperation},
+    operation::{AsyncOperation, At, Operation, Stepped, SyncOperation},
     runtime::World,
 };
 
@@ -43,6 +43,12 @@ impl fmt::Debug for Launched {
 #[doc(hidden)]
 pub trait Launch<O: Operation> {
     fn launch(seed: Seed<'_, O>) -> Launched;
+
+    /// One step of it as a future, which is how a layer around it runs it.
+    fn step<'a>(
+        operation: &'a mut O,
+        at: At<'a, '_, O::Phase, O::Event>,
+    ) -> impl Future<Output = Stepped<O>> + Send;
 }
 
 /// A machine of plain functions: header, operation and phase, no future.
@@ -61,6 +67,10 @@ impl<O: SyncOperation> Launch<O> for Synchronous {
         };
         Launched(create(seed.stocks, seed.world, seed.birth, |_| plain))
     }
+
+    async fn step<'a>(operation: &'a mut O, at: At<'a, '_, O::Phase, O::Event>) -> Stepped<O> {
+        O::step(operation, at)
+    }
 }
 
 /// A machine with async phases: one future for the whole run.
@@ -75,6 +85,13 @@ impl<O: AsyncOperation> Launch<O> for Asynchronous {
             future::drive(me, course)
         })
     }
+
+    fn step<'a>(
+        operation: &'a mut O,
+        at: At<'a, '_, O::Phase, O::Event>,
+    ) -> impl Future<Output = Stepped<O>> + Send {
+        O::step(operation, at)
+    }
 }
 
 /// A machine with a mistake in it, which never runs.
@@ -85,6 +102,13 @@ pub enum Unfinished {}
 impl<O: Operation> Launch<O> for Unfinished {
     fn launch(_: Seed<'_, O>) -> Launched {
         unreachable!("it does not compile")
+    }
+
+    fn step<'a>(
+        _: &'a mut O,
+        _: At<'a, '_, O::Phase, O::Event>,
+    ) -> impl Future<Output = Stepped<O>> + Send {
+        std::future::pending()
     }
 }
 

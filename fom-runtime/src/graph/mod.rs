@@ -3,11 +3,15 @@
 //! `#[fom]` writes one [`Graph`] per machine. Everything that draws, lists or checks a machine reads it and
 //! nothing else, so a drawing can not differ from what runs.
 
+mod check;
 mod draw;
+mod join;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
+
+pub(crate) use join::{Joined, Parts};
 
 /// The phases of an operation and the ways between them.
 ///
@@ -242,6 +246,7 @@ pub struct PhaseInfo {
     keep: &'static [u16],
     fields: &'static [&'static str],
     was: &'static [&'static str],
+    inner: bool,
 }
 
 /// The longest stay in a phase, in nanoseconds.
@@ -270,6 +275,7 @@ impl PhaseInfo {
             keep: &[],
             fields: &[],
             was: &[],
+            inner: false,
         }
     }
 
@@ -315,6 +321,14 @@ impl PhaseInfo {
     #[must_use]
     pub const fn failure(mut self) -> Self {
         self.failure = true;
+        self
+    }
+
+    /// Of a layer: the phases of the operation inside stand here.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn inner(mut self) -> Self {
+        self.inner = true;
         self
     }
 
@@ -443,6 +457,11 @@ impl PhaseInfo {
     #[must_use]
     pub const fn is_exhausted(&self) -> bool {
         self.exhausted
+    }
+
+    /// Whether it is a layer's phase in whose place others stand. No phase of a whole graph is one.
+    pub(crate) const fn is_inner(&self) -> bool {
+        self.inner
     }
 
     /// Whether the phase is itself the wait for an event: a plain function that runs when one has come.

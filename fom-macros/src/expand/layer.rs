@@ -1,0 +1,211 @@
+//! What is different where the machine is a layer: one of its phases stands for those of the operation inside.
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Member, Type};
+
+use super::{braces, operation_generics};
+use crate::model::{Machine, Phase};
+
+/// A layer and its parts, where the machine is one without a mistake in that.
+pub(super) struct Layer<'a> {
+    machine: &'a Machine,
+    /// The type of the operation inside.
+    inner: &'a Type,
+    /// The phase that stands for its phases.
+    pub(super) holder: &'a Phase,
+    /// The field of that phase which has the phase of the operation inside.
+    field: &'a Ident,
+    /// The field of the operation in which the other one is.
+    place: Member,
+}
+
+impl<'a> Layer<'a> {
+    pub(super) fn of(machine: &'a Machine) -> Option<Self> {
+        let holder = machine.holder()?;
+        let (_, place) = holder.args.inner.as_ref()?;
+        Some(Layer {
+            machine,
+            inner: machine.around.as_ref()?,
+            holder,
+            field: holder.fields.first()?.ident.as_ref()?,
+            place: Member::Named(place.clone()?),
+        })
+    }
+
+    /// What is asked of the operation inside, at its name: that it is one is found there.
+    fn as_operation(&self) -> TokenStream {
+        let (krate, inner) = (&self.machine.krate, self.inner);
+        quote_spanned!(inner.span()=> <#inner as #krate::Operation>)
+    }
+
+    /// The phase that holds `value` as the phase of the operation inside.
+    fn raise(&self, value: &TokenStream) -> TokenStream {
+        let (holder, field) = (&self.holder.ident, self.field);
+        quote!(P_::#holder { #field: #value })
+    }
+
+    /// Where the operation inside begins.
+    pub(super) fn start(&self) -> TokenStream {
+        let operation = self.as_operation();
+        self.raise(&quote!(#operation::START))
+    }
+
+    pub(super) fn kind_type(&self) -> TokenStream {
+        let (krate, kind, operation) = (
+            &self.machine.krate,
+            &self.machine.names.kind,
+            self.as_operation(),
+        );
+        quote!(#krate::Layered<#kind, #operation::Kind>)
+    }
+
+    pub(super) fn error_type(&self, own: &TokenStream) -> TokenStream {
+        let (krate, operation) = (&self.machine.krate, self.as_operation());
+        quote!(#krate::Layered<#own, #operation::Error>)
+    }
+
+    pub(super) fn index(&self) -> TokenStream {
+        quote! {
+            |kind| match kind {
+                L_::Own(kind) => fom_::own_index::<Self>(kind as usize),
+                L_::Inner(kind) => fom_::inner_index::<Self>(kind),
+            }
+        }
+    }
+
+    pub(super) fn kind(&self, phase: &Phase) -> TokenStream {
+        let name = &phase.ident;
+        if !phase.is_inner() {
+            return quote!(L_::Own(K_::#name));
+        }
+        let (field, operation) = (self.field, self.as_operation());
+        quote!(L_::Inner(#operation::kind(#field)))
+    }
+
+    pub(super) fn takes(&self) -> TokenStream {
+        let (kind, operation) = (self.kind_type(), self.as_operation());
+        let event = &self.machine.event;
+        quote! {
+            fn takes(kind: #kind, event: &#event) -> bool {
+                ::core::matches!(kind, L_::Inner(kind) if #operation::takes(kind, event))
+            }
+        }
+    }
+
+    /// How its errors are put into words: its own as ever, those of the operation inside as that one does.
+    pub(super) fn describe(&self, own: &TokenStream) -> TokenStream {
+        let operation = self.as_operation();
+        quote! {
+            const DESCRIBE: fom_::Describe<Self> = |error| match error {
+                L_::Own(error) => {
+                    let describe: fn(&#own) -> ::std::string::String = fom_::describe!();
+                    describe(error)
+                }
+                L_::Inner(error) => (#operation::DESCRIBE)(error),
+            };
+        }
+    }
+
+    /// First the layer's own `resume`, then that of the operation inside, where its phases are still to come.
+    pub(super) fn resumed(&self, own: Option<TokenStream>, phase: &TokenStream) -> TokenStream {
+        let (operation, place) = (self.as_operation(), &self.place);
+        let (holder, field) = (&self.holder.ident, self.field);
+        let event = &self.machine.event;
+        let own = own.map(|own| quote!(fom_::own(#own)?;));
+        let (at, inner) = (local("at"), local("phase"));
+        quote! {
+            fn resumed(&mut self, #at: fom_::At<'_, '_, #phase, #event>) -> fom_::Resumed<Self> {
+                #own
+                let mut start = #operation::START;
+                let phase = match #at.phase {
+                    P_::#holder { #field: #inner } => #inner,
+                    other if fom_::leads_inside::<Self>(Self::kind(other)) => &mut start,
+                    _ => return ::core::result::Result::Ok(()),
+                };
+                let at = fom_::At { phase, cx: #at.cx, entry: #at.entry };
+                #operation::resumed(&mut self.#place, at).map_err(L_::Inner)
+            }
+        }
+    }
+
+    /// The arm of `step` for the phases of the operation inside.
+    pub(super) fn arm(&self, at: &Ident) -> TokenStream {
+        let (inner, place) = (self.inner, &self.place);
+        let (holder, field) = (&self.holder.ident, self.field);
+        let (phase, entry) = (local("phase"), local("entry"));
+        let raised = self.raise(&phase.to_token_stream());
+        quote! {
+            (P_::#holder { #field: #phase }, #entry) if fom_::is_inside::<#inner>(#phase) => {
+                let at = fom_::At { phase: #phase, cx: #at.cx, entry: #entry };
+                fom_::raised::<#inner, _, _>(fom_::inner(&mut self.#place, at).await, |#phase| #raised)
+            }
+        }
+    }
+
+    /// Out of a record: a name that is none of the layer's own.
+    pub(super) fn load(&self, name: &Ident, fields: &Ident) -> TokenStream {
+        let (krate, inner) = (&self.machine.krate, self.inner);
+        let persistent = quote_spanned!(inner.span()=> <#inner as #krate::Persistent>);
+        let load = self.raise(&quote!(#persistent::load(name, #fields)?));
+        quote! {
+            _ => match fom_::inner_name::<Self>(#name) {
+                ::core::option::Option::Some(name) => #load,
+                ::core::option::Option::None => #fields.unknown_phase(#name)?,
+            }
+        }
+    }
+
+    pub(super) fn save(&self, fields: &Ident) -> TokenStream {
+        let (krate, inner, field) = (&self.machine.krate, self.inner, self.field);
+        let persistent = quote_spanned!(inner.span()=> <#inner as #krate::Persistent>);
+        quote!(#persistent::save(#field, #fields))
+    }
+
+    /// What the joined graph is made of; `own` is the graph of the layer's own phases.
+    pub(super) fn parts(&self, operation: &Type, own: &TokenStream) -> TokenStream {
+        let (generics, _, bounds) = operation_generics(self.machine).split_for_impl();
+        let inner = self.inner;
+        let name = cut(operation, inner);
+        let items = quote! {
+            type Inner = #inner;
+            const OWN: &'static G_ = &#own;
+            const NAME: &'static [&'static str] = &[#(#name),*];
+        };
+        let items = braces(self.machine.operation_span(), items);
+        quote! {
+            #[automatically_derived]
+            impl #generics fom_::Layer for #operation #bounds #items
+        }
+    }
+}
+
+/// The name of the operation, cut where that of the operation inside stands as a parameter.
+fn cut(operation: &Type, inner: &Type) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let inner = match inner {
+        Type::Path(path) => path.path.get_ident(),
+        _ => None,
+    };
+    spell(operation.to_token_stream(), inner, &mut parts);
+    parts
+}
+
+fn spell(tokens: TokenStream, inner: Option<&Ident>, parts: &mut Vec<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) if Some(&ident) == inner => parts.push(String::new()),
+            other => {
+                let text = other.to_string().replace(' ', "");
+                if let Some(last) = parts.last_mut() {
+                    last.push_str(&text);
+                }
+            }
+        }
+    }
+}
+
+fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}

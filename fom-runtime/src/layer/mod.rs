@@ -1,0 +1,122 @@
+//! Layers: phases that stand before and after those of operations that know nothing of it.
+//!
+//! A layer is a machine over a type that holds another operation. One of its phases is marked `inner`, and in the place of that
+//! stand the phases of the operation inside: the two are one machine, with one graph, and run as one fom. See
+//! [`around`](macro@crate::fom#aroundtype).
+
+mod step;
+
+use std::fmt;
+
+pub use step::{inner, inner_name, is_inside, leads_inside, own, raised};
+
+use crate::{
+    graph::{Graph, Joined, Parts},
+    operation::Operation,
+};
+
+/// Something of a layer's own, or something of the operation inside it: a [phase's name](Operation::Kind), or an
+/// [error](Operation::Error).
+///
+/// ```
+/// # use fom_runtime::{Layered, prelude::*};
+/// # struct Read;
+/// # #[fom(operation(Read), transient)]
+/// # enum Reading {
+/// #     #[phase(start, to(Found))]
+/// #     Look,
+/// #     #[phase(end)]
+/// #     Found,
+/// # }
+/// # impl ReadingTransitions for Read {
+/// #     async fn look(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+/// # }
+/// struct Guarded {
+///     request: Read,
+/// }
+///
+/// #[fom(operation(Guarded), around(Read), transient)]
+/// enum Guard {
+///     #[phase(start, to(Serve))]
+///     Authorise,
+///     #[phase(inner(request))]
+///     Serve { phase: Reading },
+/// }
+/// # impl GuardTransitions for Guarded {
+/// #     async fn authorise(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+/// # }
+///
+/// assert_eq!(Guarded::kind(&Guard::Authorise), Layered::Own(GuardKind::Authorise));
+/// let look = Guard::Serve { phase: Reading::Look };
+/// assert_eq!(Guarded::kind(&look), Layered::Inner(ReadingKind::Look));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layered<Own, Inner> {
+    /// The layer's own.
+    Own(Own),
+    /// Of the operation inside; of the next layer, where layers stand around layers.
+    Inner(Inner),
+}
+
+impl<Own, Inner> From<Own> for Layered<Own, Inner> {
+    fn from(own: Own) -> Self {
+        Self::Own(own)
+    }
+}
+
+impl<Own: fmt::Display, Inner: fmt::Display> fmt::Display for Layered<Own, Inner> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(own) => own.fmt(f),
+            Self::Inner(inner) => inner.fmt(f),
+        }
+    }
+}
+
+impl<Own: std::error::Error, Inner: std::error::Error> std::error::Error for Layered<Own, Inner> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Own(own) => own.source(),
+            Self::Inner(inner) => inner.source(),
+        }
+    }
+}
+
+/// The operation of a layer: implemented by `#[fom]`, never by hand.
+#[doc(hidden)]
+pub trait Layer: Operation {
+    /// The operation inside.
+    type Inner: Operation;
+    /// The layer's own phases, and the name of the machine.
+    const OWN: &'static Graph;
+    /// Its name, cut where that of the operation inside stands.
+    const NAME: &'static [&'static str];
+}
+
+impl<L: Layer> Parts for L {
+    const OWN: &'static Graph = <L as Layer>::OWN;
+    const OPERATION: &'static [&'static str] = L::NAME;
+    const INNER: &'static Graph = <L::Inner as Operation>::GRAPH;
+}
+
+/// What [`Operation::GRAPH`] is for a layer.
+#[doc(hidden)]
+pub const fn joined<L: Layer>() -> &'static Graph {
+    Joined::<L>::GRAPH
+}
+
+/// Where one of a layer's own phases stands in the joined graph; `number` counts them without the one that holds the others.
+#[doc(hidden)]
+pub fn own_index<L: Layer>(number: usize) -> usize {
+    if number < Joined::<L>::PLACE {
+        number
+    } else {
+        number + <L::Inner as Operation>::GRAPH.phases().len()
+    }
+}
+
+/// Where a phase of the operation inside stands in the joined graph.
+#[doc(hidden)]
+pub fn inner_index<L: Layer>(kind: <L::Inner as Operation>::Kind) -> usize {
+    Joined::<L>::PLACE + <L::Inner as Operation>::index(kind)
+}
