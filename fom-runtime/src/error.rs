@@ -133,7 +133,9 @@ pub enum Cause<E> {
     },
     /// It was cancelled.
     Cancelled,
-    /// It made room in the queue of its key for one that was [submitted](crate::Submission::shed_oldest) after it. It never began.
+    /// It made room for another one: in the queue of its key, for one that was
+    /// [submitted](crate::Submission::shed_oldest) after it, or in front of the localities, by
+    /// [the policy](crate::admission::WhenFull::Shed) there. It never began.
     Shed,
     /// The runtime was shut down before it ended.
     Shutdown,
@@ -187,7 +189,9 @@ impl<E> Cause<E> {
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::Late { armed_in } => write!(f, "the deadline of `{armed_in}` passed"),
             Self::Cancelled => f.write_str("cancelled"),
-            Self::Shed => f.write_str("it made room for a newer one in the queue of its key"),
+            Self::Shed => f.write_str(
+                "it was shed: it made room for another one in its queue; submit it again later",
+            ),
             Self::Shutdown => f.write_str("the runtime was shut down"),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
             Self::NoThread(error) => write!(f, "{error}"),

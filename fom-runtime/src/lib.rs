@@ -62,6 +62,7 @@
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
+//! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
@@ -91,6 +92,8 @@ pub mod __private;
 pub mod active;
 #[cfg(not(fom_loom))]
 mod adaptive;
+#[cfg(not(fom_loom))]
+pub mod admission;
 #[cfg(not(fom_loom))]
 pub mod balance;
 #[cfg(not(fom_loom))]

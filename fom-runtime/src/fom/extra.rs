@@ -1,6 +1,7 @@
 //! What few foms have: a key, a history, and somebody who waits for them.
 
 use std::{
+    any::Any,
     collections::VecDeque,
     sync::{Arc, OnceLock, Weak},
     task::Waker,
@@ -63,10 +64,15 @@ pub(crate) struct Extra {
     pub(super) turn: Turn,
     /// Of an active object.
     pub(crate) explains: OnceLock<Weak<dyn Explain>>,
+    /// What is dropped when it has ended.
+    pub(crate) ticket: Mutex<Option<Ticket>>,
     pub(super) waits: Mutex<Waits>,
     /// If it ever waited for a long lock.
     pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
 }
+
+/// Dropped when a fom has ended, in whatever way, or could not be made: whoever lent it something has it back.
+pub(crate) type Ticket = Box<dyn Any + Send>;
 
 impl Extra {
     pub(crate) fn new(
@@ -93,6 +99,7 @@ impl Extra {
             team: Mutex::default(),
             turn: Turn::default(),
             explains: OnceLock::new(),
+            ticket: Mutex::default(),
             waits: Mutex::default(),
             locks: Mutex::default(),
         })

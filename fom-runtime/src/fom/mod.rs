@@ -43,7 +43,7 @@ use std::{
 };
 
 use body::Body;
-pub(crate) use extra::{Explain, Extra, Told, Watcher};
+pub(crate) use extra::{Explain, Extra, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use mail::Mailed;
@@ -333,6 +333,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 fom.fenced("while its events were dropped", || drop(fom.mail.rest()));
             }
         }
+        if fom.extra().is_some() {
+            fom.give_ticket();
+        }
         let world = Arc::as_ptr(fom.world());
         if by_handler {
             fom.home().counts.one_done();
@@ -448,6 +451,15 @@ impl Header {
                 self.id(),
                 panic_message(panic)
             ));
+        }
+    }
+
+    /// Whoever waits for its end, or for there being no fom any more, hears of it.
+    #[cold]
+    pub(super) fn give_ticket(&self) {
+        let ticket = self.extra().and_then(|extra| extra.ticket.lock().take());
+        if let Some(ticket) = ticket {
+            self.fenced("while its end was told", || drop(ticket));
         }
     }
 

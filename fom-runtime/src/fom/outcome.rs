@@ -23,6 +23,7 @@ impl Header {
         }
         if first.is_some() {
             self.forget_once();
+            self.give_ticket();
         }
         first.is_some()
     }

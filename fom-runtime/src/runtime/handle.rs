@@ -106,7 +106,7 @@ impl<O: Operation> Handle<O> {
 }
 
 /// Blocks this thread on a future; gives the locality away while it waits, if it holds one.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         !crate::locality::is_taken(),
         "waiting inside a closure that holds the locality would be for ever; wait after it"

@@ -5,7 +5,7 @@ use std::{any::TypeId, ptr::NonNull, sync::Arc};
 use crate::{
     durable::{self, Kept, Once},
     error::RestoreError,
-    fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks},
+    fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks, Ticket},
     id::{FomId, Key},
     operation::Operation,
     runtime::{Priority, World},
@@ -32,6 +32,8 @@ pub(super) struct Maker<'a> {
     pub(super) came_back: bool,
     /// Its operation id.
     pub(super) once: Option<Key>,
+    /// What is dropped when it has ended.
+    pub(super) ticket: Option<Ticket>,
 }
 
 /// Makes a fom of what the journal keeps. It is in no queue yet.
@@ -97,6 +99,7 @@ pub(crate) fn restore<O: Operation>(
         kept_deadline,
         came_back: true,
         once: once.clone(),
+        ticket: None,
     };
     let made = match key {
         None => maker.make(operation, phase, None).0,
@@ -158,6 +161,7 @@ impl Maker<'_> {
             || self.meta.resumed
             || kept.is_some()
             || self.once.is_some()
+            || self.ticket.is_some()
         {
             let mut extra = Extra::new(key, world.history, &self.meta, kept);
             extra.kept_deadline = self.kept_deadline;
@@ -167,6 +171,7 @@ impl Maker<'_> {
             }
             extra.came_back = self.came_back;
             extra.once = self.once.map(Once::new);
+            extra.ticket = Mutex::new(self.ticket);
             Some(extra)
         } else {
             None

@@ -30,8 +30,9 @@ pub use posts::Posts;
 pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Placement, Priority, Submission};
 
+pub(crate) use handle::block_on;
 pub(crate) use types::{Totals, totals};
-pub(crate) use world::{Allowance, World};
+pub(crate) use world::{Allowance, Front, World};
 
 use crate::{
     error::{BuildError, RestoreError},
@@ -64,10 +65,6 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    pub(crate) fn world(&self) -> &Arc<World> {
-        &self.world
-    }
-
     /// A runtime with one locality for each core that the process may use.
     ///
     /// # Errors
@@ -85,6 +82,10 @@ impl Runtime {
     /// The runtime whose fom runs on this thread.
     pub fn current() -> Option<Self> {
         crate::locality::with_core(|core| Self::of(core.home.world()))
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.world
     }
 
     pub(crate) fn of(world: &Arc<World>) -> Self {
@@ -211,13 +212,15 @@ impl Runtime {
         self.world.committer().map(|committer| committer.stats())
     }
 
-    /// Foms that were submitted and have not ended, with those that [rest](Builder::resident).
+    /// Foms that were submitted and have not ended, with those that [rest](Builder::resident) and what is
+    /// [queued](crate::admission::Admission) in front of them.
     pub fn in_flight(&self) -> usize {
         self.world
             .localities
             .iter()
             .map(|home| home.counts.in_flight())
             .sum::<usize>()
+            + self.world.queued.in_flight()
             + self.world.dormant.left()
     }
 

@@ -8,7 +8,7 @@ use crate::{
     fom::{AnyRef, Birth, Launch, Resident, Seed},
     id::FomId,
     operation::Operation,
-    runtime::{FomRef, Handle, Priority, Submission, submit::Turned, world::Mode},
+    runtime::{FomRef, Handle, Priority, Submission, submit::Turned},
 };
 
 impl<O: Operation> Submission<'_, O> {
@@ -33,7 +33,7 @@ impl<O: Operation> Submission<'_, O> {
                 // Somebody else is at it.
                 std::thread::yield_now();
             }
-            if self.is_late() {
+            if self.world.is_late() {
                 return Err(self.refused(RefusedReason::ShuttingDown));
             }
             if Dormant::is_reviving() {
@@ -69,7 +69,7 @@ impl<O: Operation> Submission<'_, O> {
         };
         drop(slots);
         match FomRef::of_any(&fom) {
-            Some(_) if self.is_late() => Err(self.refused(RefusedReason::ShuttingDown)),
+            Some(_) if self.world.is_late() => Err(self.refused(RefusedReason::ShuttingDown)),
             Some(fom) => Ok(Handle::shared(fom, told, open)),
             None => unreachable!("ids are kept by type"),
         }
@@ -86,15 +86,6 @@ impl<O: Operation> Submission<'_, O> {
         .refuse()
     }
 
-    /// Whether the runtime takes nothing more in from here.
-    fn is_late(&self) -> bool {
-        match self.world.mode() {
-            Mode::Open => false,
-            Mode::Draining => !crate::locality::runs_fom_of(self.world),
-            Mode::Closed => true,
-        }
-    }
-
     /// A fom that has ended before it is shown to anybody: with what is remembered of the one that ran.
     fn remembered(
         self,
@@ -106,7 +97,7 @@ impl<O: Operation> Submission<'_, O> {
         let home = &world.localities[0];
         // Counted before the mode is looked at: see the way of the others.
         home.counts.one_sent();
-        if self.is_late() {
+        if self.world.is_late() {
             home.take_back();
             return Err(self.refused(RefusedReason::ShuttingDown));
         }

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     durable::{Kept, Open},
     error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
-    fom::{AnyRef, Birth, Header, Launch, Resident, Seed},
+    fom::{AnyRef, Birth, Header, Launch, Resident, Seed, Ticket},
     id::{FomId, Key},
     locality::Locality,
     operation::{Operation, Persistent},
@@ -83,6 +83,8 @@ pub(super) struct Special<O: Operation> {
     pub(super) recorded: Option<Recorded>,
     /// Its operation id, and how what is remembered of it is read.
     pub(super) once: Option<(Key, Open<O>)>,
+    /// What is dropped when it has ended.
+    pub(super) ticket: Option<Ticket>,
 }
 
 /// What is known of an operation that was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
@@ -94,6 +96,7 @@ impl<O: Operation> Default for Special<O> {
             meta: Meta::default(),
             recorded: None,
             once: None,
+            ticket: None,
         }
     }
 }
@@ -140,6 +143,11 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     pub(super) fn special(&mut self) -> &mut Special<O> {
         self.special.get_or_insert_default()
+    }
+
+    fn has_ticket(&self) -> bool {
+        let special = self.special.as_ref();
+        special.is_some_and(|special| special.ticket.is_some())
     }
 
     fn is_once(&self) -> bool {
@@ -227,6 +235,18 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// locality after the other.
     pub fn place(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
+        self
+    }
+
+    pub(crate) fn place_if(mut self, placement: Option<Placement>) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// What is dropped when it has ended in whatever way, or could not be made. It comes out of a queue that was let in before the
+    /// runtime began to drain.
+    pub(crate) fn ticket(mut self, ticket: Ticket) -> Self {
+        self.special().ticket = Some(ticket);
         self
     }
 
@@ -440,12 +460,14 @@ impl<'a, O: Operation> Submission<'a, O> {
         let reason = match world.mode() {
             Mode::Open => None,
             Mode::Draining if here || crate::locality::runs_fom_of(world) => None,
+            Mode::Draining if self.has_ticket() => None,
             _ => Some(RefusedReason::ShuttingDown),
         };
         let Special {
             meta,
             recorded,
             once,
+            ticket,
         } = self.special.map(|special| *special).unwrap_or_default();
         let is_recorded = matches!(recorded, Some((.., Some(_))));
         let reason = reason.or_else(|| {
@@ -490,6 +512,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             kept_deadline: None,
             came_back: false,
             once: once.map(|once| once.0),
+            ticket,
         };
         let (fom, id) = match self.key {
             None => maker.make(self.operation, self.phase, None),

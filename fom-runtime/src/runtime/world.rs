@@ -4,7 +4,7 @@ use std::{
     any::TypeId,
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,7 @@ use crate::{
     id::{FomId, Key},
     locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
-    protocol::{Waiters, all_idle},
+    protocol::{Counts, Waiters, all_idle},
     runtime::{Budget, FomRef, directory::Directory, resources::Resources},
     sync::{
         Condvar, Mutex,
@@ -85,6 +85,10 @@ pub(crate) struct World {
     )]
     pub(crate) spin: u64,
     capacity: usize,
+    /// What is queued in front of the localities. Counted apart: it has no home yet.
+    pub(crate) queued: Counts,
+    /// Who queues it.
+    fronts: Mutex<Vec<Weak<dyn Front>>>,
     /// How much of the capacity is taken. Not what the localities count: that goes down only after the outcome was told, and
     /// whoever hears of an end may rely on there being room.
     taken: CachePadded<AtomicUsize>,
@@ -93,7 +97,7 @@ pub(crate) struct World {
     /// Those who wait until no fom is in flight.
     waiters: Waiters,
     next_number: CachePadded<AtomicU64>,
-    pub(super) turn: CachePadded<AtomicUsize>,
+    pub(crate) turn: CachePadded<AtomicUsize>,
     ends: Mutex<Ends>,
     changed: Condvar,
     idle: tokio::sync::Notify,
@@ -121,6 +125,12 @@ pub(super) struct Settings {
     pub(super) types: Types,
     pub(super) memory: Memory,
     pub(super) dormant: Dormant,
+}
+
+/// A queue in front of the localities.
+pub(crate) trait Front: Send + Sync {
+    /// The runtime drains, or is closed.
+    fn mode_changed(&self);
 }
 
 impl Moved for World {
@@ -174,6 +184,8 @@ impl World {
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
+            queued: Counts::default(),
+            fronts: Mutex::new(Vec::new()),
             localities: settings.localities,
             mode: AtomicU8::new(Mode::Open as u8),
             waiters: Waiters::default(),
@@ -212,7 +224,9 @@ impl World {
 
     /// Whether there was a moment, just now, when no fom was in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        all_idle(self.localities.iter().map(|home| &home.counts))
+        // What leaves the queue is counted in its home first.
+        let homes = self.localities.iter().map(|home| &home.counts);
+        all_idle(homes.chain(std::iter::once(&self.queued)))
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -249,6 +263,28 @@ impl World {
     pub(super) fn close(&self, mode: Mode) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
         self.dormant.poke();
+        let fronts: Vec<_> = {
+            let mut fronts = self.fronts.lock();
+            fronts.retain(|front| front.strong_count() > 0);
+            fronts.iter().filter_map(Weak::upgrade).collect()
+        };
+        for front in fronts {
+            front.mode_changed();
+        }
+    }
+
+    /// From now on it hears when the runtime takes nothing more in.
+    pub(crate) fn join_fronts(&self, front: Weak<dyn Front>) {
+        self.fronts.lock().push(front);
+    }
+
+    /// Whether the runtime takes nothing more in from here.
+    pub(crate) fn is_late(&self) -> bool {
+        match self.mode() {
+            Mode::Open => false,
+            Mode::Draining => !crate::locality::runs_fom_of(self),
+            Mode::Closed => true,
+        }
     }
 
     /// Takes room for one more fom, if there is any.

@@ -1,0 +1,339 @@
+//! The work behind the gate: requests to the policies, and from there into the localities while there are places free.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
+    task::{Wake, Waker},
+    time::Duration,
+};
+
+use crate::{
+    admission::{
+        AdmissionStatus, Nudge, QueueStatus, Request, Tags,
+        gate::{Event, Shared},
+        place::{Entry, Seat},
+        request::Unstarted,
+        slots::{Choice, Slots},
+    },
+    clock::nanos,
+    fom::panic_message,
+    id::Key,
+    locality::Sleeper,
+};
+
+pub(super) struct Desk {
+    slots: Slots,
+    changing: Changing,
+    /// How many foms may run, and how many do.
+    in_flight: usize,
+    running: usize,
+    timer: Option<(Duration, Arc<Sleeper>)>,
+    /// Left the queue since it was last asked.
+    left: usize,
+    /// The memory of the last batch.
+    spare: Vec<Event>,
+    ended: u64,
+    cancelled: u64,
+    shed: u64,
+}
+
+/// What keeps the order of each client while an old policy is emptied.
+#[derive(Default)]
+struct Changing {
+    /// Requests before this number are older than the policy in use.
+    since: u64,
+    /// How many of those each client has in the queue.
+    older: HashMap<Option<Key>, usize>,
+    /// What came later of the same clients.
+    behind: HashMap<Option<Key>, VecDeque<Request>>,
+}
+
+impl Desk {
+    pub(super) fn new(in_flight: usize) -> Self {
+        Self {
+            slots: Slots::new(),
+            changing: Changing::default(),
+            in_flight,
+            running: 0,
+            timer: None,
+            left: 0,
+            spare: Vec::new(),
+            ended: 0,
+            cancelled: 0,
+            shed: 0,
+        }
+    }
+
+    /// An empty inbox.
+    pub(super) fn spare(&mut self) -> Vec<Event> {
+        mem::take(&mut self.spare)
+    }
+
+    /// How many have left the queue since this was last asked.
+    pub(super) fn take_left(&mut self) -> usize {
+        mem::take(&mut self.left)
+    }
+
+    pub(super) fn work(&mut self, shared: &Shared, mut batch: Vec<Event>) {
+        let now = shared.world.clock.now();
+        for event in batch.drain(..) {
+            self.event(shared, event, now);
+        }
+        self.spare = batch;
+        self.start_all(shared, now);
+    }
+
+    fn event(&mut self, shared: &Shared, event: Event, now: Duration) {
+        let world = &shared.world;
+        match event {
+            Event::LetIn(entry) => fenced(shared, || entry.let_in()),
+            Event::Submitted(request) => self.enqueue(shared, request, now),
+            Event::Fallen(request) if world.is_closed() => {
+                self.slots.one_less(request.entry());
+                self.answer(shared, request, Unstarted::Shutdown);
+            }
+            Event::Fallen(request) => self.slots.fallen(world, request, now),
+            Event::Shed(entry) => self.shed(shared, &entry, now),
+            Event::Cancel(entry) => match self.take_out(shared, &entry) {
+                Some(request) => {
+                    self.cancelled += 1;
+                    self.gone(shared, &request, now);
+                    self.answer(shared, request, Unstarted::Cancelled);
+                }
+                None => fenced(shared, || entry.cancel_fom()),
+            },
+            Event::Promote(entry) => self.slots.promote(world, &entry),
+            Event::Ended(entry, policy) => {
+                self.running -= 1;
+                self.ended += 1;
+                self.slots.ended(world, policy, entry.tags());
+                // It may be the last of it, and its drop the user's.
+                fenced(shared, || drop(entry));
+            }
+            Event::Policy(policy) => {
+                let nudge = Nudge(Weak::clone(&shared.me));
+                self.slots.change(world, policy, nudge);
+                self.begin_change(shared);
+            }
+            Event::Level(level) => {
+                if let Some(on_level) = &shared.settings.on_level {
+                    fenced(shared, || on_level(level));
+                }
+            }
+            Event::Look => {}
+            Event::Status(tell) => {
+                let status = self.status(shared, now);
+                // Whoever asked may have gone.
+                fenced(shared, || drop(tell.send(status)));
+            }
+        }
+    }
+
+    fn enqueue(&mut self, shared: &Shared, request: Request, now: Duration) {
+        if shared.world.is_closed() {
+            self.answer(shared, request, Unstarted::Shutdown);
+            return;
+        }
+        let changing = &mut self.changing;
+        if !changing.older.is_empty() && changing.older.contains_key(&request.client().cloned()) {
+            let client = request.client().cloned();
+            changing
+                .behind
+                .entry(client)
+                .or_default()
+                .push_back(request);
+            return;
+        }
+        self.slots.enqueue(&shared.world, request, now);
+    }
+
+    /// A new policy is in use: what is queued now is older.
+    fn begin_change(&mut self, shared: &Shared) {
+        let Changing { since, older, .. } = &mut self.changing;
+        older.clear();
+        self.slots.visit(&shared.world, |tags| {
+            *since = (*since).max(tags.number() + 1);
+            *older.entry(tags.client().cloned()).or_default() += 1;
+        });
+    }
+
+    /// One has left the policies: those behind it may be next.
+    fn gone(&mut self, shared: &Shared, tags: &Tags, now: Duration) {
+        let changing = &mut self.changing;
+        if changing.older.is_empty() || tags.number() >= changing.since {
+            return;
+        }
+        let client = tags.client().cloned();
+        let Some(older) = changing.older.get_mut(&client) else {
+            return;
+        };
+        *older -= 1;
+        if *older > 0 {
+            return;
+        }
+        changing.older.remove(&client);
+        for request in changing.behind.remove(&client).into_iter().flatten() {
+            self.slots.enqueue(&shared.world, request, now);
+        }
+    }
+
+    fn queued(&self) -> usize {
+        let behind = self.changing.behind.values();
+        self.slots.queued() + behind.map(VecDeque::len).sum::<usize>()
+    }
+
+    /// Takes a request out before it started, if it has not.
+    fn take_out(&mut self, shared: &Shared, entry: &Arc<dyn Entry>) -> Option<Request> {
+        let client = entry.tags().client().cloned();
+        let behind = &mut self.changing.behind;
+        if let Some(line) = behind.get_mut(&client) {
+            let number = entry.tags().number();
+            let place = line.iter().position(|behind| behind.number() == number);
+            let found = place.and_then(|place| line.remove(place));
+            if line.is_empty() {
+                behind.remove(&client);
+            }
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.slots.remove(&shared.world, entry)
+    }
+
+    /// There is one too many, since this one came.
+    fn shed(&mut self, shared: &Shared, entry: &Arc<dyn Entry>, now: Duration) {
+        self.start_all(shared, now);
+        if self.queued() <= shared.settings.high {
+            return;
+        }
+        let victim = self.slots.victim(&shared.world);
+        if let Some(request) = victim.or_else(|| self.take_out(shared, entry)) {
+            self.shed += 1;
+            self.gone(shared, &request, now);
+            self.answer(shared, request, Unstarted::Shed);
+        }
+    }
+
+    /// It leaves the queue without having started.
+    fn answer(&mut self, shared: &Shared, request: Request, why: Unstarted) {
+        self.left += 1;
+        let entry = request.into_entry();
+        fenced(shared, move || entry.answer(why));
+    }
+
+    /// As many as there are places for.
+    fn start_all(&mut self, shared: &Shared, now: Duration) {
+        let world = &shared.world;
+        if world.is_closed() {
+            let behind = mem::take(&mut self.changing.behind);
+            for request in behind.into_values().flatten() {
+                self.answer(shared, request, Unstarted::Shutdown);
+            }
+            if self.slots.queued() > 0 {
+                self.slots.clear(world);
+            }
+            return;
+        }
+        // What is queued when the runtime drains is in flight: it is served, past any rate.
+        let force = world.takes_nothing();
+        while self.running < self.in_flight {
+            match self.slots.next(world, now, force) {
+                Choice::Request(request, policy) => {
+                    self.running += 1;
+                    self.left += 1;
+                    self.gone(shared, &request, now);
+                    let entry = request.into_entry();
+                    let seat = Seat::new(shared.myself(), Arc::clone(&entry), policy);
+                    fenced(shared, move || entry.start(seat));
+                }
+                Choice::Throttled(at) => {
+                    self.set_timer(shared, at, now);
+                    return;
+                }
+                Choice::Empty => return,
+            }
+        }
+    }
+
+    /// Looks again at this time, or before.
+    fn set_timer(&mut self, shared: &Shared, at: Duration, now: Duration) {
+        if let Some((armed, _)) = &self.timer
+            && *armed <= at
+            && *armed > now
+        {
+            return;
+        }
+        let sleeper = Sleeper::new(Waker::from(Arc::new(Look(Weak::clone(&shared.me)))));
+        let old = self.timer.replace((at, Arc::clone(&sleeper)));
+        shared.world.localities[0].post_job(Box::new(move |core| {
+            if let Some((_, old)) = old {
+                core.timers.disarm_sleeper(&old);
+            }
+            core.timers.arm_sleeper(&sleeper, nanos(at));
+        }));
+    }
+
+    fn status(&mut self, shared: &Shared, now: Duration) -> AdmissionStatus {
+        let mut queues: HashMap<_, QueueStatus> = HashMap::new();
+        let mut count = |tags: &Tags| {
+            let of = (tags.client().cloned(), tags.class().cloned());
+            let queue = queues.entry(of).or_insert_with_key(|of| QueueStatus {
+                client: of.0.clone(),
+                class: of.1.clone(),
+                queued: 0,
+                longest: Duration::ZERO,
+            });
+            queue.queued += 1;
+            queue.longest = queue.longest.max(now.saturating_sub(tags.since()));
+        };
+        self.slots.visit(&shared.world, &mut count);
+        for request in self.changing.behind.values().flatten() {
+            count(request);
+        }
+        let mut queues: Vec<_> = queues.into_values().collect();
+        queues.sort_by(|a, b| (&a.client, &a.class).cmp(&(&b.client, &b.class)));
+        let throttled = self.timer.as_ref().map(|(at, _)| *at);
+        let marks = shared.marks();
+        AdmissionStatus {
+            policies: self.slots.status(&shared.world),
+            queues,
+            // As the desk sees it, so that it fits the rest.
+            queued: self.queued(),
+            running: self.running,
+            in_flight: self.in_flight,
+            waiting_for_room: marks.waiting,
+            level: marks.level,
+            filled: marks.filled,
+            refused: marks.refused,
+            ended: self.ended,
+            cancelled: self.cancelled,
+            shed: self.shed,
+            throttled_for: throttled
+                .filter(|at| *at > now && self.running < self.in_flight)
+                .map(|at| at - now),
+        }
+    }
+}
+
+/// Calls what is or may be the user's: a callback, a waker, the drop of an operation.
+fn fenced(shared: &Shared, f: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+        shared.world.incident(format!(
+            "something panicked in the queue in front of the localities: {}",
+            panic_message(panic)
+        ));
+    }
+}
+
+/// The waker of the timer.
+struct Look(Weak<Shared>);
+
+impl Wake for Look {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.deliver(Event::Look);
+        }
+    }
+}

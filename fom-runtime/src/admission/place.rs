@@ -1,0 +1,418 @@
+//! A place in the queue: the operation until it starts, then the way to its fom, or the answer.
+
+use std::{
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicU64},
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    admission::{
+        Tags,
+        gate::{Event, Shared},
+        request::Unstarted,
+    },
+    error::{Cause, Failure, RefusedReason},
+    id::Key,
+    operation::Operation,
+    runtime::{Ended, FomRef, Handle, Placement, Submission, block_on},
+    sync::Mutex,
+};
+
+/// A place, whatever the operation type.
+pub(super) trait Entry: Send + Sync {
+    fn tags(&self) -> &Tags;
+    /// The number of the policy that has it.
+    fn slot(&self) -> &AtomicU64;
+    /// It waited for room, and is in the queue now.
+    fn let_in(&self);
+    /// Its turn has come.
+    fn start(&self, seat: Seat);
+    /// It does not start.
+    fn answer(&self, why: Unstarted);
+    /// Cancels its fom, if it has started.
+    fn cancel_fom(&self);
+}
+
+pub(super) struct Place<O: Operation> {
+    tags: Tags,
+    slot: AtomicU64,
+    pub(super) shared: Arc<Shared>,
+    stage: Mutex<Stage<O>>,
+}
+
+/// What is submitted when its turn has come.
+pub(super) struct Parts<O> {
+    pub(super) operation: O,
+    pub(super) key: Option<Key>,
+    pub(super) placement: Option<Placement>,
+}
+
+enum Stage<O: Operation> {
+    Queued(Parts<O>, Watch),
+    /// On its way into its locality.
+    Launching(Watch),
+    Started(FomRef<O>, Option<Handle<O>>),
+    Failed(Box<Failure<O>>),
+    /// It waited for room, and was refused.
+    Turned(RefusedReason, O),
+    Gone,
+}
+
+/// Who waits for it.
+struct Watch {
+    waker: Option<Waker>,
+    /// Somebody wants the outcome.
+    wanted: bool,
+    /// It waits for room, and is not in the queue yet.
+    outside: bool,
+}
+
+/// Of one fom of the intake: gives its place free when it is dropped, which is when the fom has ended, or could not be made.
+pub(super) struct Seat {
+    shared: Arc<Shared>,
+    entry: Option<Arc<dyn Entry>>,
+    policy: u64,
+}
+
+impl Seat {
+    pub(super) fn new(shared: Arc<Shared>, entry: Arc<dyn Entry>, policy: u64) -> Self {
+        Self {
+            shared,
+            entry: Some(entry),
+            policy,
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            self.shared.deliver(Event::Ended(entry, self.policy));
+        }
+    }
+}
+
+impl<O: Operation> Place<O> {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        tags: Tags,
+        parts: Parts<O>,
+        wanted: bool,
+        outside: bool,
+    ) -> Self {
+        let watch = Watch {
+            waker: None,
+            wanted,
+            outside,
+        };
+        Self {
+            tags,
+            slot: AtomicU64::new(u64::MAX),
+            shared,
+            stage: Mutex::new(Stage::Queued(parts, watch)),
+        }
+    }
+
+    /// The operation of one that was not let in.
+    pub(super) fn take_back(&self) -> Option<O> {
+        let stage = mem::replace(&mut *self.stage.lock(), Stage::Gone);
+        match stage {
+            Stage::Queued(parts, _) => Some(parts.operation),
+            _ => None,
+        }
+    }
+
+    /// Whether it is in the queue, or was: `Err` when it was refused while it waited for room.
+    pub(super) fn poll_let_in(&self, waker: &Waker) -> Poll<Result<(), (RefusedReason, O)>> {
+        let mut stage = self.stage.lock();
+        let old = match &mut *stage {
+            Stage::Queued(_, watch) if watch.outside => watch.waker.replace(waker.clone()),
+            Stage::Turned(..) => match mem::replace(&mut *stage, Stage::Gone) {
+                Stage::Turned(reason, operation) => {
+                    return Poll::Ready(Err((reason, operation)));
+                }
+                _ => unreachable!("just looked at"),
+            },
+            _ => return Poll::Ready(Ok(())),
+        };
+        drop(stage);
+        // It may be anybody's: dropped without the lock.
+        drop(old);
+        Poll::Pending
+    }
+
+    fn failure(why: Unstarted, operation: O) -> Failure<O> {
+        let cause = match why {
+            Unstarted::Cancelled => Cause::Cancelled,
+            Unstarted::Shutdown => Cause::Shutdown,
+            Unstarted::Shed => Cause::Shed,
+            Unstarted::Refused(reason) => Cause::Refused(reason),
+        };
+        let start = O::GRAPH.phases()[O::index(O::kind(&O::start()))].name();
+        Failure::new(cause, start, Some(operation))
+    }
+
+    /// Puts in what became of it, and tells who waits.
+    fn settle(&self, watch: Watch, next: Stage<O>) {
+        let next = if watch.wanted { next } else { Stage::Gone };
+        let old = mem::replace(&mut *self.stage.lock(), next);
+        drop(old);
+        if let Some(waker) = watch.waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<O: Operation> Entry for Place<O> {
+    fn tags(&self) -> &Tags {
+        &self.tags
+    }
+
+    fn slot(&self) -> &AtomicU64 {
+        &self.slot
+    }
+
+    fn let_in(&self) {
+        let mut waker = None;
+        if let Stage::Queued(_, watch) = &mut *self.stage.lock() {
+            watch.outside = false;
+            waker = watch.waker.take();
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn start(&self, seat: Seat) {
+        let mut stage = self.stage.lock();
+        let (parts, wanted) = match mem::replace(&mut *stage, Stage::Gone) {
+            Stage::Queued(parts, watch) => {
+                let wanted = watch.wanted;
+                *stage = Stage::Launching(watch);
+                (parts, wanted)
+            }
+            other => {
+                *stage = other;
+                return;
+            }
+        };
+        drop(stage);
+        let mut submission = Submission::new(&self.shared.world, parts.operation)
+            .place_if(parts.placement)
+            .priority(self.tags.priority)
+            .ticket(Box::new(seat));
+        if let Some(key) = parts.key {
+            submission = submission.key(key);
+        }
+        let started = if wanted {
+            submission.start().map(Some)
+        } else {
+            submission.detach().map(|_| None)
+        };
+        let next = match started {
+            Ok(Some(handle)) => Stage::Started(handle.fom().clone(), Some(handle)),
+            Ok(None) => Stage::Gone,
+            Err(refused) => {
+                let why = Unstarted::Refused(refused.reason());
+                let failure = Self::failure(why, refused.into_operation());
+                Stage::Failed(Box::new(failure))
+            }
+        };
+        let Some(watch) = self.stage.lock().take_watch() else {
+            return;
+        };
+        self.settle(watch, next);
+    }
+
+    fn answer(&self, why: Unstarted) {
+        let stage = mem::replace(&mut *self.stage.lock(), Stage::Gone);
+        if let Stage::Queued(parts, watch) = stage {
+            let next = match why {
+                Unstarted::Refused(reason) if watch.outside => {
+                    Stage::Turned(reason, parts.operation)
+                }
+                why => Stage::Failed(Box::new(Self::failure(why, parts.operation))),
+            };
+            self.settle(watch, next);
+        }
+    }
+
+    fn cancel_fom(&self) {
+        let fom = match &*self.stage.lock() {
+            Stage::Started(fom, _) => Some(fom.clone()),
+            _ => None,
+        };
+        if let Some(fom) = fom {
+            fom.cancel();
+        }
+    }
+}
+
+impl<O: Operation> Stage<O> {
+    fn take_watch(&mut self) -> Option<Watch> {
+        match mem::replace(self, Self::Gone) {
+            Self::Launching(watch) => Some(watch),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}
+
+/// An operation in the queue, and after that its fom: the one who gets the outcome. Await it, or [`wait`](Self::wait) in a plain
+/// thread. Dropping it lets the operation be served and its outcome go.
+///
+/// # Cancel safety
+///
+/// As a future it is cancel safe: the outcome stays until it is taken.
+#[must_use = "the outcome of the operation is dropped with its place"]
+pub struct Queued<O: Operation> {
+    place: Arc<Place<O>>,
+    handle: Option<Handle<O>>,
+}
+
+impl<O: Operation> fmt::Debug for Queued<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Queued").field(&self.place.tags).finish()
+    }
+}
+
+impl<O: Operation> Queued<O> {
+    pub(super) fn new(place: Arc<Place<O>>) -> Self {
+        Self {
+            place,
+            handle: None,
+        }
+    }
+
+    /// What it is sorted by.
+    pub fn tags(&self) -> &Tags {
+        &self.place.tags
+    }
+
+    /// Cancels it: in the queue it leaves that, and fails with [`Cause::Cancelled`] and its operation; once it has started, its
+    /// fom [is cancelled](FomRef::cancel).
+    pub fn cancel(&self) {
+        match &self.handle {
+            Some(handle) => handle.cancel(),
+            None => self.deliver(Event::Cancel),
+        }
+    }
+
+    /// Moves it to the highest priority, if it is in the queue and its policy knows priorities. It moves once.
+    pub fn promote(&self) {
+        if self.handle.is_none() {
+            self.deliver(Event::Promote);
+        }
+    }
+
+    fn deliver(&self, event: fn(Arc<dyn Entry>) -> Event) {
+        let place: Arc<dyn Entry> = self.place.clone();
+        self.place.shared.deliver(event(place));
+    }
+
+    /// Waits until it has started, and gives its fom. None: it never did, and awaiting it says why.
+    pub fn started(&mut self) -> Starting<'_, O> {
+        Starting(self)
+    }
+
+    /// Blocks the thread until it has ended. Inside a phase function this is a blocking section by itself.
+    ///
+    /// # Errors
+    ///
+    /// The fom's [`Failure`], or that it was cancelled, shed or refused before it started.
+    ///
+    /// # Panics
+    ///
+    /// As [`Handle::wait`].
+    pub fn wait(self) -> Result<Ended<O>, Failure<O>> {
+        block_on(self)
+    }
+
+    /// Takes the handle out when it has started; `waker` is told when something happens.
+    fn look(&mut self, waker: &Waker) -> Poll<Option<Box<Failure<O>>>> {
+        if self.handle.is_some() {
+            return Poll::Ready(None);
+        }
+        let mut stage = self.place.stage.lock();
+        let old = match &mut *stage {
+            Stage::Queued(_, watch) | Stage::Launching(watch) => watch.waker.replace(waker.clone()),
+            Stage::Started(_, handle) => {
+                self.handle = handle.take();
+                return Poll::Ready(None);
+            }
+            Stage::Failed(_) => match mem::replace(&mut *stage, Stage::Gone) {
+                Stage::Failed(failure) => return Poll::Ready(Some(failure)),
+                _ => unreachable!("just looked at"),
+            },
+            Stage::Turned(..) | Stage::Gone => panic!("polled after it gave its outcome"),
+        };
+        drop(stage);
+        // It may be anybody's: dropped without the lock.
+        drop(old);
+        Poll::Pending
+    }
+}
+
+impl<O: Operation> Future for Queued<O> {
+    type Output = Result<Ended<O>, Failure<O>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.look(cx.waker()) {
+            Poll::Ready(Some(failure)) => Poll::Ready(Err(*failure)),
+            Poll::Ready(None) => match &mut self.handle {
+                Some(handle) => Pin::new(handle).poll(cx),
+                None => Poll::Pending,
+            },
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<O: Operation> Drop for Queued<O> {
+    fn drop(&mut self) {
+        let old = {
+            let mut stage = self.place.stage.lock();
+            match &mut *stage {
+                Stage::Queued(_, watch) | Stage::Launching(watch) => {
+                    watch.wanted = false;
+                    (watch.waker.take(), None)
+                }
+                _ => (None, Some(mem::replace(&mut *stage, Stage::Gone))),
+            }
+        };
+        // The user's code, without the lock.
+        drop(old);
+    }
+}
+
+/// A wait until an operation has started; see [`Queued::started`].
+///
+/// # Cancel safety
+///
+/// Cancel safe.
+#[must_use = "a wait does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Starting<'a, O: Operation>(&'a mut Queued<O>);
+
+impl<O: Operation> Future for Starting<'_, O> {
+    type Output = Option<FomRef<O>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let queued = &mut *self.0;
+        match queued.look(cx.waker()) {
+            Poll::Ready(None) => Poll::Ready(queued.handle.as_ref().map(|it| it.fom().clone())),
+            Poll::Ready(Some(failure)) => {
+                // For whoever awaits the outcome after this.
+                *queued.place.stage.lock() = Stage::Failed(failure);
+                Poll::Ready(None)
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! First in, first out.
+
+use std::time::Duration;
+
+use crate::admission::{Line, Next, Policy, Request, Tags};
+
+/// First in, first out. What an intake begins with, and what stands behind every other policy. Sheds the newest.
+#[derive(Debug, Default)]
+pub struct Fifo(Line);
+
+impl Fifo {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Policy for Fifo {
+    fn name(&self) -> &str {
+        "fifo"
+    }
+
+    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+        self.0.put(request);
+        Ok(())
+    }
+
+    fn get(&mut self, _: Duration, _: bool) -> Next {
+        self.0.take().map_or(Next::Empty, Next::Request)
+    }
+
+    fn remove(&mut self, request: &Tags) -> Option<Request> {
+        self.0.remove(request.number())
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Tags)) {
+        self.0.iter().for_each(visitor);
+    }
+
+    fn victim(&mut self) -> Option<Request> {
+        self.0.take_last()
+    }
+}

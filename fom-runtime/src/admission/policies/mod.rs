@@ -1,0 +1,15 @@
+//! The policies that are built in, but for the token buckets.
+
+mod batches;
+mod deadline;
+mod fifo;
+mod line;
+mod priorities;
+mod rounds;
+
+pub use batches::SortedBatches;
+pub use deadline::DeadlineFirst;
+pub use fifo::Fifo;
+pub use line::Line;
+pub use priorities::Priorities;
+pub use rounds::ClientRoundRobin;

@@ -1,0 +1,293 @@
+//! The policies of an intake: the one in use, those that are being emptied, and the first-in-first-out queue behind them all.
+
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    admission::{Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, place::Entry},
+    fom::panic_message,
+    runtime::World,
+    sync::atomic::Ordering,
+};
+
+pub(super) struct Slots {
+    /// First the one behind all others, last the one in use, if it is another.
+    slots: Vec<Slot>,
+    /// Whose turn it is.
+    turn: usize,
+    next_number: u64,
+}
+
+struct Slot {
+    number: u64,
+    policy: Box<dyn Policy>,
+    /// Counted here: a policy may say anything.
+    queued: usize,
+    started: u64,
+    declined: u64,
+    /// It has panicked, or keeps what it has.
+    broken: bool,
+}
+
+impl Slot {
+    fn new(number: u64, policy: Box<dyn Policy>) -> Self {
+        Self {
+            number,
+            policy,
+            queued: 0,
+            started: 0,
+            declined: 0,
+            broken: false,
+        }
+    }
+
+    /// Calls the policy, which is the user's. None: it panicked.
+    fn call<R>(&mut self, world: &World, f: impl FnOnce(&mut dyn Policy) -> R) -> Option<R> {
+        if self.broken {
+            return None;
+        }
+        match catch_unwind(AssertUnwindSafe(|| f(&mut *self.policy))) {
+            Ok(done) => Some(done),
+            Err(panic) => {
+                self.broken = true;
+                world.incident(format!(
+                    "an admission policy panicked, and was taken out: {}",
+                    panic_message(panic)
+                ));
+                None
+            }
+        }
+    }
+}
+
+/// What all policies together say.
+pub(super) enum Choice {
+    /// This one, of the policy with this number.
+    Request(Request, u64),
+    Throttled(Duration),
+    Empty,
+}
+
+impl Slots {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: vec![Slot::new(0, Box::new(Fifo::new()))],
+            turn: 0,
+            next_number: 1,
+        }
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.slots.iter().map(|slot| slot.queued).sum()
+    }
+
+    /// A new policy takes what comes from now on.
+    pub(super) fn change(&mut self, world: &World, policy: Box<dyn Policy>, nudge: Nudge) {
+        let mut slot = Slot::new(self.next_number, policy);
+        self.next_number += 1;
+        slot.call(world, |policy| policy.attached(nudge));
+        self.slots.push(slot);
+        self.sweep(world);
+    }
+
+    /// To the policy in use; what it declines, to the one behind it.
+    pub(super) fn enqueue(&mut self, world: &World, request: Request, now: Duration) {
+        let last = self.slots.len() - 1;
+        let slot = &mut self.slots[last];
+        if last > 0 {
+            request.entry().slot().store(slot.number, Ordering::Relaxed);
+            // Before the call: should the policy drop it, it is taken off again when it comes back.
+            slot.queued += 1;
+            match slot.call(world, |policy| policy.enqueue(request, now)) {
+                Some(Err(declined)) => {
+                    slot.queued -= 1;
+                    slot.declined += 1;
+                    self.fall(world, declined, now);
+                }
+                Some(Ok(())) | None => self.sweep(world),
+            }
+        } else {
+            self.fall(world, request, now);
+        }
+    }
+
+    /// Into the queue behind all policies.
+    fn fall(&mut self, world: &World, request: Request, now: Duration) {
+        let slot = &mut self.slots[0];
+        request.entry().slot().store(slot.number, Ordering::Relaxed);
+        slot.queued += 1;
+        // Ours, which takes all.
+        slot.call(world, |policy| drop(policy.enqueue(request, now)));
+    }
+
+    /// A policy has dropped this one.
+    pub(super) fn fallen(&mut self, world: &World, request: Request, now: Duration) {
+        self.one_less(request.entry());
+        self.fall(world, request, now);
+        self.sweep(world);
+    }
+
+    fn index_of(&self, entry: &Arc<dyn Entry>) -> Option<usize> {
+        let number = entry.slot().load(Ordering::Relaxed);
+        self.slots.iter().position(|slot| slot.number == number)
+    }
+
+    pub(super) fn one_less(&mut self, entry: &Arc<dyn Entry>) {
+        if let Some(index) = self.index_of(entry) {
+            let queued = &mut self.slots[index].queued;
+            *queued = queued.saturating_sub(1);
+        }
+    }
+
+    /// The next of one of those that have some, in turns.
+    pub(super) fn next(&mut self, world: &World, now: Duration, force: bool) -> Choice {
+        let mut until: Option<Duration> = None;
+        let count = self.slots.len();
+        for index in (self.turn..count).chain(0..self.turn.min(count)) {
+            let slot = &mut self.slots[index];
+            if slot.queued == 0 || slot.broken {
+                continue;
+            }
+            match slot.call(world, |policy| policy.get(now, force)) {
+                Some(Next::Request(request)) => {
+                    slot.queued -= 1;
+                    slot.started += 1;
+                    let number = slot.number;
+                    self.turn = index + 1;
+                    self.sweep(world);
+                    return Choice::Request(request, number);
+                }
+                Some(Next::Throttled(at)) if !force => {
+                    until = Some(until.map_or(at, |until| until.min(at)));
+                }
+                Some(Next::Empty) if !force => {}
+                Some(_) => {
+                    slot.broken = true;
+                    world.incident(
+                        "an admission policy did not give what it has, and was taken out"
+                            .to_owned(),
+                    );
+                }
+                None => {}
+            }
+        }
+        self.sweep(world);
+        until.map_or(Choice::Empty, Choice::Throttled)
+    }
+
+    /// Takes out those that are broken, or empty and not in use. What they drop comes back as fallen.
+    fn sweep(&mut self, world: &World) {
+        let last = self.slots.len() - 1;
+        let over = |index: usize, slot: &Slot| {
+            index > 0 && (slot.broken || index < last && slot.queued == 0)
+        };
+        if !self.slots.iter().enumerate().any(|(i, slot)| over(i, slot)) {
+            return;
+        }
+        let (mut gone, mut kept) = (Vec::new(), Vec::new());
+        for (index, slot) in mem::take(&mut self.slots).into_iter().enumerate() {
+            if over(index, &slot) {
+                gone.push(slot);
+            } else {
+                kept.push(slot);
+            }
+        }
+        self.slots = kept;
+        self.turn = 0;
+        for slot in gone {
+            discard(world, slot.policy);
+        }
+    }
+
+    /// Drops all policies; what they had comes back as fallen.
+    pub(super) fn clear(&mut self, world: &World) {
+        let slots = mem::replace(self, Self::new());
+        self.next_number = slots.next_number;
+        for slot in slots.slots {
+            discard(world, slot.policy);
+        }
+    }
+
+    /// Takes this one out of its policy.
+    pub(super) fn remove(&mut self, world: &World, entry: &Arc<dyn Entry>) -> Option<Request> {
+        let index = self.index_of(entry)?;
+        let slot = &mut self.slots[index];
+        let request = slot
+            .call(world, |policy| policy.remove(entry.tags()))
+            .flatten();
+        if request.is_some() {
+            slot.queued = slot.queued.saturating_sub(1);
+        }
+        self.sweep(world);
+        request
+    }
+
+    /// One that is to be shed: by the policy in use, or by one that is being emptied.
+    pub(super) fn victim(&mut self, world: &World) -> Option<Request> {
+        let mut found = None;
+        for slot in self.slots.iter_mut().rev() {
+            if slot.queued > 0 {
+                found = slot.call(world, |policy| policy.victim()).flatten();
+            }
+            if found.is_some() {
+                slot.queued -= 1;
+                break;
+            }
+        }
+        self.sweep(world);
+        found
+    }
+
+    pub(super) fn promote(&mut self, world: &World, entry: &Arc<dyn Entry>) {
+        if let Some(index) = self.index_of(entry) {
+            self.slots[index].call(world, |policy| policy.promote(entry.tags()));
+            self.sweep(world);
+        }
+    }
+
+    pub(super) fn ended(&mut self, world: &World, number: u64, tags: &Tags) {
+        let found = self.slots.iter_mut().find(|slot| slot.number == number);
+        if let Some(slot) = found {
+            slot.call(world, |policy| policy.ended(tags));
+            self.sweep(world);
+        }
+    }
+
+    /// Every request of every policy.
+    pub(super) fn visit(&mut self, world: &World, mut visitor: impl FnMut(&Tags)) {
+        for slot in &mut self.slots {
+            slot.call(world, |policy| policy.visit(&mut visitor));
+        }
+        self.sweep(world);
+    }
+
+    pub(super) fn status(&mut self, world: &World) -> Vec<PolicyStatus> {
+        let last = self.slots.len() - 1;
+        let status = |(index, slot): (usize, &mut Slot)| PolicyStatus {
+            name: slot
+                .call(world, |policy| policy.name().to_owned())
+                .unwrap_or_default(),
+            queued: slot.queued,
+            started: slot.started,
+            declined: slot.declined,
+            in_use: index == last,
+        };
+        let all = self.slots.iter_mut().enumerate().map(status).collect();
+        self.sweep(world);
+        all
+    }
+}
+
+/// Its drop is the user's, too.
+fn discard(world: &World, policy: Box<dyn Policy>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(policy))) {
+        world.incident(format!(
+            "an admission policy panicked while it was dropped: {}",
+            panic_message(panic)
+        ));
+    }
+}

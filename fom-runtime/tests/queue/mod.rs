@@ -1,0 +1,171 @@
+//! What the tests of admission share: an operation that says when it starts and waits to be let go, and one that does not wait.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses its own part of it"
+)]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fom_runtime::{
+    BoxError, Cause, Failure, RefusedReason,
+    admission::{Admission, AdmissionBuilder, Queued, Tagged},
+    prelude::*,
+};
+
+/// The names of operations in the order of their starts.
+#[derive(Clone, Default)]
+pub struct Starts(Arc<Mutex<Vec<String>>>);
+
+impl Starts {
+    fn put(&self, name: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(name.to_owned());
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn all(&self) -> Vec<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// In one line.
+    pub fn line(&self) -> String {
+        self.take().join(" ")
+    }
+}
+
+/// Says that it starts, and ends.
+pub struct Quick {
+    pub name: String,
+    pub starts: Starts,
+}
+
+#[fom(operation(Quick), transient)]
+pub enum QuickPhase {
+    #[phase(start, sync, to(Done))]
+    Serve,
+    #[phase(end)]
+    Done,
+}
+
+impl QuickPhaseTransitions for Quick {
+    fn serve(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.starts.put(&self.name);
+        Ok(())
+    }
+}
+
+/// Says that it starts, and waits for a word.
+pub struct Slow {
+    pub name: String,
+    pub starts: Starts,
+}
+
+#[derive(Debug)]
+pub enum Word {
+    Go,
+    Fail,
+    Panic,
+}
+
+#[fom(operation(Slow), event(Word), transient)]
+pub enum SlowPhase {
+    #[phase(start, sync, to(Waits))]
+    Begin,
+    #[phase(sync, to(Done), on(Go, Fail, Panic))]
+    Waits,
+    #[phase(end)]
+    Done,
+}
+
+impl SlowPhaseTransitions for Slow {
+    fn begin(&mut self, _: &mut Cx<'_, Word>) -> Result<(), BoxError> {
+        self.starts.put(&self.name);
+        Ok(())
+    }
+
+    fn waits(&mut self, _: &mut Cx<'_, Word>, word: Word) -> Result<SlowPhaseAfterWaits, BoxError> {
+        match word {
+            Word::Go => Ok(SlowPhaseAfterWaits::Done),
+            Word::Fail => Err("told to".into()),
+            Word::Panic => panic!("told to"),
+        }
+    }
+}
+
+/// An intake with one place, which is taken: what is submitted is queued until the holder is told to go.
+pub struct Held {
+    pub intake: Admission,
+    pub starts: Starts,
+    holder: Queued<Slow>,
+}
+
+impl Held {
+    pub async fn new(builder: AdmissionBuilder) -> Self {
+        let intake = builder.in_flight(1).build().expect("a good intake");
+        let starts = Starts::default();
+        let slow = Slow {
+            name: "holder".into(),
+            starts: starts.clone(),
+        };
+        let mut holder = intake.submit(slow).start().expect("there is room");
+        holder.started().await.expect("it starts at once");
+        Self {
+            intake,
+            starts,
+            holder,
+        }
+    }
+
+    pub fn quick(&self, name: impl Into<String>) -> Quick {
+        Quick {
+            name: name.into(),
+            starts: self.starts.clone(),
+        }
+    }
+
+    /// To be queued; the letters of the name are its client.
+    pub fn of_client(&self, name: &str) -> Tagged<'_, Quick> {
+        let client = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        self.intake.submit(self.quick(name)).client(client)
+    }
+
+    pub fn detach_all(&self, names: &str) {
+        for name in names.split_whitespace() {
+            self.of_client(name).detach().expect("there is room");
+        }
+    }
+
+    /// Lets the holder go, and gives the order of the starts, when nothing is queued any more.
+    pub async fn order(&mut self, runtime: &Runtime) -> String {
+        self.go().await;
+        runtime.idle().await;
+        let line = self.starts.line();
+        line.strip_prefix("holder ").unwrap_or(&line).to_owned()
+    }
+
+    /// Lets the holder go.
+    pub async fn go(&mut self) {
+        if let Some(fom) = self.holder.started().await {
+            let _ = fom.send(Word::Go);
+        }
+    }
+}
+
+/// Why it was refused.
+pub fn reason<O: fom_runtime::Operation>(failure: &Failure<O>) -> Option<RefusedReason> {
+    match failure.cause {
+        Cause::Refused(reason) => Some(reason),
+        _ => None,
+    }
+}
