@@ -65,6 +65,7 @@
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
+//! | register, call and watch services by name | [`service`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
@@ -124,6 +125,8 @@ mod operation;
 pub mod prelude;
 #[cfg(not(fom_loom))]
 mod runtime;
+#[cfg(not(fom_loom))]
+pub mod service;
 #[cfg(not(fom_loom))]
 mod snapshot;
 #[cfg(not(any(fom_loom, fom_shuttle)))]

@@ -50,7 +50,7 @@ use crate::{
 /// and whoever waits for a fom gets an answer.
 #[derive(Clone)]
 pub struct Runtime {
-    world: Arc<World>,
+    pub(crate) world: Arc<World>,
     /// Not in handles that foms hold: those must not keep the runtime alive.
     _guard: Option<Arc<shutdown::Guard>>,
 }

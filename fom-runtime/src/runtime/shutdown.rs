@@ -15,7 +15,8 @@ use crate::{
 /// How a runtime shuts down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Nothing new is taken from outside; what is in flight runs to its end, with what it submits itself.
+    /// Nothing new is taken from outside; what is in flight runs to its end, with what it submits itself. [Services](crate::service)
+    /// are stopped first, as [`stop_all`](crate::service::Services::stop_all) does.
     Drain,
     /// What is queued never runs, what waits ends at once, what runs is dropped at its next wait.
     Now,
@@ -73,6 +74,12 @@ impl Runtime {
         let now = Instant::now();
         let by = now.checked_add(within).unwrap_or(now + FOREVER);
         let (world, localities) = (&self.world, &self.world.localities);
+        let services = world.services.get();
+        match (services, how) {
+            (Some(services), Shutdown::Drain) => services.drain(world, by),
+            (Some(services), Shutdown::Now) => services.refuse_all(),
+            (None, _) => {}
+        }
         world.close(match how {
             Shutdown::Drain => Mode::Draining,
             Shutdown::Now => Mode::Closed,
@@ -94,6 +101,9 @@ impl Runtime {
             for fom in localities.iter().flat_map(|home| home.pools.foms()) {
                 fom.abandon();
             }
+        }
+        if let Some(services) = services {
+            services.close(world);
         }
         for home in localities.iter() {
             home.stop();
@@ -126,6 +136,9 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.world.close(Mode::Closed);
         tell_all(&self.world);
+        if let Some(services) = self.world.services.get() {
+            services.close(&self.world);
+        }
         for home in &self.world.localities {
             home.stop();
         }

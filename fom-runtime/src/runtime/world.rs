@@ -20,6 +20,7 @@ use crate::{
     operation::Operation,
     protocol::{Counts, Waiters, all_idle},
     runtime::{Budget, FomRef, directory::Directory, resources::Resources},
+    service::Registry,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
@@ -102,6 +103,8 @@ pub(crate) struct World {
     changed: Condvar,
     idle: tokio::sync::Notify,
     incidents: Mutex<VecDeque<String>>,
+    /// Made by who asks for it first.
+    pub(crate) services: OnceLock<Arc<Registry>>,
 }
 
 #[derive(Default)]
@@ -195,6 +198,7 @@ impl World {
             changed: Condvar::default(),
             idle: tokio::sync::Notify::new(),
             incidents: Mutex::new(VecDeque::new()),
+            services: OnceLock::new(),
         })
     }
 

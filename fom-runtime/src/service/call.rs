@@ -1,0 +1,308 @@
+//! A call on its way in, and the wait for its answer.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    error::RefusedReason,
+    runtime::{Placement, Submission},
+    service::{
+        CallCause, CallFailure, DomainState, Refusal, Service, Services,
+        callback::Callback,
+        entry::{Entry, Turned},
+        held,
+        job::{CallOf, ServiceCall},
+        provider::{Provided, Runs},
+        slot::{Outcome, Sink, Slot, deliver},
+    },
+};
+
+/// A call that is about to be made. It is when this is awaited, or by [`wait`](Self::wait), [`start`](Self::start),
+/// [`then`](Self::then) or [`detach`](Self::detach).
+///
+/// Every call gets one answer, whatever happens: its result, or a [`CallFailure`] with the argument, where the function was not
+/// entered. Calls that wait for their turn are foms in the queue, so [`Builder::capacity`](crate::Builder::capacity) is their bound.
+#[must_use = "a call does nothing until it is awaited or started"]
+pub struct Call<A, R> {
+    services: Services,
+    service: Service<A, R>,
+    argument: A,
+    within: Option<Duration>,
+}
+
+impl<A, R> fmt::Debug for Call<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("service", &self.service)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
+    pub(super) fn new(services: &Services, service: &Service<A, R>, argument: A) -> Self {
+        Self {
+            services: services.clone(),
+            service: service.clone(),
+            argument,
+            within: None,
+        }
+    }
+
+    /// Its answer comes within this time on the runtime's clock: by then it is [`CallCause::Late`]. A function that was not entered
+    /// never is; one that runs is told to end.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
+        self
+    }
+
+    /// Makes the call; the answer is for who awaits what this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`CallFailure`] with the argument, when it was not admitted.
+    pub fn start(self) -> Result<Calling<A, R>, CallFailure<A>> {
+        self.begin(false)
+    }
+
+    fn begin(self, waits: bool) -> Result<Calling<A, R>, CallFailure<A>> {
+        let (tell, told) = oneshot::channel();
+        let slot = self
+            .make(waits, Sink::Caller(tell))
+            .map_err(|made| made.0)?;
+        Ok(Calling { slot, told })
+    }
+
+    /// Makes the call and blocks this thread until it is answered. For plain threads, and for blocking sections.
+    ///
+    /// # Errors
+    ///
+    /// [`CallFailure`]; [`CallCause::WouldBlock`] where this thread has a locality to run, which would stand still meanwhile.
+    pub fn wait(self) -> Result<R, CallFailure<A>> {
+        if crate::locality::is_taken() || crate::locality::at_home(|_| ()).is_some() {
+            let cause = CallCause::WouldBlock;
+            return Err(self.fail(cause));
+        }
+        crate::sync::block_on(self.begin(true)?)
+    }
+
+    /// Makes the call and wants no answer.
+    ///
+    /// # Errors
+    ///
+    /// [`CallFailure`] with the argument, when it was not admitted.
+    pub fn detach(self) -> Result<(), CallFailure<A>> {
+        let made = self.make(false, Sink::Nobody);
+        made.map(drop).map_err(|made| made.0)
+    }
+
+    /// Makes the call and runs `callback` with the answer, in the locality that this is called in (from outside: in one after the
+    /// other). It is run once for each call, also for one that was not admitted, cancelled, or cut short by the end of the
+    /// runtime; in that last case on whatever thread that is found out.
+    ///
+    /// ```
+    /// # use fom_runtime::{prelude::*, service::{Provider, Service}};
+    /// # fn main() -> Result<(), BoxError> {
+    /// static DOUBLE: Service<u64, u64> = Service::new("double");
+    /// let runtime = Runtime::builder().localities(1).build()?;
+    /// let services = runtime.services();
+    /// let _double = services.register(&DOUBLE, Provider::function(|_, n| 2 * n))?;
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// services.call(&DOUBLE, 21).then(move |answer| tell.send(answer.ok()).unwrap());
+    /// assert_eq!(told.recv()?, Some(42));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn then(self, callback: impl FnOnce(Result<R, CallFailure<A>>) + Send + 'static) {
+        let world = Arc::clone(&self.services.world);
+        let here = crate::locality::here_in(&world);
+        let sink = Sink::Callback(Callback {
+            function: Box::new(callback),
+            place: here.map_or(Placement::RoundRobin, Placement::Locality),
+        });
+        if let Err((failure, sink)) = self.make(false, sink) {
+            deliver(&world, sink, Err(failure));
+        }
+    }
+
+    fn fail(self, cause: CallCause) -> CallFailure<A> {
+        CallFailure::new(self.service.name(), cause, Some(self.argument))
+    }
+
+    /// Makes it, or gives back who was to have its answer.
+    fn make(self, waits: bool, sink: Sink<A, R>) -> Result<Arc<Slot<A, R>>, NotMade<A, R>> {
+        let Services { world, registry } = self.services.clone();
+        let (entry, provided) = match self.services.find(&self.service) {
+            Ok(found) => found,
+            Err(refusal) => return Err((self.fail(refusal.into()), Some(sink))),
+        };
+        let place = match Where::of(&entry, &provided, &self.argument, waits) {
+            Ok(place) => place,
+            Err(cause) => return Err((self.fail(cause), Some(sink))),
+        };
+        let fail = |cause, argument| CallFailure::new(&entry.name, cause, argument);
+        let (mut argument, mut sink) = (self.argument, sink);
+        let mut asked = None;
+        let slot = loop {
+            let slot = Slot::new(&world, &entry, registry.next(), argument, sink);
+            let turned = match entry.admit(|| registry.domain(&world), asked, slot.live()) {
+                Ok(()) => break slot,
+                Err(turned) => turned,
+            };
+            // Nobody else has it.
+            let (Some(back), Some(to)) = slot.take_out() else {
+                unreachable!("it was not admitted");
+            };
+            match turned {
+                Turned::Refused(refusal) => {
+                    return Err((fail(refusal.into(), Some(back)), Some(to)));
+                }
+                Turned::Ask(domain) => asked = Some(asks(&provided, &back, domain)),
+            }
+            (argument, sink) = (back, to);
+        };
+        drop(provided);
+        let call = CallOf {
+            slot: Arc::clone(&slot),
+            held: place.held,
+        };
+        let submission = Submission::new(&world, ServiceCall::new(call)).place(place.placement);
+        match submission.start() {
+            Ok(fom) => slot.has_fom(fom.fom().clone()),
+            Err(refused) => {
+                let reason = refused.reason();
+                let (argument, sink) = slot.take_out();
+                drop(refused);
+                // Else it was answered meanwhile.
+                if argument.is_some() {
+                    entry.take_back(slot.id);
+                    let cause = match reason {
+                        RefusedReason::ShuttingDown => CallCause::Shutdown,
+                        reason => CallCause::Refused(Refusal::NoRoom {
+                            service: entry.name.clone(),
+                            reason,
+                        }),
+                    };
+                    return Err((fail(cause, argument), sink));
+                }
+            }
+        }
+        if let Some(time) = self.within {
+            slot.limit(time);
+        }
+        Ok(slot)
+    }
+}
+
+/// A call that was not made, and who was to have its answer.
+type NotMade<A, R> = (CallFailure<A>, Option<Sink<A, R>>);
+
+/// Asks the service whether it takes this call. No lock is held meanwhile.
+fn asks<A, R>(provided: &Provided<A, R>, argument: &A, domain: DomainState) -> bool {
+    let accepts = provided.accepts.as_ref();
+    accepts.is_some_and(|accepts| super::caught(|| accepts(argument, domain)).unwrap_or(false))
+}
+
+/// Where a call is to run.
+struct Where {
+    placement: Placement,
+    held: Option<Arc<held::Held>>,
+}
+
+impl Where {
+    fn of<A, R>(
+        _: &Entry,
+        provided: &Provided<A, R>,
+        _: &A,
+        waits: bool,
+    ) -> Result<Self, CallCause> {
+        let held = waits.then(held::current).flatten();
+        match &provided.runs {
+            Runs::In(placement) => Ok(Self {
+                placement: *placement,
+                held,
+            }),
+        }
+    }
+}
+
+impl<A: Send + 'static, R: Send + 'static> IntoFuture for Call<A, R> {
+    type Output = Result<R, CallFailure<A>>;
+    type IntoFuture = Called<A, R>;
+
+    fn into_future(self) -> Called<A, R> {
+        Called(self.begin(true).map_err(Some))
+    }
+}
+
+/// A call that was made by awaiting it.
+///
+/// # Cancel safety
+///
+/// Dropped, the call goes on and nobody gets its answer.
+pub struct Called<A, R>(Result<Calling<A, R>, Option<CallFailure<A>>>);
+
+impl<A, R> fmt::Debug for Called<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Called")
+    }
+}
+
+// An argument that is given back is only ever moved out, never pinned.
+impl<A, R> Unpin for Called<A, R> {}
+
+impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
+    type Output = Outcome<A, R>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Ok(calling) => Pin::new(calling).poll(cx),
+            Err(failure) => Poll::Ready(Err(failure.take().expect("polled after it was ready"))),
+        }
+    }
+}
+
+/// A call that was made: a future of its answer. Dropping it lets the call go on.
+///
+/// # Cancel safety
+///
+/// As a future it is cancel safe: the answer stays until it is taken.
+#[must_use = "the answer of the call is dropped with this; `Call::detach` wants none"]
+pub struct Calling<A, R> {
+    slot: Arc<Slot<A, R>>,
+    told: oneshot::Receiver<Outcome<A, R>>,
+}
+
+impl<A, R> fmt::Debug for Calling<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Calling({:?})", self.slot.entry.name)
+    }
+}
+
+impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
+    /// Cancels it. Not entered yet: it never is, and the argument is given back. Running: an async function is dropped at its next
+    /// wait, a plain one is told ([`Cx::is_cancelled`](crate::Cx::is_cancelled)) and what it returns counts nevertheless. Over: nothing.
+    pub fn cancel(&self) {
+        self.slot.cancel();
+    }
+}
+
+impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
+    type Output = Outcome<A, R>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.told).poll(cx).map(|told| {
+            told.unwrap_or_else(|_| {
+                let name = &self.slot.entry.name;
+                Err(CallFailure::new(name, CallCause::Shutdown, None))
+            })
+        })
+    }
+}

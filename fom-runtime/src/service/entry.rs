@@ -1,0 +1,291 @@
+//! One registered service: its state, its calls, and who waits until there are none.
+
+use std::{any::Any, collections::BTreeMap, sync::Arc};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    id::FomId,
+    service::{
+        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
+    },
+    sync::Mutex,
+};
+
+/// A call, whatever its types are.
+pub(super) trait Live: Send + Sync {
+    /// Answers it if its function was not entered; whether that was so.
+    fn cancel_waiting(&self, cause: CallCause) -> bool;
+    /// Tells its function to end; the cause is its answer if it does.
+    fn stop(&self, cause: CallCause);
+    /// Answers it now, whatever it does: the runtime has ended.
+    fn shut_down(&self);
+    /// Whether somebody waits for the answer.
+    fn is_awaited(&self) -> bool;
+    /// Its fom, if it has one by now.
+    fn fom(&self) -> Option<FomId>;
+}
+
+/// How a call ended, for the totals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    Done,
+    Failed,
+    Cancelled,
+}
+
+/// The numbers of one service.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) waiting: usize,
+    pub(super) running: usize,
+    pub(super) done: u64,
+    pub(super) failed: u64,
+    pub(super) cancelled: u64,
+    pub(super) refused: u64,
+}
+
+pub(super) struct Life {
+    pub(super) state: ServiceState,
+    /// Why it failed.
+    pub(super) reason: Option<String>,
+    /// Since when it is in that state.
+    pub(super) since: u64,
+    /// Its start was run to its end, and its stop was not.
+    pub(super) up: bool,
+    /// It was unregistered.
+    pub(super) gone: bool,
+    pub(super) totals: Totals,
+    /// Calls that were admitted and of which something may be left, in the order of their admission.
+    live: BTreeMap<u64, Arc<dyn Live>>,
+    idle: Vec<Idle>,
+}
+
+/// Somebody who waits until there is no call but, perhaps, the one that it runs in.
+struct Idle {
+    but: Option<FomId>,
+    tell: oneshot::Sender<()>,
+}
+
+impl Life {
+    /// There is no call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    fn is_idle(&self, but: Option<FomId>) -> bool {
+        match (self.live.len(), but) {
+            (0, _) => true,
+            (1, Some(but)) => self.live.values().all(|call| call.fom() == Some(but)),
+            _ => false,
+        }
+    }
+}
+
+pub(super) struct Entry {
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) owner: String,
+    pub(super) signature: Signature,
+    pub(super) level: u32,
+    pub(super) bootstrap: bool,
+    /// A `Provided` of its types, until nothing of it can run any more.
+    pub(super) provided: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+    pub(super) hooks: Mutex<Option<Arc<Hooks>>>,
+    /// Held by who starts or stops it.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    life: Mutex<Life>,
+}
+
+impl Entry {
+    pub(super) fn new(of: About, provided: Arc<dyn Any + Send + Sync>, hooks: Hooks) -> Self {
+        Self {
+            number: of.number,
+            name: of.name,
+            owner: of.owner,
+            signature: of.signature,
+            level: of.level,
+            bootstrap: of.bootstrap,
+            provided: Mutex::new(Some(provided)),
+            hooks: Mutex::new(Some(Arc::new(hooks))),
+            turn: tokio::sync::Mutex::new(()),
+            life: Mutex::new(Life {
+                state: of.state,
+                reason: None,
+                since: of.since,
+                up: of.state == ServiceState::Started,
+                gone: false,
+                totals: Totals::default(),
+                live: BTreeMap::new(),
+                idle: Vec::new(),
+            }),
+        }
+    }
+
+    /// Looks at its life, or changes it. `f` is short and none of the user's.
+    pub(super) fn life<T>(&self, f: impl FnOnce(&mut Life) -> T) -> T {
+        f(&mut self.life.lock())
+    }
+
+    pub(super) fn state(&self) -> ServiceState {
+        self.life(|life| life.state)
+    }
+
+    /// Goes to `to` if it is in one of these states; whether it was.
+    pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: u64) -> bool {
+        self.life(|life| {
+            let goes = from.contains(&life.state);
+            if goes {
+                life.state = to;
+                life.since = now;
+                life.reason = None;
+            }
+            goes
+        })
+    }
+
+    /// Admits a call, or says what the table says. `domain` is read when nobody can change this service: who stops all changes
+    /// it first, and then comes by here.
+    pub(super) fn admit(
+        &self,
+        domain: impl FnOnce() -> DomainState,
+        asked: Option<bool>,
+        call: (u64, Arc<dyn Live>),
+    ) -> Result<(), Turned> {
+        let mut life = self.life.lock();
+        let (domain, state) = (domain(), life.state);
+        if life.gone {
+            let service = self.name.clone();
+            return Err(Turned::Refused(Refusal::NotRegistered { service }));
+        }
+        let admission = match domain.admits(state) {
+            Admission::Retry if self.bootstrap && domain == DomainState::Init => Admission::Admit,
+            admission => admission,
+        };
+        let refusal = match (admission, asked) {
+            (Admission::Admit, _) | (Admission::Ask, Some(true)) => {
+                life.totals.waiting += 1;
+                life.live.insert(call.0, call.1);
+                return Ok(());
+            }
+            (Admission::Ask, None) => return Err(Turned::Ask(domain)),
+            (Admission::Retry, _) => Refusal::Retry {
+                service: self.name.clone(),
+                state,
+                domain,
+            },
+            (Admission::Ask | Admission::Refuse, _) => Refusal::NotServing {
+                service: self.name.clone(),
+                state,
+                domain,
+            },
+        };
+        life.totals.refused += 1;
+        Err(Turned::Refused(refusal))
+    }
+
+    /// A call that was admitted was turned away by the runtime.
+    pub(super) fn take_back(&self, call: u64) {
+        self.life(|life| {
+            life.totals.waiting -= 1;
+            life.totals.refused += 1;
+        });
+        self.left(call);
+    }
+
+    /// The function of a call is entered.
+    pub(super) fn begun(&self) {
+        self.life(|life| {
+            life.totals.waiting -= 1;
+            life.totals.running += 1;
+        });
+    }
+
+    /// The function of a call has come back, or never will be entered.
+    pub(super) fn ended(&self, began: bool, how: How) {
+        self.life(|life| {
+            let totals = &mut life.totals;
+            if began {
+                totals.running -= 1;
+            } else {
+                totals.waiting -= 1;
+            }
+            match how {
+                How::Done => totals.done += 1,
+                How::Failed => totals.failed += 1,
+                How::Cancelled => totals.cancelled += 1,
+            }
+        });
+    }
+
+    /// Nothing of a call is left, and its answer was given.
+    pub(super) fn left(&self, call: u64) {
+        let told = self.life(|life| {
+            let call = life.live.remove(&call);
+            let (told, wait): (Vec<_>, Vec<_>) = std::mem::take(&mut life.idle)
+                .into_iter()
+                .partition(|waiter| life.is_idle(waiter.but));
+            life.idle = wait;
+            (call, told)
+        });
+        for waiter in told.1 {
+            // Who waited may have gone.
+            let _ = waiter.tell.send(());
+        }
+    }
+
+    /// Answered when there is no call but this one.
+    pub(super) fn idle(&self, but: Option<FomId>) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        let tell = self.life(|life| {
+            if life.is_idle(but) {
+                return Some(tell);
+            }
+            life.idle.retain(|waiter| !waiter.tell.is_closed());
+            life.idle.push(Idle { but, tell });
+            None
+        });
+        if let Some(tell) = tell {
+            // The other end is below.
+            let _ = tell.send(());
+        }
+        told
+    }
+
+    /// Whether it has something to do when it is stopped.
+    pub(super) fn has_stop(&self) -> bool {
+        let hooks = self.hooks.lock();
+        hooks.as_ref().is_some_and(|hooks| hooks.stop.is_some())
+    }
+
+    /// Its calls, in the order of their admission.
+    pub(super) fn calls(&self) -> Vec<Arc<dyn Live>> {
+        self.life(|life| life.live.values().cloned().collect())
+    }
+
+    /// Lets go of the user's functions.
+    pub(super) fn forget(&self) {
+        let provided = self.provided.lock().take();
+        let hooks = self.hooks.lock().take();
+        crate::service::fenced(|| drop((provided, hooks)));
+    }
+}
+
+/// Why a call was not admitted.
+pub(super) enum Turned {
+    /// The service has to be asked.
+    Ask(DomainState),
+    Refused(Refusal),
+}
+
+/// What is known of a service when it is registered.
+pub(super) struct About {
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) owner: String,
+    pub(super) signature: Signature,
+    pub(super) level: u32,
+    pub(super) bootstrap: bool,
+    pub(super) state: ServiceState,
+    pub(super) since: u64,
+}

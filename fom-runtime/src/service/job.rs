@@ -1,0 +1,229 @@
+//! The foms of services: a call, a callback, and what starts and stops services.
+
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use crate::{
+    BlockingCx, Cx,
+    error::{BlockError, BoxError},
+    fom,
+    fom::panic_message,
+    locality::Home,
+    service::{
+        CallCause, CallCx, CancelledBy, fenced,
+        held::{self, Held},
+        provider::{BoxFuture, Function, Provided},
+        slot::{Entered, Slot},
+    },
+};
+
+/// How a call, whatever its types are, is run. Dropped before it began, it still gives its answer.
+pub(super) trait Work: Send + 'static {
+    fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun;
+}
+
+/// A function that is run between enter-block and leave-block, or told why it cannot.
+type Section = Box<dyn for<'a> FnOnce(Result<&BlockingCx<'a>, BlockError>) + Send>;
+
+/// What is left to do after the beginning.
+pub(super) enum Begun {
+    Done,
+    Future(BoxFuture<()>),
+    Section(Section),
+}
+
+/// The operation of a call, as listings name it.
+pub(super) struct ServiceCall(Option<Box<dyn Work>>);
+
+impl ServiceCall {
+    pub(super) fn new(work: impl Work) -> Self {
+        Self(Some(Box::new(work)))
+    }
+}
+
+#[fom(operation(ServiceCall), transient)]
+enum Calling {
+    #[phase(start, to(Answered))]
+    Serve,
+    #[phase(end)]
+    Answered,
+}
+
+impl CallingTransitions for ServiceCall {
+    async fn serve(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let Some(work) = self.0.take() else {
+            return Ok(());
+        };
+        match work.begin(cx) {
+            Begun::Done => {}
+            Begun::Future(rest) => rest.await,
+            Begun::Section(section) => match cx.enter_block() {
+                Ok(guard) => section(Ok(&guard)),
+                Err(error) => section(Err(error)),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Starts and stops of services, on behalf of somebody who may not wait.
+pub(super) struct ServiceTask(Option<BoxFuture<()>>);
+
+impl ServiceTask {
+    pub(super) fn new(task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Some(Box::pin(task)))
+    }
+
+    /// What was not run.
+    pub(super) fn into_future(self) -> Option<BoxFuture<()>> {
+        self.0
+    }
+}
+
+#[fom(operation(ServiceTask), transient)]
+enum Tasking {
+    #[phase(start, to(Over))]
+    Go,
+    #[phase(end)]
+    Over,
+}
+
+impl TaskingTransitions for ServiceTask {
+    async fn go(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        if let Some(task) = self.0.take() {
+            task.await;
+        }
+        Ok(())
+    }
+}
+
+/// A call of a function.
+pub(super) struct CallOf<A: Send + 'static, R: Send + 'static> {
+    pub(super) slot: Arc<Slot<A, R>>,
+    /// The keys that are held while the function runs.
+    pub(super) held: Option<Arc<Held>>,
+}
+
+impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
+    fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun {
+        let Some(Entered { argument, provided }) = self.slot.begin() else {
+            return Begun::Done;
+        };
+        let running = Running(Some(Arc::clone(&self.slot)));
+        let held = self.held.clone();
+        match &provided.function {
+            Function::Plain(function) => {
+                let result = caught(|| held::holding(&held, || function(cx, argument)));
+                fenced(|| drop(provided));
+                running.end(result);
+                Begun::Done
+            }
+            Function::Blocking(_) => Begun::Section(Box::new(move |cx| {
+                let result = match (cx, &provided.function) {
+                    (Ok(cx), Function::Blocking(function)) => {
+                        caught(|| held::holding(&held, || function(cx, argument)))
+                    }
+                    (Err(error), _) => Err(CallCause::NoThread(error)),
+                    (Ok(_), _) => unreachable!("looked at just now"),
+                };
+                fenced(|| drop(provided));
+                running.end(result);
+            })),
+            Function::Async(function) => {
+                let home = Home::new(Arc::clone(&self.slot.world), cx.locality());
+                let made =
+                    caught(|| held::holding(&held, || function(CallCx::new(home), argument)));
+                match made {
+                    Ok(future) => Begun::Future(Box::pin(Awaiting {
+                        future: Some(future),
+                        provided: Some(provided),
+                        running,
+                        held,
+                    })),
+                    Err(cause) => {
+                        fenced(|| drop(provided));
+                        running.end(Err(cause));
+                        Begun::Done
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<A: Send + 'static, R: Send + 'static> Drop for CallOf<A, R> {
+    fn drop(&mut self) {
+        self.slot.never_entered(dropped(&self.slot));
+    }
+}
+
+fn caught<R>(f: impl FnOnce() -> R) -> Result<R, CallCause> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(panicked)
+}
+
+fn panicked(panic: Box<dyn Any + Send>) -> CallCause {
+    CallCause::Panicked(panic_message(panic))
+}
+
+/// Why a call ends whose fom is dropped.
+fn dropped<A, R>(slot: &Slot<A, R>) -> CallCause {
+    if slot.world.is_closed() {
+        CallCause::Shutdown
+    } else {
+        CallCause::Cancelled(CancelledBy::Fom)
+    }
+}
+
+/// A call whose function was entered. Dropped without a result, it says so.
+struct Running<A: Send + 'static, R: Send + 'static>(Option<Arc<Slot<A, R>>>);
+
+impl<A: Send + 'static, R: Send + 'static> Running<A, R> {
+    fn end(mut self, result: Result<R, CallCause>) {
+        if let Some(slot) = self.0.take() {
+            slot.end(result);
+        }
+    }
+}
+
+impl<A: Send + 'static, R: Send + 'static> Drop for Running<A, R> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.take() {
+            let cause = dropped(&slot);
+            slot.end(Err(cause));
+        }
+    }
+}
+
+/// A call of an async function. Its fields are dropped in their order: when the call has ended, nothing of the user's is left.
+struct Awaiting<A: Send + 'static, R: Send + 'static> {
+    future: Option<BoxFuture<R>>,
+    provided: Option<Arc<Provided<A, R>>>,
+    running: Running<A, R>,
+    held: Option<Arc<Held>>,
+}
+
+impl<A: Send + 'static, R: Send + 'static> Future for Awaiting<A, R> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let Some(future) = &mut this.future else {
+            return Poll::Ready(());
+        };
+        let polled = caught(|| held::holding(&this.held, || future.as_mut().poll(cx)));
+        let result = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => Ok(result),
+            Err(cause) => Err(cause),
+        };
+        fenced(|| drop((this.future.take(), this.provided.take())));
+        Running(this.running.0.take()).end(result);
+        Poll::Ready(())
+    }
+}

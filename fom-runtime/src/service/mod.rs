@@ -1,0 +1,276 @@
+//! Services by name: registered, called and unregistered with their types checked, and their life cycle.
+//!
+//! A [`Service`] is a name with the types of a function. Its owner [registers](Services::register) a [`Provider`] for it and holds the
+//! [`Registration`]; whoever knows the name [calls](Services::call) it: awaited, blocking a plain thread, with a callback, or
+//! without wanting an answer. Each call is a fom.
+//!
+//! ```
+//! use fom_runtime::{prelude::*, service::{Provider, Running, Service}};
+//!
+//! static ECHO: Service<String, usize> = Service::new("echo");
+//!
+//! # fn main() -> Result<(), BoxError> {
+//! # futures::executor::block_on(async {
+//! let runtime = Runtime::builder().localities(2).build()?;
+//! let services = runtime.services();
+//! let echo = services.register(&ECHO, Provider::function(|_, text: String| text.len()))?;
+//!
+//! assert_eq!(services.call(&ECHO, "four".into()).await?, 4);
+//! println!("{}", services.status());
+//!
+//! echo.unregister(Running::Finish).await;
+//! let refused = services.call(&ECHO, "four".into()).await.unwrap_err();
+//! assert_eq!(refused.argument.as_deref(), Some("four"));
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! Modelled on the request handler of Motr (states, and the [table](DomainState::admits) of what is admitted when), and on
+//! schedulers of named services.
+
+mod call;
+mod callback;
+mod entry;
+mod error;
+mod events;
+mod held;
+mod job;
+mod key;
+mod life;
+mod provider;
+mod registration;
+mod registry;
+mod slot;
+mod state;
+mod status;
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    sync::Arc,
+};
+
+pub use call::{Call, Called, Calling};
+pub use error::{
+    CallCause, CallFailure, CancelledBy, LifeError, Refusal, RegisterError, RegisterReason,
+};
+pub use events::{Happened, ServiceEvent, Subscription, Watching};
+pub use key::{Service, Signature};
+pub use provider::{CallCx, Provider};
+pub use registration::{Registration, Running};
+pub(crate) use registry::Registry;
+pub use state::{Admission, DomainState, ServiceState};
+pub use status::{ServiceStatus, ServicesStatus};
+
+use crate::{
+    fom::panic_message,
+    runtime::{Runtime, World},
+    sync::atomic::Ordering,
+};
+use entry::{About, Entry};
+use provider::Provided;
+
+/// The services of a runtime. A clone is another handle to the same; none of them keeps the runtime alive.
+#[derive(Clone)]
+pub struct Services {
+    world: Arc<World>,
+    registry: Arc<Registry>,
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services")
+            .field("domain", &self.domain())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// The services of this runtime.
+    pub fn services(&self) -> Services {
+        Services {
+            world: Arc::clone(&self.world),
+            registry: Arc::clone(self.world.services.get_or_init(Arc::default)),
+        }
+    }
+}
+
+/// What is found of a service that is to be called.
+type Found<A, R> = (Arc<Entry>, Arc<Provided<A, R>>);
+
+impl Services {
+    /// The state of all services.
+    pub fn domain(&self) -> DomainState {
+        self.registry.domain(&self.world)
+    }
+
+    /// Registers a service under its name. It can be called at once, unless it has something to do
+    /// [before](Provider::on_start), or the services are stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] with the provider, when the name is taken or the services are being stopped.
+    #[track_caller]
+    pub fn register<A: Send + 'static, R: Send + 'static>(
+        &self,
+        service: &Service<A, R>,
+        provider: Provider<A, R>,
+    ) -> Result<Registration, RegisterError<A, R>> {
+        let place = Location::caller();
+        let refuse = |reason, provider| RegisterError {
+            reason,
+            provider: Box::new(provider),
+        };
+        let mut tell = events::Tell::default();
+        let entry = {
+            let mut names = self.registry.names.lock();
+            let domain = self.domain();
+            if matches!(domain, DomainState::Drain | DomainState::Stopping)
+                || self.world.takes_nothing()
+            {
+                let service = service.name().to_owned();
+                return Err(refuse(
+                    RegisterReason::TooLate { service, domain },
+                    provider,
+                ));
+            }
+            if let Some(taken) = names.by_name.get(service.name()) {
+                let reason = RegisterReason::Taken {
+                    service: taken.name.clone(),
+                    owner: taken.owner.clone(),
+                    signature: taken.signature,
+                };
+                return Err(refuse(reason, provider));
+            }
+            let waits = provider.hooks.start.is_some() || domain == DomainState::Stopped;
+            let about = About {
+                number: self.registry.next(),
+                name: service.name().to_owned(),
+                owner: provider.owner.unwrap_or_else(|| place.to_string()),
+                signature: service.signature(),
+                level: provider.level,
+                bootstrap: provider.bootstrap,
+                state: if waits {
+                    ServiceState::Registered
+                } else {
+                    ServiceState::Started
+                },
+                since: self.world.clock.nanos(),
+            };
+            let entry = Entry::new(about, Arc::new(provider.provided), provider.hooks);
+            let entry = Arc::new(entry);
+            names.by_name.insert(entry.name.clone(), Arc::clone(&entry));
+            let watchers = &names.watchers;
+            watchers.tell(&entry, Happened::Registered, &mut tell);
+            if !waits {
+                watchers.tell(&entry, Happened::Started, &mut tell);
+            }
+            entry
+        };
+        tell.all(&self.world);
+        Ok(Registration::new(self.clone(), entry))
+    }
+
+    /// Calls a service. Nothing happens before the call is awaited, started, or waited for.
+    pub fn call<A: Send + 'static, R: Send + 'static>(
+        &self,
+        service: &Service<A, R>,
+        argument: A,
+    ) -> Call<A, R> {
+        Call::new(self, service, argument)
+    }
+
+    /// The service of this name, where the name is known only at run time: whether it is there, and has these types.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotRegistered`], and [`Refusal::WrongSignature`] with both signatures.
+    pub fn lookup<A: Send + 'static, R: Send + 'static>(
+        &self,
+        name: &str,
+    ) -> Result<Service<A, R>, Refusal> {
+        let service = Service::named(name);
+        self.find(&service).map(|_| service)
+    }
+
+    /// Waits until this service can be called.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::WrongSignature`] when it is there with other types, and [`Refusal::NotRegistered`] when the runtime has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn wait_for<A: Send + 'static, R: Send + 'static>(
+        &self,
+        service: &Service<A, R>,
+    ) -> Result<(), Refusal> {
+        let mut subscription = self.subscribe(service.name());
+        while let Some(event) = subscription.next().await {
+            if event.signature != service.signature() && event.happened != Happened::Unregistered {
+                return Err(Refusal::WrongSignature {
+                    service: event.service,
+                    asked: service.signature(),
+                    has: event.signature,
+                    owner: event.owner,
+                });
+            }
+            if event.happened == Happened::Started {
+                return Ok(());
+            }
+        }
+        Err(Refusal::NotRegistered {
+            service: service.name().to_owned(),
+        })
+    }
+
+    fn find<A: Send + 'static, R: Send + 'static>(
+        &self,
+        service: &Service<A, R>,
+    ) -> Result<Found<A, R>, Refusal> {
+        let found = self
+            .registry
+            .names
+            .lock()
+            .by_name
+            .get(service.name())
+            .cloned();
+        let unknown = |refusal| {
+            self.registry.unknown.fetch_add(1, Ordering::Relaxed);
+            Err(refusal)
+        };
+        let not_registered = || Refusal::NotRegistered {
+            service: service.name().to_owned(),
+        };
+        let Some(entry) = found else {
+            return unknown(not_registered());
+        };
+        if entry.signature != service.signature() {
+            return unknown(Refusal::WrongSignature {
+                service: entry.name.clone(),
+                asked: service.signature(),
+                has: entry.signature,
+                owner: entry.owner.clone(),
+            });
+        }
+        let provided = entry.provided.lock().clone();
+        match provided.map(Arc::downcast) {
+            Some(Ok(provided)) => Ok((entry, provided)),
+            // Its functions are gone: so is the service, or the runtime.
+            _ => unknown(not_registered()),
+        }
+    }
+}
+
+/// Runs what is the user's, such as a waker or a destructor, where its panic must not spread and means nothing.
+fn fenced(f: impl FnOnce()) {
+    // Said by the panic hook already.
+    let _ = caught(f);
+}
+
+/// Runs what is the user's; the message if it panics.
+fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(panic_message)
+}

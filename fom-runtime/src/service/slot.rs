@@ -1,0 +1,333 @@
+//! One call: its argument until its function is entered, and the one answer that it gets.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, OnceLock, Weak},
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    Sleep,
+    fom::panic_message,
+    id::FomId,
+    locality::Home,
+    runtime::{FomRef, World},
+    service::{
+        CallCause, CallFailure, CancelledBy,
+        callback::{self, Callback},
+        entry::{Entry, How, Live},
+        job::ServiceCall,
+        provider::Provided,
+    },
+    sync::Mutex,
+};
+
+/// What a call comes to.
+pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;
+
+/// Who gets the answer.
+pub(super) enum Sink<A, R> {
+    Nobody,
+    Caller(oneshot::Sender<Outcome<A, R>>),
+    Callback(Callback<A, R>),
+}
+
+enum Stage<A> {
+    /// Its function was not entered.
+    Waiting(A),
+    Running,
+    /// Its function has come back, or will never be entered.
+    Over,
+}
+
+struct Inner<A, R> {
+    stage: Stage<A>,
+    /// Told to end, and why.
+    told: Option<CallCause>,
+    /// None when the answer was given.
+    sink: Option<Sink<A, R>>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+pub(super) struct Slot<A, R> {
+    pub(super) world: Arc<World>,
+    pub(super) entry: Arc<Entry>,
+    pub(super) id: u64,
+    fom: OnceLock<FomRef<ServiceCall>>,
+    inner: Mutex<Inner<A, R>>,
+}
+
+/// What a call needs to run its function.
+pub(super) struct Entered<A, R> {
+    pub(super) argument: A,
+    pub(super) provided: Arc<Provided<A, R>>,
+}
+
+impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
+    pub(super) fn new(
+        world: &Arc<World>,
+        entry: &Arc<Entry>,
+        id: u64,
+        argument: A,
+        sink: Sink<A, R>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            world: Arc::clone(world),
+            entry: Arc::clone(entry),
+            id,
+            fom: OnceLock::new(),
+            inner: Mutex::new(Inner {
+                stage: Stage::Waiting(argument),
+                told: None,
+                sink: Some(sink),
+                timer: None,
+            }),
+        })
+    }
+
+    /// As one of the calls of its service.
+    pub(super) fn live(self: &Arc<Self>) -> (u64, Arc<dyn Live>) {
+        (self.id, Arc::clone(self) as Arc<dyn Live>)
+    }
+
+    /// Out again: it was not admitted.
+    pub(super) fn take_out(&self) -> (Option<A>, Option<Sink<A, R>>) {
+        let mut inner = self.inner.lock();
+        let sink = inner.sink.take();
+        match std::mem::replace(&mut inner.stage, Stage::Over) {
+            Stage::Waiting(argument) => (Some(argument), sink),
+            Stage::Running | Stage::Over => (None, sink),
+        }
+    }
+
+    /// It has a fom. What happened meanwhile is told to it.
+    pub(super) fn has_fom(&self, fom: FomRef<ServiceCall>) {
+        // The only one who sets it.
+        let _ = self.fom.set(fom);
+        let is_to_end = {
+            let inner = self.inner.lock();
+            inner.told.is_some() || matches!(inner.stage, Stage::Over)
+        };
+        if is_to_end {
+            self.cancel_fom();
+        }
+    }
+
+    fn cancel_fom(&self) {
+        if let Some(fom) = self.fom.get() {
+            fom.cancel();
+        }
+    }
+
+    /// Answers the call when this time has passed and it was not answered before.
+    pub(super) fn limit(self: &Arc<Self>, time: Duration) {
+        let home = Home::new(
+            Arc::clone(&self.world),
+            crate::locality::here_in(&self.world).unwrap_or(0),
+        );
+        let mut sleep = Box::pin(Sleep::new(home, time));
+        let alarm = Waker::from(Arc::new(Alarm {
+            call: Arc::downgrade(self) as Weak<dyn Late>,
+            time,
+        }));
+        if sleep
+            .as_mut()
+            .poll(&mut Context::from_waker(&alarm))
+            .is_ready()
+        {
+            self.late(time);
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if inner.sink.is_some() {
+            inner.timer = Some(sleep);
+        }
+    }
+
+    /// Its function is to be entered. None when it was answered already.
+    pub(super) fn begin(&self) -> Option<Entered<A, R>> {
+        let provided = self.entry.provided.lock().clone()?;
+        let provided = provided.downcast().ok()?;
+        let mut inner = self.inner.lock();
+        match std::mem::replace(&mut inner.stage, Stage::Running) {
+            Stage::Waiting(argument) => {
+                drop(inner);
+                self.entry.begun();
+                Some(Entered { argument, provided })
+            }
+            before => {
+                inner.stage = before;
+                None
+            }
+        }
+    }
+
+    /// Its function came back with this, or was dropped; nothing of it runs any more.
+    pub(super) fn end(&self, result: Result<R, CallCause>) {
+        let told = {
+            let mut inner = self.inner.lock();
+            inner.stage = Stage::Over;
+            inner.told.take()
+        };
+        let (how, outcome) = match result {
+            Ok(result) => (How::Done, Ok(result)),
+            Err(cause) => {
+                // Dropped, because somebody told it to end: that one said why.
+                let cause = match (cause, told) {
+                    (CallCause::Cancelled(CancelledBy::Fom), Some(told)) => told,
+                    (cause, _) => cause,
+                };
+                (how(&cause), Err(cause))
+            }
+        };
+        self.entry.ended(true, how);
+        self.give(outcome.map_err(|cause| self.failure(cause, None)));
+        self.entry.left(self.id);
+    }
+
+    /// Its fom ends without having entered the function.
+    pub(super) fn never_entered(&self, cause: CallCause) {
+        self.cancel_waiting_with(move || cause, false);
+    }
+
+    /// Whether its function was not entered, and now never will be.
+    fn cancel_waiting_with(&self, cause: impl FnOnce() -> CallCause, cancel_fom: bool) -> bool {
+        let argument = {
+            let mut inner = self.inner.lock();
+            match std::mem::replace(&mut inner.stage, Stage::Over) {
+                Stage::Waiting(argument) => argument,
+                before => {
+                    inner.stage = before;
+                    return false;
+                }
+            }
+        };
+        if cancel_fom {
+            self.cancel_fom();
+        }
+        let cause = cause();
+        self.entry.ended(false, how(&cause));
+        self.give(Err(self.failure(cause, Some(argument))));
+        self.entry.left(self.id);
+        true
+    }
+
+    /// Answers it at once, whatever it does.
+    fn answer_with(&self, cause: impl Fn() -> CallCause) {
+        if !self.cancel_waiting_with(&cause, true) {
+            self.give(Err(self.failure(cause(), None)));
+        }
+    }
+
+    fn failure(&self, cause: CallCause, argument: Option<A>) -> CallFailure<A> {
+        CallFailure::new(&self.entry.name, cause, argument)
+    }
+
+    /// Gives the answer, if it was not given before.
+    fn give(&self, outcome: Outcome<A, R>) {
+        let (sink, timer) = {
+            let mut inner = self.inner.lock();
+            (inner.sink.take(), inner.timer.take())
+        };
+        drop(timer);
+        deliver(&self.world, sink, outcome);
+    }
+
+    /// As its caller: a call whose function was entered is told.
+    pub(super) fn cancel(&self) {
+        let by = || CallCause::Cancelled(CancelledBy::Caller);
+        if !self.cancel_waiting_with(by, true) {
+            self.stop(by());
+        }
+    }
+}
+
+fn how(cause: &CallCause) -> How {
+    match cause {
+        CallCause::Cancelled(_) | CallCause::Shutdown => How::Cancelled,
+        _ => How::Failed,
+    }
+}
+
+/// What a time limit needs of a call.
+trait Late: Send + Sync {
+    fn late(&self, time: Duration);
+}
+
+impl<A: Send + 'static, R: Send + 'static> Late for Slot<A, R> {
+    fn late(&self, time: Duration) {
+        self.answer_with(|| CallCause::Late(time));
+        self.stop(CallCause::Late(time));
+    }
+}
+
+/// Woken by the clock.
+struct Alarm {
+    call: Weak<dyn Late>,
+    time: Duration,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        if let Some(call) = self.call.upgrade() {
+            call.late(self.time);
+        }
+    }
+}
+
+/// Gives an outcome to who is to have it. Whatever of the user's is run by that ends nothing else.
+pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
+    world: &Arc<World>,
+    sink: Option<Sink<A, R>>,
+    outcome: Outcome<A, R>,
+) {
+    let delivered = catch_unwind(AssertUnwindSafe(|| match sink {
+        None | Some(Sink::Nobody) => drop(outcome),
+        // Who waited may have gone.
+        Some(Sink::Caller(caller)) => drop(caller.send(outcome)),
+        Some(Sink::Callback(callback)) => callback::run(world, callback, outcome),
+    }));
+    if let Err(panic) = delivered {
+        world.incident(format!(
+            "the answer of a call could not be given: it panicked: {}",
+            panic_message(panic)
+        ));
+    }
+}
+
+impl<A: Send + 'static, R: Send + 'static> Live for Slot<A, R> {
+    fn cancel_waiting(&self, cause: CallCause) -> bool {
+        self.cancel_waiting_with(move || cause, true)
+    }
+
+    fn stop(&self, cause: CallCause) {
+        {
+            let mut inner = self.inner.lock();
+            if !matches!(inner.stage, Stage::Running) || inner.told.is_some() {
+                return;
+            }
+            inner.told = Some(cause);
+        }
+        self.cancel_fom();
+    }
+
+    fn shut_down(&self) {
+        self.answer_with(|| CallCause::Shutdown);
+    }
+
+    fn is_awaited(&self) -> bool {
+        match &self.inner.lock().sink {
+            Some(Sink::Caller(caller)) => !caller.is_closed(),
+            Some(Sink::Callback(_)) => true,
+            Some(Sink::Nobody) | None => false,
+        }
+    }
+
+    fn fom(&self) -> Option<FomId> {
+        self.fom.get().map(|fom| fom.id())
+    }
+}

@@ -1,0 +1,141 @@
+//! The state of all services as a value: shown, written, sent.
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    service::{DomainState, ServiceState, Services},
+    sync::atomic::Ordering,
+};
+
+/// One service. See [`ServicesStatus`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ServiceStatus {
+    /// Its name.
+    pub name: String,
+    /// The types of its function.
+    pub signature: String,
+    /// Who registered it.
+    pub owner: String,
+    /// The level that it is started and stopped with.
+    pub level: u32,
+    /// Its state.
+    pub state: ServiceState,
+    /// Why it failed.
+    pub reason: Option<String>,
+    /// How long it has been in that state, on the runtime's clock.
+    pub since: Duration,
+    /// Calls that were admitted and whose function was not entered.
+    pub waiting: usize,
+    /// Calls whose function was entered and has not come back.
+    pub running: usize,
+    /// Calls of both kinds whose answer somebody waits for.
+    pub callers: usize,
+    /// Calls that came to a result.
+    pub done: u64,
+    /// Calls that panicked or were too late.
+    pub failed: u64,
+    /// Calls that were cancelled.
+    pub cancelled: u64,
+    /// Calls that were not admitted.
+    pub refused: u64,
+}
+
+/// The state of all services. `Display` is a table; serde writes and reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ServicesStatus {
+    /// The state of all of them.
+    pub domain: DomainState,
+    /// Each one, by level and registration; those that were unregistered as long as something of them runs.
+    pub services: Vec<ServiceStatus>,
+    /// Calls to services that are not there, or have other types.
+    pub unknown: u64,
+}
+
+impl Services {
+    /// The state of all services at this moment. Asks no locality.
+    pub fn status(&self) -> ServicesStatus {
+        let now = self.world.clock.nanos();
+        let one = |entry: std::sync::Arc<super::entry::Entry>| {
+            let callers = entry
+                .calls()
+                .iter()
+                .filter(|call| call.is_awaited())
+                .count();
+            entry.life(|life| ServiceStatus {
+                name: entry.name.clone(),
+                signature: entry.signature.to_string(),
+                owner: entry.owner.clone(),
+                level: entry.level,
+                state: life.state,
+                reason: life.reason.clone(),
+                since: Duration::from_nanos(now.saturating_sub(life.since)),
+                waiting: life.totals.waiting,
+                running: life.totals.running,
+                callers,
+                done: life.totals.done,
+                failed: life.totals.failed,
+                cancelled: life.totals.cancelled,
+                refused: life.totals.refused,
+            })
+        };
+        ServicesStatus {
+            domain: self.domain(),
+            services: self.registry.all().into_iter().map(one).collect(),
+            unknown: self.registry.unknown.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl fmt::Display for ServicesStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the services are in {}", self.domain)?;
+        writeln!(
+            f,
+            "{:<16} {:<10} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:>9} {:>7}  signature, owner",
+            "service",
+            "state",
+            "since",
+            "waiting",
+            "running",
+            "callers",
+            "done",
+            "failed",
+            "cancelled",
+            "refused"
+        )?;
+        for one in &self.services {
+            write!(
+                f,
+                "{:<16} {:<10} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:>9} {:>7}  {}, {}",
+                one.name,
+                one.state,
+                format!("{:.1?}", one.since),
+                one.waiting,
+                one.running,
+                one.callers,
+                one.done,
+                one.failed,
+                one.cancelled,
+                one.refused,
+                one.signature,
+                one.owner
+            )?;
+            match &one.reason {
+                Some(reason) => writeln!(f, ": {reason}")?,
+                None => writeln!(f)?,
+            }
+        }
+        if self.unknown > 0 {
+            writeln!(
+                f,
+                "{} calls to services that are not there, or have other types",
+                self.unknown
+            )?;
+        }
+        Ok(())
+    }
+}
