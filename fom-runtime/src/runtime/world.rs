@@ -263,6 +263,16 @@ impl World {
         self.mode() == Mode::Closed
     }
 
+    /// The index of the home of what has this key.
+    pub(crate) fn home_of(&self, key: &Key) -> usize {
+        (self.directory.hash(key) % self.localities.len() as u64) as usize
+    }
+
+    /// The index of the next home, for what goes to one after the other.
+    pub(crate) fn next_home(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) % self.localities.len()
+    }
+
     /// Goes to a stricter mode; never back.
     pub(super) fn close(&self, mode: Mode) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);

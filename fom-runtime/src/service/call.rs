@@ -13,12 +13,13 @@ use tokio::sync::oneshot;
 
 use crate::{
     error::RefusedReason,
-    runtime::{Placement, Submission},
+    id::Key,
+    runtime::Submission,
     service::{
         CallCause, CallFailure, DomainState, Refusal, Service, Services,
-        callback::Callback,
+        callback::{self, Callback},
+        chain::{self, Link},
         entry::{Entry, Turned},
-        held,
         job::{CallOf, ServiceCall},
         provider::{Provided, Runs},
         slot::{Outcome, Sink, Slot, deliver},
@@ -36,6 +37,7 @@ pub struct Call<A, R> {
     service: Service<A, R>,
     argument: A,
     within: Option<Duration>,
+    strand: Option<Key>,
 }
 
 impl<A, R> fmt::Debug for Call<A, R> {
@@ -53,6 +55,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             service: service.clone(),
             argument,
             within: None,
+            strand: None,
         }
     }
 
@@ -63,20 +66,22 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         self
     }
 
+    /// The strand of the caller, for its [callback](Self::then), and for services whose calls run in
+    /// [strands](crate::service::Provider::in_strand). A strand is a key: it needs not be made, and different ones never wait for
+    /// each other.
+    pub fn strand(mut self, key: impl Into<Key>) -> Self {
+        self.strand = Some(key.into());
+        self
+    }
+
     /// Makes the call; the answer is for who awaits what this returns.
     ///
     /// # Errors
     ///
     /// [`CallFailure`] with the argument, when it was not admitted.
     pub fn start(self) -> Result<Calling<A, R>, CallFailure<A>> {
-        self.begin(false)
-    }
-
-    fn begin(self, waits: bool) -> Result<Calling<A, R>, CallFailure<A>> {
         let (tell, told) = oneshot::channel();
-        let slot = self
-            .make(waits, Sink::Caller(tell))
-            .map_err(|made| made.0)?;
+        let slot = self.make(Sink::Caller(tell)).map_err(|made| made.0)?;
         Ok(Calling { slot, told })
     }
 
@@ -90,7 +95,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             let cause = CallCause::WouldBlock;
             return Err(self.fail(cause));
         }
-        crate::sync::block_on(self.begin(true)?)
+        crate::sync::block_on(self.start()?)
     }
 
     /// Makes the call and wants no answer.
@@ -99,13 +104,17 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     ///
     /// [`CallFailure`] with the argument, when it was not admitted.
     pub fn detach(self) -> Result<(), CallFailure<A>> {
-        let made = self.make(false, Sink::Nobody);
+        let made = self.make(Sink::Nobody);
         made.map(drop).map_err(|made| made.0)
     }
 
     /// Makes the call and runs `callback` with the answer, in the locality that this is called in (from outside: in one after the
-    /// other). It is run once for each call, also for one that was not admitted, cancelled, or cut short by the end of the
-    /// runtime; in that last case on whatever thread that is found out.
+    /// other); callbacks of one [strand](Self::strand) never overlap, and run in the order in which their calls were answered. It must
+    /// not block.
+    ///
+    /// It is run once for each call, also for one that was not admitted, or was cancelled. When the runtime ends first, it is run on
+    /// whatever thread that is found out, and the order of strands ends there. One that panics is reported in
+    /// [`Operations::incidents`](crate::Operations::incidents).
     ///
     /// ```
     /// # use fom_runtime::{prelude::*, service::{Provider, Service}};
@@ -122,12 +131,15 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     /// ```
     pub fn then(self, callback: impl FnOnce(Result<R, CallFailure<A>>) + Send + 'static) {
         let world = Arc::clone(&self.services.world);
-        let here = crate::locality::here_in(&world);
+        let locality = match &self.strand {
+            Some(strand) => world.home_of(&in_strand(strand)),
+            None => callback::here(&world).unwrap_or_else(|| world.next_home()),
+        };
         let sink = Sink::Callback(Callback {
             function: Box::new(callback),
-            place: here.map_or(Placement::RoundRobin, Placement::Locality),
+            locality,
         });
-        if let Err((failure, sink)) = self.make(false, sink) {
+        if let Err((failure, sink)) = self.make(sink) {
             deliver(&world, sink, Err(failure));
         }
     }
@@ -136,22 +148,35 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         CallFailure::new(self.service.name(), cause, Some(self.argument))
     }
 
+    /// The key behind which it is to stand.
+    fn key(&self, entry: &Entry, provided: &Provided<A, R>) -> Result<Option<Key>, CallCause> {
+        match &provided.runs {
+            Runs::In(_) => Ok(None),
+            Runs::InStrand => Ok(self.strand.as_ref().map(in_strand)),
+            Runs::ByKey(key) => {
+                let key = super::caught(|| key(&self.argument)).map_err(CallCause::Panicked)?;
+                Ok(Some(((("service", entry.name.as_str()), key)).into()))
+            }
+        }
+    }
+
     /// Makes it, or gives back who was to have its answer.
-    fn make(self, waits: bool, sink: Sink<A, R>) -> Result<Arc<Slot<A, R>>, NotMade<A, R>> {
+    fn make(self, sink: Sink<A, R>) -> Result<Arc<Slot<A, R>>, NotMade<A, R>> {
         let Services { world, registry } = self.services.clone();
         let (entry, provided) = match self.services.find(&self.service) {
             Ok(found) => found,
             Err(refusal) => return Err((self.fail(refusal.into()), Some(sink))),
         };
-        let place = match Where::of(&entry, &provided, &self.argument, waits) {
-            Ok(place) => place,
+        let key = match self.key(&entry, &provided) {
+            Ok(key) => key,
             Err(cause) => return Err((self.fail(cause), Some(sink))),
         };
+        let link = Link::new(key.clone());
         let fail = |cause, argument| CallFailure::new(&entry.name, cause, argument);
         let (mut argument, mut sink) = (self.argument, sink);
         let mut asked = None;
         let slot = loop {
-            let slot = Slot::new(&world, &entry, registry.next(), argument, sink);
+            let slot = Slot::new(&world, &entry, registry.next(), &link, (argument, sink));
             let turned = match entry.admit(|| registry.domain(&world), asked, slot.live()) {
                 Ok(()) => break slot,
                 Err(turned) => turned,
@@ -168,12 +193,13 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             }
             (argument, sink) = (back, to);
         };
-        drop(provided);
-        let call = CallOf {
-            slot: Arc::clone(&slot),
-            held: place.held,
+        let call = ServiceCall::new(CallOf(Arc::clone(&slot)));
+        let submission = Submission::new(&world, call);
+        let submission = match (key, &provided.runs) {
+            (Some(key), _) => submission.key(key).queue(),
+            (None, Runs::In(placement)) => submission.place(*placement),
+            (None, _) => submission,
         };
-        let submission = Submission::new(&world, ServiceCall::new(call)).place(place.placement);
         match submission.start() {
             Ok(fom) => slot.has_fom(fom.fom().clone()),
             Err(refused) => {
@@ -210,27 +236,9 @@ fn asks<A, R>(provided: &Provided<A, R>, argument: &A, domain: DomainState) -> b
     accepts.is_some_and(|accepts| super::caught(|| accepts(argument, domain)).unwrap_or(false))
 }
 
-/// Where a call is to run.
-struct Where {
-    placement: Placement,
-    held: Option<Arc<held::Held>>,
-}
-
-impl Where {
-    fn of<A, R>(
-        _: &Entry,
-        provided: &Provided<A, R>,
-        _: &A,
-        waits: bool,
-    ) -> Result<Self, CallCause> {
-        let held = waits.then(held::current).flatten();
-        match &provided.runs {
-            Runs::In(placement) => Ok(Self {
-                placement: *placement,
-                held,
-            }),
-        }
-    }
+/// The key of the calls of a strand.
+fn in_strand(strand: &Key) -> Key {
+    Key::from(("strand", strand.clone()))
 }
 
 impl<A: Send + 'static, R: Send + 'static> IntoFuture for Call<A, R> {
@@ -238,7 +246,7 @@ impl<A: Send + 'static, R: Send + 'static> IntoFuture for Call<A, R> {
     type IntoFuture = Called<A, R>;
 
     fn into_future(self) -> Called<A, R> {
-        Called(self.begin(true).map_err(Some))
+        Called(self.start().map_err(Some))
     }
 }
 
@@ -298,11 +306,30 @@ impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
     type Output = Outcome<A, R>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.told).poll(cx).map(|told| {
+        let this = &mut *self;
+        let link = &this.slot.link;
+        let mut polled = Pin::new(&mut this.told).poll(cx);
+        if polled.is_pending() {
+            let current = chain::current();
+            if let (Some(key), Some(current)) = (&link.key, &current)
+                && current.holds(key)
+            {
+                this.slot.would_wait_for_itself(key);
+                polled = Pin::new(&mut this.told).poll(cx);
+            }
+            *link.awaited_in.lock() = current;
+        }
+        polled.map(|told| {
             told.unwrap_or_else(|_| {
-                let name = &self.slot.entry.name;
+                let name = &this.slot.entry.name;
                 Err(CallFailure::new(name, CallCause::Shutdown, None))
             })
         })
+    }
+}
+
+impl<A, R> Drop for Calling<A, R> {
+    fn drop(&mut self) {
+        *self.slot.link.awaited_in.lock() = None;
     }
 }

@@ -1,51 +1,76 @@
-//! The answer of a call as a function that is run with it, in the caller's locality.
+//! The answer of a call as a function that is run with it, in the caller's locality or strand.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use crate::{
-    runtime::{Placement, Submission, World},
-    service::{
-        job::{Begun, ServiceCall, Work},
-        slot::Outcome,
-    },
+    runtime::{Runtime, World},
+    service::slot::Outcome,
+    sync::thread_local,
 };
 
-/// What is to be run with the answer of a call, and where.
+/// What is to be run with the answer of a call, and in which locality.
 pub(super) struct Callback<A, R> {
     pub(super) function: Box<dyn FnOnce(Outcome<A, R>) + Send>,
-    pub(super) place: Placement,
+    pub(super) locality: usize,
 }
 
-/// Runs it there, as a fom. Where no fom can be had, since the runtime is shutting down, it is run here and now: each callback is
-/// run once, whatever happens.
+/// Runs it there. A locality runs one at a time, those that came first before the others: that is the order of a strand, whose
+/// callbacks all go to the same one. It is no fom, so no limit of foms keeps it from being run; one that the end of the runtime
+/// leaves over is run where that is found out.
 pub(super) fn run<A: Send + 'static, R: Send + 'static>(
     world: &Arc<World>,
     callback: Callback<A, R>,
     outcome: Outcome<A, R>,
 ) {
-    let function = callback.function;
-    let due = Due(Some(Box::new(move || function(outcome))));
-    let submission = Submission::new(world, ServiceCall::new(due)).place(callback.place);
+    let Callback { function, locality } = callback;
+    let due = Due {
+        function: Some(Box::new(move || function(outcome))),
+        world: Arc::clone(world),
+    };
     // Refused, it is run by being dropped.
-    drop(submission.detach());
+    let _ = Runtime::of(world).post(locality, move |local| due.run(local.index()));
 }
 
 /// A callback with its answer. Dropped before it was run, it is run.
-struct Due(Option<Box<dyn FnOnce() + Send>>);
+struct Due {
+    function: Option<Box<dyn FnOnce() + Send>>,
+    world: Arc<World>,
+}
 
-impl Work for Due {
-    fn begin(mut self: Box<Self>, _: &mut crate::Cx<'_>) -> Begun {
-        if let Some(function) = self.0.take() {
-            function();
+thread_local! {
+    /// In which locality of which runtime (an address, to compare) a callback runs on this thread.
+    static IN: Cell<Option<(usize, usize)>> = Cell::new(None);
+}
+
+/// The locality of this runtime that this thread runs something of: a fom, or a callback.
+pub(super) fn here(world: &Arc<World>) -> Option<usize> {
+    let callback = || IN.with(Cell::get).filter(|at| at.0 == address(world));
+    crate::locality::here_in(world).or_else(|| callback().map(|at| at.1))
+}
+
+fn address(world: &Arc<World>) -> usize {
+    Arc::as_ptr(world) as usize
+}
+
+impl Due {
+    fn run(mut self, locality: usize) {
+        let before = IN.with(|at| at.replace(Some((address(&self.world), locality))));
+        self.finish();
+        IN.with(|at| at.set(before));
+    }
+
+    fn finish(&mut self) {
+        if let Some(function) = self.function.take()
+            && let Err(panic) = super::caught(function)
+        {
+            self.world
+                .incident(format!("the callback of a call panicked: {panic}"));
         }
-        Begun::Done
     }
 }
 
 impl Drop for Due {
     fn drop(&mut self) {
-        if let Some(function) = self.0.take() {
-            crate::service::fenced(function);
-        }
+        self.finish();
     }
 }

@@ -1,4 +1,4 @@
-//! The foms of services: a call, a callback, and what starts and stops services.
+//! The foms of services: a call, and what starts and stops services.
 
 use std::{
     any::Any,
@@ -16,8 +16,7 @@ use crate::{
     fom::panic_message,
     locality::Home,
     service::{
-        CallCause, CallCx, CancelledBy, fenced,
-        held::{self, Held},
+        CallCause, CallCx, CancelledBy, chain, fenced,
         provider::{BoxFuture, Function, Provided},
         slot::{Entered, Slot},
     },
@@ -48,7 +47,7 @@ impl ServiceCall {
 }
 
 #[fom(operation(ServiceCall), transient)]
-enum Calling {
+pub(super) enum Calling {
     #[phase(start, to(Answered))]
     Serve,
     #[phase(end)]
@@ -87,7 +86,7 @@ impl ServiceTask {
 }
 
 #[fom(operation(ServiceTask), transient)]
-enum Tasking {
+pub(super) enum Tasking {
     #[phase(start, to(Over))]
     Go,
     #[phase(end)]
@@ -104,22 +103,18 @@ impl TaskingTransitions for ServiceTask {
 }
 
 /// A call of a function.
-pub(super) struct CallOf<A: Send + 'static, R: Send + 'static> {
-    pub(super) slot: Arc<Slot<A, R>>,
-    /// The keys that are held while the function runs.
-    pub(super) held: Option<Arc<Held>>,
-}
+pub(super) struct CallOf<A: Send + 'static, R: Send + 'static>(pub(super) Arc<Slot<A, R>>);
 
 impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
     fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun {
-        let Some(Entered { argument, provided }) = self.slot.begin() else {
+        let Some(Entered { argument, provided }) = self.0.begin() else {
             return Begun::Done;
         };
-        let running = Running(Some(Arc::clone(&self.slot)));
-        let held = self.held.clone();
+        let running = Running(Some(Arc::clone(&self.0)));
+        let link = Arc::clone(&self.0.link);
         match &provided.function {
             Function::Plain(function) => {
-                let result = caught(|| held::holding(&held, || function(cx, argument)));
+                let result = caught(|| chain::inside(&link, || function(cx, argument)));
                 fenced(|| drop(provided));
                 running.end(result);
                 Begun::Done
@@ -127,7 +122,7 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
             Function::Blocking(_) => Begun::Section(Box::new(move |cx| {
                 let result = match (cx, &provided.function) {
                     (Ok(cx), Function::Blocking(function)) => {
-                        caught(|| held::holding(&held, || function(cx, argument)))
+                        caught(|| chain::inside(&link, || function(cx, argument)))
                     }
                     (Err(error), _) => Err(CallCause::NoThread(error)),
                     (Ok(_), _) => unreachable!("looked at just now"),
@@ -136,15 +131,15 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
                 running.end(result);
             })),
             Function::Async(function) => {
-                let home = Home::new(Arc::clone(&self.slot.world), cx.locality());
+                let home = Home::new(Arc::clone(&self.0.world), cx.locality());
                 let made =
-                    caught(|| held::holding(&held, || function(CallCx::new(home), argument)));
+                    caught(|| chain::inside(&link, || function(CallCx::new(home), argument)));
                 match made {
                     Ok(future) => Begun::Future(Box::pin(Awaiting {
                         future: Some(future),
                         provided: Some(provided),
                         running,
-                        held,
+                        link,
                     })),
                     Err(cause) => {
                         fenced(|| drop(provided));
@@ -159,7 +154,7 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
 
 impl<A: Send + 'static, R: Send + 'static> Drop for CallOf<A, R> {
     fn drop(&mut self) {
-        self.slot.never_entered(dropped(&self.slot));
+        self.0.never_entered(dropped(&self.0));
     }
 }
 
@@ -205,7 +200,7 @@ struct Awaiting<A: Send + 'static, R: Send + 'static> {
     future: Option<BoxFuture<R>>,
     provided: Option<Arc<Provided<A, R>>>,
     running: Running<A, R>,
-    held: Option<Arc<Held>>,
+    link: Arc<chain::Link>,
 }
 
 impl<A: Send + 'static, R: Send + 'static> Future for Awaiting<A, R> {
@@ -216,7 +211,7 @@ impl<A: Send + 'static, R: Send + 'static> Future for Awaiting<A, R> {
         let Some(future) = &mut this.future else {
             return Poll::Ready(());
         };
-        let polled = caught(|| held::holding(&this.held, || future.as_mut().poll(cx)));
+        let polled = caught(|| chain::inside(&this.link, || future.as_mut().poll(cx)));
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(result)) => Ok(result),

@@ -31,10 +31,10 @@
 
 mod call;
 mod callback;
+mod chain;
 mod entry;
 mod error;
 mod events;
-mod held;
 mod job;
 mod key;
 mod life;

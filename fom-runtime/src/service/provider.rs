@@ -203,6 +203,21 @@ impl<A, R> Provider<A, R> {
         self
     }
 
+    /// In one locality for each key: calls of the same key run one after the other, in the order in which they were made, and each to
+    /// its end; different keys never wait for each other. As many wait for one key as [may](crate::Builder::key_queue).
+    pub fn key<K: Into<Key>>(mut self, key: impl Fn(&A) -> K + Send + Sync + 'static) -> Self {
+        self.provided.runs = Runs::ByKey(Box::new(move |argument| key(argument).into()));
+        self
+    }
+
+    /// In the [strand](crate::service::Call::strand) of the caller: calls that are made in one strand, of this service and of others
+    /// that say so, run one after the other, in the order in which they were made, and each to its end. A call without a strand runs
+    /// where it is made.
+    pub fn in_strand(mut self) -> Self {
+        self.provided.runs = Runs::InStrand;
+        self
+    }
+
     /// Whether to take a call while this service, or all of them, are draining (the cells [`Ask`](crate::service::Admission::Ask) of
     /// the table). It is asked in no other state. Without it, and when it panics, such a call is refused.
     pub fn accepts(

@@ -13,12 +13,13 @@ use tokio::sync::oneshot;
 use crate::{
     Sleep,
     fom::panic_message,
-    id::FomId,
+    id::{FomId, Key},
     locality::Home,
     runtime::{FomRef, World},
     service::{
         CallCause, CallFailure, CancelledBy,
         callback::{self, Callback},
+        chain::Link,
         entry::{Entry, How, Live},
         job::ServiceCall,
         provider::Provided,
@@ -57,6 +58,7 @@ pub(super) struct Slot<A, R> {
     pub(super) world: Arc<World>,
     pub(super) entry: Arc<Entry>,
     pub(super) id: u64,
+    pub(super) link: Arc<Link>,
     fom: OnceLock<FomRef<ServiceCall>>,
     inner: Mutex<Inner<A, R>>,
 }
@@ -72,13 +74,15 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         world: &Arc<World>,
         entry: &Arc<Entry>,
         id: u64,
-        argument: A,
-        sink: Sink<A, R>,
+        link: &Arc<Link>,
+        of: (A, Sink<A, R>),
     ) -> Arc<Self> {
+        let (argument, sink) = of;
         Arc::new(Self {
             world: Arc::clone(world),
             entry: Arc::clone(entry),
             id,
+            link: Arc::clone(link),
             fom: OnceLock::new(),
             inner: Mutex::new(Inner {
                 stage: Stage::Waiting(argument),
@@ -235,6 +239,12 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         };
         drop(timer);
         deliver(&self.world, sink, outcome);
+    }
+
+    /// It waits for a call that waits for it: it never will be entered.
+    pub(super) fn would_wait_for_itself(&self, key: &Key) {
+        let cause = || CallCause::InsideItself { key: key.clone() };
+        self.cancel_waiting_with(cause, true);
     }
 
     /// As its caller: a call whose function was entered is told.

@@ -1,0 +1,67 @@
+//! Which call waits for which: one that stands behind a call that waits for it would wait for ever.
+
+use std::{cell::RefCell, sync::Arc};
+
+use crate::{
+    id::Key,
+    sync::{Mutex, thread_local},
+};
+
+/// How far is looked. A longer chain is taken for one that does not close.
+const FAR: usize = 1000;
+
+/// A call: the key that it holds while its function runs, and the call that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) key: Option<Key>,
+    pub(super) awaited_in: Mutex<Option<Arc<Link>>>,
+}
+
+impl Link {
+    pub(super) fn new(key: Option<Key>) -> Arc<Self> {
+        Arc::new(Self {
+            key,
+            awaited_in: Mutex::new(None),
+        })
+    }
+
+    /// Whether this call, or one that waits for it, holds the key.
+    pub(super) fn holds(self: &Arc<Self>, key: &Key) -> bool {
+        let mut link = Arc::clone(self);
+        for _ in 0..FAR {
+            if link.key.as_ref() == Some(key) {
+                return true;
+            }
+            let above = link.awaited_in.lock().clone();
+            match above {
+                Some(above) => link = above,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Link>>> = RefCell::new(None);
+}
+
+/// The call that runs on this thread.
+pub(super) fn current() -> Option<Arc<Link>> {
+    CURRENT.with(|link| link.borrow().clone())
+}
+
+/// Runs `f` as part of this call.
+pub(super) fn inside<R>(link: &Arc<Link>, f: impl FnOnce() -> R) -> R {
+    struct Back(Option<Arc<Link>>);
+
+    impl Drop for Back {
+        fn drop(&mut self) {
+            CURRENT.with(|link| *link.borrow_mut() = self.0.take());
+        }
+    }
+
+    let before = CURRENT.with(|now| now.replace(Some(Arc::clone(link))));
+    let _back = Back(before);
+    f()
+}
