@@ -139,7 +139,8 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             function: Box::new(callback),
             locality,
         });
-        if let Err((failure, sink)) = self.make(sink) {
+        if let Err(made) = self.make(sink) {
+            let (failure, sink) = *made;
             deliver(&world, sink, Err(failure));
         }
     }
@@ -155,7 +156,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             Runs::InStrand => Ok(self.strand.as_ref().map(in_strand)),
             Runs::ByKey(key) => {
                 let key = super::caught(|| key(&self.argument)).map_err(CallCause::Panicked)?;
-                Ok(Some(((("service", entry.name.as_str()), key)).into()))
+                Ok(Some((("service", entry.name.as_str()), key).into()))
             }
         }
     }
@@ -165,11 +166,11 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         let Services { world, registry } = self.services.clone();
         let (entry, provided) = match self.services.find(&self.service) {
             Ok(found) => found,
-            Err(refusal) => return Err((self.fail(refusal.into()), Some(sink))),
+            Err(refusal) => return Err(Box::new((self.fail(refusal.into()), Some(sink)))),
         };
         let key = match self.key(&entry, &provided) {
             Ok(key) => key,
-            Err(cause) => return Err((self.fail(cause), Some(sink))),
+            Err(cause) => return Err(Box::new((self.fail(cause), Some(sink)))),
         };
         let link = Link::new(key.clone());
         let fail = |cause, argument| CallFailure::new(&entry.name, cause, argument);
@@ -187,7 +188,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             };
             match turned {
                 Turned::Refused(refusal) => {
-                    return Err((fail(refusal.into(), Some(back)), Some(to)));
+                    return Err(Box::new((fail(refusal.into(), Some(back)), Some(to))));
                 }
                 Turned::Ask(domain) => asked = Some(asks(&provided, &back, domain)),
             }
@@ -216,7 +217,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
                             reason,
                         }),
                     };
-                    return Err((fail(cause, argument), sink));
+                    return Err(Box::new((fail(cause, argument), sink)));
                 }
             }
         }
@@ -228,7 +229,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
 }
 
 /// A call that was not made, and who was to have its answer.
-type NotMade<A, R> = (CallFailure<A>, Option<Sink<A, R>>);
+type NotMade<A, R> = Box<(CallFailure<A>, Option<Sink<A, R>>)>;
 
 /// Asks the service whether it takes this call. No lock is held meanwhile.
 fn asks<A, R>(provided: &Provided<A, R>, argument: &A, domain: DomainState) -> bool {

@@ -39,6 +39,7 @@ struct Due {
 
 thread_local! {
     /// In which locality of which runtime (an address, to compare) a callback runs on this thread.
+    #[allow(clippy::missing_const_for_thread_local, reason = "shuttle has none")]
     static IN: Cell<Option<(usize, usize)>> = Cell::new(None);
 }
 

@@ -43,6 +43,7 @@ impl Link {
 }
 
 thread_local! {
+    #[allow(clippy::missing_const_for_thread_local, reason = "shuttle has none")]
     static CURRENT: RefCell<Option<Arc<Link>>> = RefCell::new(None);
 }
 

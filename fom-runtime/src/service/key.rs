@@ -69,24 +69,31 @@ impl<A, R> fmt::Debug for Service<A, R> {
 
 /// The types of a service's function. Compared by the types themselves; shown by their names.
 #[derive(Clone, Copy)]
-pub struct Signature {
-    types: (TypeId, TypeId),
-    names: (&'static str, &'static str),
-}
+pub struct Signature(
+    /// Small, since errors carry it; who asks calls it.
+    fn() -> Types,
+);
+
+struct Type(TypeId, &'static str);
+
+type Types = [Type; 2];
 
 impl Signature {
     /// From an `A` to an `R`.
     pub fn of<A: 'static, R: 'static>() -> Self {
-        Self {
-            types: (TypeId::of::<A>(), TypeId::of::<R>()),
-            names: (type_name::<A>(), type_name::<R>()),
-        }
+        Self(|| {
+            [
+                Type(TypeId::of::<A>(), type_name::<A>()),
+                Type(TypeId::of::<R>(), type_name::<R>()),
+            ]
+        })
     }
 }
 
 impl PartialEq for Signature {
     fn eq(&self, other: &Self) -> bool {
-        self.types == other.types
+        let ids = |types: Types| types.map(|of| of.0);
+        ids(self.0()) == ids(other.0())
     }
 }
 
@@ -94,7 +101,8 @@ impl Eq for Signature {}
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fn({}) -> {}", self.names.0, self.names.1)
+        let [argument, result] = self.0();
+        write!(f, "fn({}) -> {}", argument.1, result.1)
     }
 }
 
