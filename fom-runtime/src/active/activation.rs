@@ -4,7 +4,12 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     Key, Placement, Priority, Runtime,
-    active::{Active, NotActivated, Proxy, servant::Object, shared::Shared},
+    active::{
+        Active, NotActivated, Pressure, Proxy, WhenFull,
+        marks::{Limits, Tell},
+        servant::Object,
+        shared::Shared,
+    },
 };
 
 /// How many requests wait at most, unless something else is asked for.
@@ -12,7 +17,8 @@ const CAPACITY: usize = 1024;
 
 /// What an object is given when it is activated.
 pub(super) struct Settings {
-    pub(super) capacity: usize,
+    pub(super) limits: Limits,
+    pub(super) tell: Option<Tell>,
     pub(super) ends_on_panic: bool,
 }
 
@@ -30,7 +36,7 @@ impl<A: Active> fmt::Debug for Activation<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Activation")
             .field("object", &A::NAME)
-            .field("capacity", &self.settings.capacity)
+            .field("limits", &self.settings.limits)
             .finish_non_exhaustive()
     }
 }
@@ -40,7 +46,12 @@ impl<A: Active> Activation<A> {
         Self {
             object,
             settings: Settings {
-                capacity: CAPACITY,
+                limits: Limits {
+                    capacity: CAPACITY,
+                    waits: false,
+                    marks: None,
+                },
+                tell: None,
                 ends_on_panic: false,
             },
             placement: None,
@@ -49,9 +60,32 @@ impl<A: Active> Activation<A> {
         }
     }
 
-    /// How many requests wait at most; without this, 1024. The one that runs is none of them.
+    /// How many requests wait at most, at least 1; without this, 1024. The one that runs is none of them.
     pub fn capacity(mut self, requests: usize) -> Self {
-        self.settings.capacity = requests;
+        self.settings.limits.capacity = requests.max(1);
+        self
+    }
+
+    /// What is done with a call when the list is full; without this it is refused.
+    pub fn when_full(mut self, what: WhenFull) -> Self {
+        self.settings.limits.waits = what == WhenFull::Wait;
+        self
+    }
+
+    /// Calls `tell` with [`Pressure::High`] when so many requests wait as `high` says, and after that with [`Pressure::Low`] when
+    /// there are no more than `low`: so a list that swings about one length is told of once. It is called by whoever makes the list
+    /// longer or shorter, one call at a time and in order, with no lock held. The high mark is at least 1, and the low one below it.
+    ///
+    /// What is measured is this object's list alone. [`ObjectRef::pressure`](crate::active::ObjectRef::pressure) says how it is now.
+    pub fn marks(
+        mut self,
+        high: usize,
+        low: usize,
+        tell: impl Fn(Pressure) + Send + Sync + 'static,
+    ) -> Self {
+        let high = high.max(1);
+        self.settings.limits.marks = Some((high, low.min(high - 1)));
+        self.settings.tell = Some(Tell(Box::new(tell)));
         self
     }
 
@@ -100,6 +134,7 @@ impl<A: Active> Activation<A> {
         match submission.start() {
             Ok(handle) => {
                 shared.set_fom(handle.fom().clone());
+                runtime.world().objects.add(Arc::downgrade(&shared) as _);
                 Ok(proxy.into())
             }
             Err(refused) => Err(NotActivated {

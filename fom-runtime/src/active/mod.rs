@@ -45,8 +45,10 @@ mod activation;
 mod call;
 mod error;
 mod list;
+mod marks;
 mod request;
 mod servant;
+mod set;
 mod shared;
 mod slot;
 mod station;
@@ -54,8 +56,10 @@ mod station;
 use std::{fmt, sync::Arc};
 
 pub use activation::Activation;
-pub use call::Call;
+pub use call::{Call, Canceller};
 pub use error::{Arguments, CallError, NotActivated};
+pub use marks::{Pressure, WhenFull};
+pub use set::CallSet;
 pub use station::is_cancelled;
 
 #[doc(hidden)]
@@ -65,7 +69,7 @@ pub use servant::{Life, Object};
 
 use crate::{FomId, Runtime};
 use request::{Async, Body, Sync as Plain, Task};
-use shared::{Pushed, Shared};
+use shared::Shared;
 use slot::{Answer, Slot};
 use station::Station;
 
@@ -197,6 +201,11 @@ impl ObjectRef {
         self.0.is_busy()
     }
 
+    /// How full its list is, by its [marks](Activation::marks). Without marks: [`Pressure::Low`].
+    pub fn pressure(&self) -> Pressure {
+        self.0.pressure()
+    }
+
     /// Whether the object has ended: calls are answered [`CallError::Ended`].
     pub fn has_ended(&self) -> bool {
         self.0.has_ended()
@@ -255,10 +264,7 @@ impl<A: Active> Proxy<A> {
             body,
             answer: Answer::new(Arc::clone(&slot)),
         });
-        let place = match self.shared().push(priority, request) {
-            Pushed::At(place) => Some(place),
-            Pushed::Refused => None,
-        };
+        let place = self.shared().push(priority, request);
         Call::new(slot, place)
     }
 }

@@ -168,7 +168,10 @@ fn ready<A: Active>(
             shared.pass(queued, CallError::Cancelled);
             None
         }
-        Ok(true) => Some(queued),
+        Ok(true) => {
+            shared.begin();
+            Some(queued)
+        }
         Ok(false) => {
             shared.put_back(queued);
             None

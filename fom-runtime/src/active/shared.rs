@@ -11,7 +11,8 @@ use crate::{
     active::{
         Active, CallError,
         activation::Settings,
-        list::{List, Queued, Taken, Turn},
+        list::{List, Pushed, Queued, Taken, Turn},
+        marks::Pressure,
         request::Request,
         servant::Object,
         station::{Place, Station},
@@ -20,7 +21,7 @@ use crate::{
     locality::Home,
     runtime::World,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -35,19 +36,12 @@ pub(crate) struct Shared<A: Active> {
     fom: OnceLock<FomRef<Object<A>>>,
 }
 
-/// What became of a request.
-pub(super) enum Pushed {
-    At(Place),
-    /// It was answered at once.
-    Refused,
-}
-
 impl<A: Active> Shared<A> {
     pub(super) fn new(world: Arc<World>, settings: Settings) -> Self {
         Self {
             world,
+            list: Mutex::new(List::new(settings.limits)),
             settings,
-            list: Mutex::default(),
             cancelled: AtomicBool::new(false),
             fom: OnceLock::new(),
         }
@@ -69,31 +63,60 @@ impl<A: Active> Shared<A> {
         }
     }
 
-    pub(super) fn push(&self, priority: u8, request: Box<dyn Request<A>>) -> Pushed {
+    /// Queues a request, or answers it. None: it is answered. Else its place, and whether it waits for room.
+    pub(super) fn push(&self, priority: u8, request: Box<dyn Request<A>>) -> Option<(Place, bool)> {
+        // While the runtime drains, it takes calls from inside alone.
+        if self.world.is_late() {
+            self.refuse(request, CallError::Ended);
+            return None;
+        }
         let mut list = self.list.lock();
-        if list.is_closed() {
-            drop(list);
-            request.refuse(CallError::Ended);
-            return Pushed::Refused;
+        let pushed = list.push(priority, request);
+        self.unlock(list);
+        match pushed {
+            Pushed::At { place, wake, waits } => {
+                self.wake_if(wake);
+                Some((place, waits))
+            }
+            Pushed::Full(request) => {
+                self.fenced(request.name(), "while a request was dropped", || {
+                    request.turn_away();
+                });
+                None
+            }
+            Pushed::Closed(request) => {
+                self.refuse(request, CallError::Ended);
+                None
+            }
         }
-        if list.len() >= self.settings.capacity {
-            drop(list);
-            request.turn_away();
-            return Pushed::Refused;
-        }
-        let (place, wake) = list.push(priority, request);
-        drop(list);
+    }
+
+    fn wake_if(&self, wake: bool) {
         if wake {
             self.fom().wake();
         }
-        Pushed::At(place)
+    }
+
+    /// Lets the list go, and tells of the marks that were crossed meanwhile: one after the other, and never under the lock.
+    fn unlock<'a>(&'a self, mut list: MutexGuard<'a, List<A>>) {
+        let Some(tell) = &self.settings.tell else {
+            return;
+        };
+        while !list.telling
+            && let Some(pressure) = list.news.pop_front()
+        {
+            list.telling = true;
+            drop(list);
+            self.fenced("marks", "while it was told of them", || tell.0(pressure));
+            list = self.list.lock();
+            list.telling = false;
+        }
     }
 
     /// The last proxy has gone.
     pub(super) fn orphan(&self) {
-        if self.list.lock().orphan() {
-            self.fom().wake();
-        }
+        let wake = self.list.lock().orphan();
+        self.wake_if(wake);
     }
 
     /// What the object does next.
@@ -104,7 +127,15 @@ impl<A: Active> Shared<A> {
             // Under the lock, so that a cancel finds either the request in the list, or this done.
             self.cancelled.store(false, Ordering::Relaxed);
         }
+        self.unlock(list);
         turn
+    }
+
+    /// The guard was true.
+    pub(super) fn begin(&self) {
+        let mut list = self.list.lock();
+        list.begin();
+        self.unlock(list);
     }
 
     /// The guard was false.
@@ -122,7 +153,9 @@ impl<A: Active> Shared<A> {
 
     /// It is answered without having run.
     pub(super) fn pass(&self, queued: Queued<A>, error: CallError) {
-        self.list.lock().pass();
+        let mut list = self.list.lock();
+        list.pass();
+        self.unlock(list);
         self.refuse(queued.request, error);
     }
 
@@ -133,7 +166,9 @@ impl<A: Active> Shared<A> {
 
     /// The object has ended: all that wait are answered.
     pub(super) fn close(&self) {
-        let left = self.list.lock().close();
+        let mut list = self.list.lock();
+        let left = list.close();
+        self.unlock(list);
         for queued in left {
             self.refuse(queued.request, CallError::Ended);
         }
@@ -182,24 +217,34 @@ impl<A: Active> Station for Shared<A> {
         self.list.lock().is_busy()
     }
 
+    fn pressure(&self) -> Pressure {
+        self.list.lock().pressure()
+    }
+
     fn has_ended(&self) -> bool {
         self.list.lock().is_closed()
     }
 
     fn cancel(&self, place: Place) {
         let mut list = self.list.lock();
-        match list.take_back(place) {
-            Taken::Back(request) => {
-                drop(list);
-                self.refuse(request, CallError::Cancelled);
-            }
-            Taken::Runs => {
-                self.cancelled.store(true, Ordering::Relaxed);
-                drop(list);
-                // So that it sees that, should it be an async method that waits.
-                self.fom().wake();
-            }
+        let (taken, wake) = list.take_back(place);
+        if matches!(taken, Taken::Runs) {
+            self.cancelled.store(true, Ordering::Relaxed);
+        }
+        self.unlock(list);
+        match taken {
+            Taken::Back(request) => self.refuse(request, CallError::Cancelled),
+            // So that it sees that, should it be an async method that waits.
+            Taken::Runs => self.fom().wake(),
             Taken::Gone => {}
+        }
+        self.wake_if(wake);
+    }
+
+    fn withdraw(&self, place: Place) {
+        let request = self.list.lock().withdraw(place);
+        if let Some(request) = request {
+            self.refuse(request, CallError::Cancelled);
         }
     }
 
@@ -230,5 +275,13 @@ impl<A: Active> Explain for Shared<A> {
 
     fn queued(&self) -> usize {
         Station::queued(self)
+    }
+
+    fn rests(&self) -> Option<u64> {
+        self.list.lock().rests()
+    }
+
+    fn end(&self) {
+        self.orphan();
     }
 }

@@ -20,6 +20,9 @@ pub(super) type Outcome<T> = Result<T, CallError>;
 /// Told of an outcome, once.
 pub(super) type Observer<T> = Box<dyn FnOnce(Result<&T, &CallError>) + Send>;
 
+/// Takes an outcome.
+pub(super) type Consumer<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
+
 pub(super) struct Slot<T> {
     state: Mutex<State<T>>,
     /// The object that is called.
@@ -30,6 +33,8 @@ struct State<T> {
     stage: Stage<T>,
     waker: Option<Waker>,
     observers: Vec<Observer<T>>,
+    /// Who takes it, if nobody asks for it.
+    consumer: Option<Consumer<T>>,
 }
 
 enum Stage<T> {
@@ -48,6 +53,7 @@ impl<T> Slot<T> {
                 stage: Stage::Open,
                 waker: None,
                 observers: Vec::new(),
+                consumer: None,
             }),
             station,
         }
@@ -69,6 +75,12 @@ impl<T> Slot<T> {
         loop {
             let mut state = self.state.lock();
             if state.observers.is_empty() {
+                if let Some(consumer) = state.consumer.take() {
+                    state.stage = Stage::Taken;
+                    drop(state);
+                    self.fenced("who takes the outcome", || consumer(outcome));
+                    return;
+                }
                 state.stage = Stage::Here(outcome);
                 let waker = state.waker.take();
                 drop(state);
@@ -97,18 +109,23 @@ impl<T> Slot<T> {
 
     /// Tells `observer` of the outcome: later, or now if it is there.
     pub(super) fn observe(&self, observer: Observer<T>) {
+        self.add(|state| state.observers.push(observer));
+    }
+
+    /// Gives `consumer` the outcome: later, or now if it is there.
+    pub(super) fn consume(&self, consumer: Consumer<T>) {
+        self.add(|state| state.consumer = Some(consumer));
+    }
+
+    fn add(&self, add: impl FnOnce(&mut State<T>)) {
         let mut state = self.state.lock();
+        add(&mut state);
         match mem::replace(&mut state.stage, Stage::Telling) {
             Stage::Here(outcome) => {
-                state.observers.push(observer);
                 drop(state);
                 self.tell(outcome);
             }
-            // Nobody observes a call whose outcome was taken: who could has given it up.
-            before => {
-                state.stage = before;
-                state.observers.push(observer);
-            }
+            before => state.stage = before,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use crate::{FomId, locality::Home, runtime::World, sync::thread_local};
+use crate::{FomId, active::Pressure, locality::Home, runtime::World, sync::thread_local};
 
 /// The place of a request in the activation list: by priority, then by age.
 pub(super) type Place = (u8, u64);
@@ -17,9 +17,12 @@ pub(super) trait Station: Send + Sync {
     fn queued(&self) -> usize;
     /// Whether a request runs.
     fn is_busy(&self) -> bool;
+    fn pressure(&self) -> Pressure;
     fn has_ended(&self) -> bool;
     /// Takes a request back, or tells its method to stop.
     fn cancel(&self, place: Place);
+    /// Takes a request back that waits for room: its call is dropped.
+    fn withdraw(&self, place: Place);
     /// Whether the request that runs now was told to stop.
     fn is_cancelled(&self) -> bool;
 }

@@ -30,6 +30,10 @@ pub(crate) trait Explain: Send + Sync {
     fn waits_for(&self) -> String;
     /// What it has not taken yet.
     fn queued(&self) -> usize;
+    /// Nothing, while it has something to do. While it waits for others to call it: a number that grows with each call.
+    fn rests(&self) -> Option<u64>;
+    /// Nobody will call it any more.
+    fn end(&self);
 }
 
 /// Beside the fom, made when it is needed.

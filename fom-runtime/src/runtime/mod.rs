@@ -8,6 +8,7 @@ mod handle;
 mod keys;
 mod local;
 mod maker;
+mod objects;
 mod once;
 mod posting;
 mod posts;

@@ -19,7 +19,7 @@ use crate::{
     locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
     protocol::{Counts, Waiters, all_idle},
-    runtime::{Budget, FomRef, directory::Directory, resources::Resources},
+    runtime::{Budget, FomRef, directory::Directory, objects::Objects, resources::Resources},
     service::Registry,
     sync::{
         Condvar, Mutex,
@@ -95,6 +95,8 @@ pub(crate) struct World {
     taken: CachePadded<AtomicUsize>,
     pub(crate) localities: Box<[Locality]>,
     mode: AtomicU8,
+    /// The active objects.
+    pub(crate) objects: Objects,
     /// Those who wait until no fom is in flight.
     waiters: Waiters,
     next_number: CachePadded<AtomicU64>,
@@ -191,6 +193,7 @@ impl World {
             fronts: Mutex::new(Vec::new()),
             localities: settings.localities,
             mode: AtomicU8::new(Mode::Open as u8),
+            objects: Objects::default(),
             waiters: Waiters::default(),
             next_number: CachePadded::new(AtomicU64::new(0)),
             turn: CachePadded::new(AtomicUsize::new(0)),
@@ -344,7 +347,11 @@ impl World {
 
     /// A handler has nothing to run, or was asked to look: tells those who wait for that.
     pub(crate) fn tell_idle(&self) {
-        if self.waiters.any() && self.is_idle() {
+        if !self.waiters.any() {
+            return;
+        }
+        self.end_resting();
+        if self.is_idle() {
             // Under the lock: a waiter that saw a fom in flight is in its wait by then.
             let ends = self.ends.lock();
             self.changed.notify_all();
@@ -372,9 +379,22 @@ impl World {
         }
     }
 
+    /// While the runtime drains: ends the active objects when nobody but they is left.
+    fn end_resting(&self) {
+        if self.mode() == Mode::Draining {
+            self.objects.end_if_alone(|| {
+                // First: what leaves the queue is counted in its home before that.
+                let queued = self.queued.in_flight();
+                let homes = self.localities.iter();
+                queued + homes.map(|home| home.counts.in_flight()).sum::<usize>()
+            });
+        }
+    }
+
     /// Blocks until no fom is in flight, at most until `by`.
     pub(super) fn wait_idle(&self, by: Instant) -> bool {
         let _waiter = Waiter::new(self);
+        self.end_resting();
         self.wait_until(by, |_| self.is_idle())
     }
 

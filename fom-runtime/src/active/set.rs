@@ -1,0 +1,174 @@
+//! Calls in the order in which they are answered.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::{StreamExt, future, stream::FuturesUnordered};
+
+use crate::{
+    Sleep, TimedOut,
+    active::{Call, CallError, call::may_block},
+};
+
+/// A call that knows its number.
+struct Numbered<T>(usize, Call<T>);
+
+impl<T> Future for Numbered<T> {
+    type Output = (usize, Result<T, CallError>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let number = self.0;
+        Pin::new(&mut self.1)
+            .poll(cx)
+            .map(|outcome| (number, outcome))
+    }
+}
+
+/// Calls whose outcomes are taken in the order in which they come, whatever objects they went to.
+///
+/// ```
+/// use fom_runtime::{active::CallSet, prelude::*};
+///
+/// struct Echo;
+///
+/// #[active]
+/// impl Echo {
+///     pub fn say(&self, word: &'static str) -> &'static str {
+///         word
+///     }
+/// }
+///
+/// # let runtime = Runtime::builder().localities(1).build()?;
+/// let echo = Echo.activate(&runtime)?;
+/// let mut calls: CallSet<_> = ["one", "two"].map(|word| echo.say(word)).into_iter().collect();
+/// while let Some((number, word)) = calls.wait_next() {
+///     assert_eq!(word?, ["one", "two"][number]);
+/// }
+/// # Ok::<(), BoxError>(())
+/// ```
+pub struct CallSet<T> {
+    calls: FuturesUnordered<Numbered<T>>,
+    pushed: usize,
+}
+
+impl<T> Default for CallSet<T> {
+    fn default() -> Self {
+        Self {
+            calls: FuturesUnordered::new(),
+            pushed: 0,
+        }
+    }
+}
+
+impl<T> fmt::Debug for CallSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallSet({} left)", self.len())
+    }
+}
+
+impl<T> CallSet<T> {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a call, and gives its number: how many were added before it.
+    pub fn push(&mut self, call: Call<T>) -> usize {
+        let number = self.pushed;
+        self.pushed += 1;
+        self.calls.push(Numbered(number, call));
+        number
+    }
+
+    /// How many outcomes are to come.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether all outcomes were taken.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The next outcome, with the number of its call; None, when all were taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Option<(usize, Result<T, CallError>)> {
+        self.calls.next().await
+    }
+
+    /// As [`next`](Self::next), for this time at most, on the clock of the runtime of the calls.
+    ///
+    /// # Errors
+    ///
+    /// [`TimedOut`], when none was answered by then. The calls go on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn next_within(
+        &mut self,
+        time: Duration,
+    ) -> Result<Option<(usize, Result<T, CallError>)>, TimedOut> {
+        let home = self
+            .calls
+            .iter()
+            .next()
+            .map(|Numbered(_, call)| call.station().home());
+        let Some(home) = home else {
+            return Ok(None);
+        };
+        let sleep = Sleep::new(home, time);
+        match future::select(self.calls.next(), sleep).await {
+            future::Either::Left((next, _)) => Ok(next),
+            future::Either::Right(_) => Err(TimedOut(time)),
+        }
+    }
+
+    /// As [`next`](Self::next), blocking the thread. On a handler thread a call that is not answered yet is given up, and its
+    /// outcome is [`CallError::OnHandler`].
+    pub fn wait_next(&mut self) -> Option<(usize, Result<T, CallError>)> {
+        let refused = self
+            .calls
+            .iter()
+            .find_map(|Numbered(_, call)| may_block(call).err());
+        match refused {
+            None => crate::sync::block_on(self.next()),
+            Some(error) => {
+                // Those that are answered first.
+                if let Some(next) = futures::FutureExt::now_or_never(self.next()).flatten() {
+                    return Some(next);
+                }
+                let left = std::mem::take(&mut self.calls);
+                let mut left = left.into_iter();
+                let Numbered(number, call) = left.next()?;
+                call.cancel();
+                self.calls = left.collect();
+                Some((number, Err(error)))
+            }
+        }
+    }
+}
+
+impl<T> Extend<Call<T>> for CallSet<T> {
+    fn extend<I: IntoIterator<Item = Call<T>>>(&mut self, calls: I) {
+        for call in calls {
+            self.push(call);
+        }
+    }
+}
+
+impl<T> FromIterator<Call<T>> for CallSet<T> {
+    fn from_iter<I: IntoIterator<Item = Call<T>>>(calls: I) -> Self {
+        let mut set = Self::new();
+        set.extend(calls);
+        set
+    }
+}

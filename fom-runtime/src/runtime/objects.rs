@@ -1,0 +1,42 @@
+//! The active objects of a runtime, so that a drain does not wait for those who only wait to be called.
+
+use std::sync::{Arc, Weak};
+
+use crate::{
+    fom::Explain,
+    sync::{
+        Mutex,
+        atomic::{Ordering, fence},
+    },
+};
+
+#[derive(Default)]
+pub(crate) struct Objects(Mutex<Vec<Weak<dyn Explain>>>);
+
+impl Objects {
+    pub(crate) fn add(&self, object: Weak<dyn Explain>) {
+        let mut all = self.0.lock();
+        if all.len() == all.capacity() {
+            all.retain(|object| object.strong_count() > 0);
+        }
+        all.push(object);
+    }
+
+    /// Ends all objects if nothing else is in flight and each of them rests: then nobody inside will ever call one again. `in_flight`
+    /// counts the foms that have not ended, the objects among them, and never too few.
+    ///
+    /// Each object is looked at twice. If none was called in between, there was a moment when all of them rested. Who makes that true,
+    /// with the end of a fom or the rest of an object, looks here after that: one of two who do so at once sees both.
+    pub(super) fn end_if_alone(&self, in_flight: impl Fn() -> usize) {
+        fence(Ordering::SeqCst);
+        let all: Vec<Arc<dyn Explain>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        let rests = || -> Option<Vec<u64>> { all.iter().map(|object| object.rests()).collect() };
+        let Some(before) = rests() else { return };
+        if in_flight() > all.len() || rests() != Some(before) {
+            return;
+        }
+        for object in all {
+            object.end();
+        }
+    }
+}
