@@ -53,6 +53,7 @@
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
 //! | start others and wait for their ends | [`Cx::team`], [`Team`] |
+//! | push streams of requests, in order for each key | [`Runtime::lanes`], [`Lanes`], [`Feed`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::listen`] |
@@ -114,6 +115,8 @@ mod id;
 #[cfg(not(fom_loom))]
 pub mod journal;
 #[cfg(not(fom_loom))]
+mod lanes;
+#[cfg(not(fom_loom))]
 mod layer;
 #[cfg(not(fom_loom))]
 mod locality;
@@ -152,6 +155,8 @@ pub use fom_macros::{active, fom};
 pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 #[cfg(not(fom_loom))]
 pub use id::{FomId, Key};
+#[cfg(not(fom_loom))]
+pub use lanes::{Feed, LaneKey, LaneOptions, Lanes, PushError, PushReason};
 #[cfg(not(fom_loom))]
 pub use layer::Layered;
 #[cfg(not(fom_loom))]

@@ -60,6 +60,9 @@ pub(crate) struct Extra {
     pub(crate) owes_resume: AtomicBool,
     /// It came back out of the journal.
     pub(crate) came_back: bool,
+    /// Which key of which lanes it keeps until it ends, as [`LanePlace::word`](crate::lanes::LanePlace::word); zero for none. Only the
+    /// thread that has its locality's core.
+    pub(crate) lane: AtomicU64,
     /// If it was submitted with an operation id.
     pub(crate) once: Option<Box<Once>>,
     /// The helpers that it waits for, as long as it keeps their team.
@@ -99,6 +102,7 @@ impl Extra {
             kept,
             owes_resume: AtomicBool::new(false),
             came_back: false,
+            lane: AtomicU64::new(0),
             once: None,
             team: Mutex::default(),
             turn: Turn::default(),

@@ -18,6 +18,7 @@ use crate::{
     durable::{Item, Kept, Once, StepKey},
     fom::{Explain, Extra, Gathering, Pool, Timing},
     id::{FomId, Key},
+    lanes::LanePlace,
     locality::{Home, Locality},
     protocol::{Link, Marks, Token},
     runtime::{Priority, World},
@@ -303,6 +304,12 @@ impl Header {
     /// What it has beside it if it was submitted with an operation id.
     pub(crate) fn once(&self) -> Option<&Once> {
         self.extra().and_then(|extra| extra.once.as_deref())
+    }
+
+    /// It keeps this key of its lanes until it ends. Only the thread that has its locality's core.
+    pub(crate) fn set_lane(&self, ticket: LanePlace) {
+        let extra = self.extra_made();
+        extra.lane.store(ticket.word(), Ordering::Relaxed);
     }
 
     pub(crate) fn extra(&self) -> Option<&Extra> {

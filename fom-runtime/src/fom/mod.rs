@@ -56,6 +56,7 @@ pub(crate) use turn::Standing;
 
 use crate::{
     error::{Cause, Failure},
+    lanes::LanePlace,
     locality::Timer,
     operation::Operation,
     protocol::FomState,
@@ -473,6 +474,22 @@ impl Header {
         }
     }
 
+    /// It no longer has its keys, if it has any.
+    fn leave_key(&self, extra: &Extra, by_handler: bool) {
+        // A stalled one keeps its key: nobody may overtake it.
+        if let Some(key) = &extra.key
+            && self
+                .kept()
+                .is_none_or(|kept| kept.inner().stalled.is_none())
+        {
+            self.world().directory.leave(self, key);
+        }
+        if by_handler && let Some(place) = LanePlace::from_word(extra.lane.load(Ordering::Relaxed))
+        {
+            crate::locality::at_home(|core| core.lanes.ended_later(place));
+        }
+    }
+
     /// The end of a fom's life in the tables, before its outcome is told.
     #[inline(always)]
     fn leave(&self, failed: bool, untaken: usize, by_handler: bool) {
@@ -481,13 +498,8 @@ impl Header {
             timing.end(self);
         }
         let world = self.world();
-        // A stalled one keeps its key: nobody may overtake it.
-        if let Some(key) = self.key()
-            && self
-                .kept()
-                .is_none_or(|kept| kept.inner().stalled.is_none())
-        {
-            world.directory.leave(self, key);
+        if let Some(extra) = self.extra() {
+            self.leave_key(extra, by_handler);
         }
         self.unlist();
         if by_handler {

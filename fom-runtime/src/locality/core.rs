@@ -6,13 +6,14 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::Commits,
-    fom::{Header, Resident, Stocks},
+    fom::{Header, Progress, Resident, Stocks},
     id::FomId,
+    lanes::LaneSets,
     locality::{
         Chores, Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace,
         queue::RunQueue, timers::Timers,
     },
-    protocol::FomState,
+    protocol::{FomState, Stopped},
     sync::atomic::Ordering,
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) commits: Commits,
     pub(crate) jobs: VecDeque<Job>,
     pub(super) chores: Chores,
+    /// Requests in lanes that have their home here.
+    pub(crate) lanes: LaneSets,
     /// The fom that runs on the thread that holds the core; while the core lies in the slot, the fom whose section it is.
     pub(crate) running: Option<NonNull<Header>>,
     /// The locality's own data, one value a type.
@@ -75,6 +78,7 @@ impl Core {
             commits: Commits::default(),
             jobs: VecDeque::new(),
             chores: Chores::default(),
+            lanes: LaneSets::default(),
             running: None,
             data: Vec::new(),
             runs: 0,
@@ -86,6 +90,35 @@ impl Core {
             queue: RunQueue::default(),
             reactor,
             since_turn: 0,
+        }
+    }
+
+    /// A run of a fom begins.
+    #[inline]
+    pub(crate) fn begin_run(&mut self) {
+        let world = self.home.world();
+        self.pace.begin(&world.clock, &world.budget);
+        self.runs += 1;
+        self.since_turn += 1;
+    }
+
+    /// What becomes of a fom that has run.
+    #[inline]
+    pub(crate) fn after_run(&mut self, fom: Option<Resident>, progress: Progress) {
+        match (progress, fom) {
+            (Progress::Waiting, Some(fom)) => {
+                if fom.token.stop(fom.is_alone()) == Stopped::Ready {
+                    self.enqueue(fom);
+                } else if self.home.world().is_closed() && !fom.awaits_commit() && fom.wake_here() {
+                    // It began to wait after the shutdown had looked for those to wake.
+                    self.enqueue(fom);
+                }
+            }
+            (_, Some(fom)) => {
+                fom.token.again(fom.is_alone());
+                self.enqueue(fom);
+            }
+            (_, None) => {}
         }
     }
 
@@ -135,7 +168,7 @@ impl Core {
 
     /// Hands over what is to be committed, when it is better not to gather more.
     #[inline]
-    pub(super) fn hand_over_when_due(&mut self) {
+    pub(crate) fn hand_over_when_due(&mut self) {
         if !self.commits.is_empty() {
             self.hand_over(false);
         }
@@ -185,7 +218,7 @@ impl Core {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || !self.jobs.is_empty()
+        !self.queue.is_empty() || !self.jobs.is_empty() || self.lanes.is_ready()
     }
 
     /// Wakes the foms whose time has come.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    fom::{Progress, Resident},
+    fom::Resident,
+    lanes,
     locality::{Core, Home, Job, Locality, crew::Idle, here},
-    protocol::Stopped,
     sync::atomic::Ordering,
 };
 
@@ -49,6 +49,9 @@ fn handle(mut core: Box<Core>) {
         core = run_jobs(core);
         core.fire_timers();
         core = run_foms(core);
+        if core.lanes.is_ready() {
+            core = lanes::run(core);
+        }
         core.look_at_share();
         // Also when there is nothing to run at this moment: with something new in the inbox each time it would go to
         // sleep, it never comes to look at the sockets there.
@@ -111,7 +114,6 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
     for run in 1..=BATCH {
         let Some(fom) = core.queue.pop() else { break };
         core = run_fom(core, fom);
-        core.since_turn += 1;
         if core.home.crew.somebody_returns() {
             break;
         }
@@ -128,32 +130,9 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
 
 #[inline]
 fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
-    let world = core.home.world();
-    fom.token.start(fom.is_alone());
-    here::begin(world);
-    core.pace.begin(&world.clock, &world.budget);
-    core.runs += 1;
-    core.running = Some(fom.as_ptr());
-    here::lay(core);
-    let (fom, progress) = fom.run();
-    let mut core = here::take().expect("a run ends with the core");
-    here::end();
-    core.running = None;
-    match (progress, fom) {
-        (Progress::Waiting, Some(fom)) => {
-            if fom.token.stop(fom.is_alone()) == Stopped::Ready {
-                core.enqueue(fom);
-            } else if core.home.world().is_closed() && !fom.awaits_commit() && fom.wake_here() {
-                // It began to wait after the shutdown had looked for those to wake.
-                core.enqueue(fom);
-            }
-        }
-        (_, Some(fom)) => {
-            fom.token.again(fom.is_alone());
-            core.enqueue(fom);
-        }
-        (_, None) => {}
-    }
+    core.begin_run();
+    let (mut core, fom, progress) = here::run(core, fom);
+    core.after_run(fom, progress);
     core
 }
 

@@ -2,7 +2,12 @@
 
 use std::{cell::Cell, ptr};
 
-use crate::{locality::Core, runtime::World, sync::thread_local};
+use crate::{
+    fom::{Progress, Resident},
+    locality::Core,
+    runtime::World,
+    sync::thread_local,
+};
 
 #[cfg(not(fom_shuttle))]
 thread_local! {
@@ -112,7 +117,7 @@ pub(super) fn peek_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
 
 /// Runs what has the core in its hands without being a fom, a job or a task on the reactor: blocking in there would be for
 /// ever, just as inside [`with_core`].
-pub(super) fn holding<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn holding<R>(f: impl FnOnce() -> R) -> R {
     struct Back;
 
     impl Drop for Back {
@@ -129,6 +134,20 @@ pub(super) fn holding<R>(f: impl FnOnce() -> R) -> R {
 /// Whether this thread is inside [`with_core`] or [`holding`].
 pub(crate) fn is_taken() -> bool {
     HERE.with(|here| here.taken.get() > 0)
+}
+
+/// Runs a fom once, with the core laid down for its code.
+#[inline(always)]
+pub(crate) fn run(mut core: Box<Core>, fom: Resident) -> (Box<Core>, Option<Resident>, Progress) {
+    fom.token.start(fom.is_alone());
+    begin(core.home.world());
+    core.running = Some(fom.as_ptr());
+    lay(core);
+    let (fom, progress) = fom.run();
+    let mut core = take().expect("a run ends with the core");
+    end();
+    core.running = None;
+    (core, fom, progress)
 }
 
 /// A new run begins.

@@ -11,7 +11,7 @@ mod crew;
 mod estimates;
 mod give;
 mod handler;
-mod here;
+pub(crate) mod here;
 mod idle;
 mod lend;
 mod outlook;
@@ -215,6 +215,14 @@ impl Locality {
         }
     }
 
+    /// The same of so many.
+    pub(crate) fn take_back_all(&self, foms: u64) {
+        self.counts.back(foms);
+        if self.stopping.load(Ordering::SeqCst) {
+            self.poke();
+        }
+    }
+
     /// Whether it has ended: nothing that is posted runs any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
@@ -303,6 +311,12 @@ impl Home {
         }
     }
 
+    /// Whether a thread comes back from leave-block.
+    #[inline]
+    pub(crate) fn somebody_returns(&self) -> bool {
+        self.crew.somebody_returns()
+    }
+
     /// Creates the first threads and gives one of them the core.
     pub(crate) fn start(&self, reactor: Reactor) -> std::io::Result<()> {
         self.crew.muster(self)?;
@@ -312,7 +326,7 @@ impl Home {
     }
 
     /// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
-    fn fenced(&self, what: &str, f: impl FnOnce()) {
+    pub(crate) fn fenced(&self, what: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let message = panic_message(panic);
             self.world.incident(format!(

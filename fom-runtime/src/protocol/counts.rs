@@ -90,6 +90,11 @@ impl Counts {
         self.elsewhere.back.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// So many, by whoever is elsewhere.
+    pub fn back(&self, foms: u64) {
+        self.elsewhere.back.fetch_add(foms, Ordering::SeqCst);
+    }
+
     fn begun(&self) -> u64 {
         self.own.born.load(Ordering::SeqCst) + self.elsewhere.sent.load(Ordering::SeqCst)
     }

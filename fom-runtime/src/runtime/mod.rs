@@ -85,15 +85,15 @@ impl Runtime {
         crate::locality::with_core(|core| Self::of(core.home.world()))
     }
 
-    pub(crate) fn world(&self) -> &Arc<World> {
-        &self.world
-    }
-
     pub(crate) fn of(world: &Arc<World>) -> Self {
         Self {
             world: Arc::clone(world),
             _guard: None,
         }
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.world
     }
 
     /// Submits an operation. Nothing happens before the submission is started or awaited.

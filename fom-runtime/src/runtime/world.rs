@@ -229,6 +229,17 @@ impl World {
         self.mode.load(Ordering::Relaxed) != Mode::Closed as u8 && self.plain
     }
 
+    /// Whether nothing of a fom is to be remembered, limited or kept.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Whether only what foms in flight submit is taken in.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.mode() == Mode::Draining
+    }
+
     /// Whether there was a moment, just now, when no fom was in flight.
     pub(crate) fn is_idle(&self) -> bool {
         // What leaves the queue is counted in its home first.

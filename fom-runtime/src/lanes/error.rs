@@ -1,0 +1,68 @@
+//! Why a request was not taken in.
+
+use std::fmt;
+
+use crate::lanes::inlet::Item;
+
+/// Why a request was not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PushReason {
+    /// As many requests as the lanes may hold wait in the locality of this key.
+    #[error("the lanes are full; push again later, wait for room, or shed load")]
+    Full,
+    /// As many requests as one key may have wait behind its head.
+    #[error(
+        "the lane of this key is full; push again when its head has moved on, or wait for room"
+    )]
+    KeyFull,
+    /// The runtime is shutting down or has shut down.
+    #[error("the runtime is shutting down")]
+    ShuttingDown,
+}
+
+/// A request that was not taken in, with its key and its operation given back.
+pub struct PushError<O, K>(Box<(PushReason, Item<O, K>)>);
+
+impl<O, K> PushError<O, K> {
+    #[cold]
+    pub(super) fn new(reason: PushReason, item: Item<O, K>) -> Self {
+        Self(Box::new((reason, item)))
+    }
+
+    pub(super) fn into_item(self) -> Item<O, K> {
+        self.0.1
+    }
+
+    /// Why.
+    pub fn reason(&self) -> PushReason {
+        self.0.0
+    }
+
+    /// The operation, as it was pushed.
+    pub fn into_operation(self) -> O {
+        self.0.1.operation
+    }
+
+    /// Key and operation.
+    pub fn into_parts(self) -> (K, O) {
+        let (_, item) = *self.0;
+        (item.key, item.operation)
+    }
+}
+
+impl<O, K> fmt::Debug for PushError<O, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PushError")
+            .field("reason", &self.reason())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O, K> fmt::Display for PushError<O, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a request was not taken in: {}", self.reason())
+    }
+}
+
+impl<O, K> std::error::Error for PushError<O, K> {}

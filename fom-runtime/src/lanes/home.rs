@@ -1,0 +1,459 @@
+//! The lanes in a locality: what belongs to its core, and their part of the handler's round.
+//!
+//! A request becomes a fom when it has its turn, and runs at once, in place: it is in no inbox and no run queue. Most end there. One
+//! that waits, or has used up its budget, goes on as the fom that it is, and keeps its key until it ends; the lanes go on with the next
+//! key. While a request is in a blocking section, another thread may have the core and run these lanes: so nothing of them is on the
+//! stack of the thread that runs a request, and whoever finds a request noted as running here knows that it is away.
+
+use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
+
+use slab::Slab;
+
+use crate::{
+    durable::{self, Kept},
+    fom::{Birth, Extra, Header, Launch, Progress, Resident, Seed},
+    lanes::{
+        LaneKey, Shared,
+        inlet::Item,
+        keys::{Keys, Placed, Who},
+    },
+    locality::{Core, Home, here},
+    operation::Operation,
+    runtime::Priority,
+    snapshot::Meta,
+};
+
+/// Requests run in one turn of a set of lanes. Then the others of the locality have theirs.
+const TURN: u32 = 64;
+/// Requests put into queues in one turn.
+const MOVES: u32 = 512;
+
+/// All lanes of one locality.
+#[derive(Default)]
+pub(crate) struct LaneSets {
+    sets: Slab<Set>,
+    /// Those that have something to run, or to look for.
+    ready: VecDeque<usize>,
+}
+
+struct Set {
+    lanes: Box<dyn AnyLanes>,
+    ready: bool,
+    /// Nobody can push any more: it goes when it is empty.
+    retired: bool,
+}
+
+/// Lanes of any type.
+trait AnyLanes: Send {
+    /// Of what they share, to be found by.
+    fn address(&self) -> usize;
+    fn turn(&self) -> fn(Box<Core>, usize) -> Box<Core>;
+    fn ended_later(&mut self, key: usize);
+}
+
+impl LaneSets {
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    fn make_ready(&mut self, place: usize) {
+        let set = &mut self.sets[place];
+        if !std::mem::replace(&mut set.ready, true) {
+            self.ready.push_back(place);
+        }
+    }
+
+    /// The runtime is closed: all look at that.
+    pub(crate) fn make_all_ready(&mut self) {
+        let places: Vec<_> = self.sets.iter().map(|(place, _)| place).collect();
+        for place in places {
+            self.make_ready(place);
+        }
+    }
+
+    /// The lanes in this place, whose turn it is.
+    #[inline]
+    fn of<O: Operation, K: LaneKey>(&mut self, place: usize) -> &mut Lanes<O, K> {
+        let lanes = &raw mut *self.sets[place].lanes;
+        // SAFETY: only a turn asks, which is that of this type and has got this place from the set itself; a set keeps its place
+        // as long as something of it is in flight, and while it has its turn.
+        unsafe { &mut *lanes.cast::<Lanes<O, K>>() }
+    }
+
+    /// A request that had waited for something has ended, on the thread that holds the core.
+    pub(crate) fn ended_later(&mut self, ticket: LanePlace) {
+        self.sets[ticket.place()].lanes.ended_later(ticket.key());
+        self.make_ready(ticket.place());
+    }
+
+    fn find(&self, address: usize) -> Option<usize> {
+        let mut sets = self.sets.iter();
+        sets.find(|(_, set)| set.lanes.address() == address)
+            .map(|(place, _)| place)
+    }
+
+    /// There is something in the inlet.
+    pub(super) fn signal<O: Operation, K: LaneKey>(
+        &mut self,
+        shared: Arc<Shared<O, K>>,
+        index: usize,
+    ) {
+        let place = self.find(Arc::as_ptr(&shared).addr()).unwrap_or_else(|| {
+            self.sets.insert(Set {
+                lanes: Box::new(Lanes::new(shared, index)),
+                ready: false,
+                retired: false,
+            })
+        });
+        self.make_ready(place);
+    }
+
+    /// Nobody pushes any more.
+    pub(super) fn retire<O: Operation, K: LaneKey>(&mut self, shared: &Arc<Shared<O, K>>) {
+        if let Some(place) = self.find(Arc::as_ptr(shared).addr()) {
+            self.sets[place].retired = true;
+            self.make_ready(place);
+        }
+    }
+}
+
+/// Where the key of a fom stands that came from lanes: one number, kept beside the fom while it waits.
+#[derive(Clone, Copy)]
+pub(crate) struct LanePlace(u64);
+
+impl LanePlace {
+    fn new(place: usize, key: usize) -> Self {
+        // None is zero.
+        Self((place as u64) << 40 | (key as u64 + 1))
+    }
+
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self(word))
+    }
+
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    fn place(self) -> usize {
+        (self.0 >> 40) as usize
+    }
+
+    fn key(self) -> usize {
+        (self.0 & ((1 << 40) - 1)) as usize - 1
+    }
+}
+
+/// A request that runs.
+struct Current<K> {
+    fom: NonNull<Header>,
+    who: Who<K>,
+}
+
+/// One set of lanes in one locality.
+struct Lanes<O: Operation, K> {
+    shared: Arc<Shared<O, K>>,
+    index: usize,
+    /// What was taken out of the inlet and has not been looked at.
+    batch: VecDeque<Item<O, K>>,
+    keys: Keys<O, K>,
+    current: Option<Current<K>>,
+    /// Requests that have ended since the inlet was told.
+    ended: usize,
+    /// A request is being looked at: it is lost if that panics.
+    looking: bool,
+}
+
+// SAFETY: `current` points to a header, which is `Sync`; all else is `Send` by itself.
+unsafe impl<O: Operation, K: Send> Send for Lanes<O, K> {}
+
+impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
+    fn turn(&self) -> fn(Box<Core>, usize) -> Box<Core> {
+        turn::<O, K>
+    }
+
+    fn ended_later(&mut self, key: usize) {
+        self.ended += 1;
+        self.keys.ended_later(key);
+    }
+}
+
+impl<O: Operation, K: LaneKey> Lanes<O, K> {
+    fn new(shared: Arc<Shared<O, K>>, index: usize) -> Self {
+        let options = &shared.options;
+        let quantum = crate::clock::nanos(options.time);
+        Self {
+            keys: Keys::new(options.requests, quantum, options.per_key),
+            shared,
+            index,
+            batch: VecDeque::new(),
+            current: None,
+            ended: 0,
+            looking: false,
+        }
+    }
+
+    /// Tells the inlet what has ended, and takes what has come if nothing is left of what was taken before. If nothing is left
+    /// at all, the next one that comes sends a signal.
+    fn exchange(&mut self, home: &Home) {
+        let inlet = &self.shared.inlets[self.index];
+        let mut others_full = false;
+        if self.keys.is_newly_full() {
+            let keys = &mut self.keys;
+            home.fenced("a key of lanes of", || {
+                inlet.set_full_keys(keys.full_keys());
+                others_full = true;
+            });
+        }
+        let mut state = inlet.lock();
+        state.taken -= std::mem::take(&mut self.ended);
+        if self.batch.is_empty() && !state.arrived.is_empty() {
+            std::mem::swap(&mut state.arrived, &mut self.batch);
+            state.taken += self.batch.len();
+            self.keys.begin_cycle();
+        }
+        let rests = self.batch.is_empty() && !self.keys.has_ready();
+        if rests {
+            state.rest();
+        }
+        let bound = self.shared.options.bound;
+        // Many at a time, as long as that leaves something to do.
+        let enough = if rests { bound - 1 } else { bound / 2 };
+        let tell = state.awaited && (others_full || state.in_flight() <= enough);
+        if tell {
+            state.awaited = false;
+        }
+        drop(state);
+        if rests {
+            inlet.set_resting(true);
+        }
+        if tell {
+            inlet.tell_room(home);
+        }
+    }
+
+    /// The runtime is closed: nothing that queues runs any more. Gives it back to those who ask.
+    #[cold]
+    fn refuse_all(&mut self, home: &Home) {
+        let inlet = &self.shared.inlets[self.index];
+        let mut refused = Vec::new();
+        let keys = &mut self.keys;
+        home.fenced("a key of lanes of", || keys.take_all(&mut refused));
+        // Those whose key cannot be cloned.
+        let rest = self.keys.take_rest();
+        let lost = rest.len();
+        home.fenced("a request of lanes of", || here::holding(|| drop(rest)));
+        let mut state = inlet.lock();
+        let arrived = std::mem::take(&mut state.arrived);
+        let new = arrived.len();
+        let items = std::mem::take(&mut self.batch).into_iter().chain(arrived);
+        refused.extend(items.map(|item| (item.key, item.operation)));
+        let gone = refused.len() + lost;
+        state.taken -= gone - new + std::mem::take(&mut self.ended);
+        state.refused.append(&mut refused);
+        state.closed = true;
+        state.awaited = false;
+        drop(state);
+        inlet.tell_room(home);
+        home.counts.given_away(gone as u64);
+    }
+
+    /// Whether something is left to do.
+    fn has_work(&self) -> bool {
+        !self.batch.is_empty() || self.keys.has_ready()
+    }
+
+    /// The key of a request that is away, in a blocking section or for good, is noted with it.
+    fn promote(&mut self, place: usize) {
+        let Some(Current { fom, who }) = self.current.take() else {
+            return;
+        };
+        let key = match who {
+            Who::New { hash, key } => self.keys.hold(hash, key, true),
+            Who::Held(key) => key,
+        };
+        // SAFETY: it is noted as running, so it has not ended.
+        let fom = unsafe { fom.as_ref() };
+        fom.set_lane(LanePlace::new(place, key));
+    }
+
+    /// The next request that may run.
+    #[inline]
+    fn next(&mut self, moves: &mut u32) -> Option<(Who<K>, O)> {
+        while *moves > 0
+            && let Some(item) = self.batch.pop_front()
+        {
+            self.looking = true;
+            let placed = self.keys.place(item);
+            self.looking = false;
+            match placed {
+                Placed::Now(who, operation) => return Some((who, operation)),
+                Placed::Later => *moves -= 1,
+            }
+        }
+        let (key, operation) = self.keys.next()?;
+        Some((Who::Held(key), operation))
+    }
+}
+
+/// One turn of each set of lanes that is ready.
+#[cold]
+#[inline(never)]
+pub(crate) fn run(mut core: Box<Core>) -> Box<Core> {
+    for _ in 0..core.lanes.ready.len() {
+        let Some(place) = core.lanes.ready.pop_front() else {
+            break;
+        };
+        let set = &mut core.lanes.sets[place];
+        set.ready = false;
+        let turn = set.lanes.turn();
+        core = turn(core, place);
+    }
+    core
+}
+
+fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core> {
+    let home = core.home.clone();
+    let lanes = core.lanes.of::<O, K>(place);
+    lanes.promote(place);
+    if home.world().is_closed() {
+        lanes.refuse_all(&home);
+        return retire::<O, K>(core, place);
+    }
+    lanes.exchange(&home);
+    let mut moves = MOVES;
+    for _ in 0..TURN {
+        let lanes = core.lanes.of::<O, K>(place);
+        lanes.promote(place);
+        let mut next = None;
+        home.fenced("a key of lanes of", || next = lanes.next(&mut moves));
+        let Some((who, operation)) = next else {
+            if !std::mem::take(&mut lanes.looking) {
+                break;
+            }
+            // Its key could not be compared, and it is gone.
+            lanes.ended += 1;
+            home.counts.given_away(1);
+            continue;
+        };
+        core = run_one(core, &home, place, who, operation);
+        core.hand_over_when_due();
+        if home.somebody_returns() {
+            break;
+        }
+    }
+    let lanes = core.lanes.of::<O, K>(place);
+    if !lanes.has_work() {
+        lanes.exchange(&home);
+    }
+    if lanes.has_work() {
+        core.lanes.make_ready(place);
+        return core;
+    }
+    retire::<O, K>(core, place)
+}
+
+/// The set goes if nobody pushes any more and nothing is in flight.
+fn retire<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core> {
+    let lanes = core.lanes.of::<O, K>(place);
+    let empty = lanes.keys.is_empty() && lanes.current.is_none();
+    if empty && core.lanes.sets[place].retired && !core.lanes.sets[place].ready {
+        let set = core.lanes.sets.remove(place);
+        let home = core.home.clone();
+        // What was refused may be in there still.
+        home.fenced("lanes of", || here::holding(|| drop(set)));
+    }
+    core
+}
+
+/// Makes a fom of a request and runs it, in place of the handler's queue.
+#[inline]
+fn run_one<O: Operation, K: LaneKey>(
+    mut core: Box<Core>,
+    home: &Home,
+    place: usize,
+    who: Who<K>,
+    operation: O,
+) -> Box<Core> {
+    let world = home.world();
+    core.begin_run();
+    let before = core.now();
+    let phase = O::start();
+    let birth = Birth {
+        id: core.one_numbered(),
+        home: home.index,
+        priority: Priority::Normal,
+        now: before,
+        phase: O::index(O::kind(&phase)),
+        settled: true,
+        resumed: false,
+        extra: if world.is_plain() {
+            None
+        } else {
+            extra::<O>(home)
+        },
+        wanted: false,
+        ready: true,
+    };
+    let launched = O::Form::launch(Seed {
+        stocks: &mut core.stocks,
+        world,
+        birth,
+        operation,
+        phase,
+    });
+    let slot = launched.0;
+    core.lanes.of::<O, K>(place).current = Some(Current { fom: slot, who });
+    // SAFETY: just made, so this is the one resident reference.
+    let fom = unsafe { Resident::new(slot) };
+    let (mut core, fom, progress) = here::run(core, fom);
+    let took = core.now().saturating_sub(before);
+    let lanes = core.lanes.of::<O, K>(place);
+    // Else it was away meanwhile, and somebody else has noted where it is.
+    if lanes
+        .current
+        .as_ref()
+        .is_some_and(|current| current.fom == slot)
+    {
+        if progress == Progress::Finished {
+            lanes.ended += 1;
+            match lanes.current.take().map(|current| current.who) {
+                Some(Who::New { hash, key }) => {
+                    lanes.keys.ended_new(hash, took);
+                    if const { std::mem::needs_drop::<K>() } {
+                        home.fenced("a key of lanes of", || drop(key));
+                    }
+                }
+                Some(Who::Held(key)) => lanes.keys.ended_in_turn(key, took),
+                None => {}
+            }
+        } else {
+            lanes.promote(place);
+        }
+    }
+    core.after_run(fom, progress);
+    core
+}
+
+/// What a fom has beside it in a runtime that keeps more of each.
+#[cold]
+fn extra<O: Operation>(home: &Home) -> Option<Box<Extra>> {
+    let world = home.world();
+    world.take_room_again();
+    let kept = (world.journaled && durable::codec::<O>().is_some()).then(|| {
+        let meta = durable::Meta {
+            home: home.index as u16,
+            settled: true,
+            priority: Priority::Normal as u8,
+            ..durable::Meta::default()
+        };
+        Kept::new(meta, false)
+    });
+    (kept.is_some() || world.history > 0)
+        .then(|| Extra::new(None, world.history, &Meta::default(), kept))
+}

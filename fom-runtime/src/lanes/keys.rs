@@ -1,0 +1,272 @@
+//! The keys of a set of lanes in one locality: which have something in flight, what waits for each, and whose turn it is.
+//!
+//! Most requests find their key idle and run in the order in which they came, without any note of the key: so a stream of
+//! requests over millions of keys costs no memory for them. A key gets a queue of its own when a request of it waits for
+//! something, or when it was at it for a quantum already: what comes for it then queues behind, and has its turns in the ring, while
+//! those of other keys go on in the order in which they came. Who was at it for how long is known by a few cells that many keys share: two
+//! hot keys in one cell go into the ring a little earlier, each with a queue of its own, and that is all that a hash decides.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::lanes::inlet::{FullKeys, Item};
+
+/// Cells that say how long keys were at it.
+const CELLS: usize = 256;
+/// Emptied queues whose memory is kept for the next keys that need one.
+const SPARE: usize = 64;
+/// The largest queue whose memory is kept.
+const LARGEST_SPARE: usize = 256;
+
+/// A key with something in flight.
+struct Held<O, K> {
+    hash: u64,
+    key: K,
+    waiting: VecDeque<O>,
+    /// A request of it runs, or waits for something.
+    busy: bool,
+    full: bool,
+}
+
+/// A request whose turn it is.
+pub(super) enum Who<K> {
+    /// Nothing is known of its key.
+    New { hash: u64, key: K },
+    /// Its key stands here.
+    Held(usize),
+}
+
+/// How long a key was at it in this cycle, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    cycle: u32,
+    spent: u32,
+}
+
+pub(super) struct Keys<O, K> {
+    held: Slab<Held<O, K>>,
+    places: HashTable<usize>,
+    ring: VecDeque<usize>,
+    /// The key that has its turn in the ring, and how long it was at it.
+    turn: Option<usize>,
+    turn_spent: u64,
+    spare: Vec<VecDeque<O>>,
+    cells: Box<[Cell; CELLS]>,
+    cycle: u32,
+    /// A key may be at it so long; each request counts for at least `least`.
+    quantum: u64,
+    least: u64,
+    per_key: usize,
+    /// Keys that became full, or have room again, since that was last told.
+    changed: bool,
+}
+
+/// What becomes of a request.
+pub(super) enum Placed<O, K> {
+    /// It has its turn.
+    Now(Who<K>, O),
+    /// It queues.
+    Later,
+}
+
+fn cell(hash: u64) -> usize {
+    (hash >> 24) as usize % CELLS
+}
+
+impl<O, K: Eq + Clone> Keys<O, K> {
+    pub(super) fn new(requests: u32, quantum: u64, per_key: usize) -> Self {
+        let quantum = quantum.clamp(1, u64::from(u32::MAX / 2));
+        Self {
+            held: Slab::new(),
+            places: HashTable::new(),
+            ring: VecDeque::new(),
+            turn: None,
+            turn_spent: 0,
+            spare: Vec::new(),
+            cells: Box::new([Cell::default(); CELLS]),
+            cycle: 0,
+            quantum,
+            least: (quantum / u64::from(requests.max(1))).max(1),
+            per_key,
+            changed: false,
+        }
+    }
+
+    /// All keys may go on for a quantum again.
+    pub(super) fn begin_cycle(&mut self) {
+        self.cycle = self.cycle.wrapping_add(1);
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        self.turn.is_some() || !self.ring.is_empty()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    fn is_spent(&self, hash: u64) -> bool {
+        let cell = &self.cells[cell(hash)];
+        cell.cycle == self.cycle && u64::from(cell.spent) >= self.quantum
+    }
+
+    /// A request comes. Compares keys: may panic, and has changed nothing then.
+    #[inline]
+    pub(super) fn place(&mut self, item: Item<O, K>) -> Placed<O, K> {
+        let Item {
+            hash,
+            key,
+            operation,
+        } = item;
+        let found = if self.held.is_empty() {
+            None
+        } else {
+            let held = &self.held;
+            self.places
+                .find(hash, |place| {
+                    let other = &held[*place];
+                    other.hash == hash && other.key == key
+                })
+                .copied()
+        };
+        match found {
+            None if !self.is_spent(hash) => Placed::Now(Who::New { hash, key }, operation),
+            None => {
+                let place = self.hold(hash, key, false);
+                self.held[place].waiting.push_back(operation);
+                self.ring.push_back(place);
+                Placed::Later
+            }
+            Some(place) => {
+                let held = &mut self.held[place];
+                held.waiting.push_back(operation);
+                if !held.full && held.waiting.len() >= self.per_key {
+                    held.full = true;
+                    self.changed = true;
+                }
+                Placed::Later
+            }
+        }
+    }
+
+    /// The next of those that queue.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<(usize, O)> {
+        loop {
+            let place = match self.turn.take() {
+                Some(place) => place,
+                None => {
+                    self.turn_spent = 0;
+                    self.ring.pop_front()?
+                }
+            };
+            let held = &mut self.held[place];
+            if let Some(operation) = held.waiting.pop_front() {
+                held.busy = true;
+                if held.full && held.waiting.len() <= self.per_key / 2 {
+                    held.full = false;
+                    self.changed = true;
+                }
+                return Some((place, operation));
+            }
+            self.release_memory(place);
+        }
+    }
+
+    /// Notes a key, which is not noted yet.
+    pub(super) fn hold(&mut self, hash: u64, key: K, busy: bool) -> usize {
+        let waiting = self.spare.pop().unwrap_or_default();
+        let place = self.held.insert(Held {
+            hash,
+            key,
+            waiting,
+            busy,
+            full: false,
+        });
+        let held = &self.held;
+        self.places
+            .insert_unique(hash, place, |place| held[*place].hash);
+        place
+    }
+
+    /// A key with nothing in flight goes. Drops the key, which is the user's.
+    fn release_memory(&mut self, place: usize) {
+        let held = self.held.remove(place);
+        if let Ok(entry) = self.places.find_entry(held.hash, |other| *other == place) {
+            entry.remove();
+        }
+        if held.full {
+            self.changed = true;
+        }
+        let Held { key, waiting, .. } = held;
+        if self.spare.len() < SPARE && waiting.capacity() <= LARGEST_SPARE {
+            self.spare.push(waiting);
+        }
+        drop(key);
+    }
+
+    /// A request of a key that is not noted has ended; it took so long.
+    #[inline]
+    pub(super) fn ended_new(&mut self, hash: u64, took: u64) {
+        let cycle = self.cycle;
+        let cell = &mut self.cells[cell(hash)];
+        let before = if cell.cycle == cycle { cell.spent } else { 0 };
+        let more = took.max(self.least).min(self.quantum) as u32;
+        *cell = Cell {
+            cycle,
+            spent: before.saturating_add(more),
+        };
+    }
+
+    /// A request that had its turn from the ring has ended in it, and took so long.
+    #[inline]
+    pub(super) fn ended_in_turn(&mut self, place: usize, took: u64) {
+        self.held[place].busy = false;
+        self.turn_spent = self.turn_spent.saturating_add(took.max(self.least));
+        if self.turn_spent < self.quantum || self.held[place].waiting.is_empty() {
+            self.turn = Some(place);
+        } else {
+            self.ring.push_back(place);
+        }
+    }
+
+    /// A request that had waited for something has ended.
+    pub(super) fn ended_later(&mut self, place: usize) {
+        self.held[place].busy = false;
+        self.ring.push_back(place);
+    }
+
+    /// Whether others are full than were when that was asked last.
+    pub(super) fn is_newly_full(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The keys that are full. Clones keys.
+    pub(super) fn full_keys(&self) -> FullKeys<K> {
+        let full = self.held.iter().filter(|(_, held)| held.full);
+        full.map(|(_, held)| (held.hash, held.key.clone()))
+            .collect::<Vec<_>>()
+            .into()
+    }
+
+    /// All that queue. Clones keys: may panic, and what it has not come to stays.
+    pub(super) fn take_all(&mut self, into: &mut Vec<(K, O)>) {
+        for (_, held) in &mut self.held {
+            while !held.waiting.is_empty() {
+                let key = held.key.clone();
+                into.extend(held.waiting.pop_front().map(|operation| (key, operation)));
+            }
+        }
+    }
+
+    /// All that still queue, without their keys.
+    pub(super) fn take_rest(&mut self) -> Vec<O> {
+        let queues = self
+            .held
+            .iter_mut()
+            .map(|(_, held)| std::mem::take(&mut held.waiting));
+        queues.flatten().collect()
+    }
+}

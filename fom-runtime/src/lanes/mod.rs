@@ -1,0 +1,347 @@
+//! Lanes: streams of requests, in order for each key, at home in the locality that the key belongs to.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `options.rs` | how they are bounded, and how keys take turns |
+//! | `error.rs` | why a request was not taken in |
+//! | `inlet.rs` | where requests come into a locality |
+//! | `keys.rs` | what is known of keys there |
+//! | `home.rs` | how requests become foms, and their part of the handler's round |
+//! | `feed.rs` | one submitter's batches |
+
+mod error;
+mod feed;
+mod home;
+mod inlet;
+mod keys;
+mod options;
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    hash::{BuildHasher, Hash},
+    ops::Deref,
+    sync::Arc,
+};
+
+use foldhash::fast::RandomState;
+
+pub use error::{PushError, PushReason};
+pub use feed::Feed;
+pub(crate) use home::{LanePlace, LaneSets, run};
+use inlet::{Inlet, Item};
+pub use options::LaneOptions;
+
+use crate::{
+    operation::Operation,
+    runtime::{Runtime, World},
+};
+
+/// What can be a key of lanes: every type that can be compared, hashed, cloned and sent. [`Key`](crate::Key) is one; a plain
+/// number or a type of one's own costs less.
+pub trait LaneKey: Hash + Eq + Clone + Send + Sync + 'static {}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> LaneKey for K {}
+
+/// What the ends of a set of lanes share.
+pub(crate) struct Shared<O: Operation, K> {
+    world: Arc<World>,
+    options: LaneOptions,
+    hasher: RandomState,
+    inlets: Box<[Inlet<O, K>]>,
+}
+
+/// One of those who may push. With the last one the lanes go, when they are empty.
+struct Handle<O: Operation, K: LaneKey>(Arc<Last<O, K>>);
+
+struct Last<O: Operation, K: LaneKey>(Arc<Shared<O, K>>);
+
+impl<O: Operation, K: LaneKey> Clone for Handle<O, K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<O: Operation, K: LaneKey> Deref for Handle<O, K> {
+    type Target = Arc<Shared<O, K>>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Shared<O, K>> {
+        &self.0.0
+    }
+}
+
+impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
+    fn drop(&mut self) {
+        for locality in &self.0.world.localities {
+            let shared = Arc::clone(&self.0);
+            locality.post_job(Box::new(move |core| core.lanes.retire(&shared)));
+        }
+    }
+}
+
+/// A way into a runtime for streams of requests, in order for each key. A clone is another end of the same.
+///
+/// Each key has a lane: its requests run one after the other, in the order in which they were pushed, in the locality that the key
+/// belongs to. Those of different keys go on beside each other; one that waits (for an event, an answer, a timer, a retry, a
+/// blocking section, whatever its future awaits) holds up its own key and no other. Keys are compared whole: two of them share
+/// nothing because their hashes agree. A key that has nothing in flight takes no memory.
+///
+/// A request becomes a fom when it has its turn, with all that a fom has: it is listed while it waits, a panic ends it alone, and
+/// its failure is counted ([`Operations`](crate::Operations)). It has no handle: it answers by itself, if anybody waits. Use
+/// [`Submission::key`](crate::Submission::key) where handles, priorities or foms that are found by their key are wanted; the keys of
+/// lanes are a world of their own, and no fom is found by them.
+///
+/// Keys take turns: one that was at it for a [quantum](LaneOptions::quantum) queues while others are ready, and the lanes take turns
+/// with the other foms of their locality.
+///
+/// In a runtime with a journal a request is committed when it becomes a fom. What still queues at a crash is lost, as if it had not been
+/// pushed.
+///
+/// At a [`Shutdown::Drain`](crate::Shutdown::Drain) all that was taken in runs. At a [`Shutdown::Now`](crate::Shutdown::Now), or
+/// when the drain's time is over, what queues never runs; [`take_refused`](Self::take_refused) gives it back.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use fom_runtime::prelude::*;
+/// use fom_runtime::LaneOptions;
+///
+/// static BALANCE: AtomicU64 = AtomicU64::new(0);
+///
+/// struct Deposit { cents: u64 }
+///
+/// #[fom(operation(Deposit), transient)]
+/// enum Depositing {
+///     #[phase(start, sync, to(Done))]
+///     Book,
+///     #[phase(end)]
+///     Done,
+/// }
+///
+/// impl DepositingTransitions for Deposit {
+///     fn book(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+///         BALANCE.fetch_add(self.cents, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// let runtime = Runtime::builder().localities(1).build()?;
+/// let deposits = runtime.lanes::<Deposit, u64>(LaneOptions::default());
+/// for account in 0..100 {
+///     deposits.push(account, Deposit { cents: 5 })?;
+/// }
+/// runtime.shutdown_blocking(Shutdown::Drain, std::time::Duration::from_secs(5));
+/// assert_eq!(BALANCE.load(Ordering::Relaxed), 500);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Lanes<O: Operation, K: LaneKey>(Handle<O, K>);
+
+impl<O: Operation, K: LaneKey> Clone for Lanes<O, K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<O: Operation, K: LaneKey> fmt::Debug for Lanes<O, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lanes")
+            .field("operation", &O::GRAPH.operation())
+            .field("in_flight", &self.in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// A new set of lanes for streams of requests with keys: see [`Lanes`]. It goes when its last end is dropped and all that it
+    /// took in has ended.
+    pub fn lanes<O: Operation, K: LaneKey>(&self, options: LaneOptions) -> Lanes<O, K> {
+        Lanes(Handle(Arc::new(Last(Arc::new(Shared {
+            world: Arc::clone(self.world()),
+            options,
+            hasher: RandomState::default(),
+            inlets: (0..self.localities()).map(|_| Inlet::new()).collect(),
+        })))))
+    }
+}
+
+impl<O: Operation, K: LaneKey> Lanes<O, K> {
+    /// Takes a request in. It runs without anything more being called.
+    ///
+    /// From any thread. Of two pushes with one key, the one that happens before the other runs first.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError`], with key and operation: there is no room, or the runtime shuts down.
+    pub fn push(&self, key: K, operation: O) -> Result<(), PushError<O, K>> {
+        let hash = self.0.hash(&key);
+        self.0.push_one(Item {
+            hash,
+            key,
+            operation,
+        })
+    }
+
+    /// As [`push`](Self::push), and waits while there is no room, without a thread.
+    ///
+    /// # Errors
+    ///
+    /// [`PushReason::ShuttingDown`].
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped before it is ready, the request is dropped with it.
+    pub async fn push_waiting(&self, key: K, operation: O) -> Result<(), PushError<O, K>> {
+        let hash = self.0.hash(&key);
+        let mut item = Item {
+            hash,
+            key,
+            operation,
+        };
+        loop {
+            match self.0.push_one(item) {
+                Err(error) if error.reason() != PushReason::ShuttingDown => {
+                    item = error.into_item()
+                }
+                done => return done,
+            }
+            self.0.room(&item).await;
+        }
+    }
+
+    /// As [`push`](Self::push), and blocks the thread while there is no room. In a phase function this is a blocking section by
+    /// itself.
+    ///
+    /// # Errors
+    ///
+    /// [`PushReason::ShuttingDown`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Handle::wait`](crate::Handle::wait).
+    pub fn push_blocking(&self, key: K, operation: O) -> Result<(), PushError<O, K>> {
+        crate::runtime::block_on(self.push_waiting(key, operation))
+    }
+
+    /// A way in for one submitter that pushes many.
+    pub fn feed(&self) -> Feed<O, K> {
+        Feed::new(self.0.clone())
+    }
+
+    /// Requests that were taken in and have not ended.
+    pub fn in_flight(&self) -> usize {
+        let inlets = self.0.inlets.iter();
+        inlets.map(|inlet| inlet.lock().in_flight()).sum()
+    }
+
+    /// Requests that were taken in and never ran, because the runtime shut down. Each is given once; those of one key are in
+    /// their order.
+    pub fn take_refused(&self) -> Vec<(K, O)> {
+        let inlets = self.0.inlets.iter();
+        inlets
+            .flat_map(|inlet| std::mem::take(&mut inlet.lock().refused))
+            .collect()
+    }
+}
+
+impl<O: Operation, K: LaneKey> Shared<O, K> {
+    #[inline]
+    fn hash(&self, key: &K) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// The locality that a key belongs to.
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.inlets.len() as u128) >> 64) as usize
+    }
+
+    fn push_one(self: &Arc<Self>, item: Item<O, K>) -> Result<(), PushError<O, K>> {
+        let index = self.home(item.hash);
+        if self.inlets[index].is_choosy() && self.is_full(index, &item) {
+            return Err(PushError::new(PushReason::KeyFull, item));
+        }
+        let mut item = Some(item);
+        let put = |arrived: &mut VecDeque<_>| arrived.extend(item.take());
+        self.hand_over(index, 1, false, put).map_err(|reason| {
+            let item = item.take().expect("it was not taken in");
+            PushError::new(reason, item)
+        })
+    }
+
+    #[cold]
+    fn is_full(&self, index: usize, item: &Item<O, K>) -> bool {
+        let full = self.inlets[index].full_keys();
+        full.iter()
+            .any(|(hash, key)| *hash == item.hash && *key == item.key)
+    }
+
+    /// Puts requests into an inlet: all of them or none. `anyway`: also if there is no room.
+    #[inline]
+    fn hand_over(
+        self: &Arc<Self>,
+        index: usize,
+        requests: usize,
+        anyway: bool,
+        put: impl FnOnce(&mut VecDeque<Item<O, K>>),
+    ) -> Result<(), PushReason> {
+        let requests = requests as u64;
+        let (world, inlet) = (&self.world, &self.inlets[index]);
+        let locality = &world.localities[index];
+        // Counted before the mode is looked at, so that a shutdown that begins meanwhile waits for them or refuses them.
+        locality.counts.sent(requests);
+        let open = self.is_open();
+        let mut state = inlet.lock();
+        let reason = if !open || state.closed {
+            Some(PushReason::ShuttingDown)
+        } else if !anyway && state.in_flight() >= self.options.bound {
+            Some(PushReason::Full)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            drop(state);
+            locality.take_back_all(requests);
+            world.tell_idle();
+            return Err(reason);
+        }
+        put(&mut state.arrived);
+        let signal = state.must_signal();
+        drop(state);
+        if signal {
+            inlet.set_resting(false);
+            let shared = Arc::clone(self);
+            locality.post_job(Box::new(move |core| {
+                let index = core.home.index;
+                core.lanes.signal(shared, index);
+            }));
+        }
+        Ok(())
+    }
+
+    /// Whether requests of this thread are taken in: at the end only those of foms in flight.
+    fn is_open(&self) -> bool {
+        let world = &self.world;
+        !world.takes_nothing() || world.is_draining() && crate::locality::runs_fom_of(world)
+    }
+
+    /// Returns when this request may be taken in, or the runtime shuts down.
+    async fn room(&self, item: &Item<O, K>) {
+        let index = self.home(item.hash);
+        let inlet = &self.inlets[index];
+        loop {
+            let mut told = std::pin::pin!(inlet.room.notified());
+            told.as_mut().enable();
+            let full = {
+                let mut state = inlet.lock();
+                let full = !state.closed && state.in_flight() >= self.options.bound;
+                state.awaited = true;
+                full
+            };
+            // The locality tells after it has changed what is looked at here.
+            if !self.is_open() || !full && !self.is_full(index, item) {
+                return;
+            }
+            told.await;
+        }
+    }
+}

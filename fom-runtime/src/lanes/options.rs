@@ -1,0 +1,61 @@
+//! How a set of lanes is bounded, and how its keys take turns.
+
+use std::time::Duration;
+
+/// How many requests a set of lanes takes in, and how its keys take turns.
+///
+/// ```
+/// use std::time::Duration;
+/// use fom_runtime::LaneOptions;
+///
+/// let options = LaneOptions::default()
+///     .bound(16_384)
+///     .per_key(1_024)
+///     .quantum(8, Duration::from_micros(200));
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "options do nothing by themselves"]
+pub struct LaneOptions {
+    pub(super) bound: usize,
+    pub(super) per_key: usize,
+    pub(super) requests: u32,
+    pub(super) time: Duration,
+}
+
+impl Default for LaneOptions {
+    /// 65,536 requests in each locality, as many for one key, and a quantum of 16 requests or 100 us.
+    fn default() -> Self {
+        Self {
+            bound: 65_536,
+            per_key: usize::MAX,
+            requests: 16,
+            time: Duration::from_micros(100),
+        }
+    }
+}
+
+impl LaneOptions {
+    /// At most so many requests in each locality that were taken in and have not ended. A [`Feed`](crate::Feed) hands over whole
+    /// batches, so it may go beyond that by one batch.
+    pub fn bound(mut self, requests: usize) -> Self {
+        self.bound = requests.max(1);
+        self
+    }
+
+    /// At most so many requests of one key that wait behind the one that has its turn. So a key whose request waits for long
+    /// leaves room for others. What was on its way when the key became full is taken in, too: at most what the locality takes
+    /// in before its next round, and a batch of each [`Feed`](crate::Feed).
+    pub fn per_key(mut self, requests: usize) -> Self {
+        self.per_key = requests.max(1);
+        self
+    }
+
+    /// How long a key may go on while others are ready: so many requests, or this time if that is over first. Then it goes to
+    /// the tail.
+    pub fn quantum(mut self, requests: u32, time: Duration) -> Self {
+        self.requests = requests;
+        self.time = time;
+        self
+    }
+}
