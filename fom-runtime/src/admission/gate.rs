@@ -298,7 +298,9 @@ impl Gate {
             self.full = false;
             self.inbox.push(Event::Level(Level::Normal));
         }
+        // Those who wait are refused, when the runtime is closed.
         while !self.full
+            && !shared.world.is_closed()
             && let Some(entry) = self.waiting.pop_front()
         {
             shared.world.queued.one_sent();
