@@ -66,6 +66,12 @@ pub enum RefusedReason {
     /// As many foms wait for this key as [may](crate::Builder::key_queue).
     #[error("the queue of this key is full; submit it again later, or shed load")]
     KeyFull,
+    /// The key is [suspended](crate::Runtime::suspend_key), and this submission would not wait.
+    #[error("the key is suspended; `queue()` waits until it is resumed")]
+    KeySuspended,
+    /// It is to be [chained](crate::Submission::chain), and no fom that has a key submits it.
+    #[error("`chain()` is for what a fom submits that has a key; use `key(..)` here")]
+    NoTurn,
     /// The placement names a locality that does not exist.
     #[error("there is no such locality")]
     NoSuchLocality,
@@ -133,6 +139,9 @@ pub enum Cause<E> {
     },
     /// It was cancelled.
     Cancelled,
+    /// The fom that has its key waited for it: neither would ever have gone on. It never began. What is to be done under a key that
+    /// one has is [chained](crate::Submission::chain), or not waited for.
+    Stuck,
     /// It made room for another one: in the queue of its key, for one that was
     /// [submitted](crate::Submission::shed_oldest) after it, or in front of the localities, by
     /// [the policy](crate::admission::WhenFull::Shed) there. It never began.
@@ -189,6 +198,9 @@ impl<E> Cause<E> {
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::Late { armed_in } => write!(f, "the deadline of `{armed_in}` passed"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Stuck => f.write_str(
+                "the fom that has its key waited for it; chain it (`chain()`), or do not wait for it",
+            ),
             Self::Shed => f.write_str(
                 "it was shed: it made room for another one in its queue; submit it again later",
             ),
@@ -226,6 +238,7 @@ impl<E> Cause<E> {
             Self::Panicked(_) => "panicked",
             Self::Late { .. } => "late",
             Self::Cancelled => "cancelled",
+            Self::Stuck => "stuck",
             Self::Shed => "shed",
             Self::Shutdown => "shutdown",
             Self::Refused(_) => "refused",

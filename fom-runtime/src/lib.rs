@@ -174,12 +174,12 @@ pub use protocol::FomState;
 pub use runtime::{
     Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Joined,
     Local, Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission,
-    Waiting,
+    SuspendedKey, Waiting, WhenRoom,
 };
 #[cfg(not(fom_loom))]
 pub use snapshot::{Saved, SavedError, Snapshot};
 #[cfg(not(fom_loom))]
 pub use watch::{
-    AdaptiveInfo, FomInfo, Interpose, Interposed, Listening, LocalityInfo, NotOnTop, Operations,
-    Transition, TransitionCause, TransitionOf, TypeInfo, Visited,
+    AdaptiveInfo, FomInfo, Interpose, Interposed, KeyInfo, Listening, LocalityInfo, NotOnTop,
+    Operations, Transition, TransitionCause, TransitionOf, TypeInfo, Visited,
 };

@@ -80,9 +80,16 @@ impl<O: Operation> fmt::Debug for Posting<'_, O> {
 }
 
 impl<O: Operation> Posting<'_, O> {
-    /// As [`Submission::key`]. A key that is in use when it would start sets it aside.
+    /// As [`Submission::key`]. A key that is in use when it would start sets it aside; see [`queue`](Self::queue).
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.submission = self.submission.key(key);
+        self
+    }
+
+    /// As [`Submission::queue`]. It waits also when as many wait as may, and its place in the order survives a restart: it is in the
+    /// journal from the commit on.
+    pub fn queue(mut self) -> Self {
+        self.submission = self.submission.queue_regardless();
         self
     }
 

@@ -101,6 +101,7 @@ impl Team {
         helper: Submission<'_, O>,
     ) -> Result<Handle<O>, Refused<O>> {
         let handle = helper.start()?;
+        handle.fom().bar_if_stuck();
         let place = self.gathering.join(handle.id());
         handle.fom().watch(Watcher::of_team(&self.gathering, place));
         Ok(handle)

@@ -53,6 +53,18 @@ pub(crate) struct Meta {
     /// Its operation id.
     #[serde(with = "stored_key")]
     pub(crate) once: Option<Key>,
+    /// How it has its key, or waits for it, if that is not by itself. Last, since it is in few records, and in none of older ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turn: Option<Turn>,
+}
+
+/// How a fom has its key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Turn {
+    /// Together with others that share it.
+    pub(crate) shared: bool,
+    /// It has not begun, and waits with this number.
+    pub(crate) waits: Option<u64>,
 }
 
 /// How the foms of a type are kept, if they are.

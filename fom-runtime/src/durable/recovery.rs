@@ -488,10 +488,17 @@ impl Recover for Sink<'_> {
         let fom = FomId(fom_of(id));
         if self.world.dormant.is_limited() {
             match self.world.types.enter(self.world, bytes) {
-                Ok(entered) => self.world.dormant.add(self.world, fom, &entered, bytes),
-                Err(reason) => self.set_aside(self.world.aside(fom, reason, bytes)),
+                // Those that wait for their key are there at once: whoever asks for it comes after them.
+                Ok(entered) if waits(&entered.meta) => {}
+                Ok(entered) => {
+                    self.world.dormant.add(self.world, fom, &entered, bytes);
+                    return;
+                }
+                Err(reason) => {
+                    self.set_aside(self.world.aside(fom, reason, bytes));
+                    return;
+                }
             }
-            return;
         }
         match Types::bring_back(self.world, id, bytes) {
             Ok(resident) => self.foms.push((fom, resident)),
@@ -514,6 +521,11 @@ impl Recover for Sink<'_> {
             self.set_aside(self.world.aside(id, reason, &[]));
         }
     }
+}
+
+/// Whether it has not begun, and waits for its key.
+fn waits(meta: &Meta) -> bool {
+    meta.turn.as_ref().is_some_and(|turn| turn.waits.is_some())
 }
 
 /// Runs `f` in a locality and waits for it.

@@ -41,7 +41,7 @@ impl Stalled {
     /// It does not come back: others may have its key.
     pub(super) fn give_key(&self, world: &World) {
         if let Some((of, key)) = &self.place {
-            world.directory.remove(*of, key, self.id);
+            world.directory.remove(world, (*of, key.clone()), self.id);
         }
     }
 

@@ -13,8 +13,8 @@ use crate::{
     Cx, Ended, PhaseInfo,
     clock::nanos,
     durable::Then,
-    error::{BlockError, Cause, Failure},
-    fom::{Interrupt, Outcome, Standing, Typed, panic_message},
+    error::{BlockError, Cause, Failure, RefusedReason},
+    fom::{Barred, Interrupt, Outcome, Typed, WaitingFor, panic_message, turn::Gate},
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
     watch::{Transition, TransitionCause},
 };
@@ -45,7 +45,7 @@ pub(super) enum After<O: Operation> {
     /// Wait until this step is committed.
     Commit,
     /// Wait until it may begin.
-    Queue,
+    Queue(WaitingFor),
     Ended,
     Failed(Cause<O::Error>),
 }
@@ -72,11 +72,15 @@ impl<O: Operation> Course<O> {
         if let Some(interrupt) = fom.interrupt() {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
-        if fom.extra().is_some() {
-            match fom.standing() {
-                Standing::Has => {}
-                Standing::Waits(_) => return After::Queue,
-                Standing::Shed => return After::Failed(Cause::Shed),
+        match fom.gate() {
+            Gate::Open => {}
+            Gate::Waits(what) => return After::Queue(what),
+            Gate::Barred(why) => {
+                return After::Failed(match why {
+                    Barred::Shed => Cause::Shed,
+                    Barred::Stuck => Cause::Stuck,
+                    Barred::Full => Cause::Refused(RefusedReason::KeyFull),
+                });
             }
         }
         fom.set_begun();
@@ -105,8 +109,14 @@ impl<O: Operation> Course<O> {
     #[inline]
     fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         let (kept, _) = fom.journaled()?;
-        if kept.inner().recorded {
-            return None;
+        {
+            let mut inner = kept.inner();
+            if let Some(turn) = &mut inner.meta.turn {
+                turn.waits = None;
+            }
+            if inner.recorded {
+                return None;
+            }
         }
         let cause = if fom.is_resumed() {
             TransitionCause::Resumed

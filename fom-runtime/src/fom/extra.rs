@@ -1,7 +1,7 @@
 //! What few foms have: a key, a history, and somebody who waits for them.
 
 use std::{
-    any::Any,
+    any::{Any, TypeId},
     collections::VecDeque,
     sync::{Arc, OnceLock, Weak},
     task::Waker,
@@ -67,12 +67,16 @@ pub(crate) struct Extra {
     pub(crate) once: Option<Box<Once>>,
     /// The helpers that it waits for, as long as it keeps their team.
     pub(crate) team: Mutex<Weak<Gathering>>,
-    /// Where it stands in the queue of its key.
+    /// When it may begin.
     pub(super) turn: Turn,
     /// Of an active object.
     pub(crate) explains: OnceLock<Weak<dyn Explain>>,
     /// What is dropped when it has ended.
     pub(crate) ticket: Mutex<Option<Ticket>>,
+    /// The key that it has together with the fom that submitted it.
+    pub(crate) chained: Option<Box<(TypeId, Key)>>,
+    /// It waits for its next attempt, and there is room for another one meanwhile. Written by the thread that runs the fom.
+    pub(super) paused: AtomicBool,
     pub(super) waits: Mutex<Waits>,
     /// If it ever waited for a long lock.
     pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
@@ -108,6 +112,8 @@ impl Extra {
             turn: Turn::default(),
             explains: OnceLock::new(),
             ticket: Mutex::default(),
+            chained: None,
+            paused: AtomicBool::new(false),
             waits: Mutex::default(),
             locks: Mutex::default(),
         })

@@ -122,7 +122,7 @@ enum Act {
     Yield,
     Retry(u64),
     Commit,
-    Queue,
+    Queue(WaitingFor),
 }
 
 /// The run of one fom from phase to phase.
@@ -147,7 +147,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     After::Enter | After::Stay => Act::Step(Why::Own),
                     After::Retry(until) => Act::Retry(until),
                     After::Commit => Act::Commit,
-                    After::Queue => Act::Queue,
+                    After::Queue(what) => Act::Queue(what),
                     After::Ended => return course.ended(),
                     After::Failed(cause) => {
                         course.commit_failure(me.get(), &cause);
@@ -172,8 +172,8 @@ pub(super) fn drive<O: AsyncOperation>(
                     after = course.committed(me.get()).unwrap_or(After::Enter);
                     continue;
                 }
-                Act::Queue => {
-                    me.get().set_waiting_for(WaitingFor::Key);
+                Act::Queue(what) => {
+                    me.get().set_waiting_for(what);
                     Yield(false).await;
                     after = course.begin(me.get());
                     continue;

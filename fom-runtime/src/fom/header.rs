@@ -291,6 +291,17 @@ impl Header {
         self.extra().and_then(|extra| extra.key.as_ref())
     }
 
+    /// The key that it has together with the fom that submitted it.
+    pub(crate) fn chained(&self) -> Option<&(TypeId, Key)> {
+        self.extra().and_then(|extra| extra.chained.as_deref())
+    }
+
+    /// Whether it has this key, by itself or together with the one that submitted it. Only the thread that runs the fom.
+    pub(crate) fn has_key(&self, of: &(TypeId, Key)) -> bool {
+        let own = || self.type_id() == of.0 && self.key() == Some(&of.1);
+        own() || self.chained() == Some(of)
+    }
+
     /// What it has beside it if it is kept in a journal.
     pub(crate) fn kept(&self) -> Option<&Kept> {
         self.extra().and_then(|extra| extra.kept.as_deref())
@@ -579,6 +590,25 @@ impl Header {
         crate::protocol::count(&extra.visits, 1);
         if let Some(log) = &extra.history {
             remember(log, self.world().history, index, now);
+        }
+    }
+
+    /// It waits for its next attempt: while a fom with a key does, there is room for another one. Only the thread that runs it.
+    pub(super) fn pause(&self) {
+        if let Some(extra) = self.extra()
+            && extra.key.is_some()
+            && !extra.paused.load(Ordering::Relaxed)
+            && self.world().pause_room()
+        {
+            extra.paused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// It waits no more. Only the thread that runs it.
+    pub(super) fn go_on(&self, extra: &Extra) {
+        if extra.paused.load(Ordering::Relaxed) {
+            extra.paused.store(false, Ordering::Relaxed);
+            self.world().resume_room();
         }
     }
 

@@ -52,9 +52,10 @@ pub(crate) use pool::{Pool, Pools, Stocks};
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
-pub(crate) use turn::Standing;
+pub(crate) use turn::{Barred, Standing};
 
 use crate::{
+    durable::Kept,
     error::{Cause, Failure},
     lanes::LanePlace,
     locality::Timer,
@@ -476,13 +477,14 @@ impl Header {
 
     /// It no longer has its keys, if it has any.
     fn leave_key(&self, extra: &Extra, by_handler: bool) {
+        self.end_delay();
+        self.go_on(extra);
         // A stalled one keeps its key: nobody may overtake it.
-        if let Some(key) = &extra.key
-            && self
-                .kept()
-                .is_none_or(|kept| kept.inner().stalled.is_none())
+        let stalled = |kept: &Kept| kept.inner().stalled.is_some();
+        if (extra.key.is_some() || extra.chained.is_some())
+            && !extra.kept.as_deref().is_some_and(stalled)
         {
-            self.world().directory.leave(self, key);
+            self.world().directory.leave(self);
         }
         if by_handler && let Some(place) = LanePlace::from_word(extra.lane.load(Ordering::Relaxed))
         {

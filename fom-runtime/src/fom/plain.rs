@@ -128,8 +128,8 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     fom.set_waiting_for(WaitingFor::Journal);
                     return Progress::Waiting;
                 }
-                After::Queue => {
-                    fom.set_waiting_for(WaitingFor::Key);
+                After::Queue(what) => {
+                    fom.set_waiting_for(what);
                     return Progress::Waiting;
                 }
                 After::Failed(cause) => return self.fail_with(fom, cause),

@@ -235,11 +235,15 @@ impl Timing {
     pub(super) fn await_retry(&self, header: &Header, at: u64) {
         self.retry_at.store(at.max(1), Ordering::Relaxed);
         regain_leaked(header);
+        header.pause();
         self.arm(self.deadline().map_or(at, |deadline| deadline.min(at)));
     }
 
     /// Back to the deadlines alone.
     pub(super) fn retried(&self, header: &Header) {
+        if let Some(extra) = header.extra() {
+            header.go_on(extra);
+        }
         self.retry_at.store(0, Ordering::Relaxed);
         regain_leaked(header);
         self.arm(self.deadline().unwrap_or(NEVER));
@@ -299,6 +303,9 @@ impl Timing {
             }
         });
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
+        if let Some(extra) = header.extra() {
+            header.go_on(extra);
+        }
         self.retry_at.store(0, Ordering::Relaxed);
         self.deadline.store(NEVER, Ordering::Relaxed);
         if self.kept.load(Ordering::Relaxed) <= now {

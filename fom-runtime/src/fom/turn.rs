@@ -1,8 +1,19 @@
-//! Where a fom stands in the queue of its key.
+//! When a fom may begin: not before its time, if it was given one, and not before it has its key.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use crate::{
-    fom::Header,
-    sync::atomic::{AtomicU64, Ordering},
+    Sleep,
+    fom::{Extra, Header, WaitingFor, reference},
+    runtime::{KeyOf, Order},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 /// What the directory says of a fom.
@@ -12,38 +23,165 @@ pub(crate) enum Standing {
     Has,
     /// It waits for its key, with this number.
     Waits(u64),
+    /// It asks for its key when its time comes.
+    Outside,
     /// It has lost its place, and is to end.
+    Barred(Barred),
+}
+
+/// Why a fom never begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Barred {
+    /// It made room for another one.
     Shed,
+    /// The fom that has its key waits for it.
+    Stuck,
+    /// As many wait for its key as may.
+    Full,
 }
 
 /// Changed under the lock of the directory, and looked at by the thread that runs the fom, which is woken after each change.
 #[derive(Debug, Default)]
-pub(super) struct Turn(AtomicU64);
+pub(super) struct Turn {
+    standing: AtomicU64,
+    delayed: AtomicBool,
+    delay: Mutex<Option<Delay>>,
+}
+
+/// What is done before a fom may begin.
+#[derive(Debug)]
+struct Delay {
+    sleep: Sleep,
+    order: Order,
+}
 
 const HAS: u64 = 0;
-const SHED: u64 = u64::MAX;
+const OUTSIDE: u64 = u64::MAX;
+const SHED: u64 = u64::MAX - 1;
+const STUCK: u64 = u64::MAX - 2;
+const FULL: u64 = u64::MAX - 3;
+
+/// Whether a fom may begin.
+pub(super) enum Gate {
+    Open,
+    Waits(WaitingFor),
+    Barred(Barred),
+}
+
+impl Extra {
+    /// Of a fom that is not made yet.
+    pub(crate) fn delay(&mut self, sleep: Sleep, order: Order) {
+        let asks_later = self.key.is_some() && matches!(order, Order::Queue { .. });
+        self.turn = Turn {
+            standing: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
+            delayed: AtomicBool::new(true),
+            delay: Mutex::new(Some(Delay { sleep, order })),
+        };
+    }
+}
 
 impl Header {
-    /// Only for a fom with a key, under the lock of the directory.
+    /// Under the lock of the directory.
     pub(crate) fn stand(&self, standing: Standing) {
         let word = match standing {
             Standing::Has => HAS,
             Standing::Waits(number) => number,
-            Standing::Shed => SHED,
+            Standing::Outside => OUTSIDE,
+            Standing::Barred(Barred::Shed) => SHED,
+            Standing::Barred(Barred::Stuck) => STUCK,
+            Standing::Barred(Barred::Full) => FULL,
         };
         if let Some(extra) = self.extra() {
-            extra.turn.0.store(word, Ordering::Release);
+            extra.turn.standing.store(word, Ordering::Release);
         }
     }
 
     pub(crate) fn standing(&self) -> Standing {
-        let word = self
-            .extra()
-            .map_or(HAS, |extra| extra.turn.0.load(Ordering::Acquire));
-        match word {
-            HAS => Standing::Has,
-            SHED => Standing::Shed,
-            number => Standing::Waits(number),
+        self.extra().map_or(Standing::Has, standing)
+    }
+
+    /// The key whose turn it is a part of. Only the thread that runs the fom.
+    pub(crate) fn turn(&self) -> Option<KeyOf> {
+        let own = || Some((self.type_id(), self.key()?.clone()));
+        self.chained().cloned().or_else(own)
+    }
+
+    /// Only the thread that runs the fom.
+    #[inline]
+    pub(super) fn gate(&self) -> Gate {
+        match self.extra() {
+            None => Gate::Open,
+            Some(extra) => self.gate_of(extra),
         }
+    }
+
+    fn gate_of(&self, extra: &Extra) -> Gate {
+        if extra.turn.delayed.load(Ordering::Relaxed) && !self.is_due(extra) {
+            return Gate::Waits(WaitingFor::Timer);
+        }
+        if extra.came_back && matches!(standing(extra), Standing::Waits(_)) {
+            self.settle_turn();
+        }
+        match standing(extra) {
+            Standing::Has => Gate::Open,
+            Standing::Waits(_) | Standing::Outside => Gate::Waits(WaitingFor::Key),
+            Standing::Barred(why) => Gate::Barred(why),
+        }
+    }
+
+    /// It came back: by now all are there that were before it, but for the one that has the key, which may rest.
+    #[cold]
+    fn settle_turn(&self) {
+        let world = self.world();
+        if let Some(of) = self.turn() {
+            if world.dormant.left() > 0 {
+                world.dormant.revive_key(world, &of);
+            }
+            world.directory.settle(self);
+        }
+    }
+
+    /// Whether its time has come; then it asks for its key.
+    #[cold]
+    fn is_due(&self, extra: &Extra) -> bool {
+        let order = {
+            let mut delay = extra.turn.delay.lock();
+            let due = delay.as_mut().is_none_or(|delay| {
+                let sleep = Pin::new(&mut delay.sleep);
+                reference::with_waker(self, |waker| {
+                    sleep.poll(&mut Context::from_waker(waker)) == Poll::Ready(())
+                })
+            });
+            if !due {
+                return false;
+            }
+            extra.turn.delayed.store(false, Ordering::Relaxed);
+            delay.take().map(|delay| delay.order)
+        };
+        if let (Some(order), Standing::Outside) = (order, standing(extra)) {
+            self.world().directory.enter_late(self, order);
+        }
+        true
+    }
+
+    /// It ends: nothing is to wake it any more.
+    pub(super) fn end_delay(&self) {
+        if let Some(extra) = self.extra()
+            && extra.turn.delayed.load(Ordering::Relaxed)
+        {
+            let delay = extra.turn.delay.lock().take();
+            drop(delay);
+        }
+    }
+}
+
+fn standing(extra: &Extra) -> Standing {
+    match extra.turn.standing.load(Ordering::Acquire) {
+        HAS => Standing::Has,
+        OUTSIDE => Standing::Outside,
+        SHED => Standing::Barred(Barred::Shed),
+        STUCK => Standing::Barred(Barred::Stuck),
+        FULL => Standing::Barred(Barred::Full),
+        number => Standing::Waits(number),
     }
 }

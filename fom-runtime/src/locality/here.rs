@@ -3,8 +3,9 @@
 use std::{cell::Cell, ptr};
 
 use crate::{
-    fom::{Progress, Resident},
+    fom::{Header, Progress, Resident},
     locality::Core,
+    protocol::FomState,
     runtime::World,
     sync::thread_local,
 };
@@ -26,6 +27,8 @@ struct Here {
     core: Cell<*mut Core>,
     /// The runtime whose fom runs on this thread, also while that fom is in a blocking section; an address to compare.
     world: Cell<*const World>,
+    /// That fom.
+    fom: Cell<*const Header>,
     /// Inside how many `with_core` this thread is.
     taken: Cell<u32>,
 }
@@ -38,6 +41,7 @@ impl Here {
     const NOWHERE: Self = Self {
         core: Cell::new(ptr::null_mut()),
         world: Cell::new(ptr::null()),
+        fom: Cell::new(ptr::null()),
         taken: Cell::new(0),
     };
 }
@@ -72,6 +76,18 @@ pub(crate) fn runs_foms() -> bool {
     HERE.with(|here| {
         !here.core.get().is_null() || !here.world.get().is_null() || here.taken.get() > 0
     })
+}
+
+/// Looks at the fom of this runtime that runs on this thread, with the core or in a blocking section. None once it has ended.
+pub(crate) fn running<R>(world: &World, f: impl FnOnce(&Header) -> R) -> Option<R> {
+    let fom = HERE.with(|here| {
+        let is = ptr::eq(here.world.get(), world);
+        is.then(|| here.fom.get())
+    })?;
+    // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there; no code of the user's, which alone asks, runs
+    // after the slot was given back.
+    let fom = unsafe { fom.as_ref() }?;
+    (fom.token.state() == FomState::Running).then(|| f(fom))
 }
 
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` there is none.
@@ -140,7 +156,7 @@ pub(crate) fn is_taken() -> bool {
 #[inline(always)]
 pub(crate) fn run(mut core: Box<Core>, fom: Resident) -> (Box<Core>, Option<Resident>, Progress) {
     fom.token.start(fom.is_alone());
-    begin(core.home.world());
+    begin(core.home.world(), &fom);
     core.running = Some(fom.as_ptr());
     lay(core);
     let (fom, progress) = fom.run();
@@ -152,12 +168,18 @@ pub(crate) fn run(mut core: Box<Core>, fom: Resident) -> (Box<Core>, Option<Resi
 
 /// A new run begins.
 #[inline]
-pub(super) fn begin(world: &World) {
-    HERE.with(|here| here.world.set(world));
+pub(super) fn begin(world: &World, fom: &Header) {
+    HERE.with(|here| {
+        here.world.set(world);
+        here.fom.set(fom);
+    });
 }
 
 /// The run is over.
 #[inline]
 pub(super) fn end() {
-    HERE.with(|here| here.world.set(ptr::null()));
+    HERE.with(|here| {
+        here.world.set(ptr::null());
+        here.fom.set(ptr::null());
+    });
 }

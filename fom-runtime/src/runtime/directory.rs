@@ -6,16 +6,22 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
+use tokio::sync::oneshot;
+
 use crate::{
-    fom::{AnyRef, Header, Standing},
+    fom::{AnyRef, Barred, Header, Standing},
     id::{FomId, Key},
     operation::Operation,
     protocol::FomState,
     runtime::{
-        FomRef,
+        FomRef, World,
         keys::{Entry, Order, Place, Turned},
     },
-    sync::{Mutex, MutexGuard},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    watch::KeyInfo,
 };
 
 /// Locks, so that keys that have nothing to do with each other seldom meet at one.
@@ -24,13 +30,18 @@ const SHARDS: usize = 16;
 /// A map that is smaller than this keeps its memory.
 const SMALL: usize = 1024;
 
-type Keys = HashMap<(TypeId, Key), Entry<AnyRef>>;
+/// A key of an operation type.
+pub(crate) type KeyOf = (TypeId, Key);
+
+type Keys = HashMap<KeyOf, Entry<AnyRef>>;
 
 pub(crate) struct Directory {
     shards: [Mutex<Keys>; SHARDS],
     hasher: RandomState,
     /// How many may wait for one key.
     most: usize,
+    /// The last number of those that wait for a key in the journal.
+    stamps: AtomicU64,
 }
 
 impl Directory {
@@ -39,6 +50,7 @@ impl Directory {
             shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::new(),
             most,
+            stamps: AtomicU64::new(0),
         }
     }
 
@@ -58,7 +70,7 @@ impl Directory {
         let mut live = entry
             .holders()
             .filter(|fom| fom.token.state() != FomState::Finished);
-        live.next().and_then(FomRef::of_any)
+        live.find_map(FomRef::of_any)
     }
 
     /// Gives the key to the fom that `make` makes, or has it wait for it. Nobody else gets in between.
@@ -68,8 +80,28 @@ impl Directory {
         order: Order,
         make: impl FnOnce() -> AnyRef,
     ) -> Result<(), Turned<AnyRef>> {
-        let mut keys = self.lock(key);
-        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        self.let_in((TypeId::of::<O>(), key.clone()), order, make)
+    }
+
+    /// A fom asks for its key whose time has come.
+    pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
+        let Some(key) = fom.key() else { return };
+        // Whoever gets in stands where it got in.
+        fom.stand(Standing::Has);
+        let entered = self.let_in((fom.type_id(), key.clone()), order, || AnyRef::of(fom));
+        if entered.is_err() {
+            fom.stand(Standing::Barred(Barred::Full));
+        }
+    }
+
+    fn let_in(
+        &self,
+        of: KeyOf,
+        order: Order,
+        make: impl FnOnce() -> AnyRef,
+    ) -> Result<(), Turned<AnyRef>> {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of).or_default();
         // Whoever turns it away is in there: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
         let fom = make();
@@ -77,7 +109,7 @@ impl Directory {
             fom.stand(Standing::Waits(number));
         }
         if let Some(shed) = &shed {
-            shed.stand(Standing::Shed);
+            shed.stand(Standing::Barred(Barred::Shed));
         }
         drop(keys);
         if let Some(shed) = shed {
@@ -86,52 +118,171 @@ impl Directory {
         Ok(())
     }
 
+    /// One more has the key of this fom, which has it: it is given on when both have ended.
+    pub(super) fn chain(&self, of: &KeyOf, fom: AnyRef) {
+        let mut keys = self.lock(&of.1);
+        keys.entry(of.clone()).or_default().put(fom, false);
+    }
+
     /// Gives the key to a fom that comes back, and that `make` makes, unless another one has it.
     pub(super) fn claim_again<O: Operation>(
         &self,
         key: &Key,
         id: FomId,
+        shared: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
-        let before = if let Some(own) = entry.holder_mut(|fom| fom.id() == id) {
-            Some(std::mem::replace(own, make()))
-        } else if entry.holders().next().is_some() {
-            return false;
-        } else {
-            entry.put(make(), false);
-            None
+        let (claimed, before) = match entry.holder_mut(|fom| fom.id() == id) {
+            Some(own) => (true, Some(std::mem::replace(own, make()))),
+            None => (entry.put_again(make, shared), None),
         };
         drop(keys);
         drop(before);
-        true
+        claimed
+    }
+
+    /// A fom that comes back waits again, with the number that it had, until it is [settled](Self::settle) who was there before it.
+    pub(super) fn wait_again<O: Operation>(
+        &self,
+        key: &Key,
+        stamp: u64,
+        shared: bool,
+        make: impl FnOnce() -> AnyRef,
+    ) {
+        self.stamps.fetch_max(stamp, Ordering::Relaxed);
+        let mut keys = self.lock(key);
+        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let fom = make();
+        fom.stand(Standing::Waits(stamp));
+        entry.wait(stamp, shared, fom);
+    }
+
+    /// The number of one that is to wait, in the journal.
+    pub(super) fn stamp(&self) -> u64 {
+        self.stamps.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A fom that came back waits for its key: those have it by now that had it before.
+    pub(crate) fn settle(&self, fom: &Header) {
+        if let Some(key) = fom.key() {
+            self.change(fom.world(), (fom.type_id(), key.clone()), |_| None);
+        }
     }
 
     /// A fom has ended: the next has its turn.
-    pub(crate) fn leave(&self, fom: &Header, key: &Key) {
+    pub(crate) fn leave(&self, fom: &Header) {
         let id = fom.id();
-        self.change(fom.type_id(), key, |entry| match fom.standing() {
-            Standing::Has => entry.give_back(|held| held.id() == id),
-            Standing::Waits(number) => entry.give_up(number),
-            Standing::Shed => None,
+        if let Some(of) = fom.chained() {
+            self.remove(fom.world(), of.clone(), id);
+        }
+        if let Some(key) = fom.key() {
+            self.change(
+                fom.world(),
+                (fom.type_id(), key.clone()),
+                |entry| match fom.standing() {
+                    Standing::Has => entry.give_back(|held| held.id() == id),
+                    Standing::Waits(number) => entry.give_up(number),
+                    Standing::Outside | Standing::Barred(_) => None,
+                },
+            );
+        }
+    }
+
+    /// One that kept the key does not keep it any more.
+    pub(crate) fn remove(&self, world: &World, of: KeyOf, id: FomId) {
+        self.change(world, of, |entry| entry.give_back(|held| held.id() == id));
+    }
+
+    /// A fom is never to begin, if it still waits.
+    pub(super) fn bar(&self, fom: &Header, why: Barred) {
+        let Some(key) = fom.key() else { return };
+        self.change(fom.world(), (fom.type_id(), key.clone()), |entry| {
+            let Standing::Waits(number) = fom.standing() else {
+                return None;
+            };
+            fom.stand(Standing::Barred(why));
+            entry.give_up(number)
+        });
+        fom.wake();
+    }
+
+    pub(super) fn suspend<O: Operation>(&self, of: KeyOf) {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of).or_default();
+        entry.suspend(O::GRAPH.operation());
+    }
+
+    pub(super) fn resume(&self, world: &World, of: KeyOf) {
+        self.change(world, of, |entry| {
+            entry.resume();
+            None
         });
     }
 
-    /// One that kept the key until it would come back does not come back.
-    pub(crate) fn remove(&self, of: TypeId, key: &Key, id: FomId) {
-        self.change(of, key, |entry| entry.give_back(|held| held.id() == id));
+    /// Keeps a place in the queue of a key; or says when one is kept.
+    pub(super) fn reserve(&self, of: &KeyOf, shared: bool) -> Option<oneshot::Receiver<()>> {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of.clone()).or_default();
+        entry.reserve(shared, self.most)
+    }
+
+    /// A place is not kept any more.
+    pub(super) fn release(&self, world: &World, of: &KeyOf) {
+        self.change(world, of.clone(), |entry| {
+            entry.release(1);
+            None
+        });
+    }
+
+    /// Nothing more is taken in: those who wait for a place need not wait any more.
+    pub(super) fn dismiss(&self, world: &World) {
+        for shard in &self.shards {
+            let mut keys = shard.lock();
+            let outside: Vec<_> = keys.values_mut().flat_map(Entry::dismiss).collect();
+            keys.retain(|_, entry| !entry.is_empty());
+            drop(keys);
+            for one in outside {
+                world.told("the end of a wait for a place", || {
+                    drop(one);
+                    true
+                });
+            }
+        }
+    }
+
+    /// The keys that somebody waits for, or that are suspended.
+    pub(crate) fn waited_for(&self) -> Vec<KeyInfo> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let keys = shard.lock();
+            for (of, entry) in keys.iter() {
+                let waiting: Vec<_> = entry.waiting().map(|fom| fom.id()).collect();
+                if !waiting.is_empty() || entry.suspended() > 0 {
+                    found.push(KeyInfo {
+                        operation: name_of(entry),
+                        key: of.1.clone(),
+                        holders: entry.holders().map(|fom| fom.id()).collect(),
+                        waiting,
+                        suspended: entry.suspended(),
+                    });
+                }
+            }
+        }
+        found.sort_by(|one, other| (one.operation, &one.key).cmp(&(other.operation, &other.key)));
+        found
     }
 
     /// Changes what is known of a key, and gives it to those that may have it then.
     fn change(
         &self,
-        of: TypeId,
-        key: &Key,
+        world: &World,
+        of: KeyOf,
         change: impl FnOnce(&mut Entry<AnyRef>) -> Option<AnyRef>,
     ) {
-        let mut keys = self.lock(key);
-        let hash_map::Entry::Occupied(mut entry) = keys.entry((of, key.clone())) else {
+        let mut keys = self.lock(&of.1);
+        let hash_map::Entry::Occupied(mut entry) = keys.entry(of.clone()) else {
             return;
         };
         let gone = change(entry.get_mut());
@@ -140,6 +291,7 @@ impl Directory {
             next.stand(Standing::Has);
             granted.put(next);
         }
+        let mut place = entry.get_mut().hand_out(self.most);
         let removed = entry.get().is_empty().then(|| entry.remove_entry());
         // What a million keys have needed is not kept for the next thousand.
         if removed.is_some() && keys.capacity() > SMALL && keys.capacity() > 8 * keys.len() {
@@ -150,7 +302,31 @@ impl Directory {
         // The last reference to a fom drops what is the user's.
         drop((gone, removed));
         granted.wake();
+        while let Some(teller) = place {
+            let told = world.told("a place in the queue of a key", || teller.send(()).is_ok());
+            place = self.next_place(&of, told);
+        }
     }
+
+    /// After one was told of its place, or was gone by then.
+    fn next_place(&self, of: &KeyOf, told: bool) -> Option<oneshot::Sender<()>> {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.get_mut(of)?;
+        if !told {
+            entry.release(1);
+        }
+        let place = entry.hand_out(self.most);
+        if entry.is_empty() {
+            keys.remove(of);
+        }
+        place
+    }
+}
+
+/// The operation type of an entry that somebody waits for, or that is suspended.
+fn name_of(entry: &Entry<AnyRef>) -> &'static str {
+    let first = entry.waiting().next();
+    first.map_or(entry.suspended_as(), |fom| fom.type_name())
 }
 
 /// Those that were given a key: one, but for those that share it.

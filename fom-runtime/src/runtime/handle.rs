@@ -147,6 +147,7 @@ impl<O: Operation> Future for Handle<O> {
         match self.fom.typed().poll_outcome(cx.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => {
+                self.fom.bar_if_stuck();
                 WaitingFor::Foms.say();
                 Poll::Pending
             }
@@ -201,6 +202,11 @@ impl<O: Operation> FomRef<O> {
     fn typed(&self) -> &Typed<O> {
         // SAFETY: it was made for a fom of `O`, which begins with that.
         unsafe { self.0.as_ptr().cast().as_ref() }
+    }
+
+    /// The fom that runs on this thread waits for it.
+    pub(crate) fn bar_if_stuck(&self) {
+        self.0.bar_if_stuck();
     }
 
     /// Registers a wait.

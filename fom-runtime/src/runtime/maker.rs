@@ -1,14 +1,16 @@
 //! Makes foms: of what is submitted, and of what the journal keeps.
 
-use std::{any::TypeId, ptr::NonNull, sync::Arc};
+use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
+    Sleep,
     durable::{self, Kept, Once},
     error::RestoreError,
     fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks, Ticket},
     id::{FomId, Key},
+    locality::Home,
     operation::Operation,
-    runtime::{Priority, World},
+    runtime::{Priority, World, directory::KeyOf, keys::Order},
     snapshot::Meta,
     sync::Mutex,
 };
@@ -34,6 +36,11 @@ pub(super) struct Maker<'a> {
     pub(super) once: Option<Key>,
     /// What is dropped when it has ended.
     pub(super) ticket: Option<Ticket>,
+    pub(super) order: Order,
+    /// How long it is not to begin.
+    pub(super) after: Option<Duration>,
+    /// The key that it has together with the one that submits it.
+    pub(super) chained: Option<KeyOf>,
 }
 
 /// Makes a fom of what the journal keeps. It is in no queue yet.
@@ -44,7 +51,7 @@ pub(crate) fn restore<O: Operation>(
     phase: O::Phase,
     kept: Box<Kept>,
 ) -> Result<Resident, RestoreError> {
-    let (key, once, meta, kept_deadline, home, settled, priority) = {
+    let (key, once, meta, kept_deadline, home, settled, priority, turn) = {
         let inner = kept.inner();
         let saved = &inner.meta;
         let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
@@ -81,6 +88,7 @@ pub(crate) fn restore<O: Operation>(
             home,
             saved.settled,
             priority,
+            saved.turn.clone().unwrap_or_default(),
         )
     };
     world.localities[home].counts.one_sent();
@@ -100,17 +108,27 @@ pub(crate) fn restore<O: Operation>(
         came_back: true,
         once: once.clone(),
         ticket: None,
+        order: Order::Refuse,
+        after: None,
+        chained: None,
     };
     let made = match key {
         None => maker.make(operation, phase, None).0,
         Some(key) => {
             let mut made = None;
-            let claimed = world.directory.claim_again::<O>(&key, id, || {
+            let make = || {
                 let fom = maker.make(operation, phase, Some(key.clone())).0;
                 made = Some(fom);
                 // SAFETY: just made, and not enqueued yet: it is alive.
                 AnyRef::of(unsafe { fom.as_ref() })
-            });
+            };
+            let directory = &world.directory;
+            let claimed = if let Some(number) = turn.waits {
+                directory.wait_again::<O>(&key, number, turn.shared, make);
+                true
+            } else {
+                directory.claim_again::<O>(&key, id, turn.shared, make)
+            };
             match made {
                 Some(made) if claimed => made,
                 _ => {
@@ -151,6 +169,7 @@ impl Maker<'_> {
                     priority: self.priority as u8,
                     key: key.clone(),
                     once: self.once.clone(),
+                    turn: self.order.stored(None),
                     ..durable::Meta::default()
                 };
                 Kept::new(meta, false)
@@ -162,6 +181,8 @@ impl Maker<'_> {
             || kept.is_some()
             || self.once.is_some()
             || self.ticket.is_some()
+            || self.after.is_some()
+            || self.chained.is_some()
         {
             let mut extra = Extra::new(key, world.history, &self.meta, kept);
             extra.kept_deadline = self.kept_deadline;
@@ -172,6 +193,11 @@ impl Maker<'_> {
             extra.came_back = self.came_back;
             extra.once = self.once.map(Once::new);
             extra.ticket = Mutex::new(self.ticket);
+            extra.chained = self.chained.map(Box::new);
+            if let Some(after) = self.after {
+                let home = Home::new(Arc::clone(world), self.index);
+                extra.delay(Sleep::new(home, after), self.order);
+            }
             Some(extra)
         } else {
             None

@@ -22,8 +22,10 @@ use std::{any::TypeId, fmt, sync::Arc};
 
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
+pub(crate) use directory::KeyOf;
 pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
-pub use keys::Joined;
+pub(crate) use keys::Order;
+pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
 pub(crate) use maker::restore;
 pub(crate) use posting::{Prepared, post_event};

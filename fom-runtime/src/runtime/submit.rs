@@ -7,6 +7,7 @@ use std::{
     pin::Pin,
     ptr::NonNull,
     sync::Arc,
+    time::Duration,
 };
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     operation::{Operation, Persistent},
     runtime::{
         Ended, FomRef, Handle, Joined, World,
-        keys::{self, Full, Order},
+        keys::{self, Full, HeldRoom, Order},
         maker::Maker,
         world::Mode,
     },
@@ -85,6 +86,10 @@ pub(super) struct Special<O: Operation> {
     pub(super) once: Option<(Key, Open<O>)>,
     /// What is dropped when it has ended.
     pub(super) ticket: Option<Ticket>,
+    /// How long it is not to begin.
+    pub(super) after: Option<Duration>,
+    /// Room that was kept for it.
+    pub(super) room: Option<HeldRoom>,
 }
 
 /// What is known of an operation that was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
@@ -97,6 +102,8 @@ impl<O: Operation> Default for Special<O> {
             recorded: None,
             once: None,
             ticket: None,
+            after: None,
+            room: None,
         }
     }
 }
@@ -160,6 +167,9 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// placement is asked for.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
+        if self.order == Order::Chain {
+            self.order = Order::Refuse;
+        }
         self
     }
 
@@ -223,11 +233,39 @@ impl<'a, O: Operation> Submission<'a, O> {
         self.queued(|_, full| *full = Full::Shed)
     }
 
+    /// As [`queue`](Self::queue), also when as many wait as may.
+    pub(crate) fn queue_regardless(self) -> Self {
+        self.queued(|_, full| *full = Full::Ignore)
+    }
+
     fn queued(mut self, change: impl FnOnce(&mut bool, &mut Full)) -> Self {
         self = self.queue();
         if let Order::Queue { shared, full } = &mut self.order {
             change(shared, full);
         }
+        self
+    }
+
+    /// Makes it a part of the turn of the fom that submits it, which has a key: it runs at once, and the key goes on to the next
+    /// when both have ended. It may be of another type, may submit some itself that are chained to it, and has no key of its own.
+    /// Whoever has a key and must wait for something to be done under it does it so.
+    ///
+    /// In the journal it is for itself: when both come back after a restart, the key no longer waits for it.
+    ///
+    /// It is [refused](RefusedReason::NoTurn) where no fom with a key submits it.
+    pub fn chain(mut self) -> Self {
+        self.key = None;
+        self.order = Order::Chain;
+        self
+    }
+
+    /// Has it begin when so much time has passed on the runtime's clock. Until then it is in flight, waits for a timer, and can be
+    /// cancelled. One that [queues](Self::queue) takes its place in the order of its key then, and fails with
+    /// [`Cause::Refused`] when the queue is full; any other has its key at once.
+    ///
+    /// With a journal: it is not on disk before it has begun. What must survive waits in a phase of its own.
+    pub fn after(mut self, time: Duration) -> Self {
+        self.special().after = Some(time);
         self
     }
 
@@ -382,6 +420,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         if self.key.is_none()
             && self.placement.is_none()
             && self.special.is_none()
+            && self.order != Order::Chain
             && self.world.takes_all()
             && crate::locality::here_in(self.world).is_some()
         {
@@ -468,12 +507,25 @@ impl<'a, O: Operation> Submission<'a, O> {
             recorded,
             once,
             ticket,
+            after,
+            room,
         } = self.special.map(|special| *special).unwrap_or_default();
         let is_recorded = matches!(recorded, Some((.., Some(_))));
+        let chained = match self.order {
+            Order::Chain => crate::locality::running(world, Header::turn).flatten(),
+            _ => None,
+        };
+        let reason = reason.or_else(|| {
+            (self.order == Order::Chain && chained.is_none()).then_some(RefusedReason::NoTurn)
+        });
         let reason = reason.or_else(|| {
             if is_recorded {
                 // It is in the journal: there it takes room already.
                 world.take_room_again();
+                return None;
+            }
+            if let Some(room) = room {
+                room.use_up();
                 return None;
             }
             (!world.take_room()).then_some(RefusedReason::Full)
@@ -513,9 +565,23 @@ impl<'a, O: Operation> Submission<'a, O> {
             came_back: false,
             once: once.map(|once| once.0),
             ticket,
+            order: self.order,
+            after,
+            chained: chained.clone(),
         };
+        // It asks for its key when its time comes.
+        let asks_later = maker.after.is_some() && matches!(self.order, Order::Queue { .. });
         let (fom, id) = match self.key {
-            None => maker.make(self.operation, self.phase, None),
+            None => {
+                let made = maker.make(self.operation, self.phase, None);
+                if let Some(of) = &chained {
+                    // SAFETY: just made, and not enqueued yet: it is alive. The one that submits it has the key as long.
+                    let fom = AnyRef::of(unsafe { made.0.as_ref() });
+                    world.directory.chain(of, fom);
+                }
+                made
+            }
+            Some(key) if asks_later => maker.make(self.operation, self.phase, Some(key)),
             Some(key) => {
                 if world.dormant.left() > 0 {
                     // What rests has its key, too.
@@ -539,6 +605,7 @@ impl<'a, O: Operation> Submission<'a, O> {
                             keys::Turned::InUse(live) => {
                                 (RefusedReason::KeyInUse, FomRef::of_any(&live))
                             }
+                            keys::Turned::Suspended => (RefusedReason::KeySuspended, None),
                             keys::Turned::Full => (RefusedReason::KeyFull, None),
                         };
                         return Err(turned(sent, reason, operation, live));

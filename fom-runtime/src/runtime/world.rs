@@ -19,7 +19,9 @@ use crate::{
     locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
     protocol::{Counts, Waiters, all_idle},
-    runtime::{Budget, FomRef, directory::Directory, objects::Objects, resources::Resources},
+    runtime::{
+        Budget, FomRef, directory::Directory, keys::Rooms, objects::Objects, resources::Resources,
+    },
     service::Registry,
     sync::{
         Condvar, Mutex,
@@ -93,6 +95,9 @@ pub(crate) struct World {
     /// How much of the capacity is taken. Not what the localities count: that goes down only after the outcome was told, and
     /// whoever hears of an end may rely on there being room.
     taken: CachePadded<AtomicUsize>,
+    /// Foms that wait for their next attempt, and for which there is room for others meanwhile.
+    paused: AtomicUsize,
+    pub(super) rooms: Rooms,
     pub(crate) localities: Box<[Locality]>,
     mode: AtomicU8,
     /// The active objects.
@@ -191,6 +196,8 @@ impl World {
             taken: CachePadded::new(AtomicUsize::new(0)),
             queued: Counts::default(),
             fronts: Mutex::new(Vec::new()),
+            paused: AtomicUsize::new(0),
+            rooms: Rooms::default(),
             localities: settings.localities,
             mode: AtomicU8::new(Mode::Open as u8),
             objects: Objects::default(),
@@ -299,6 +306,14 @@ impl World {
         for front in fronts {
             front.mode_changed();
         }
+        // Whoever waits for room sees the mode, or is seen here.
+        self.directory.dismiss(self);
+        for one in self.rooms.dismiss() {
+            self.told("the end of a wait for room", || {
+                drop(one);
+                true
+            });
+        }
     }
 
     /// From now on it hears when the runtime takes nothing more in.
@@ -321,7 +336,7 @@ impl World {
         self.capacity == usize::MAX
             || self
                 .taken
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more)
                 .is_ok()
     }
 
@@ -352,8 +367,36 @@ impl World {
 
     pub(crate) fn give_room(&self) {
         if self.capacity != usize::MAX {
-            self.taken.fetch_sub(1, Ordering::AcqRel);
+            self.put_room_back();
+            if self.rooms.any() {
+                self.hand_out_room();
+            }
         }
+    }
+
+    pub(super) fn put_room_back(&self) {
+        self.taken.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A fom with a key waits for its next attempt: there is room for another one meanwhile. No more than the capacity once
+    /// more. False: it goes on to take its room.
+    pub(crate) fn pause_room(&self) -> bool {
+        let one_more = |paused| (paused < self.capacity).then_some(paused + 1);
+        let paused = self.capacity != usize::MAX
+            && self
+                .paused
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
+                .is_ok();
+        if paused {
+            self.give_room();
+        }
+        paused
+    }
+
+    /// It goes on.
+    pub(crate) fn resume_room(&self) {
+        self.take_room_again();
+        self.paused.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// A handler has nothing to run, or was asked to look: tells those who wait for that.

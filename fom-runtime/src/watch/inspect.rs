@@ -121,6 +121,22 @@ pub struct LocalityInfo {
     pub blocked_threads: usize,
 }
 
+/// A key that somebody waits for, or that is suspended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KeyInfo {
+    /// The operation type.
+    pub operation: &'static str,
+    /// The key.
+    pub key: Key,
+    /// Who has it: several if they share it, or are chained to each other.
+    pub holders: Vec<FomId>,
+    /// Who waits for it, in their order.
+    pub waiting: Vec<FomId>,
+    /// How often it is suspended.
+    pub suspended: u32,
+}
+
 /// What is in flight. `Display` is a table: with the key of each fom, and what is left of its deadline.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -131,6 +147,8 @@ pub struct Operations {
     pub types: Vec<TypeInfo>,
     /// The localities.
     pub localities: Vec<LocalityInfo>,
+    /// Keys that somebody [waits](crate::Submission::queue) for, or that are [suspended](crate::Runtime::suspend_key).
+    pub keys: Vec<KeyInfo>,
     /// Foms that came back and [rest](crate::Builder::resident): they are in none of these lists.
     pub dormant: usize,
     /// What is in the journal and cannot run, by id.
@@ -243,6 +261,7 @@ pub(crate) fn inspect(world: &World) -> Operations {
         ),
         foms,
         localities,
+        keys: world.directory.waited_for(),
         dormant: world.dormant.left(),
         set_aside: world.set_aside.list(),
         incidents: world.incidents(),
@@ -308,6 +327,9 @@ impl fmt::Display for Operations {
                 )?;
             }
         }
+        for key in &self.keys {
+            writeln!(f, "{key}")?;
+        }
         if self.dormant > 0 {
             writeln!(f, "\n{} more rest until there is room", self.dormant)?;
         }
@@ -335,6 +357,23 @@ impl fmt::Display for Operations {
             writeln!(f, "! {incident}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for KeyInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let holders: Vec<_> = self.holders.iter().map(FomId::to_string).collect();
+        let who = match holders.as_slice() {
+            [] => "nobody".to_owned(),
+            some => some.join(", "),
+        };
+        let (operation, key, waiting) = (self.operation, &self.key, self.waiting.len());
+        write!(f, "{operation} {key}: {who} has it, {waiting} wait")?;
+        match self.suspended {
+            0 => Ok(()),
+            1 => f.write_str("; suspended"),
+            n => write!(f, "; suspended {n} times"),
+        }
     }
 }
 

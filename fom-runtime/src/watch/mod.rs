@@ -5,7 +5,7 @@ mod inspect;
 mod transition;
 
 pub use hooks::{Interpose, Interposed, Listening, NotOnTop};
-pub use inspect::{AdaptiveInfo, FomInfo, LocalityInfo, Operations, TypeInfo, Visited};
+pub use inspect::{AdaptiveInfo, FomInfo, KeyInfo, LocalityInfo, Operations, TypeInfo, Visited};
 pub use transition::{Transition, TransitionCause, TransitionOf};
 
 pub(crate) use hooks::Hooks;

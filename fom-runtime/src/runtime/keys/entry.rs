@@ -3,7 +3,9 @@
 //! Nothing in here knows what a fom is, and nothing of the user's runs: it is changed under the lock of the directory, and what has
 //! left it is given back to whoever holds that lock, to be dropped without it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+use tokio::sync::oneshot;
 
 use crate::runtime::keys::{Full, Order};
 
@@ -24,6 +26,13 @@ struct Line<T> {
     waiting: BTreeMap<u64, Waiting<T>>,
     /// The last number that was drawn; numbers begin with one.
     drawn: u64,
+    /// How often the key is suspended: while it is, nobody gets it.
+    suspended: u32,
+    /// Of what type those are that do not get it.
+    suspended_as: &'static str,
+    /// Places that are kept for those who waited for one, and those who wait for one.
+    reserved: usize,
+    outside: VecDeque<oneshot::Sender<()>>,
 }
 
 struct Waiting<T> {
@@ -36,6 +45,8 @@ struct Waiting<T> {
 pub(in crate::runtime) enum Turned<T> {
     /// This one has the key, or is the next to have it.
     InUse(T),
+    /// The key is suspended, and nobody has it.
+    Suspended,
     /// As many wait as may.
     Full,
 }
@@ -65,7 +76,18 @@ impl<T> Default for Line<T> {
             shared: false,
             waiting: BTreeMap::new(),
             drawn: 0,
+            suspended: 0,
+            suspended_as: "",
+            reserved: 0,
+            outside: VecDeque::new(),
         }
+    }
+}
+
+impl<T> Line<T> {
+    /// Those that wait, and those that may come at any time.
+    fn taken(&self) -> usize {
+        self.waiting.len() + self.reserved
     }
 }
 
@@ -82,25 +104,36 @@ impl<T: Clone> Entry<T> {
         line.map(|waiting| &waiting.fom)
     }
 
+    pub(in crate::runtime) fn suspended(&self) -> u32 {
+        self.line.as_ref().map_or(0, |line| line.suspended)
+    }
+
+    pub(in crate::runtime) fn suspended_as(&self) -> &'static str {
+        self.line.as_ref().map_or("", |line| line.suspended_as)
+    }
+
     /// Whether nothing of it need be kept.
     pub(in crate::runtime) fn is_empty(&self) -> bool {
-        self.holder.is_none()
-            && self
-                .line
-                .as_ref()
-                .is_none_or(|line| line.waiting.is_empty())
+        let idle =
+            |line: &Line<T>| line.taken() == 0 && line.suspended == 0 && line.outside.is_empty();
+        self.holder.is_none() && self.line.as_deref().is_none_or(idle)
     }
 
     /// Whether one more may have the key now, together with those that have it.
     fn admits(&self, shared: bool) -> bool {
         let beside = |line: &Line<T>| shared && line.shared;
-        self.holder.is_none() || self.line.as_deref().is_some_and(beside)
+        self.suspended() == 0 && (self.holder.is_none() || self.line.as_deref().is_some_and(beside))
     }
 
     fn no_one_waits(&self) -> bool {
-        self.line
-            .as_ref()
-            .is_none_or(|line| line.waiting.is_empty())
+        let line = self.line.as_ref();
+        line.is_none_or(|line| line.waiting.is_empty())
+    }
+
+    /// Whether there is room for one more where at most so many wait.
+    fn has_room(&self, shared: bool, most: usize) -> bool {
+        let taken = self.line.as_ref().map_or(0, |line| line.taken());
+        taken < most || self.no_one_waits() && self.admits(shared)
     }
 
     /// Whether a submission gets in, where at most so many wait. The second is the one that makes room for it.
@@ -112,13 +145,12 @@ impl<T: Clone> Entry<T> {
         let Order::Queue { shared, full } = order else {
             let first = self.holders().chain(self.waiting()).next();
             return match first {
-                None => Ok(None),
                 Some(first) => Err(Turned::InUse(first.clone())),
+                None if self.suspended() > 0 => Err(Turned::Suspended),
+                None => Ok(None),
             };
         };
-        let goes_on = self.no_one_waits() && self.admits(shared);
-        let waiting = self.line.as_ref().map_or(0, |line| line.waiting.len());
-        if goes_on || waiting < most {
+        if full == Full::Ignore || self.has_room(shared, most) {
             return Ok(None);
         }
         match (full, &mut self.line) {
@@ -137,10 +169,16 @@ impl<T: Clone> Entry<T> {
             self.put(fom, shared);
             return Place::Has;
         }
+        let number = self.line.as_ref().map_or(0, |line| line.drawn) + 1;
+        self.wait(number, shared, fom);
+        Place::Waits(number)
+    }
+
+    /// One waits with a number that it has, or that it had before a restart.
+    pub(in crate::runtime) fn wait(&mut self, number: u64, shared: bool, fom: T) {
         let line = self.line.get_or_insert_default();
-        line.drawn += 1;
-        line.waiting.insert(line.drawn, Waiting { fom, shared });
-        Place::Waits(line.drawn)
+        line.drawn = line.drawn.max(number);
+        line.waiting.insert(number, Waiting { fom, shared });
     }
 
     /// It has the key from now on.
@@ -153,6 +191,16 @@ impl<T: Clone> Entry<T> {
         if shared || self.line.is_some() {
             self.line.get_or_insert_default().shared = shared;
         }
+    }
+
+    /// One has the key from now on that had it before a restart. False: another one has it.
+    pub(in crate::runtime) fn put_again(&mut self, fom: impl FnOnce() -> T, shared: bool) -> bool {
+        let beside = |line: &Line<T>| shared && line.shared;
+        let may = self.holder.is_none() || self.line.as_deref().is_some_and(beside);
+        if may {
+            self.put(fom(), shared);
+        }
+        may
     }
 
     /// One that has the key, if it is this one.
@@ -188,5 +236,63 @@ impl<T: Clone> Entry<T> {
         let (_, next) = self.line.as_mut()?.waiting.pop_first()?;
         self.put(next.fom.clone(), shared);
         Some(next.fom)
+    }
+
+    /// From now on nobody gets the key, until it is resumed as often.
+    pub(in crate::runtime) fn suspend(&mut self, operation: &'static str) {
+        let line = self.line.get_or_insert_default();
+        line.suspended += 1;
+        line.suspended_as = operation;
+    }
+
+    pub(in crate::runtime) fn resume(&mut self) {
+        if let Some(line) = &mut self.line {
+            line.suspended = line.suspended.saturating_sub(1);
+        }
+    }
+
+    /// Keeps a place for one more; or says when there is one.
+    pub(in crate::runtime) fn reserve(
+        &mut self,
+        shared: bool,
+        most: usize,
+    ) -> Option<oneshot::Receiver<()>> {
+        let room = self.has_room(shared, most);
+        let line = self.line.get_or_insert_default();
+        if room {
+            line.reserved += 1;
+            return None;
+        }
+        let (tell, told) = oneshot::channel();
+        line.outside.push_back(tell);
+        Some(told)
+    }
+
+    /// So many places are not kept any more.
+    pub(in crate::runtime) fn release(&mut self, places: usize) {
+        if let Some(line) = &mut self.line {
+            line.reserved = line.reserved.saturating_sub(places);
+        }
+    }
+
+    /// Keeps a place for the one that has waited longest for one, if there is room.
+    pub(in crate::runtime) fn hand_out(&mut self, most: usize) -> Option<oneshot::Sender<()>> {
+        let line = self.line.as_mut()?;
+        while line.outside.front().is_some_and(oneshot::Sender::is_closed) {
+            line.outside.pop_front();
+        }
+        if line.outside.is_empty() || !self.has_room(false, most) {
+            return None;
+        }
+        let line = self.line.as_mut()?;
+        line.reserved += 1;
+        line.outside.pop_front()
+    }
+
+    /// Those who wait for a place need not wait any more.
+    pub(in crate::runtime) fn dismiss(&mut self) -> VecDeque<oneshot::Sender<()>> {
+        let line = self.line.as_mut();
+        line.map(|line| std::mem::take(&mut line.outside))
+            .unwrap_or_default()
     }
 }

@@ -2,7 +2,12 @@
 
 mod entry;
 mod policy;
+mod room;
+mod suspend;
 
 pub(super) use entry::{Entry, Place, Turned};
 pub use policy::Joined;
-pub(super) use policy::{Full, Order};
+pub(crate) use policy::{Full, Order};
+pub use room::WhenRoom;
+pub(super) use room::{HeldRoom, Rooms};
+pub use suspend::SuspendedKey;

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use crate::{
+    durable::Turn,
     operation::Operation,
     runtime::{FomRef, Handle},
 };
 
 /// What becomes of a submission whose key is not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::runtime) enum Order {
+pub(crate) enum Order {
     /// It is refused.
     #[default]
     Refuse,
@@ -19,15 +20,29 @@ pub(in crate::runtime) enum Order {
         shared: bool,
         full: Full,
     },
+    /// It has the key together with the fom that submits it.
+    Chain,
+}
+
+impl Order {
+    /// As it stands in the journal; `waits`: the number with which it waits there.
+    pub(crate) fn stored(self, waits: Option<u64>) -> Option<Turn> {
+        match self {
+            Self::Queue { shared, .. } if shared || waits.is_some() => Some(Turn { shared, waits }),
+            _ => None,
+        }
+    }
 }
 
 /// What becomes of a submission whose key has as many waiting as may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::runtime) enum Full {
+pub(crate) enum Full {
     /// It is refused.
     Refuse,
     /// The one that has waited longest makes room for it.
     Shed,
+    /// It waits: a place is kept for it, or it is in the journal already.
+    Ignore,
 }
 
 /// What became of a submission that [joins](crate::Submission::join).

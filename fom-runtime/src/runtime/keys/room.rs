@@ -1,0 +1,246 @@
+//! Waiting for room: in the queue of a key, and in the runtime.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    error::Refused,
+    fom::panic_message,
+    operation::Operation,
+    runtime::{
+        Handle, Submission, World,
+        directory::KeyOf,
+        keys::{Full, Order},
+    },
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Those who wait for room in the runtime.
+#[derive(Default)]
+pub(in crate::runtime) struct Rooms {
+    /// How many there are; looked at whenever there is room.
+    count: AtomicUsize,
+    waiting: Mutex<VecDeque<oneshot::Sender<()>>>,
+}
+
+impl Rooms {
+    /// Whether somebody waits. After room was given back: whoever waits by then is seen, or sees the room.
+    #[inline]
+    pub(in crate::runtime) fn any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    fn join(&self) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        let mut waiting = self.waiting.lock();
+        waiting.push_back(tell);
+        self.count.store(waiting.len(), Ordering::SeqCst);
+        told
+    }
+
+    /// The first of those that wait, when `take` finds room for it.
+    fn next(&self, take: impl FnOnce() -> bool) -> Option<oneshot::Sender<()>> {
+        let mut waiting = self.waiting.lock();
+        while waiting.front().is_some_and(oneshot::Sender::is_closed) {
+            waiting.pop_front();
+        }
+        let next = (!waiting.is_empty() && take())
+            .then(|| waiting.pop_front())
+            .flatten();
+        self.count.store(waiting.len(), Ordering::SeqCst);
+        next
+    }
+
+    pub(in crate::runtime) fn dismiss(&self) -> VecDeque<oneshot::Sender<()>> {
+        self.count.store(0, Ordering::SeqCst);
+        std::mem::take(&mut *self.waiting.lock())
+    }
+}
+
+impl World {
+    /// Tells somebody who waits outside: whose waker that is, is the user's, and may panic. Whether it was told.
+    pub(in crate::runtime) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
+        catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
+            let message = panic_message(panic);
+            self.incident(format!(
+                "a waker panicked when it was told of {what}: {message}"
+            ));
+            true
+        })
+    }
+
+    /// There may be room: gives it to those that wait for it.
+    #[cold]
+    pub(in crate::runtime) fn hand_out_room(&self) {
+        while let Some(teller) = self.rooms.next(|| self.take_room()) {
+            if !self.told("room", || teller.send(()).is_ok()) {
+                self.put_room_back();
+            }
+        }
+    }
+}
+
+/// A wait for room that was or will be told: what was given to one that is dropped goes to the next.
+struct Told<F: FnMut()> {
+    told: oneshot::Receiver<()>,
+    give_back: F,
+}
+
+impl<F: FnMut()> Drop for Told<F> {
+    fn drop(&mut self) {
+        self.told.close();
+        if self.told.try_recv().is_ok() {
+            (self.give_back)();
+        }
+    }
+}
+
+/// A place that is kept in the queue of a key.
+struct KeyPlace<'a> {
+    world: &'a World,
+    of: KeyOf,
+}
+
+impl Drop for KeyPlace<'_> {
+    fn drop(&mut self) {
+        self.world.directory.release(self.world, &self.of);
+    }
+}
+
+/// Room in the runtime, before there is a fom.
+pub(in crate::runtime) struct HeldRoom(Arc<World>);
+
+impl HeldRoom {
+    /// There is one, which takes it.
+    pub(in crate::runtime) fn use_up(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for HeldRoom {
+    fn drop(&mut self) {
+        self.0.give_room();
+    }
+}
+
+/// A submission that waits for room; see [`Submission::start_when_room`].
+#[must_use = "it does nothing unless it is awaited"]
+pub struct WhenRoom<'a, O: Operation>(Starting<'a, O>);
+
+type Starting<'a, O> = Pin<Box<dyn Future<Output = Result<Handle<O>, Refused<O>>> + Send + 'a>>;
+
+impl<O: Operation> fmt::Debug for WhenRoom<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WhenRoom")
+    }
+}
+
+impl<O: Operation> Future for WhenRoom<'_, O> {
+    type Output = Result<Handle<O>, Refused<O>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl<O: Operation> WhenRoom<'_, O> {
+    /// Blocks the thread until it has started; inside a phase function this is a blocking section by itself.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Submission::start_when_room`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Handle::wait`].
+    pub fn wait(self) -> Result<Handle<O>, Refused<O>> {
+        crate::runtime::handle::block_on(self.0)
+    }
+}
+
+impl<'a, O: Operation> Submission<'a, O> {
+    /// Starts it when there is room for it: in the [queue](crate::Builder::key_queue) of its key, if it is to
+    /// [wait](Self::queue) there, and in the [runtime](crate::Builder::capacity). Those that wait for room in a queue get it in the
+    /// order in which they began to, and nobody gets in before them. It has its place in the order of its key from when it has
+    /// started. No thread is held.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], as for [`start`](Self::start), but for the want of room. A runtime that begins to shut down refuses those that
+    /// wait. Where the fom that has the key would wait for room behind itself, it is refused at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the operation. Room that it was given goes to the next.
+    pub fn start_when_room(self) -> WhenRoom<'a, O> {
+        WhenRoom(Box::pin(self.start_with_room()))
+    }
+
+    async fn start_with_room(mut self) -> Result<Handle<O>, Refused<O>> {
+        let world: &'a Arc<World> = self.world;
+        let mut place = None;
+        if let (Some(key), Order::Queue { shared, full }) = (&self.key, &mut self.order)
+            && *full == Full::Refuse
+            && self
+                .special
+                .as_ref()
+                .is_none_or(|special| special.after.is_none())
+        {
+            let of = (std::any::TypeId::of::<O>(), key.clone());
+            loop {
+                let Some(told) = world.directory.reserve(&of, *shared) else {
+                    place = Some(KeyPlace { world, of });
+                    *full = Full::Ignore;
+                    break;
+                };
+                let mut told = Told {
+                    told,
+                    give_back: || world.directory.release(world, &of),
+                };
+                let own = crate::locality::running(world, |fom| fom.has_key(&of));
+                if own == Some(true) || world.is_late() {
+                    break;
+                }
+                if (&mut told.told).await.is_ok() {
+                    place = Some(KeyPlace {
+                        world,
+                        of: of.clone(),
+                    });
+                    *full = Full::Ignore;
+                    break;
+                }
+            }
+        }
+        while !world.is_late() {
+            if world.take_room() {
+                self.special().room = Some(HeldRoom(Arc::clone(world)));
+                break;
+            }
+            let mut told = Told {
+                told: world.rooms.join(),
+                give_back: || world.give_room(),
+            };
+            // There may have been some since.
+            world.hand_out_room();
+            if (&mut told.told).await.is_ok() {
+                self.special().room = Some(HeldRoom(Arc::clone(world)));
+                break;
+            }
+        }
+        let started = self.start();
+        drop(place);
+        started
+    }
+}
