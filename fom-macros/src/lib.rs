@@ -91,6 +91,7 @@ use proc_macro::TokenStream;
 /// | `blocking` | `fn ring(&mut self, cx: &mut BlockingCx<'_>, ..)` |
 /// | `late` | besides, `ring_late`: the same without the event; of a `blocking` phase a plain `fn` with `&mut Cx<'_, Event>` |
 /// | `exhausted` | besides, `ring_exhausted`: as for `late` |
+/// | `locks` | besides, `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
 ///
 /// The trait has one more function, with a body: `resume(&mut self, cx, phase)`. It runs once when an operation was restored,
 /// before the function of its phase, and is the place to open again what cannot be saved.
@@ -380,6 +381,15 @@ use proc_macro::TokenStream;
 ///
 /// After an error the phase is tried again, here up to 3 more times, at first after 50 ms, then after twice as long each time, 2 s at most.
 /// `cx.attempt()` counts.
+///
+/// ### `locks`
+///
+/// The phase holds [long locks](../fom_runtime/struct.LongLock.html): its `_locks` function says which, and the phase's own function
+/// runs when all of them are granted. The time that this takes counts for `within`; when that is over before, the `_late` function runs
+/// without them. They are kept over errors and their retries, `Stay`, waits and commits. If the next phase has `locks`, too, those
+/// that it names stay held without a gap, and the others are given back; what it names besides must come after those in the order of
+/// [`LockSet`](../fom_runtime/struct.LockSet.html), or the operation fails. Without `locks` in the next phase, and at the end in whatever
+/// way, all are given back. What is restored takes them again before its function runs, and after `resume`.
 ///
 /// ### `was = "Name"`
 ///

@@ -119,6 +119,10 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
             .late
             .as_ref()
             .and_then(|_| paths::function(&ident, "_late")),
+        locks_function: args
+            .locks
+            .as_ref()
+            .and_then(|_| paths::function(&ident, "_locks")),
         function,
         mode,
         unsure: args.unsure.clone().or(lost),

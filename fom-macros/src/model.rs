@@ -58,6 +58,8 @@ pub(crate) struct Phase {
     pub(crate) function: Option<Ident>,
     pub(crate) late_function: Option<Ident>,
     pub(crate) exhausted_function: Option<Ident>,
+    /// Says which locks are to be taken first.
+    pub(crate) locks_function: Option<Ident>,
     /// The successor enum.
     pub(crate) after: Ident,
     pub(crate) mode: Mode,

@@ -6,6 +6,7 @@ use crate::{
     FomRef,
     id::{FomId, Key},
     journal::{Damage, JournalError},
+    lock::LockError,
     operation::Operation,
 };
 
@@ -152,6 +153,8 @@ pub enum Cause<E> {
     Refused(RefusedReason),
     /// A blocking phase found no thread to leave the locality to.
     NoThread(BlockError),
+    /// The locks of its phase could not be taken, and waiting would not have helped.
+    Locks(LockError),
     /// An interposer returned a phase that is no declared exit.
     UndeclaredExit {
         /// The phase that it returned.
@@ -207,6 +210,7 @@ impl<E> Cause<E> {
             Self::Shutdown => f.write_str("the runtime was shut down"),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
             Self::NoThread(error) => write!(f, "{error}"),
+            Self::Locks(error) => write!(f, "{error}"),
             Self::UndeclaredExit { to } => {
                 write!(f, "an interposer went to `{to}`, which is no declared exit")
             }
@@ -243,6 +247,7 @@ impl<E> Cause<E> {
             Self::Shutdown => "shutdown",
             Self::Refused(_) => "refused",
             Self::NoThread(_) => "no thread",
+            Self::Locks(_) => "locks",
             Self::UndeclaredExit { .. } => "undeclared exit",
             Self::Journal(_) => "journal",
             Self::NotSaved(_) => "not saved",

@@ -10,7 +10,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Cx, Graph, NoEvent,
+    Cx, Graph, LockSet, NoEvent,
     durable::{Event, Found, KeptBody, Revived},
     error::{RestoreError, SnapshotError},
     fom::Launch,
@@ -68,6 +68,12 @@ pub trait Operation: Sized + Send + 'static {
     fn takes(kind: Self::Kind, event: &Self::Event) -> bool {
         let _ = (kind, event);
         false
+    }
+    /// The locks that its function in this phase needs.
+    #[doc(hidden)]
+    fn locks(&self, phase: &Self::Phase, cx: &Cx<'_, Self::Event>) -> LockSet {
+        let _ = (phase, cx);
+        LockSet::new()
     }
     /// What `resume` of its transitions does; the runtime calls it once when a fom came out of a record, before it enters
     /// the function of its phase again.

@@ -52,7 +52,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 11] = [
+    let pairs: [(Option<&Ident>, &str); 12] = [
         (
             args.start.as_ref(),
             "is no start; move `start` to the phase that runs first",
@@ -90,6 +90,10 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
         (
             args.blocking.as_ref(),
             "has no function; take `blocking` out",
+        ),
+        (
+            args.locks.as_ref(),
+            "holds no locks; take `locks` out, as they are given back when the operation ends",
         ),
     ];
     for (key, message) in pairs {

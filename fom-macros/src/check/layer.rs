@@ -78,7 +78,11 @@ fn holder(machine: &Machine, holder: &Phase, diag: &mut Diagnostics) {
             ),
         );
     }
-    let pairs: [(Option<&Ident>, &str); 7] = [
+    let pairs: [(Option<&Ident>, &str); 8] = [
+        (
+            args.locks.as_ref(),
+            "holds the locks of those inside; take `locks` out",
+        ),
         (
             args.within.as_ref().map(|(key, _)| key),
             "has the deadlines of those inside; write `within` on a phase before it, with `keep(..)`",

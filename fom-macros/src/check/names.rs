@@ -60,6 +60,7 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
                 &mut phase.exhausted_function,
                 " when its attempts are used up",
             ),
+            (&mut phase.locks_function, " for its locks"),
         ] {
             let Some(taken) = function
                 .as_ref()

@@ -70,6 +70,7 @@ fn notes(phase: &Phase) -> Vec<String> {
         ),
         (!phase.is_end() && phase.mode == Mode::Sync, "sync"),
         (!phase.is_end() && phase.mode == Mode::Blocking, "blocking"),
+        (args.locks.is_some(), "holds locks"),
     ];
     notes.extend(
         flags

@@ -130,6 +130,15 @@ impl<'a> Layer<'a> {
         }
     }
 
+    /// The arm of `locks` for the phases of the operation inside.
+    pub(super) fn locks(&self, cx: &Ident) -> TokenStream {
+        let (operation, place) = (self.as_operation(), &self.place);
+        let (holder, field, inner) = (&self.holder.ident, self.field, local("phase"));
+        quote! {
+            P_::#holder { #field: #inner } => #operation::locks(&self.#place, #inner, #cx),
+        }
+    }
+
     /// The arm of `step` for the phases of the operation inside.
     pub(super) fn arm(&self, at: &Ident) -> TokenStream {
         let (inner, place) = (self.inner, &self.place);

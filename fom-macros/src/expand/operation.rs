@@ -69,6 +69,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         None => quote!(|kind| kind as usize),
         Some(layer) => layer.index(),
     };
+    let locks = locks(machine);
     let resumed = resumed(machine);
     let form = if machine.is_sync() {
         quote!(Synchronous)
@@ -99,6 +100,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
                 match phase { #(#kinds,)* }
             }
             #takes
+            #locks
             #resumed
     };
     let items = braces(machine.operation_span(), items);
@@ -213,6 +215,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         });
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));
+    let locks = args.locks.as_ref().map(|_| quote!(.locks()));
     let on = args.on.as_ref().map(|(_, events)| {
         let events = events.iter().map(|event| event.unraw().to_string());
         quote!(.on(&[#(#events),*]))
@@ -244,7 +247,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let was = (!was.is_empty()).then(|| quote!(.formerly(&[#(#was),*])));
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
     let inner = phase.is_inner().then(|| quote!(.inner()));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #start #failure #within #late #on #retry #exhausted #keep)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #start #failure #within #late #on #retry #exhausted #keep #locks)
 }
 
 /// The place of a phase in the graph: known here, unless phases can be configured away.
@@ -314,6 +317,37 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
     Some(quote! {
         fn takes(kind: #kind, #scrutinee: &#event) -> bool {
             match #scrutinee { #(#arms,)* }
+        }
+    })
+}
+
+/// Which locks each phase needs, where any needs some.
+fn locks(machine: &Machine) -> Option<TokenStream> {
+    let (phase_type, transitions, krate) =
+        (phase_type(machine), transitions(machine), &machine.krate);
+    let span = machine.operation_span();
+    let local = Locals::new();
+    let cx = &local.cx;
+    let own = machine.working().filter_map(|phase| {
+        let mut function = phase.locks_function.clone()?;
+        function.set_span(span);
+        let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
+        let fields = phase.fields.iter().map(|field| &field.ident);
+        let arguments = quote_spanned!(span=> (self, #cx #(, #fields)*));
+        Some(quote!(#(#cfg)* P_::#name #data => #transitions::#function #arguments,))
+    });
+    let inside = Layer::of(machine).map(|layer| layer.locks(cx));
+    let arms: Vec<_> = inside.into_iter().chain(own).collect();
+    if arms.is_empty() {
+        return None;
+    }
+    let event = event_type(machine);
+    Some(quote! {
+        fn locks(&self, phase: &#phase_type, #cx: &#krate::Cx<'_, #event>) -> #krate::LockSet {
+            match phase {
+                #(#arms)*
+                _ => #krate::LockSet::new(),
+            }
         }
     })
 }

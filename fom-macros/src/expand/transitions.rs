@@ -9,7 +9,7 @@ use super::{
     after_type, allowed_in_trait, braces, context, error_type, event_type, phase_type, visibility,
 };
 use crate::model::{Machine, Mode, Phase};
-use crate::paths::RESUME;
+use crate::paths::{RESUME, respan};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let span = machine.item.ident.span();
@@ -51,7 +51,38 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .exhausted_function
         .as_ref()
         .map(|name| function(machine, phase, name, quote!(#[doc = #exhausted]), true));
-    quote!(#own #late #exhausted)
+    let locks = phase
+        .locks_function
+        .as_ref()
+        .map(|name| locks_function(machine, phase, name));
+    quote!(#own #late #exhausted #locks)
+}
+
+/// Which locks are taken before the phase's own function runs.
+fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream {
+    let (krate, cfg, cx) = (&machine.krate, &phase.cfg, context(machine));
+    let docs = format!(" The locks that `{}` holds.", phase.name);
+    let span = phase.ident.span();
+    let output = respan(quote!(#krate::LockSet), span);
+    let unknown = phase.unsure.is_some();
+    let arguments = phase.fields.iter().map(|field| {
+        let ty = &field.ty;
+        let ty = quote_spanned!(ty.span()=> &#ty);
+        argument(field.ident.as_ref().filter(|_| !unknown), &ty)
+    });
+    let cx = quote_spanned!(span=> &#cx);
+    let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
+    // After another mistake nothing has to be there.
+    let end = if unknown {
+        quote!({ loop {} })
+    } else {
+        quote_spanned!(span=> ;)
+    };
+    quote_spanned! {span=>
+        #[doc = #docs]
+        #(#cfg)*
+        fn #name(&self, #cx #(#arguments)*) -> #output #end
+    }
 }
 
 /// What a user may write, and need not.

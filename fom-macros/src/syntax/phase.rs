@@ -21,6 +21,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) exhausted: Option<Ident>,
     pub(crate) sync: Option<Ident>,
     pub(crate) blocking: Option<Ident>,
+    pub(crate) locks: Option<Ident>,
     pub(crate) to: Option<(Ident, Vec<Ident>)>,
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
@@ -45,6 +46,7 @@ const KEYS: &[(&str, Form)] = &[
     ("late", Form::Flag),
     ("sync", Form::Flag),
     ("blocking", Form::Flag),
+    ("locks", Form::Flag),
     ("on", Form::List("on(Event, Other)")),
     ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
     ("exhausted", Form::Flag),
@@ -80,6 +82,7 @@ impl PhaseArgs {
                 "exhausted" => args.exhausted = Some(key),
                 "sync" => args.sync = Some(key),
                 "blocking" => args.blocking = Some(key),
+                "locks" => args.locks = Some(key),
                 "to" => {
                     let names = names(&key, &value, &mut own);
                     if names.is_empty() {

@@ -153,6 +153,26 @@ fn parameters_and_cfg_go_where_they_are_needed() {
 }
 
 #[test]
+fn phases_with_locks_ask_which() {
+    assert_text!(expansion(
+        quote!(operation(Transfer), event(Word), transient),
+        quote! {
+            enum Phases {
+                #[phase(start, to(Move), sync)]
+                Ask,
+                /// From one account to the other.
+                #[phase(to(Tell), blocking, locks)]
+                Move { amount: u64 },
+                #[phase(to(Done), on(Go), locks)]
+                Tell,
+                #[phase(end)]
+                Done,
+            }
+        },
+    ));
+}
+
+#[test]
 fn what_earlier_releases_saved_is_told_in_constants() {
     let text = expansion(
         quote!(

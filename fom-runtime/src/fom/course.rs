@@ -187,6 +187,9 @@ impl<O: Operation> Course<O> {
         cause: TransitionCause,
         left: Option<u64>,
     ) {
+        if const { O::GRAPH.has_locks() } {
+            self.leave_locks(fom);
+        }
         let world = fom.world();
         let index = self.index();
         let now = match from {
@@ -375,6 +378,9 @@ impl<O: Operation> Course<O> {
 
     #[cold]
     fn interrupted(&mut self, fom: &Typed<O>, interrupt: Interrupt) -> After<O> {
+        if const { O::GRAPH.has_locks() } {
+            fom.stop_taking_locks();
+        }
         match interrupt {
             Interrupt::Shutdown => After::Failed(Cause::Shutdown),
             Interrupt::Cancelled => After::Failed(Cause::Cancelled),

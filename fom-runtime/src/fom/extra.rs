@@ -78,7 +78,7 @@ pub(crate) struct Extra {
     /// It waits for its next attempt, and there is room for another one meanwhile. Written by the thread that runs the fom.
     pub(super) paused: AtomicBool,
     pub(super) waits: Mutex<Waits>,
-    /// If it ever waited for a long lock.
+    /// If it ever waited for a long lock, or held one that a phase declares.
     pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
 }
 

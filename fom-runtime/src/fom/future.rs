@@ -1,7 +1,7 @@
 //! The body of a machine with async phases: one future for the whole run, as large as the largest phase needs.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     task::{Context, Poll},
@@ -187,6 +187,21 @@ pub(super) fn drive<O: AsyncOperation>(
                     Why::Own
                 }
             };
+            if const { O::GRAPH.has_locks() } && why == Why::Own {
+                let fom = me.get();
+                let locks = poll_fn(|cx| course.poll_locks(fom, cx.waker()));
+                match Fence::new(fom, locks).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(cause)) => {
+                        after = After::Failed(cause);
+                        continue;
+                    }
+                    Err(verdict) => {
+                        after = course.settle(me.get(), verdict);
+                        continue;
+                    }
+                }
+            }
             let entry = if why == Why::Own && course.info().waits() {
                 let cx = Cx::new(me.get());
                 match Fence::new(me.get(), cx.event()).await {

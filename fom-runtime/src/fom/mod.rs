@@ -19,6 +19,7 @@ mod extra;
 mod future;
 mod header;
 pub(crate) mod launch;
+mod locks;
 mod mail;
 mod outcome;
 mod plain;
@@ -298,6 +299,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             )
         {
             course::tell_failure(fom, failure);
+        }
+        if const { O::GRAPH.has_locks() } {
+            fom.give_back_locks();
         }
         // Those who submitted it once more, and what they are to be told.
         let others = if const { O::CODEC.is_some() } && fom.extra().is_some() {

@@ -1,12 +1,13 @@
 //! The body of a machine of plain functions: the operation and its phase, no future.
 
-use std::{mem, pin::Pin};
+use std::{mem, pin::Pin, task::Poll};
 
 use crate::{
     Cause, Cx, Failure,
     fom::{
         Body, Outcome, Progress, Typed, WaitingFor,
         course::{After, Course, Verdict, Why, cause_of},
+        reference,
     },
     operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
 };
@@ -134,6 +135,13 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 }
                 After::Failed(cause) => return self.fail_with(fom, cause),
             };
+            if const { O::GRAPH.has_locks() } && why == Why::Own {
+                match reference::with_waker(fom, |waker| course.poll_locks(fom, waker)) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(cause)) => return self.fail_with(fom, cause),
+                    Poll::Pending => return Progress::Waiting,
+                }
+            }
             let mut entry = if why != Why::Own {
                 why.entry()
             } else if let Some(entry) = enter(course, fom) {
@@ -156,6 +164,9 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                             }
                             if crate::locality::spent() {
                                 return Progress::Again;
+                            }
+                            if const { O::GRAPH.has_locks() } {
+                                break After::Enter;
                             }
                             let Some(next) = enter(course, fom) else {
                                 return Progress::Waiting;

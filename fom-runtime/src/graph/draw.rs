@@ -212,6 +212,10 @@ impl Graph {
             json.key("late");
             json.raw("true");
         }
+        if phase.locks {
+            json.key("locks");
+            json.raw("true");
+        }
         if !phase.keep.is_empty() {
             json.key("keep");
             json.strings(self.kept_in(phase).map(PhaseInfo::name));
@@ -261,6 +265,9 @@ impl Graph {
             Mode::Blocking => notes.push("blocking".to_owned()),
             Mode::End if phase.failure => notes.push("end, failure".to_owned()),
             Mode::End => notes.push("end".to_owned()),
+        }
+        if phase.locks {
+            notes.push("holds locks".to_owned());
         }
         if !phase.on.is_empty() {
             notes.push(format!("on {}", phase.on.join(", ")));

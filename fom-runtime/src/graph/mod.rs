@@ -137,6 +137,18 @@ impl Graph {
         false
     }
 
+    /// Whether any phase holds locks.
+    pub(crate) const fn has_locks(&self) -> bool {
+        let mut index = 0;
+        while index < self.phases.len() {
+            if self.phases[index].locks {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
     /// The phase with this index, which is the one that `Operation::index` gives.
     #[must_use]
     pub fn phase(&self, index: usize) -> Option<&'static PhaseInfo> {
@@ -247,6 +259,7 @@ pub struct PhaseInfo {
     fields: &'static [&'static str],
     was: &'static [&'static str],
     inner: bool,
+    locks: bool,
 }
 
 /// The longest stay in a phase, in nanoseconds.
@@ -276,6 +289,7 @@ impl PhaseInfo {
             fields: &[],
             was: &[],
             inner: false,
+            locks: false,
         }
     }
 
@@ -392,6 +406,13 @@ impl PhaseInfo {
         self
     }
 
+    /// It holds locks.
+    #[must_use]
+    pub const fn locks(mut self) -> Self {
+        self.locks = true;
+        self
+    }
+
     /// The names of its data.
     #[must_use]
     pub const fn with(mut self, fields: &'static [&'static str]) -> Self {
@@ -462,6 +483,12 @@ impl PhaseInfo {
     /// Whether it is a layer's phase in whose place others stand. No phase of a whole graph is one.
     pub(crate) const fn is_inner(&self) -> bool {
         self.inner
+    }
+
+    /// Whether it holds locks, which are granted before its function runs.
+    #[must_use]
+    pub const fn holds_locks(&self) -> bool {
+        self.locks
     }
 
     /// Whether the phase is itself the wait for an event: a plain function that runs when one has come.

@@ -8,6 +8,7 @@
 //! The idea is Motr's `m0_long_lock`, without its flaws: there, the waiting fom is put into its next phase before it has the lock.
 
 mod acquire;
+mod declared;
 mod error;
 mod guard;
 mod of_fom;
@@ -29,6 +30,7 @@ use std::{
 };
 
 pub use acquire::Acquire;
+pub(crate) use declared::Declared;
 pub use error::LockError;
 pub use guard::LockGuard;
 pub(crate) use of_fom::FomLocks;
@@ -242,6 +244,12 @@ impl LongLock {
             Of::Itself(_) => None,
             Of::Table(place) => Some(place.key()),
         }
+    }
+
+    /// How this fom has it, if it does. A function for lateness finds out here whether its phase had got so far.
+    pub fn held_by(&self, who: &impl Locker) -> Option<LockMode> {
+        let id = who.owner().id();
+        self.state().holder(id).map(|hold| hold.mode)
     }
 
     /// What was counted of it so far.

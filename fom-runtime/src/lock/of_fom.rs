@@ -3,16 +3,18 @@
 
 use crate::{
     fom::Header,
-    lock::{LockMode, LongLock},
+    lock::{Declared, LockMode, LongLock},
 };
 
-/// Beside the fom.
+/// Beside the fom, made when it first waits for a lock or enters a phase that declares some.
 #[derive(Default)]
 pub(crate) struct FomLocks {
     /// The locks in whose queues it stands, with its numbers there.
     waiting: Vec<Waiting>,
     /// All its waits that are over.
     waited: u64,
+    /// What it holds because a phase declares it; taken out to be worked on, as that is users' code, too.
+    declared: Declared,
 }
 
 /// A place in a queue.
@@ -47,6 +49,19 @@ impl Header {
             place.map(|place| locks.waiting.swap_remove(place))
         };
         drop(gone);
+    }
+
+    /// To be put back. Only the thread that runs the fom.
+    pub(crate) fn take_declared(&self) -> Declared {
+        let locks = self.extra().map(|extra| extra.locks.lock());
+        let declared =
+            locks.and_then(|mut locks| Some(std::mem::take(&mut locks.as_mut()?.declared)));
+        declared.unwrap_or_default()
+    }
+
+    pub(crate) fn put_declared(&self, declared: Declared) {
+        let mut locks = self.extra_made().locks.lock();
+        locks.get_or_insert_default().declared = declared;
     }
 
     /// How it waits for this lock, if it does.

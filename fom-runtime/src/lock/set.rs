@@ -97,7 +97,11 @@ impl LockSet {
     ///
     /// As [`LongLock::write`]; nothing is held then.
     pub fn lock(&self, who: &impl Locker) -> AcquireSet {
-        AcquireSet::new(self.wanted.clone().into(), who.owner())
+        self.clone().take_for(who.owner())
+    }
+
+    pub(super) fn take_for(self, owner: Owner) -> AcquireSet {
+        AcquireSet::new(self.wanted.into(), owner)
     }
 
     /// As [`lock`](Self::lock), for at most this time on the runtime's clock.

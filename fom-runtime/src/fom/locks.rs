@@ -1,0 +1,70 @@
+//! The locks that phases declare: granted before the function of the phase runs, kept as long as the phases that follow name them.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::{Poll, Waker},
+};
+
+use crate::{
+    Cx,
+    error::Cause,
+    fom::{
+        Header, Typed,
+        course::{Course, cause_of},
+    },
+    operation::Operation,
+};
+
+impl<O: Operation> Course<O> {
+    /// Takes the locks of the phase that it is in, if they are not there yet. Its own function runs when this is ready, and not
+    /// before: a wake by anybody else comes back to here.
+    pub(super) fn poll_locks(
+        &mut self,
+        fom: &Typed<O>,
+        waker: &Waker,
+    ) -> Poll<Result<(), Cause<O::Error>>> {
+        if !self.info().holds_locks() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut declared = fom.take_declared();
+        if declared.is_new() {
+            let name = || self.operation.locks(&self.phase, &Cx::new(fom));
+            match catch_unwind(AssertUnwindSafe(name)) {
+                Ok(set) => declared.begin(&set, fom),
+                Err(panic) => {
+                    fom.put_declared(declared);
+                    return Poll::Ready(Err(cause_of(panic)));
+                }
+            }
+        }
+        let polled = declared.poll(waker);
+        fom.put_declared(declared);
+        polled.map_err(Cause::Locks)
+    }
+
+    /// It enters a phase: what was held for the one before is kept at most until that one's own locks are taken.
+    pub(super) fn leave_locks(&self, fom: &Typed<O>) {
+        if self.info().holds_locks() {
+            let mut declared = fom.take_declared();
+            declared.renew();
+            fom.put_declared(declared);
+        } else {
+            fom.give_back_locks();
+        }
+    }
+}
+
+impl Header {
+    /// Its function does not run: it leaves the queue that it stands in, and gives back what it was granted on the way.
+    pub(super) fn stop_taking_locks(&self) {
+        let mut declared = self.take_declared();
+        declared.stop();
+        self.put_declared(declared);
+    }
+
+    /// All that it holds because a phase declares it.
+    pub(super) fn give_back_locks(&self) {
+        // What it wakes may be anybody's.
+        drop(self.take_declared());
+    }
+}

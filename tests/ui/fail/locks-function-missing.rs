@@ -1,0 +1,29 @@
+//! Locks without the function that names them.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(Call), transient)]
+enum Route {
+    #[phase(start, to(Ring))]
+    Locate,
+    #[phase(to(Answered), locks)]
+    Ring { endpoint: u64 },
+    #[phase(end)]
+    Answered,
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Ring { endpoint: 1 })
+    }
+    async fn ring(&mut self, _: &mut Cx<'_>, _: &mut u64) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn start(_: impl Operation) {}
+
+fn main() {
+    start(Call);
+}

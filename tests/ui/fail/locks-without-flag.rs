@@ -1,0 +1,33 @@
+//! A function that names locks, and a phase that declares none.
+use fom_runtime::prelude::*;
+use fom_runtime::{LockSet, LongLocks};
+
+struct Call;
+
+#[fom(operation(Call), transient)]
+enum Route {
+    #[phase(start, to(Ring))]
+    Locate,
+    #[phase(to(Answered))]
+    Ring { endpoint: u64 },
+    #[phase(end)]
+    Answered,
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Ring { endpoint: 1 })
+    }
+    fn ring_locks(&self, cx: &Cx<'_>, endpoint: &u64) -> LockSet {
+        LockSet::new().write(&cx.resource::<LongLocks>().of(*endpoint))
+    }
+    async fn ring(&mut self, _: &mut Cx<'_>, _: &mut u64) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn start(_: impl Operation) {}
+
+fn main() {
+    start(Call);
+}
