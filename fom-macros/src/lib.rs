@@ -92,6 +92,7 @@ use proc_macro::TokenStream;
 /// | `late` | besides, `ring_late`: the same without the event; of a `blocking` phase a plain `fn` with `&mut Cx<'_, Event>` |
 /// | `exhausted` | besides, `ring_exhausted`: as for `late` |
 /// | `locks` | besides, `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
+/// | `failed(..)` | besides, `ring_failed`: as for `late`, with the [`Cause`](../fom_runtime/enum.Cause.html) as its last argument |
 ///
 /// The trait has one more function, with a body: `resume(&mut self, cx, phase)`. It runs once when an operation was restored,
 /// before the function of its phase, and is the place to open again what cannot be saved.
@@ -141,7 +142,7 @@ use proc_macro::TokenStream;
 /// the two are one machine with one graph, and run as one fom. Most layers are for any operation:
 ///
 /// ```
-/// # use fom_runtime::prelude::*;
+/// # use fom_runtime::{Layered, prelude::*};
 /// /// What every request goes through.
 /// struct Guarded<R> {
 ///     token: String,
@@ -153,7 +154,7 @@ use proc_macro::TokenStream;
 ///     #[phase(start, to(Serve, Denied))]
 ///     Authenticate,
 ///     /// The phases of the request itself.
-///     #[phase(inner(request), to(Account))]
+///     #[phase(inner(request), to(Account), failed(Account))]
 ///     Serve { phase: R::Phase },
 ///     #[phase(to(Done))]
 ///     Account,
@@ -177,6 +178,17 @@ use proc_macro::TokenStream;
 ///     /// Runs where the request has ended; `phase` is its end.
 ///     async fn serve(&mut self, _: &mut Cx<'_, R::Event>, phase: &mut R::Phase) -> Result<(), BoxError> {
 ///         let _ = phase;
+///         Ok(())
+///     }
+///
+///     /// Runs where the request has failed.
+///     async fn serve_failed(
+///         &mut self,
+///         _: &mut Cx<'_, R::Event>,
+///         phase: &mut R::Phase,
+///         cause: Cause<Layered<BoxError, R::Error>>,
+///     ) -> Result<(), BoxError> {
+///         println!("{} in {:?}", cause.name(), R::kind(phase));
 ///         Ok(())
 ///     }
 ///
@@ -324,6 +336,47 @@ use proc_macro::TokenStream;
 /// ends the operation, also when attempts are left.
 ///
 /// A plain function is never dropped in the middle: what a `sync` or `blocking` one returns after its deadline counts.
+///
+/// ### `failed(Phase, Other)`
+///
+/// Where the phase may go when it has failed: with an error (its attempts used up), with a panic, or because a deadline was missed that
+/// no `late` function answers. Then the phase's `_failed` function runs, with the cause as its last argument, and says which of these; its
+/// exits are an enum of its own, `FetchingAfterAskFailed` (or `()`, for one without data). Without this key a failure ends the operation
+/// in the standard failed outcome, and so do a cancel and a shutdown always.
+///
+/// The function belongs to the same visit and has no deadline. If it fails as well, that ends the operation, and what the first failure
+/// said is in `Failure::attempts`.
+///
+/// ```
+/// # use fom_runtime::prelude::*;
+/// # struct Fetch;
+/// #[fom(operation(Fetch), transient)]
+/// enum Fetching {
+///     #[phase(start, to(Done), failed(Refused), within = "2s")]
+///     Ask,
+///     #[phase(end)]
+///     Done,
+///     #[phase(end, failure)]
+///     Refused { why: String },
+/// }
+///
+/// impl FetchingTransitions for Fetch {
+///     async fn ask(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+///         Err("no route".into())
+///     }
+///
+///     async fn ask_failed(
+///         &mut self,
+///         _: &mut Cx<'_>,
+///         cause: Cause<BoxError>,
+///     ) -> Result<FetchingAfterAskFailed, BoxError> {
+///         Ok(FetchingAfterAskFailed::Refused { why: cause.to_string() })
+///     }
+/// }
+/// ```
+///
+/// On the [`inner`](#innerfield) phase of a layer it is where failures inside go that what is inside has no way for, and the cause says
+/// whose error it was (`Cause<Layered<E, R::Error>>`).
 ///
 /// ### `keep(Phase, Other)`
 ///

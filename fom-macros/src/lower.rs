@@ -92,6 +92,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         _ => None,
     };
     diag.append(own);
+    let failed = targets(&args.failed, diag);
     let keep = targets(&args.keep, diag);
     let mode = match (&args.blocking, &args.sync) {
         (Some(_), _) => Mode::Blocking,
@@ -111,6 +112,11 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     let name = ident.unraw().to_string();
     Phase {
         after: format_ident!("{base}After{name}", span = ident.span()),
+        after_failed: format_ident!("{base}After{name}Failed", span = ident.span()),
+        failed_function: args
+            .failed
+            .as_ref()
+            .and_then(|_| paths::function(&ident, "_failed")),
         exhausted_function: args
             .exhausted
             .as_ref()
@@ -128,6 +134,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         unsure: args.unsure.clone().or(lost),
         tuple,
         exits,
+        failed,
         keep,
         name,
         ident,

@@ -60,10 +60,15 @@ pub(crate) struct Phase {
     pub(crate) exhausted_function: Option<Ident>,
     /// Says which locks are to be taken first.
     pub(crate) locks_function: Option<Ident>,
+    pub(crate) failed_function: Option<Ident>,
     /// The successor enum.
     pub(crate) after: Ident,
+    /// The successor enum of what runs when it has failed.
+    pub(crate) after_failed: Ident,
     pub(crate) mode: Mode,
     pub(crate) exits: Vec<Target>,
+    /// Where it goes when it has failed.
+    pub(crate) failed: Vec<Target>,
     pub(crate) keep: Vec<Target>,
     pub(crate) args: PhaseArgs,
     /// Where it goes cannot be known, because of this mistake.
@@ -99,7 +104,8 @@ impl Machine {
     pub(crate) fn working(&self) -> impl Iterator<Item = &Phase> {
         self.phases
             .iter()
-            .filter(|phase| !phase.is_end() && !phase.is_handed_over())
+            .filter(|phase| !phase.is_end())
+            .filter(|phase| !phase.is_handed_over() || phase.args.failed.is_some())
     }
 
     /// Of a layer, the phase in whose place the phases of the operation inside stand.
@@ -149,15 +155,48 @@ impl Phase {
         self.mode == Mode::Sync && self.args.on.is_some()
     }
 
+    /// Where its own function leads, and those for when it is late or its attempts are used up.
+    pub(crate) fn ways(&self) -> Ways<'_> {
+        Ways {
+            phase: self,
+            after: &self.after,
+            exits: &self.exits,
+            stays: self.waits(),
+        }
+    }
+
+    /// Where the function leads that runs when it has failed.
+    pub(crate) fn ways_out(&self) -> Ways<'_> {
+        Ways {
+            phase: self,
+            after: &self.after_failed,
+            exits: &self.failed,
+            stays: false,
+        }
+    }
+}
+
+/// Where a function leads.
+#[derive(Clone, Copy)]
+pub(crate) struct Ways<'a> {
+    pub(crate) phase: &'a Phase,
+    /// The successor enum.
+    pub(crate) after: &'a Ident,
+    pub(crate) exits: &'a [Target],
+    /// It may go on waiting.
+    pub(crate) stays: bool,
+}
+
+impl Ways<'_> {
     /// One exit, no data: the function returns `()`.
-    pub(crate) fn returns_unit(&self, machine: &Machine) -> bool {
-        let [exit] = self.exits.as_slice() else {
+    pub(crate) fn are_unit(&self, machine: &Machine) -> bool {
+        let [exit] = self.exits else {
             return false;
         };
         let Some(target) = exit.phase.or(exit.near) else {
             return false;
         };
         let target = &machine.phases[target];
-        !self.waits() && !target.takes_data() && target.cfg.is_empty()
+        !self.stays && !target.takes_data() && target.cfg.is_empty()
     }
 }

@@ -194,6 +194,27 @@ impl<E: fmt::Display> fmt::Display for Cause<E> {
 }
 
 impl<E> Cause<E> {
+    /// The same with another error, where it is one.
+    pub fn map<F>(self, map: impl FnOnce(E) -> F) -> Cause<F> {
+        match self {
+            Self::Error(error) => Cause::Error(map(error)),
+            Self::Panicked(message) => Cause::Panicked(message),
+            Self::Late { armed_in } => Cause::Late { armed_in },
+            Self::Cancelled => Cause::Cancelled,
+            Self::Stuck => Cause::Stuck,
+            Self::Shed => Cause::Shed,
+            Self::Locks(error) => Cause::Locks(error),
+            Self::Shutdown => Cause::Shutdown,
+            Self::Refused(reason) => Cause::Refused(reason),
+            Self::NoThread(error) => Cause::NoThread(error),
+            Self::UndeclaredExit { to } => Cause::UndeclaredExit { to },
+            Self::Journal(error) => Cause::Journal(error),
+            Self::NotSaved(error) => Cause::NotSaved(error),
+            Self::Remembered { cause } => Cause::Remembered { cause },
+            Self::Unread { why } => Cause::Unread { why },
+        }
+    }
+
     /// Whatever the type of the error is, which is left out.
     fn fmt_untyped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

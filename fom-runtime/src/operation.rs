@@ -111,6 +111,8 @@ pub enum Entry<E> {
     Late,
     /// Its last attempt has failed.
     Exhausted,
+    /// It has failed.
+    Failed,
 }
 
 /// Where it goes from here.

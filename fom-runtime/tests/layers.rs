@@ -6,8 +6,41 @@ mod request;
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{Layered, TestClock, prelude::*};
-use kit::{Log, limited, many};
-use request::{Guarded, Read, Reading, ReadingKind, ServerError, Standard, StandardKind};
+use kit::{Log, limited, many, secs};
+use request::{
+    Disk, Guarded, Put, Read, Reading, ReadingKind, ServerError, Standard, StandardKind, Write,
+};
+
+/// A layer of its own that only stands before, around another one or not.
+struct Counted<R> {
+    log: Log,
+    count: u32,
+    request: R,
+}
+
+#[fom(operation("Counted<R>"), around(R), transient)]
+enum Counting<R: Operation> {
+    #[phase(start, sync, to(Run))]
+    Count,
+    #[phase(inner(request))]
+    Run { phase: R::Phase },
+}
+
+impl<R: Operation> CountingTransitions<R> for Counted<R> {
+    fn count(&mut self, _: &mut Cx<'_, R::Event>) -> Result<(), BoxError> {
+        self.log.put("count");
+        self.count += 1;
+        Ok(())
+    }
+}
+
+fn write(log: &Log, disk: Disk) -> Write {
+    Write {
+        log: log.clone(),
+        text: String::new(),
+        disk,
+    }
+}
 
 fn read(log: &Log, name: &'static str) -> Read {
     let log = log.clone();
@@ -92,10 +125,14 @@ fn an_error_says_whether_it_is_the_layers_own() {
             Cause::Error(Layered::Own(ServerError("no list")))
         ));
         assert_eq!(own.phase, "Authorise");
-        let inner = Guarded::new(&log, "Ada", read(&log, "broken"));
+        let inner = Counted {
+            log,
+            count: 0,
+            request: read(&Log::default(), "broken"),
+        };
         let inner = runtime.submit(inner).await.unwrap_err();
         assert!(matches!(inner.cause, Cause::Error(Layered::Inner(error)) if error.0 == "broken"));
-        assert_eq!(inner.phase, "Serve.Look");
+        assert_eq!(inner.phase, "Run.Look");
         assert_eq!(inner.operation.unwrap().request.name, "broken");
     });
 }
@@ -118,7 +155,9 @@ fn the_joined_graph_has_the_phases_of_both() {
             "Authorise > Denied",
             "Serve.Look > Serve.Fetch",
             "Serve.Look > Serve.Missing",
+            "Serve.Look > Reply",
             "Serve.Fetch > Serve.Done",
+            "Serve.Fetch > Reply",
             "Serve.Done > Reply",
             "Serve.Missing > Reply",
             "Reply > Done",
@@ -138,4 +177,198 @@ fn the_joined_graph_has_the_phases_of_both() {
     ];
     let of = |kind| Guarded::<Read>::index(kind);
     assert_eq!(places.map(of), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+/// SM-11: a layer that only stands before is short, and the ends of what is inside are its own. Layers stand around layers.
+#[test]
+fn layers_stand_around_layers() {
+    limited(|| async {
+        let runtime = many(2, &TestClock::new()).build().unwrap();
+        let log = Log::default();
+        let count = |request| Counted {
+            log: log.clone(),
+            count: 0,
+            request,
+        };
+        let ended = runtime.submit(count(read(&log, "sky"))).await.unwrap();
+        assert!(matches!(
+            ended.phase,
+            Counting::Run {
+                phase: Reading::Done { .. }
+            }
+        ));
+        assert_eq!(ended.operation.count, 1);
+        assert_eq!(log.take(), ["count", "look", "fetch"]);
+        let ended = runtime.submit(count(read(&log, ""))).await.unwrap();
+        assert!(matches!(
+            ended.phase,
+            Counting::Run {
+                phase: Reading::Missing
+            }
+        ));
+        assert!(
+            <Counted<Read> as Operation>::GRAPH
+                .find("Run.Missing")
+                .unwrap()
+                .is_failure()
+        );
+        log.take();
+
+        let stacked = Counted {
+            log: log.clone(),
+            count: 0,
+            request: Guarded::new(&log, "Ada", read(&log, "sky")),
+        };
+        let ended = runtime.submit(stacked).await.unwrap();
+        assert!(matches!(
+            ended.phase,
+            Counting::Run {
+                phase: Standard::Done
+            }
+        ));
+        assert_eq!(ended.operation.request.answer, "sky at 3");
+        assert_eq!(
+            log.take(),
+            [
+                "count",
+                "authenticate",
+                "authorise",
+                "look",
+                "fetch",
+                "served",
+                "reply"
+            ]
+        );
+        let graph = <Counted<Guarded<Read>> as Operation>::GRAPH;
+        assert_eq!(graph.operation(), "Counted<Guarded<Read>>");
+        assert!(graph.find("Run.Serve.Fetch").is_some());
+    });
+}
+
+/// What a write under the layer came to, and what it went through.
+async fn written(disk: Disk, events: &[Put], stacked: bool) -> (String, Vec<String>) {
+    let clock = TestClock::new();
+    let runtime = many(2, &clock).build().unwrap();
+    let log = Log::default();
+    let request = Guarded::new(&log, "Ada", write(&log, disk));
+    let answer = if stacked {
+        let stacked = Counted {
+            log: log.clone(),
+            count: 0,
+            request,
+        };
+        let writing = runtime.submit(stacked).start().unwrap();
+        for event in events {
+            writing.send(*event).unwrap();
+        }
+        wait(&runtime, &clock).await;
+        writing.await.unwrap().operation.request.answer
+    } else {
+        let writing = runtime.submit(request).start().unwrap();
+        for event in events {
+            writing.send(*event).unwrap();
+        }
+        wait(&runtime, &clock).await;
+        writing.await.unwrap().operation.answer
+    };
+    (answer, log.take())
+}
+
+async fn wait(runtime: &Runtime, clock: &TestClock) {
+    for _ in 0..15 {
+        runtime.quiet().await;
+        clock.advance(secs(1));
+    }
+}
+
+/// SM-11: events, deadlines, attempts and blocking phases of what is inside are as they are without a layer.
+#[test]
+fn what_is_inside_keeps_its_events_deadlines_and_attempts() {
+    limited(|| async {
+        for stacked in [false, true] {
+            let before = match stacked {
+                true => &["count", "authenticate", "authorise", "open"][..],
+                false => &["authenticate", "authorise", "open"][..],
+            };
+            let parts = [Put::Part("a"), Put::Part("b"), Put::End];
+            for (disk, events, then) in [
+                (Disk::Well, &parts[..], &["store ab", "served", "reply"][..]),
+                (
+                    Disk::Full(2),
+                    &parts[..],
+                    &["store ab", "store ab", "store ab", "served", "reply"],
+                ),
+                (
+                    Disk::Well,
+                    &parts[..1],
+                    &["late", "store a…", "served", "reply"],
+                ),
+            ] {
+                let (answer, log) = written(disk, events, stacked).await;
+                assert_eq!(answer, "Stored");
+                assert_eq!(log, [before, then].concat());
+            }
+        }
+    });
+}
+
+/// SM-11: a failure inside goes the way that what is inside says; where it says nothing, or fails in that too, the way that the layer
+/// says.
+#[test]
+fn a_failure_inside_goes_from_the_inside_out() {
+    limited(|| async {
+        for stacked in [false, true] {
+            let full = written(Disk::Full(9), &[Put::End], stacked).await;
+            assert_eq!(full.0, "Lost { why: \"full\" }");
+            assert_eq!(full.1.last().unwrap(), "reply");
+            let panics = written(Disk::Panics, &[Put::End], stacked).await;
+            assert_eq!(panics.0, "500: error");
+            let tail = panics.1.len() - 4;
+            assert_eq!(
+                panics.1[tail..],
+                ["store ", "not stored: panicked", "failed: error", "reply"]
+            );
+            let broken = written(Disk::Well, &[Put::Break], stacked).await;
+            assert_eq!(broken.0, "500: error");
+        }
+    });
+}
+
+/// SM-15: the joined graph is drawn like any other, with what is inside as a group.
+#[test]
+fn the_phases_inside_are_drawn_as_a_group() {
+    let graph = <Counted<Read> as Operation>::GRAPH;
+    let mermaid = "\
+stateDiagram-v2
+    state \"Count<br/>sync\" as Count
+    state \"Run\" as Run {
+        state \"Look\" as Run_Look
+        state \"Fetch\" as Run_Fetch
+        state \"Done<br/>end\" as Run_Done
+        state \"Missing<br/>end, failure\" as Run_Missing
+    }
+    [*] --> Count
+    Count --> Run_Look
+    Run_Look --> Run_Fetch
+    Run_Look --> Run_Missing
+    Run_Fetch --> Run_Done
+    Run_Done --> [*]
+    Run_Missing --> [*]
+    classDef failure stroke:#c00,stroke-dasharray:4
+    class Run_Missing failure
+";
+    assert_eq!(graph.mermaid(), mermaid);
+    assert!(
+        graph
+            .dot()
+            .contains("subgraph \"cluster_Run\" { label=\"Run\";")
+    );
+    let failing = <Guarded<Read> as Operation>::GRAPH;
+    assert!(failing.mermaid().contains("Serve_Look --> Reply: failed\n"));
+    assert!(failing.mermaid().contains("Serve_Done --> Reply\n"));
+    assert!(
+        failing
+            .dot()
+            .contains("\"Serve.Look\" -> \"Reply\" [style=dashed];")
+    );
 }

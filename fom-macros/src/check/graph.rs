@@ -12,7 +12,11 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     let unsure = |phase: &Phase| {
         phase.unsure.is_some()
             || phase.args.bad
-            || phase.exits.iter().any(|exit| exit.phase.is_none())
+            || phase
+                .exits
+                .iter()
+                .chain(&phase.failed)
+                .any(|exit| exit.phase.is_none())
     };
     if let Some(start) = start
         && !machine.phases.iter().any(unsure)
@@ -114,12 +118,9 @@ fn reach(machine: &Machine, from: usize) -> Vec<bool> {
     let mut todo = vec![from];
     while let Some(number) = todo.pop() {
         if !std::mem::replace(&mut reached[number], true) {
-            todo.extend(
-                machine.phases[number]
-                    .exits
-                    .iter()
-                    .filter_map(|exit| exit.phase),
-            );
+            let phase = &machine.phases[number];
+            let exits = phase.exits.iter().chain(&phase.failed);
+            todo.extend(exits.filter_map(|exit| exit.phase));
         }
     }
     reached

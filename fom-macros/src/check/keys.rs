@@ -52,7 +52,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 12] = [
+    let pairs: [(Option<&Ident>, &str); 13] = [
         (
             args.start.as_ref(),
             "is no start; move `start` to the phase that runs first",
@@ -70,6 +70,10 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             "takes no time; take `within` out",
         ),
         (args.late.as_ref(), "cannot be late; take `late` out"),
+        (
+            args.failed.as_ref().map(|(key, _)| key),
+            "runs nothing that could fail; take `failed(..)` out",
+        ),
         (
             args.exhausted.as_ref(),
             "has no attempts that could be used up; take `exhausted` out",

@@ -86,6 +86,17 @@ fn notes(phase: &Phase) -> Vec<String> {
             .collect();
         notes.push(format!("takes {}", events.join(", ")));
     }
+    if phase.is_inner() {
+        notes.push("here stand the phases of the operation inside".to_owned());
+    }
+    if !phase.failed.is_empty() {
+        let failed: Vec<String> = phase
+            .failed
+            .iter()
+            .map(|exit| format!("`{}`", exit.token))
+            .collect();
+        notes.push(format!("goes to {} when it has failed", failed.join(", ")));
+    }
     if let Some((_, Some(retry))) = &args.retry {
         notes.push(format!(
             "tried again {} times, after {} to {}",

@@ -5,25 +5,34 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Generics, Ident};
 
 use super::{allowed_in_types, braces, visibility};
-use crate::model::{Machine, Phase, Target};
+use crate::model::{Machine, Phase, Target, Ways};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
-    machine
-        .working()
-        .filter(|phase| !phase.returns_unit(machine))
-        .map(|phase| after(machine, phase))
+    let own = machine.working().filter(|phase| !phase.is_handed_over());
+    let own = own.map(Phase::ways);
+    let failed = machine.phases.iter().map(Phase::ways_out);
+    let failed = failed.filter(|ways| ways.phase.failed_function.is_some());
+    own.chain(failed)
+        .filter(|ways| !ways.are_unit(machine))
+        .map(|ways| after(machine, ways))
         .collect()
 }
 
-fn after(machine: &Machine, phase: &Phase) -> TokenStream {
+fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
+    let phase = ways.phase;
     let span = phase.ident.span();
     let vis = visibility(machine, span);
-    let (cfg, name) = (&phase.cfg, &phase.after);
-    let doc = format!(" Where phase `{}` may go.", phase.name);
+    let (cfg, name) = (&phase.cfg, ways.after);
+    let when = if *name == phase.after_failed {
+        " when it has failed"
+    } else {
+        ""
+    };
+    let doc = format!(" Where phase `{}` may go{when}.", phase.name);
     let allowed = allowed_in_types();
-    let generics = generics(machine, phase);
+    let generics = generics(machine, ways);
     let bounds = &generics.where_clause;
-    let mut variants: Vec<TokenStream> = phase
+    let mut variants: Vec<TokenStream> = ways
         .exits
         .iter()
         .flat_map(|exit| variants(machine, exit))
@@ -31,8 +40,8 @@ fn after(machine: &Machine, phase: &Phase) -> TokenStream {
     if phase.unsure.is_some() {
         variants.extend(machine.phases.iter().map(variant));
     }
-    let named_stay = phase.exits.iter().any(|exit| exit.token == "Stay");
-    let stay = (phase.waits() && !named_stay).then(|| quote!(Stay,));
+    let named_stay = ways.exits.iter().any(|exit| exit.token == "Stay");
+    let stay = (ways.stays && !named_stay).then(|| quote!(Stay,));
     let head = quote_spanned!(span=> #vis enum);
     let variants = braces(span, quote!(#(#variants,)* #stay));
     quote! {
@@ -69,15 +78,18 @@ fn variant(target: &Phase) -> TokenStream {
     quote!(#(#cfg)* #ident #data)
 }
 
-/// The enum's parameters that the data of this phase's exits mention.
-pub(super) fn generics(machine: &Machine, phase: &Phase) -> Generics {
+/// The enum's parameters that the data of these exits mention.
+pub(super) fn generics(machine: &Machine, ways: Ways<'_>) -> Generics {
     let all = &machine.item.generics;
-    let exits = phase
+    let exits = ways
         .exits
         .iter()
         .filter_map(|exit| exit.phase.or(exit.near));
     let exits = exits.map(|target| &machine.phases[target]);
-    let any = machine.phases.iter().filter(|_| phase.unsure.is_some());
+    let any = machine
+        .phases
+        .iter()
+        .filter(|_| ways.phase.unsure.is_some());
     let targets = exits.chain(any).filter(|target| target.takes_data());
     let fields = targets.flat_map(|target| &target.fields);
     let data: TokenStream = fields.map(|field| field.ty.to_token_stream()).collect();

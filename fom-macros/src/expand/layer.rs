@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Member, Type};
 
-use super::{braces, operation_generics};
+use super::{braces, error_type, operation_generics};
 use crate::model::{Machine, Phase};
 
 /// A layer and its parts, where the machine is one without a mistake in that.
@@ -62,8 +62,13 @@ impl<'a> Layer<'a> {
     }
 
     pub(super) fn error_type(&self, own: &TokenStream) -> TokenStream {
-        let (krate, operation) = (&self.machine.krate, self.as_operation());
-        quote!(#krate::Layered<#own, #operation::Error>)
+        let (krate, inner) = (&self.machine.krate, self.inner_error());
+        quote!(#krate::Layered<#own, #inner>)
+    }
+
+    pub(super) fn inner_error(&self) -> TokenStream {
+        let operation = self.as_operation();
+        quote!(#operation::Error)
     }
 
     pub(super) fn index(&self) -> TokenStream {
@@ -145,10 +150,12 @@ impl<'a> Layer<'a> {
         let (holder, field) = (&self.holder.ident, self.field);
         let (phase, entry) = (local("phase"), local("entry"));
         let raised = self.raise(&phase.to_token_stream());
+        let error = error_type(self.machine);
         quote! {
-            (P_::#holder { #field: #phase }, #entry) if fom_::is_inside::<#inner>(#phase) => {
+            (P_::#holder { #field: #phase }, #entry) if fom_::is_inside::<#inner>(#phase, &#entry, #at.cx) => {
                 let at = fom_::At { phase: #phase, cx: #at.cx, entry: #entry };
-                fom_::raised::<#inner, _, _>(fom_::inner(&mut self.#place, at).await, |#phase| #raised)
+                let stepped = fom_::inner::<#inner, #error>(&mut self.#place, at).await;
+                fom_::raised::<#inner, _, _>(stepped, |#phase| #raised)
             }
         }
     }

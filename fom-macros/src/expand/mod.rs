@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Generics, Type};
 
-use crate::model::{Machine, Phase};
+use crate::model::{Machine, Phase, Ways};
 use crate::paths::respan;
 
 pub(crate) fn expand(machine: &Machine) -> TokenStream {
@@ -45,9 +45,11 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     // Only what is used, for there is a lint; which that is, is not known where a phase can be configured away.
     let allowed = machine.has_cfg().then(|| quote!(#[allow(unused_imports)]));
     let any = |unit| {
-        machine
-            .working()
-            .any(|phase| phase.returns_unit(machine) == unit)
+        let own = machine.working().filter(|phase| !phase.is_handed_over());
+        let own = own.map(Phase::ways);
+        let failed = machine.phases.iter().map(Phase::ways_out);
+        own.chain(failed.filter(|ways| !ways.exits.is_empty()))
+            .any(|ways| ways.are_unit(machine) == unit)
     };
     let to = any(true).then(|| quote!(, to as to_));
     let go = any(false).then(|| quote!(, go as go_));
@@ -138,9 +140,9 @@ fn context(machine: &Machine) -> TokenStream {
 }
 
 /// `RouteAfterRing<T>`, with those parameters that its data needs.
-fn after_type(machine: &Machine, phase: &Phase) -> TokenStream {
-    let ident = &phase.after;
-    let generics = exits::generics(machine, phase);
+fn after_type(machine: &Machine, ways: Ways<'_>) -> TokenStream {
+    let ident = ways.after;
+    let generics = exits::generics(machine, ways);
     let (_, params, _) = generics.split_for_impl();
     quote!(#ident #params)
 }

@@ -8,7 +8,7 @@ use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
 use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
-use crate::model::{Machine, Mode, Phase, Target};
+use crate::model::{Machine, Mode, Phase, Target, Ways};
 use crate::syntax::args::Durability;
 use crate::syntax::within::Within;
 
@@ -76,8 +76,10 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     } else {
         quote!(Asynchronous)
     };
-    // Only what is tried again has more than one cause, and only what is saved is remembered; a `BoxError` says itself what it is.
-    let retries = machine.working().any(|phase| phase.args.retry.is_some());
+    // Only what is tried again, or goes on after a failure, has more than one cause, and only what is saved is remembered; a `BoxError` says itself what it is.
+    let retries = machine
+        .working()
+        .any(|phase| phase.args.retry.is_some() || phase.args.failed.is_some());
     let is_kept = !machine.transient && machine.error.is_some();
     let describe = match &layer {
         Some(layer) => Some(layer.describe(&error_type(machine))),
@@ -196,6 +198,17 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
             .collect::<Vec<_>>()
     };
     let to = numbers(&phase.exits);
+    let failed = (!phase.failed.is_empty()).then(|| {
+        let known = |target: &&Target| {
+            let other = |exit: &Target| exit.phase == target.phase;
+            !phase.exits.iter().any(other)
+        };
+        let failed = numbers(&phase.failed);
+        let more = phase.failed.iter().filter(known);
+        let all = phase.exits.iter().chain(more);
+        let all = all.map(|target| place(machine, target));
+        quote!(.failed(&[#(#failed),*], &[#(#all),*]))
+    });
     let to = (!to.is_empty()).then(|| quote!(.to(&[#(#to),*])));
     let start = args.start.as_ref().map(|_| quote!(.start()));
     let failure = args.failure.as_ref().map(|_| quote!(.failure()));
@@ -246,8 +259,9 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         .collect();
     let was = (!was.is_empty()).then(|| quote!(.formerly(&[#(#was),*])));
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
-    let inner = phase.is_inner().then(|| quote!(.inner()));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #start #failure #within #late #on #retry #exhausted #keep #locks)
+    let goes_on = !phase.is_handed_over();
+    let inner = phase.is_inner().then(|| quote!(.inner(#goes_on)));
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #failed #start #failure #within #late #on #retry #exhausted #keep #locks)
 }
 
 /// The place of a phase in the graph: known here, unless phases can be configured away.
@@ -438,7 +452,10 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
 fn has_entries(machine: &Machine) -> bool {
     machine.holder().is_some()
         || machine.working().any(|phase| {
-            phase.late_function.is_some() || phase.exhausted_function.is_some() || phase.waits()
+            phase.late_function.is_some()
+                || phase.exhausted_function.is_some()
+                || phase.failed_function.is_some()
+                || phase.waits()
         })
 }
 
@@ -461,42 +478,40 @@ impl Locals {
 }
 
 fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
-    let Some(function) = &phase.function else {
-        return TokenStream::new();
-    };
     let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
     let event = &local.event;
-    let arm = |function: &Ident, how: Call| {
+    let arm = |function: &Option<Ident>, how: Call| {
+        let function = function.as_ref()?;
         let entry = match how {
             Call::Enter => quote!(_),
             Call::Event => quote!(fom_::Entry::Event(#event)),
             Call::Late => quote!(fom_::Entry::Late),
             Call::Exhausted => quote!(fom_::Entry::Exhausted),
+            Call::Failed => quote!(fom_::Entry::Failed),
         };
-        let body = next(machine, phase, call(machine, phase, function, local, how));
-        if has_entries(machine) {
+        let ways = match how {
+            Call::Failed => phase.ways_out(),
+            _ => phase.ways(),
+        };
+        let body = next(machine, ways, call(machine, phase, function, local, how));
+        Some(if has_entries(machine) {
             quote!(#(#cfg)* (P_::#name #data, #entry) => #body,)
         } else {
             quote!(#(#cfg)* P_::#name #data => #body,)
-        }
+        })
     };
-    let late = phase
-        .late_function
-        .as_ref()
-        .map(|function| arm(function, Call::Late));
-    let exhausted = phase
-        .exhausted_function
-        .as_ref()
-        .map(|function| arm(function, Call::Exhausted));
+    let late = arm(&phase.late_function, Call::Late);
+    let exhausted = arm(&phase.exhausted_function, Call::Exhausted);
+    let failed = arm(&phase.failed_function, Call::Failed);
     let own = arm(
-        function,
+        &phase.function,
         if phase.waits() {
             Call::Event
         } else {
             Call::Enter
         },
     );
-    quote!(#late #exhausted #own)
+    quote!(#late #exhausted #failed #own)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -505,6 +520,7 @@ enum Call {
     Event,
     Late,
     Exhausted,
+    Failed,
 }
 
 /// The call of a phase's function, up to its `Result`.
@@ -522,8 +538,15 @@ fn call(
     let blocks = phase.mode == Mode::Blocking && how == Call::Enter;
     let context = if blocks { quote!(#cx) } else { quote!(#at.#cx) };
     let data = phase.fields.iter().map(|field| &field.ident);
-    let event = (how == Call::Event).then(|| quote!(, #event));
-    let arguments = quote_spanned!(span=> (self, #context #(, #data)* #event));
+    let last = match how {
+        Call::Event => Some(quote!(, #event)),
+        Call::Failed => {
+            let cause = cause(machine, phase, local);
+            Some(quote!(, #cause))
+        }
+        Call::Enter | Call::Late | Call::Exhausted => None,
+    };
+    let arguments = quote_spanned!(span=> (self, #context #(, #data)* #last));
     let call = quote!(#transitions::#function #arguments);
     match phase.mode {
         Mode::Async => quote!(#call.await),
@@ -532,15 +555,27 @@ fn call(
     }
 }
 
+/// Why the phase has failed.
+fn cause(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
+    let Locals { at, cx, .. } = local;
+    match Layer::of(machine) {
+        Some(layer) if !phase.is_inner() => {
+            let (own, inner) = (error_type(machine), layer.inner_error());
+            quote!(fom_::own_failure::<#own, #inner, _>(#at.#cx))
+        }
+        _ => quote!(#at.#cx.failure()),
+    }
+}
+
 /// From the `Result` of a phase's function to the next phase. The names in `to(..)` stand here as they were written,
 /// so that an editor finds them. With as few closures and `?` as can be: rustc takes longest over those.
-fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
-    let after = &phase.after;
-    let targets = phase
+fn next(machine: &Machine, ways: Ways<'_>, call: TokenStream) -> TokenStream {
+    let after = ways.after;
+    let targets = ways
         .exits
         .iter()
         .filter_map(|exit| Some((&exit.token, &machine.phases[exit.phase?])));
-    if phase.returns_unit(machine) {
+    if ways.are_unit(machine) {
         let phases = targets.map(|(token, target)| enter(machine, target, token));
         let call = match machine.holder() {
             None => call,
@@ -557,7 +592,7 @@ fn next(machine: &Machine, phase: &Phase, call: TokenStream) -> TokenStream {
         let data = data(target);
         quote!(#(#cfg)* #after::#ident #data => go_(P_::#token #data),)
     });
-    let stay = phase.waits().then(|| quote!(#after::Stay => fom_::stay(),));
+    let stay = ways.stays.then(|| quote!(#after::Stay => fom_::stay(),));
     quote!(match #call? { #(#arms)* #stay })
 }
 

@@ -5,6 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Meta};
 
+use super::layer::Layer;
 use super::{
     after_type, allowed_in_trait, braces, context, error_type, event_type, phase_type, visibility,
 };
@@ -41,21 +42,34 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
     let own = phase
         .function
         .as_ref()
-        .map(|name| function(machine, phase, name, docs, false));
+        .map(|name| function(machine, phase, name, docs, Kind::Own));
     let late = phase
         .late_function
         .as_ref()
-        .map(|name| function(machine, phase, name, quote!(#[doc = #late]), true));
+        .map(|name| function(machine, phase, name, quote!(#[doc = #late]), Kind::Besides));
     let exhausted = format!(" Runs when the attempts at `{}` are used up.", phase.name);
-    let exhausted = phase
-        .exhausted_function
+    let exhausted = phase.exhausted_function.as_ref().map(|name| {
+        function(
+            machine,
+            phase,
+            name,
+            quote!(#[doc = #exhausted]),
+            Kind::Besides,
+        )
+    });
+    let failed = format!(
+        " Runs when `{}` has failed, and says where to go.",
+        phase.name
+    );
+    let failed = phase
+        .failed_function
         .as_ref()
-        .map(|name| function(machine, phase, name, quote!(#[doc = #exhausted]), true));
+        .map(|name| function(machine, phase, name, quote!(#[doc = #failed]), Kind::Failed));
     let locks = phase
         .locks_function
         .as_ref()
         .map(|name| locks_function(machine, phase, name));
-    quote!(#own #late #exhausted #locks)
+    quote!(#own #late #exhausted #failed #locks)
 }
 
 /// Which locks are taken before the phase's own function runs.
@@ -108,24 +122,37 @@ pub(super) fn written(docs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
         .filter(|attr| matches!(attr.meta, Meta::NameValue(_)))
 }
 
+/// Which function of a phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Own,
+    /// When it is late, or its attempts are used up.
+    Besides,
+    Failed,
+}
+
 fn function(
     machine: &Machine,
     phase: &Phase,
     name: &Ident,
     docs: TokenStream,
-    besides: bool,
+    kind: Kind,
 ) -> TokenStream {
     let krate = &machine.krate;
     let cfg = &phase.cfg;
     let error = error_type(machine);
-    let cx = match (phase.mode, besides) {
-        (Mode::Blocking, false) => quote!(#krate::BlockingCx<'_>),
+    let cx = match (phase.mode, kind) {
+        (Mode::Blocking, Kind::Own) => quote!(#krate::BlockingCx<'_>),
         _ => context(machine),
     };
-    let exit = if phase.returns_unit(machine) {
+    let ways = match kind {
+        Kind::Failed => phase.ways_out(),
+        Kind::Own | Kind::Besides => phase.ways(),
+    };
+    let exit = if ways.are_unit(machine) {
         quote!(())
     } else {
-        after_type(machine, phase)
+        after_type(machine, ways)
     };
     let span = phase.ident.span();
     let output = quote_spanned!(span=> ::core::result::Result<#exit, #error>);
@@ -138,12 +165,20 @@ fn function(
     });
     let cx = quote_spanned!(span=> &mut #cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
-    let event = (phase.waits() && !besides).then(|| {
-        argument(
-            (!unknown).then(|| Ident::new("event", span)).as_ref(),
-            &event_type(machine),
-        )
-    });
+    let last = match kind {
+        Kind::Own if phase.waits() => Some(("event", event_type(machine))),
+        Kind::Failed => {
+            // Where the phases inside a layer fail, it may be theirs or the layer's.
+            let error = match Layer::of(machine) {
+                Some(layer) if phase.is_inner() => layer.error_type(&error),
+                _ => error.clone(),
+            };
+            Some(("cause", quote!(#krate::Cause<#error>)))
+        }
+        Kind::Own | Kind::Besides => None,
+    };
+    let last =
+        last.map(|(name, ty)| argument((!unknown).then(|| Ident::new(name, span)).as_ref(), &ty));
     let (output, end) = match (&phase.unsure, phase.mode) {
         (None, Mode::Async) => (
             quote_spanned!(span=> impl ::core::future::Future<Output = #output> + ::core::marker::Send),
@@ -156,7 +191,7 @@ fn function(
     quote_spanned! {span=>
         #docs
         #(#cfg)*
-        fn #name(&mut self, #cx #(#arguments)* #event) -> #output #end
+        fn #name(&mut self, #cx #(#arguments)* #last) -> #output #end
     }
 }
 

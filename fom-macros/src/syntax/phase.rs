@@ -25,6 +25,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) to: Option<(Ident, Vec<Ident>)>,
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
+    pub(crate) failed: Option<(Ident, Vec<Ident>)>,
     /// `None` inside: it is there and was reported.
     pub(crate) within: Option<(Ident, Option<Within>)>,
     /// The key and the name that the phase had; `None` inside: it was reported.
@@ -44,6 +45,7 @@ const KEYS: &[(&str, Form)] = &[
     ("to", Form::List("to(Phase, Other)")),
     ("within", Form::Text("within = \"2s\"")),
     ("late", Form::Flag),
+    ("failed", Form::List("failed(Phase, Other)")),
     ("sync", Form::Flag),
     ("blocking", Form::Flag),
     ("locks", Form::Flag),
@@ -91,6 +93,7 @@ impl PhaseArgs {
                     args.to = Some((key, names));
                 }
                 "on" => args.on = Some((key.clone(), names(&key, &value, &mut own))),
+                "failed" => args.failed = Some((key.clone(), names(&key, &value, &mut own))),
                 "keep" => args.keep = Some((key.clone(), names(&key, &value, &mut own))),
                 "was" => {
                     let name = text(&key, &value, &mut own);

@@ -16,7 +16,7 @@ pub use time::Sleep;
 
 use crate::{
     Operation, StepKey, Submission,
-    error::NoEvent,
+    error::{Cause, NoEvent},
     fom::{Header, Mailed, WaitingFor},
     id::{FomId, Key},
     runtime::{EventSender, Runtime},
@@ -62,6 +62,25 @@ impl<'a, E> Cx<'a, E> {
     /// Its home.
     pub fn locality(&self) -> usize {
         self.fom.home_index()
+    }
+
+    /// For generated code: why the phase has failed.
+    #[doc(hidden)]
+    pub fn failure<C: 'static>(&self) -> Cause<C> {
+        let Some(cause) = self.fom.take_failure() else {
+            unreachable!("a function for a failure without one")
+        };
+        cause
+    }
+
+    /// For a layer: the same as another type.
+    pub(crate) fn put_failure<C: Send + 'static>(&self, cause: Cause<C>) {
+        self.fom.put_failure(cause);
+    }
+
+    /// For a layer: how many functions were asked where to go, the one that is to be run now included.
+    pub(crate) fn asked(&self) -> u8 {
+        self.fom.asked()
     }
 
     /// Failed attempts at this phase before this one.

@@ -21,6 +21,8 @@ const ANSWERED: u8 = 2;
 
 /// From here on the late function numbers its requests.
 const LATE: u32 = 1 << 31;
+/// From here on the functions for a failure do.
+const FAILED: u32 = LATE | 1 << 30;
 
 /// Made with the fom. Written by the thread that runs the fom, which tells the committer; and by whoever brings the answer.
 pub(crate) struct Kept {
@@ -110,6 +112,11 @@ impl Kept {
     /// The late function is entered: it numbers its requests for itself, however many there were before.
     pub(crate) fn late(&self) {
         self.requests.store(LATE, Ordering::Relaxed);
+    }
+
+    /// A function for a failure is entered: it numbers its requests for itself, too.
+    pub(crate) fn failed(&self) {
+        self.requests.store(FAILED, Ordering::Relaxed);
     }
 
     /// An event came through an outbox; given back when the fom has ended.

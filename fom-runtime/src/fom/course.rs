@@ -14,7 +14,7 @@ use crate::{
     clock::nanos,
     durable::Then,
     error::{BlockError, Cause, Failure, RefusedReason},
-    fom::{Barred, Interrupt, Outcome, Typed, WaitingFor, panic_message, turn::Gate},
+    fom::{Barred, Header, Interrupt, Outcome, Typed, WaitingFor, panic_message, turn::Gate},
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
     watch::{Transition, TransitionCause},
 };
@@ -46,6 +46,8 @@ pub(super) enum After<O: Operation> {
     Commit,
     /// Wait until it may begin.
     Queue(WaitingFor),
+    /// It has failed, and its phase says where to go then.
+    WayOut,
     Ended,
     Failed(Cause<O::Error>),
 }
@@ -151,7 +153,7 @@ impl<O: Operation> Course<O> {
         match self.resumed(fom) {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(self.erred(fom, error, TransitionCause::Returned)),
-            Err(panic) => Some(After::Failed(cause_of(panic))),
+            Err(panic) => Some(self.fails(fom, cause_of(panic))),
         }
     }
 
@@ -328,7 +330,7 @@ impl<O: Operation> Course<O> {
 
     /// As [`settle`](Self::settle), for what the function returned that was run for this reason.
     pub(super) fn settle_why(&mut self, fom: &Typed<O>, verdict: Verdict<O>, why: Why) -> After<O> {
-        self.settle_as(fom, verdict, why.cause())
+        self.settle_as(fom, verdict, why.cause(fom))
     }
 
     #[inline]
@@ -342,9 +344,9 @@ impl<O: Operation> Course<O> {
             Verdict::Stepped(stepped) if !fom.world().hooks.is_any() => stepped,
             Verdict::Stepped(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
-                Err(cause) => return After::Failed(cause),
+                Err(cause) => return self.fails(fom, cause),
             },
-            Verdict::Panicked(panic) => return After::Failed(cause_of(panic)),
+            Verdict::Panicked(panic) => return self.fails(fom, cause_of(panic)),
             Verdict::Interrupted(interrupt) => return self.interrupted(fom, interrupt),
         };
         match stepped {
@@ -398,7 +400,7 @@ impl<O: Operation> Course<O> {
                     }
                     After::Late
                 } else {
-                    After::Failed(Cause::Late { armed_in })
+                    self.fails(fom, Cause::Late { armed_in })
                 }
             }
         }
@@ -428,7 +430,7 @@ impl<O: Operation> Course<O> {
                 fom.failed_attempt(O::DESCRIBE, &error);
                 After::Exhausted
             }
-            _ => After::Failed(Cause::Error(error)),
+            _ => self.fails(fom, Cause::Error(error)),
         }
     }
 
@@ -465,14 +467,17 @@ pub(super) enum Why {
     Late,
     /// The one for when its attempts are used up.
     Exhausted,
+    /// One for when it has failed.
+    Failed,
 }
 
 impl Why {
-    fn cause(self) -> TransitionCause {
+    fn cause(self, fom: &Header) -> TransitionCause {
         match self {
             Self::Own => TransitionCause::Returned,
             Self::Late => TransitionCause::Late,
             Self::Exhausted => TransitionCause::Exhausted,
+            Self::Failed => TransitionCause::Failed(fom.failed_with()),
         }
     }
 
@@ -482,6 +487,7 @@ impl Why {
             Self::Own => Entry::Enter,
             Self::Late => Entry::Late,
             Self::Exhausted => Entry::Exhausted,
+            Self::Failed => Entry::Failed,
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{Kept, Once, Outbox},
-    fom::{Gathering, Seen, turn::Turn},
+    fom::{Gathering, Seen, failing::Failing, turn::Turn},
     id::Key,
     lock::FomLocks,
     snapshot::Meta,
@@ -47,6 +47,8 @@ pub(crate) struct Extra {
     pub(crate) outbox: Mutex<Outbox>,
     /// What the failed attempts of this visit said.
     pub(crate) causes: Mutex<Vec<String>>,
+    /// If this visit has failed, and its phase says where to go then.
+    pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// What was left of the deadline when the fom was saved.
     pub(crate) left: Option<u64>,
     /// Attempts that had failed when it was saved.
@@ -99,6 +101,7 @@ impl Extra {
                 .map(|history| Box::new(Mutex::new(history))),
             visits: AtomicU64::new(0),
             causes: Mutex::default(),
+            failing: Mutex::default(),
             outbox: Mutex::default(),
             left: meta.left,
             tries: meta.attempt,

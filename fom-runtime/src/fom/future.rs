@@ -143,6 +143,7 @@ pub(super) fn drive<O: AsyncOperation>(
                 match after {
                     After::Late => Act::Step(Why::Late),
                     After::Exhausted => Act::Step(Why::Exhausted),
+                    After::WayOut => Act::Step(Why::Failed),
                     After::Enter | After::Stay if crate::locality::spent() => Act::Yield,
                     After::Enter | After::Stay => Act::Step(Why::Own),
                     After::Retry(until) => Act::Retry(until),
@@ -193,7 +194,7 @@ pub(super) fn drive<O: AsyncOperation>(
                 match Fence::new(fom, locks).await {
                     Ok(Ok(())) => {}
                     Ok(Err(cause)) => {
-                        after = After::Failed(cause);
+                        after = course.fails(me.get(), cause);
                         continue;
                     }
                     Err(verdict) => {

@@ -541,6 +541,7 @@ impl Header {
         if let Some(extra) = self.extra() {
             extra.causes.lock().clear();
         }
+        self.forget_failure();
     }
 
     /// Sends what is in its outbox: its transition is made, and committed if it is to be.

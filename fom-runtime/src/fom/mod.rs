@@ -16,6 +16,7 @@ mod body;
 mod commit;
 mod course;
 mod extra;
+mod failing;
 mod future;
 mod header;
 pub(crate) mod launch;

@@ -99,6 +99,8 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             after
         } else if let Some(interrupt) = fom.interrupt() {
             course.settle(fom, Verdict::Interrupted(interrupt))
+        } else if fom.takes_way_out() {
+            After::WayOut
         } else if let Some(until) = fom.timing().and_then(|timing| timing.retry_at()) {
             After::Retry(until)
         } else {
@@ -108,6 +110,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             let why = match after {
                 After::Late => Why::Late,
                 After::Exhausted => Why::Exhausted,
+                After::WayOut => Why::Failed,
                 After::Enter | After::Stay if crate::locality::spent() => {
                     return Progress::Again;
                 }
@@ -138,7 +141,10 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             if const { O::GRAPH.has_locks() } && why == Why::Own {
                 match reference::with_waker(fom, |waker| course.poll_locks(fom, waker)) {
                     Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(cause)) => return self.fail_with(fom, cause),
+                    Poll::Ready(Err(cause)) => {
+                        after = course.fails(fom, cause);
+                        continue;
+                    }
                     Poll::Pending => return Progress::Waiting,
                 }
             }
@@ -187,7 +193,14 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
         fom: &Typed<O>,
         panic: Box<dyn std::any::Any + Send>,
     ) -> Progress {
-        self.fail_with(fom, cause_of(panic))
+        let mut cause = cause_of(panic);
+        if let Self::Live(course) = &mut *self {
+            cause = match course.fails_outside(fom, cause) {
+                Ok(()) => return Progress::Again,
+                Err(cause) => cause,
+            };
+        }
+        self.fail_with(fom, cause)
     }
 
     fn fail(mut self: Pin<&mut Self>, failure: Failure<O>) {

@@ -291,6 +291,17 @@ impl Timing {
             .map_or("", PhaseInfo::name)
     }
 
+    /// The visit has failed, and the function runs that says where to go then: without any deadline, as the late function. One that
+    /// an earlier phase keeps goes on after it.
+    pub(super) fn failed(&self, header: &Header) {
+        self.give_back(header, Estimate::leave);
+        self.late_of.store(NOT_LATE, Ordering::Relaxed);
+        self.retry_at.store(0, Ordering::Relaxed);
+        self.deadline.store(NEVER, Ordering::Relaxed);
+        regain_leaked(header);
+        self.arm(NEVER);
+    }
+
     /// The lateness was taken notice of: the late function runs without any deadline. One that an earlier phase keeps and
     /// that has not passed goes on after it.
     pub(super) fn clear_late(&self, header: &Header, now: u64) {

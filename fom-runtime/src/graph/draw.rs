@@ -3,49 +3,52 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::{Adaptive, Graph, Mode, PhaseInfo};
+use super::{Adaptive, Graph, Mode, PhaseInfo, groups::Part, json::Json};
 
 impl Graph {
     /// A Mermaid state diagram, which GitHub and many editors show as a picture.
     #[must_use]
     pub fn mermaid(&self) -> String {
         let mut out = String::from("stateDiagram-v2\n");
-        for phase in self.phases {
-            let mut label = escape_mermaid(phase.name);
-            for note in self.notes(phase) {
-                label.push_str("<br/>");
-                label.push_str(&escape_mermaid(&note));
+        self.each_part(|part| match part {
+            Part::Phase { depth, phase, name } => {
+                let mut label = escape_mermaid(name);
+                for note in self.notes(phase) {
+                    label.push_str("<br/>");
+                    label.push_str(&escape_mermaid(&note));
+                }
+                let id = self.mermaid_id(phase);
+                line(&mut out, depth, format_args!("state \"{label}\" as {id}"));
             }
-            line(
-                &mut out,
-                format_args!("    state \"{label}\" as {}", self.mermaid_id(phase)),
-            );
-        }
+            Part::Open { depth, path, name } => {
+                let id = self.mermaid_word(path);
+                let name = escape_mermaid(name);
+                line(&mut out, depth, format_args!("state \"{name}\" as {id} {{"));
+            }
+            Part::Close { depth } => line(&mut out, depth, format_args!("}}")),
+        });
         for phase in self.phases.iter().filter(|phase| phase.start) {
-            line(
-                &mut out,
-                format_args!("    [*] --> {}", self.mermaid_id(phase)),
-            );
+            let id = self.mermaid_id(phase);
+            line(&mut out, 0, format_args!("[*] --> {id}"));
         }
         for (from, to) in self.edges() {
-            line(
-                &mut out,
-                format_args!("    {} --> {}", self.mermaid_id(from), self.mermaid_id(to)),
-            );
+            let label = if self.is_for_failure(from, to) {
+                ": failed"
+            } else {
+                ""
+            };
+            let (from, to) = (self.mermaid_id(from), self.mermaid_id(to));
+            line(&mut out, 0, format_args!("{from} --> {to}{label}"));
         }
         for phase in self.phases.iter().filter(|phase| phase.is_end()) {
-            line(
-                &mut out,
-                format_args!("    {} --> [*]", self.mermaid_id(phase)),
-            );
+            let id = self.mermaid_id(phase);
+            line(&mut out, 0, format_args!("{id} --> [*]"));
         }
         if self.phases.iter().any(|phase| phase.failure) {
             out.push_str("    classDef failure stroke:#c00,stroke-dasharray:4\n");
             for phase in self.phases.iter().filter(|phase| phase.failure) {
-                line(
-                    &mut out,
-                    format_args!("    class {} failure", self.mermaid_id(phase)),
-                );
+                let id = self.mermaid_id(phase);
+                line(&mut out, 0, format_args!("class {id} failure"));
             }
         }
         out
@@ -55,44 +58,53 @@ impl Graph {
     #[must_use]
     pub fn dot(&self) -> String {
         let mut out = String::new();
-        line(
-            &mut out,
-            format_args!("digraph {} {{", quote_dot(self.name)),
-        );
+        out.push_str(&format!("digraph {} {{\n", quote_dot(self.name)));
         out.push_str("    rankdir=TB;\n    node [shape=box, style=rounded];\n");
-        for phase in self.phases {
-            let mut label = escape_dot(phase.name);
-            for note in self.notes(phase) {
-                label.push_str("\\n");
-                label.push_str(&escape_dot(&note));
+        self.each_part(|part| match part {
+            Part::Phase { depth, phase, name } => {
+                let mut label = escape_dot(name);
+                for note in self.notes(phase) {
+                    label.push_str("\\n");
+                    label.push_str(&escape_dot(&note));
+                }
+                let mut look = String::new();
+                if phase.is_end() {
+                    look.push_str(", peripheries=2");
+                }
+                if phase.failure {
+                    look.push_str(", style=\"rounded,dashed\", color=red");
+                }
+                let id = quote_dot(phase.name);
+                line(
+                    &mut out,
+                    depth,
+                    format_args!("{id} [label=\"{label}\"{look}];"),
+                );
             }
-            let mut look = String::new();
-            if phase.is_end() {
-                look.push_str(", peripheries=2");
+            Part::Open { depth, path, name } => {
+                let (id, name) = (quote_dot(&format!("cluster_{path}")), quote_dot(name));
+                line(
+                    &mut out,
+                    depth,
+                    format_args!("subgraph {id} {{ label={name};"),
+                );
             }
-            if phase.failure {
-                look.push_str(", style=\"rounded,dashed\", color=red");
-            }
-            line(
-                &mut out,
-                format_args!("    {} [label=\"{label}\"{look}];", quote_dot(phase.name)),
-            );
-        }
+            Part::Close { depth } => line(&mut out, depth, format_args!("}}")),
+        });
         // No phase has the empty name, so this node can not be taken for one.
         for phase in self.phases.iter().filter(|phase| phase.start) {
-            line(
-                &mut out,
-                format_args!(
-                    "    \"\" [shape=point];\n    \"\" -> {};",
-                    quote_dot(phase.name)
-                ),
-            );
+            let id = quote_dot(phase.name);
+            line(&mut out, 0, format_args!("\"\" [shape=point];"));
+            line(&mut out, 0, format_args!("\"\" -> {id};"));
         }
         for (from, to) in self.edges() {
-            line(
-                &mut out,
-                format_args!("    {} -> {};", quote_dot(from.name), quote_dot(to.name)),
-            );
+            let look = if self.is_for_failure(from, to) {
+                " [style=dashed]"
+            } else {
+                ""
+            };
+            let (from, to) = (quote_dot(from.name), quote_dot(to.name));
+            line(&mut out, 0, format_args!("{from} -> {to}{look};"));
         }
         out.push_str("}\n");
         out
@@ -112,15 +124,13 @@ impl Graph {
             if phase.start {
                 how.insert(0, "start".to_owned());
             }
-            line(
-                &mut out,
-                format_args!(
-                    "| `{}` | {} | {} | {} |",
-                    phase.name,
-                    exits.join(", "),
-                    escape_cell(&how.join("; ")),
-                    escape_cell(&first_paragraph(phase.docs)),
-                ),
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {} | {} |",
+                phase.name,
+                exits.join(", "),
+                escape_cell(&how.join("; ")),
+                escape_cell(&first_paragraph(phase.docs)),
             );
         }
         out
@@ -216,6 +226,10 @@ impl Graph {
             json.key("locks");
             json.raw("true");
         }
+        if !phase.failed.is_empty() {
+            json.key("failed");
+            json.strings(self.failure_exits(phase).map(PhaseInfo::name));
+        }
         if !phase.keep.is_empty() {
             json.key("keep");
             json.strings(self.kept_in(phase).map(PhaseInfo::name));
@@ -278,6 +292,10 @@ impl Graph {
             (None, true) => notes.push("late".to_owned()),
             (None, false) => {}
         }
+        if !phase.failed.is_empty() {
+            let failed: Vec<_> = self.failure_exits(phase).map(PhaseInfo::name).collect();
+            notes.push(format!("failed: {}", failed.join(", ")));
+        }
         if !phase.keep.is_empty() {
             let kept: Vec<_> = self.kept_in(phase).map(PhaseInfo::name).collect();
             notes.push(format!("its time goes on in {}", kept.join(", ")));
@@ -295,6 +313,10 @@ impl Graph {
 
     /// Mermaid's words can not be the name of a state, in any case; the label keeps the phase's own name.
     fn mermaid_id(&self, phase: &PhaseInfo) -> String {
+        self.mermaid_word(phase.name)
+    }
+
+    fn mermaid_word(&self, name: &str) -> String {
         // Found by giving each word of its grammar, and some of JavaScript's objects, to mermaid 11.
         const WORDS: &[&str] = &[
             "acctitle",
@@ -319,8 +341,8 @@ impl Graph {
             "tostring",
             "valueof",
         ];
-        let mut id = phase.name.to_owned();
-        if WORDS.contains(&phase.name.to_ascii_lowercase().as_str()) {
+        let mut id = name.replace('.', "_");
+        if id != name || WORDS.contains(&name.to_ascii_lowercase().as_str()) {
             while self.find(&id).is_some() {
                 id.push('_');
             }
@@ -329,9 +351,10 @@ impl Graph {
     }
 }
 
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+/// A line inside the braces, or below the title, so many groups deep.
+fn line(out: &mut String, depth: usize, text: std::fmt::Arguments<'_>) {
     // Writing to a `String` can not fail.
-    let _ = writeln!(out, "{text}");
+    let _ = writeln!(out, "{:1$}{text}", "", 4 * (depth + 1));
 }
 
 /// The longest stay, as it is drawn.
@@ -405,87 +428,6 @@ fn escape_dot(text: &str) -> String {
 
 fn quote_dot(text: &str) -> String {
     format!("\"{}\"", escape_dot(text))
-}
-
-/// Writes indented JSON; `serde_json` for these few lines would be one more dependency of every user.
-#[derive(Default)]
-struct Json {
-    out: String,
-    depth: usize,
-    /// Whether something was written on this level.
-    more: bool,
-    /// Whether a key waits for its value.
-    keyed: bool,
-}
-
-impl Json {
-    fn item(&mut self) {
-        if self.more {
-            self.out.push(',');
-        }
-        self.out.push('\n');
-        self.out.extend(std::iter::repeat_n("  ", self.depth));
-        self.more = true;
-        self.keyed = true;
-    }
-
-    fn key(&mut self, key: &str) {
-        self.item();
-        self.string(key);
-        self.out.push_str(": ");
-    }
-
-    fn pair(&mut self, key: &str, value: &str) {
-        self.key(key);
-        self.string(value);
-    }
-
-    fn open(&mut self, bracket: char) {
-        self.out.push(bracket);
-        self.depth += 1;
-        self.more = false;
-    }
-
-    fn close(&mut self, bracket: char) {
-        self.depth -= 1;
-        if self.more {
-            self.out.push('\n');
-            self.out.extend(std::iter::repeat_n("  ", self.depth));
-        }
-        self.out.push(bracket);
-        self.more = true;
-    }
-
-    fn strings<'a>(&mut self, values: impl IntoIterator<Item = &'a str>) {
-        self.open('[');
-        for value in values {
-            self.item();
-            self.string(value);
-        }
-        self.close(']');
-    }
-
-    fn raw(&mut self, text: &str) {
-        self.out.push_str(text);
-    }
-
-    fn string(&mut self, text: &str) {
-        self.out.push('"');
-        for char in text.chars() {
-            match char {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                char if u32::from(char) < 0x20 => {
-                    let _ = write!(self.out, "\\u{:04x}", u32::from(char));
-                }
-                char => self.out.push(char),
-            }
-        }
-        self.out.push('"');
-    }
 }
 
 /// Every phase that is gone to has one vertical lane, from the rows that lead into it to its own row.
@@ -615,7 +557,7 @@ impl Drawing {
                     text.push_str(&notes);
                 }
             }
-            line(&mut out, format_args!("{}", text.trim_end()));
+            let _ = writeln!(out, "{}", text.trim_end());
         }
         out
     }

@@ -180,7 +180,7 @@ impl Two {
         inner: &'static Graph,
     ) -> Self {
         let mut place = 0;
-        while place < own.phases.len() && !own.phases[place].inner {
+        while place < own.phases.len() && own.phases[place].inner.is_none() {
             place += 1;
         }
         assert!(place < own.phases.len(), "no phase of the layer is `inner`");
@@ -229,7 +229,7 @@ impl Two {
 
     /// Whether it is an end of the operation inside from which the layer goes on.
     const fn goes_on(self, phase: &PhaseInfo, inside: bool) -> bool {
-        inside && phase.is_end() && !self.holder.to.is_empty()
+        inside && phase.is_end() && matches!(self.holder.inner, Some(true))
     }
 
     /// Puts down where phases of the layer's own graph stand in the joined one. To the phase that holds the others is to their start.
@@ -263,8 +263,23 @@ impl Two {
             self.put_own(self.holder.to, row);
         } else if inside {
             self.put_inner(phase.to, row);
+            if !phase.is_end() {
+                self.put_own(self.holder.failed, row);
+            }
         } else {
             self.put_own(phase.to, row);
+        }
+    }
+
+    /// Where a phase inside goes when it has failed: where it says, or where the layer says.
+    const fn put_failed<const X: usize>(self, index: usize, row: &mut Row<u16, X>) {
+        let (phase, inside) = self.at(index);
+        if !inside {
+            return self.put_own(phase.failed, row);
+        }
+        self.put_inner(phase.failed, row);
+        if !phase.is_end() || self.goes_on(phase, inside) {
+            self.put_own(self.holder.failed, row);
         }
     }
 
@@ -293,12 +308,13 @@ impl Two {
         }
     }
 
-    /// For each phase where it goes, and where its deadline goes on.
+    /// For each phase where it goes, where of that when it has failed, and where its deadline goes on.
     const fn exits<const X: usize>(self) -> Row<u16, X> {
         let mut row = Row::new(0);
         let mut index = 0;
         while index < self.len() {
             self.put_to(index, &mut row);
+            self.put_failed(index, &mut row);
             self.put_keep(index, &mut row);
             index += 1;
         }
@@ -407,6 +423,9 @@ impl Two {
             self.put_to(index, &mut count);
             joined.to = exits.take(count.used);
             let mut count = Row::<u16, 0>::new(0);
+            self.put_failed(index, &mut count);
+            joined.failed = exits.take(count.used);
+            let mut count = Row::<u16, 0>::new(0);
             self.put_keep(index, &mut count);
             joined.keep = exits.take(count.used);
             if inside {
@@ -418,10 +437,15 @@ impl Two {
                 }
                 joined.was = names.take(phase.was.len());
                 joined.start = phase.start && self.holder.start;
+                if !phase.is_end() {
+                    joined.ways_out = phase.ways_out + self.holder.ways_out;
+                }
             }
             if self.goes_on(phase, inside) {
                 joined.mode = self.holder.mode;
                 joined.failure = false;
+                joined.plain = self.holder.plain;
+                joined.ways_out = self.holder.ways_out;
             }
             phases[index] = joined;
             index += 1;

@@ -5,7 +5,9 @@
 
 mod check;
 mod draw;
+mod groups;
 mod join;
+mod json;
 #[cfg(test)]
 mod tests;
 
@@ -125,6 +127,18 @@ impl Graph {
         false
     }
 
+    /// Whether any phase says where to go when it has failed.
+    pub(crate) const fn has_ways_out(&self) -> bool {
+        let mut index = 0;
+        while index < self.phases.len() {
+            if self.phases[index].ways_out > 0 {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
     /// Whether any phase takes an event.
     pub(crate) const fn takes_events(&self) -> bool {
         let mut index = 0;
@@ -176,6 +190,23 @@ impl Graph {
     /// The phases that `phase` can go to, in the order of their declaration in `to(..)`.
     pub fn exits(&self, phase: &PhaseInfo) -> impl Iterator<Item = &'static PhaseInfo> + use<> {
         resolve(self.phases, phase.to)
+    }
+
+    /// Those of the exits of `phase` that it can take when it has failed: `failed(..)`.
+    pub fn failure_exits(
+        &self,
+        phase: &PhaseInfo,
+    ) -> impl Iterator<Item = &'static PhaseInfo> + use<> {
+        resolve(self.phases, phase.failed)
+    }
+
+    /// Whether this way is only taken when the phase has failed.
+    fn is_for_failure(&self, from: &PhaseInfo, to: &PhaseInfo) -> bool {
+        let mut plain = from.to.iter().take(from.plain.into());
+        !plain.any(|&index| {
+            let exit = self.phases.get(usize::from(index));
+            exit.is_some_and(|exit| exit.name == to.name)
+        })
     }
 
     /// The phases in which the deadline set on entering `phase` goes on.
@@ -255,10 +286,16 @@ pub struct PhaseInfo {
     within: Within,
     on: &'static [&'static str],
     retry: Option<Retry>,
+    /// Where it goes when it has failed: among `to`, of which so many are for when it has not.
+    failed: &'static [u16],
+    plain: u16,
+    /// How many functions may be asked where to go then: its own, and those of layers round it.
+    ways_out: u8,
     keep: &'static [u16],
     fields: &'static [&'static str],
     was: &'static [&'static str],
-    inner: bool,
+    /// Of a layer's own graph: others stand in its place; and whether it goes on where those end.
+    inner: Option<bool>,
     locks: bool,
 }
 
@@ -285,10 +322,13 @@ impl PhaseInfo {
             within: Within::Any,
             on: &[],
             retry: None,
+            failed: &[],
+            plain: 0,
+            ways_out: 0,
             keep: &[],
             fields: &[],
             was: &[],
-            inner: false,
+            inner: None,
             locks: false,
         }
     }
@@ -321,6 +361,17 @@ impl PhaseInfo {
     #[must_use]
     pub const fn to(mut self, exits: &'static [u16]) -> Self {
         self.to = exits;
+        self.plain = exits.len() as u16;
+        self
+    }
+
+    /// Where it goes when it has failed, and all that it can go to: indexes of phases. All are first those of [`to`](Self::to), which
+    /// is called before, then what is left.
+    #[must_use]
+    pub const fn failed(mut self, exits: &'static [u16], all: &'static [u16]) -> Self {
+        self.failed = exits;
+        self.to = all;
+        self.ways_out = 1;
         self
     }
 
@@ -338,11 +389,11 @@ impl PhaseInfo {
         self
     }
 
-    /// Of a layer: the phases of the operation inside stand here.
+    /// Of a layer: the phases of the operation inside stand here, and it goes on where those end, or ends there.
     #[doc(hidden)]
     #[must_use]
-    pub const fn inner(mut self) -> Self {
-        self.inner = true;
+    pub const fn inner(mut self, goes_on: bool) -> Self {
+        self.inner = Some(goes_on);
         self
     }
 
@@ -482,7 +533,7 @@ impl PhaseInfo {
 
     /// Whether it is a layer's phase in whose place others stand. No phase of a whole graph is one.
     pub(crate) const fn is_inner(&self) -> bool {
-        self.inner
+        self.inner.is_some()
     }
 
     /// Whether it holds locks, which are granted before its function runs.
@@ -534,6 +585,17 @@ impl PhaseInfo {
     #[must_use]
     pub const fn exit_indexes(&self) -> &'static [u16] {
         self.to
+    }
+
+    /// Those of [`exit_indexes`](Self::exit_indexes) that it can take when it has failed; [`Graph::failure_exits`] gives the phases.
+    #[must_use]
+    pub const fn failure_exit_indexes(&self) -> &'static [u16] {
+        self.failed
+    }
+
+    /// How many functions say where to go when it has failed.
+    pub(crate) const fn ways_out(&self) -> u8 {
+        self.ways_out
     }
 
     /// The indexes of the phases in which its deadline goes on; [`Graph::kept_in`] gives the phases.

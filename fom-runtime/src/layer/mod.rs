@@ -8,7 +8,7 @@ mod step;
 
 use std::fmt;
 
-pub use step::{inner, inner_name, is_inside, leads_inside, own, raised};
+pub use step::{inner, inner_name, is_inside, leads_inside, own, own_failure, raised};
 
 use crate::{
     graph::{Graph, Joined, Parts},

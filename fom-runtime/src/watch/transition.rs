@@ -24,7 +24,8 @@ pub enum TransitionCause {
     Late,
     /// The last attempt failed, and the `exhausted` function returned this exit.
     Exhausted,
-    /// It failed; the word is [`Cause::name`](crate::Cause::name).
+    /// It failed; the word is [`Cause::name`](crate::Cause::name). Its phase has a `failed` function, which returned this exit, or it
+    /// ended in the standard failed outcome.
     Failed(&'static str),
 }
 

@@ -5,7 +5,9 @@
     reason = "each test binary uses its own part of it"
 )]
 
-use fom_runtime::prelude::*;
+use fom_runtime::{Layered, prelude::*};
+
+use std::panic::resume_unwind;
 
 use crate::kit::Log;
 
@@ -76,6 +78,95 @@ pub struct Guarded<R> {
     pub answer: String,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Put {
+    Part(&'static str),
+    End,
+    Break,
+}
+
+/// Takes parts until the end: a machine without futures, with events, deadlines, attempts and a failure of its own.
+pub struct Write {
+    pub log: Log,
+    pub text: String,
+    pub disk: Disk,
+}
+
+/// What it does when it is written to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Disk {
+    Well,
+    /// So many times not.
+    Full(u32),
+    Panics,
+}
+
+#[derive(Debug)]
+#[fom(operation(Write), error(ReadError), event(Put), transient)]
+pub enum Writing {
+    #[phase(start, sync, to(Take))]
+    Open,
+    #[phase(sync, on(Part, End, Break), to(Store), within = "10s", late)]
+    Take,
+    #[phase(blocking, to(Stored), retry = "2, 1s..1s", failed(Lost))]
+    Store,
+    #[phase(end)]
+    Stored,
+    #[phase(end, failure)]
+    Lost { why: &'static str },
+}
+
+impl WritingTransitions for Write {
+    fn open(&mut self, _: &mut Cx<'_, Put>) -> Result<(), ReadError> {
+        self.log.put("open");
+        Ok(())
+    }
+
+    fn take(&mut self, _: &mut Cx<'_, Put>, event: Put) -> Result<WritingAfterTake, ReadError> {
+        match event {
+            Put::Part(part) => {
+                self.text.push_str(part);
+                Ok(WritingAfterTake::Stay)
+            }
+            Put::End => Ok(WritingAfterTake::Store),
+            Put::Break => Err(ReadError("broken off")),
+        }
+    }
+
+    fn take_late(&mut self, _: &mut Cx<'_, Put>) -> Result<WritingAfterTake, ReadError> {
+        self.log.put("late");
+        self.text.push('…');
+        Ok(WritingAfterTake::Store)
+    }
+
+    fn store(&mut self, cx: &mut BlockingCx<'_>) -> Result<(), ReadError> {
+        self.log.put(format_args!("store {}", self.text));
+        match self.disk {
+            Disk::Panics => resume_unwind(Box::new("no disk")),
+            Disk::Full(times) if cx.attempt() < times => Err(ReadError("full")),
+            _ => Ok(()),
+        }
+    }
+
+    fn store_failed(
+        &mut self,
+        _: &mut Cx<'_, Put>,
+        cause: Cause<ReadError>,
+    ) -> Result<WritingAfterStoreFailed, ReadError> {
+        self.log.put(format_args!("not stored: {}", cause.name()));
+        match cause {
+            Cause::Error(ReadError(why)) => Ok(WritingAfterStoreFailed::Lost { why }),
+            _ => Err(ReadError("a panic of the disk")),
+        }
+    }
+}
+
+impl Answer for Write {
+    fn answer(end: &Writing) -> String {
+        format!("{end:?}")
+    }
+}
+
 impl<R> Guarded<R> {
     pub fn new(log: &Log, token: &'static str, request: R) -> Self {
         Self {
@@ -97,7 +188,7 @@ pub enum Standard<R: Answer> {
     #[phase(to(Serve, Denied), sync)]
     Authorise,
     /// The phases of the request itself.
-    #[phase(inner(request), to(Reply))]
+    #[phase(inner(request), to(Reply), failed(Reply))]
     Serve { phase: R::Phase },
     #[phase(to(Done))]
     Reply { text: String },
@@ -139,6 +230,18 @@ impl<R: Answer> StandardTransitions<R> for Guarded<R> {
         self.log.put("served");
         Ok(StandardAfterServe::Reply {
             text: R::answer(phase),
+        })
+    }
+
+    async fn serve_failed(
+        &mut self,
+        _: &mut Cx<'_, R::Event>,
+        _: &mut R::Phase,
+        cause: Cause<Layered<ServerError, R::Error>>,
+    ) -> Result<StandardAfterServeFailed, ServerError> {
+        self.log.put(format_args!("failed: {}", cause.name()));
+        Ok(StandardAfterServeFailed::Reply {
+            text: format!("500: {}", cause.name()),
         })
     }
 

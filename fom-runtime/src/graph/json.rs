@@ -1,0 +1,84 @@
+//! JSON, written by hand.
+
+use std::fmt::Write as _;
+
+/// Writes indented JSON; `serde_json` for these few lines would be one more dependency of every user.
+#[derive(Default)]
+pub(super) struct Json {
+    pub(super) out: String,
+    depth: usize,
+    /// Whether something was written on this level.
+    more: bool,
+    /// Whether a key waits for its value.
+    keyed: bool,
+}
+
+impl Json {
+    pub(super) fn item(&mut self) {
+        if self.more {
+            self.out.push(',');
+        }
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n("  ", self.depth));
+        self.more = true;
+        self.keyed = true;
+    }
+
+    pub(super) fn key(&mut self, key: &str) {
+        self.item();
+        self.string(key);
+        self.out.push_str(": ");
+    }
+
+    pub(super) fn pair(&mut self, key: &str, value: &str) {
+        self.key(key);
+        self.string(value);
+    }
+
+    pub(super) fn open(&mut self, bracket: char) {
+        self.out.push(bracket);
+        self.depth += 1;
+        self.more = false;
+    }
+
+    pub(super) fn close(&mut self, bracket: char) {
+        self.depth -= 1;
+        if self.more {
+            self.out.push('\n');
+            self.out.extend(std::iter::repeat_n("  ", self.depth));
+        }
+        self.out.push(bracket);
+        self.more = true;
+    }
+
+    pub(super) fn strings<'a>(&mut self, values: impl IntoIterator<Item = &'a str>) {
+        self.open('[');
+        for value in values {
+            self.item();
+            self.string(value);
+        }
+        self.close(']');
+    }
+
+    pub(super) fn raw(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    pub(super) fn string(&mut self, text: &str) {
+        self.out.push('"');
+        for char in text.chars() {
+            match char {
+                '"' => self.out.push_str("\\\""),
+                '\\' => self.out.push_str("\\\\"),
+                '\n' => self.out.push_str("\\n"),
+                '\r' => self.out.push_str("\\r"),
+                '\t' => self.out.push_str("\\t"),
+                char if u32::from(char) < 0x20 => {
+                    let _ = write!(self.out, "\\u{:04x}", u32::from(char));
+                }
+                char => self.out.push(char),
+            }
+        }
+        self.out.push('"');
+    }
+}
