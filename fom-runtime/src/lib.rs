@@ -56,7 +56,7 @@
 //! | push streams of requests, in order for each key | [`Runtime::lanes`], [`Lanes`], [`Feed`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
-//! | see what is going on | [`Runtime::operations`], [`Runtime::listen`] |
+//! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
 //! | survive a crash | [`Builder::journal`], [`Cx::step_key`], [`Cx::outbox`], [`Submission::once`], [`Durability`] |
 //! | see what could not come back | [`Runtime::set_aside`], [`Builder::check_journal`] |
 //! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
@@ -180,6 +180,7 @@ pub use runtime::{
 pub use snapshot::{Saved, SavedError, Snapshot};
 #[cfg(not(fom_loom))]
 pub use watch::{
-    AdaptiveInfo, FomInfo, Interpose, Interposed, KeyInfo, Listening, LocalityInfo, NotOnTop,
-    Operations, Transition, TransitionCause, TransitionOf, TypeInfo, Visited,
+    AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interpose, Interposed, KeyInfo, Listening,
+    LocalityInfo, NotOnTop, Operations, Transition, TransitionCause, TransitionOf, TypeInfo,
+    Visited,
 };

@@ -578,6 +578,13 @@ impl Header {
         team.map_or_else(Vec::new, |team| team.left())
     }
 
+    /// Who of its helpers must end before it goes on, if it waits for them.
+    pub(crate) fn team_needed(&self) -> Vec<FomId> {
+        let team = self.extra().and_then(|extra| extra.team.lock().upgrade());
+        team.filter(|_| self.waiting_for() == WaitingFor::Foms)
+            .map_or_else(Vec::new, |team| team.needed())
+    }
+
     /// The key of the next request of this visit, if it is kept in a journal. Only the thread that runs the fom.
     #[inline]
     pub(crate) fn request_key(&self) -> Option<StepKey> {

@@ -29,6 +29,11 @@ impl State {
             !self.ended.is_empty() || self.left == 0
         }
     }
+
+    fn left(&self) -> Vec<FomId> {
+        let left = self.members.iter().filter(|(_, ended)| !ended);
+        left.map(|(member, _)| *member).collect()
+    }
 }
 
 impl Gathering {
@@ -90,8 +95,15 @@ impl Gathering {
 
     /// Those that have not ended.
     pub(crate) fn left(&self) -> Vec<FomId> {
+        self.0.lock().left()
+    }
+
+    /// Those that must end before the leader goes on: where it waits for the next, any of several will do.
+    pub(crate) fn needed(&self) -> Vec<FomId> {
         let state = self.0.lock();
-        let left = state.members.iter().filter(|(_, ended)| !ended);
-        left.map(|(member, _)| *member).collect()
+        if state.is_over() || !(state.all || state.left == 1) {
+            return Vec::new();
+        }
+        state.left()
     }
 }

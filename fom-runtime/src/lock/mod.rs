@@ -11,6 +11,7 @@ mod acquire;
 mod declared;
 mod error;
 mod guard;
+mod line;
 mod of_fom;
 mod owner;
 mod report;
@@ -33,6 +34,7 @@ pub use acquire::Acquire;
 pub(crate) use declared::Declared;
 pub use error::LockError;
 pub use guard::LockGuard;
+pub(crate) use line::Place;
 pub(crate) use of_fom::FomLocks;
 pub use owner::Locker;
 pub(crate) use report::waiting_for;
@@ -40,7 +42,7 @@ pub use set::{AcquireSet, LockSet, LockSetGuard};
 pub use stats::LockStats;
 pub use table::{LockTableStats, LongLocks};
 
-use self::{state::State, table::Place};
+use self::state::State;
 use crate::{
     Cx, Key, Runtime,
     sync::{Mutex, MutexGuard},
@@ -121,7 +123,7 @@ struct Inner {
 
 enum Of {
     Itself(Cow<'static, str>),
-    Table(Place),
+    Table(table::Place),
 }
 
 /// The number of the next lock or table.

@@ -19,10 +19,10 @@ pub(crate) struct FomLocks {
 
 /// A place in a queue.
 #[derive(Clone)]
-pub(crate) struct Waiting {
-    pub(crate) lock: LongLock,
+pub(super) struct Waiting {
+    pub(super) lock: LongLock,
     mode: LockMode,
-    pub(crate) ticket: u64,
+    pub(super) ticket: u64,
 }
 
 impl Header {
@@ -74,11 +74,16 @@ impl Header {
     }
 
     /// The locks in whose queues it stands.
-    pub(crate) fn lock_waits(&self) -> Vec<Waiting> {
+    pub(super) fn lock_places(&self) -> Vec<Waiting> {
         let locks = self.extra().map(|extra| extra.locks.lock());
         locks
             .and_then(|locks| locks.as_ref().map(|locks| locks.waiting.clone()))
             .unwrap_or_default()
+    }
+
+    /// The locks alone.
+    pub(crate) fn lock_waits(&self) -> impl Iterator<Item = LongLock> + use<> {
+        self.lock_places().into_iter().map(|waiting| waiting.lock)
     }
 
     /// How long it has waited for locks so far, in waits that are over.

@@ -7,7 +7,7 @@ use crate::{
 
 /// For the listing: `` the lock `account 7`, held by Transfer 12 in Move ``.
 pub(crate) fn waiting_for(fom: &Header) -> String {
-    let waits = fom.lock_waits();
+    let waits = fom.lock_places();
     let said: Vec<_> = waits
         .iter()
         .filter_map(|waiting| said(&waiting.lock, waiting.ticket))

@@ -17,6 +17,8 @@ use crate::lock::{
 pub(super) struct Hold {
     pub(super) owner: Owner,
     pub(super) mode: LockMode,
+    /// The number of this taking of the lock.
+    pub(super) ticket: u64,
     since: u64,
     /// How long it waited before.
     pub(super) waited: u64,
@@ -73,6 +75,11 @@ pub(super) struct State {
 }
 
 impl State {
+    fn next_ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
     /// Takes it, if nobody waits and those who have it allow that.
     pub(super) fn ask(&mut self, owner: Owner, mode: LockMode) -> Asked {
         if let Some(held) = self.holders.get(owner.id()) {
@@ -81,12 +88,12 @@ impl State {
         if !self.queue.is_empty() || !self.holders.allow(mode) {
             return Asked::Busy(owner);
         }
-        let since = owner.now();
-        self.grant(owner, mode, since, 0);
+        let (ticket, since) = (self.next_ticket(), owner.now());
+        self.grant(owner, mode, ticket, since, 0);
         Asked::Granted
     }
 
-    fn grant(&mut self, owner: Owner, mode: LockMode, since: u64, waited: u64) {
+    fn grant(&mut self, owner: Owner, mode: LockMode, ticket: u64, since: u64, waited: u64) {
         match mode {
             LockMode::Read => self.stats.reads += 1,
             LockMode::Write => self.stats.writes += 1,
@@ -94,6 +101,7 @@ impl State {
         let hold = Hold {
             owner,
             mode,
+            ticket,
             since,
             waited,
         };
@@ -102,8 +110,7 @@ impl State {
 
     /// Behind everybody who waits. The number to ask and to leave by.
     pub(super) fn queue(&mut self, owner: Owner, mode: LockMode, waker: Waker) -> u64 {
-        self.tickets += 1;
-        let ticket = self.tickets;
+        let ticket = self.next_ticket();
         let since = owner.now();
         let waiter = Waiter {
             owner,
@@ -146,11 +153,11 @@ impl State {
         while let Some(next) = self.queue.first_entry()
             && self.holders.allow(next.get().mode)
         {
-            let waiter = next.remove();
+            let (ticket, waiter) = next.remove_entry();
             let now = waiter.owner.now();
             let waited = now.saturating_sub(waiter.since);
             self.stats.waited(waited);
-            self.grant(waiter.owner, waiter.mode, now, waited);
+            self.grant(waiter.owner, waiter.mode, ticket, now, waited);
             left.wakers.push(waiter.waker);
         }
     }
@@ -166,6 +173,11 @@ impl State {
     /// The one with this number, if it still waits.
     pub(super) fn waiter(&self, ticket: u64) -> Option<&Waiter> {
         self.queue.get(&ticket)
+    }
+
+    /// All who wait, the next first, with their numbers.
+    pub(super) fn waiters(&self) -> impl Iterator<Item = (u64, &Waiter)> {
+        self.queue.iter().map(|(ticket, waiter)| (*ticket, waiter))
     }
 
     /// Those who wait in front of it, the next first.

@@ -73,6 +73,20 @@ impl Directory {
         live.find_map(FomRef::of_any)
     }
 
+    /// Those that have the key that this fom waits for.
+    pub(crate) fn before(&self, fom: &Header) -> Vec<AnyRef> {
+        let Some(key) = fom.key() else {
+            return Vec::new();
+        };
+        let keys = self.lock(key);
+        let entry = keys.get(&(fom.type_id(), key.clone()));
+        let waits = matches!(fom.standing(), Standing::Waits(_));
+        let holders = entry
+            .filter(|_| waits)
+            .map(|entry| entry.holders().cloned());
+        holders.into_iter().flatten().collect()
+    }
+
     /// Gives the key to the fom that `make` makes, or has it wait for it. Nobody else gets in between.
     pub(super) fn enter<O: Operation>(
         &self,

@@ -45,7 +45,8 @@ use crate::{
     operation::{Operation, Persistent},
     snapshot::{Meta, Snapshot},
     watch::{
-        FomInfo, Interpose, Interposed, Listening, Operations, Transition, TransitionOf, inspect,
+        Deadlock, FomInfo, Interpose, Interposed, Listening, Operations, Transition, TransitionOf,
+        deadlocks, inspect,
     },
 };
 
@@ -169,6 +170,15 @@ impl Runtime {
     /// What is in flight, and totals. Asks no locality, so a fom that does not come back is listed like any other.
     pub fn operations(&self) -> Operations {
         inspect(&self.world)
+    }
+
+    /// The foms that wait for each other in circles, as far as can be known: for [long locks](crate::LongLock), for their keys, and for
+    /// the ends of their helpers. It stops nobody, and each circle stood when it was found. One whose foms have deadlines, or
+    /// wait for something else as well, may still come loose by itself.
+    ///
+    /// Circles that share foms are told one at a time.
+    pub fn deadlocks(&self) -> Vec<Deadlock> {
+        deadlocks(&self.world)
     }
 
     /// One fom in flight. One that [rests](Builder::resident) is brought back for that.

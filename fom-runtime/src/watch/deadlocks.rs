@@ -1,0 +1,257 @@
+//! Foms that wait for each other in a circle. Nobody is stopped for that: what was read is read once more before it is told.
+
+use std::{collections::HashMap, fmt};
+
+use crate::{
+    fom::{AnyRef, Header, Standing},
+    id::{FomId, Key},
+    lock::{LongLock, Place},
+    runtime::World,
+};
+
+/// A circle of foms, each of which waits for what the next has. `Display` tells it in one sentence.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Deadlock {
+    /// The foms: each waits for the next, and the last for the first.
+    pub waits: Vec<DeadlockWait>,
+}
+
+/// One fom of a [`Deadlock`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeadlockWait {
+    /// Its id.
+    pub fom: FomId,
+    /// Its operation type.
+    pub operation: &'static str,
+    /// The key that it was submitted with.
+    pub key: Option<Key>,
+    /// Its phase.
+    pub phase: &'static str,
+    /// What it waits for, in words.
+    pub waits_for: String,
+    /// The lock that it waits for, if it is one.
+    pub lock: Option<LongLock>,
+}
+
+impl fmt::Display for DeadlockWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.operation, self.fom)?;
+        if let Some(key) = &self.key {
+            write!(f, " (key {key})")?;
+        }
+        write!(f, " in {}", self.phase)
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, wait) in self.waits.iter().enumerate() {
+            match place {
+                0 => write!(f, "{wait} waits for {}", wait.waits_for)?,
+                _ => write!(f, ", which waits for {}", wait.waits_for)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A fom, and whom it waits for.
+struct Node {
+    fom: AnyRef,
+    waits: Vec<Wait>,
+}
+
+/// That a fom waits for another one.
+struct Wait {
+    /// The other one's place.
+    on: usize,
+    why: Why,
+}
+
+enum Why {
+    Lock {
+        lock: LongLock,
+        waits: u64,
+        behind: Place,
+    },
+    Key,
+    Helper,
+}
+
+/// One wait of a circle: the place of the fom, and which of its waits.
+type Link = (usize, usize);
+
+pub(crate) fn deadlocks(world: &World) -> Vec<Deadlock> {
+    let nodes = look(world);
+    let wait = |(node, wait): Link| (&nodes[node].fom, &nodes[node].waits[wait]);
+    let mut found = circles(&nodes);
+    found.retain(|circle| {
+        let mut links = circle.iter().copied().map(wait);
+        links.all(|(fom, wait)| still(world, fom, wait, &nodes[wait.on].fom))
+    });
+    let tell = |link| {
+        let (fom, wait) = wait(link);
+        tell(fom, wait, &nodes[wait.on].fom)
+    };
+    let tell_all = |circle: Vec<Link>| Deadlock {
+        waits: circle.into_iter().map(tell).collect(),
+    };
+    found.into_iter().map(tell_all).collect()
+}
+
+/// Who waits for whom, each read at its own moment.
+fn look(world: &World) -> Vec<Node> {
+    let mut foms: Vec<_> = world
+        .localities
+        .iter()
+        .flat_map(|home| home.pools.foms())
+        .collect();
+    foms.sort_by_key(|fom| fom.id());
+    let places: HashMap<_, _> = foms.iter().map(|fom| fom.as_ptr()).zip(0..).collect();
+    let by_id: HashMap<_, _> = foms.iter().map(|fom| fom.id()).zip(0..).collect();
+    let mut locks = Vec::new();
+    let mut nodes: Vec<Node> = Vec::with_capacity(foms.len());
+    for fom in foms {
+        let mut waits = Vec::new();
+        locks.extend(fom.lock_waits());
+        if let Standing::Waits(_) = fom.standing() {
+            let holders = world.directory.before(&fom);
+            let places = holders
+                .iter()
+                .filter_map(|holder| places.get(&holder.as_ptr()));
+            waits.extend(places.map(|on| Wait {
+                on: *on,
+                why: Why::Key,
+            }));
+        }
+        let needed = fom.team_needed();
+        let places = needed.iter().filter_map(|id| by_id.get(id));
+        waits.extend(places.map(|on| Wait {
+            on: *on,
+            why: Why::Helper,
+        }));
+        nodes.push(Node { fom, waits });
+    }
+    locks.sort_by_key(LongLock::address);
+    locks.dedup();
+    for lock in locks {
+        for (fom, waits, behind) in lock.line().waits() {
+            let Some(from) = places.get(&fom.as_ptr()) else {
+                // Of another runtime.
+                continue;
+            };
+            for (other, place) in behind {
+                if let Some(on) = places.get(&other.as_ptr()) {
+                    let (lock, behind) = (lock.clone(), place);
+                    let why = Why::Lock {
+                        lock,
+                        waits,
+                        behind,
+                    };
+                    nodes[*from].waits.push(Wait { on: *on, why });
+                }
+            }
+        }
+    }
+    nodes
+}
+
+/// Circles, each fom of which stands in some other one at most if that was found on another way.
+fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        Never,
+        OnTheWay,
+        Done,
+    }
+    let mut found = Vec::new();
+    let mut seen = vec![Seen::Never; nodes.len()];
+    let mut way: Vec<Link> = Vec::new();
+    for root in 0..nodes.len() {
+        if seen[root] == Seen::Never {
+            seen[root] = Seen::OnTheWay;
+            way.push((root, 0));
+        }
+        while let Some((node, next)) = way.last_mut() {
+            let Some(wait) = nodes[*node].waits.get(*next) else {
+                seen[*node] = Seen::Done;
+                way.pop();
+                continue;
+            };
+            *next += 1;
+            match seen[wait.on] {
+                Seen::Never => {
+                    seen[wait.on] = Seen::OnTheWay;
+                    way.push((wait.on, 0));
+                }
+                Seen::OnTheWay => {
+                    let begins = way.iter().position(|(node, _)| *node == wait.on);
+                    let circle = &way[begins.unwrap_or_default()..];
+                    for (node, _) in circle {
+                        seen[*node] = Seen::Done;
+                    }
+                    found.push(
+                        circle
+                            .iter()
+                            .map(|(node, next)| (*node, next - 1))
+                            .collect(),
+                    );
+                }
+                Seen::Done => {}
+            }
+        }
+    }
+    found
+}
+
+/// Whether that is as it was when it was read: then it was so all the time between.
+fn still(world: &World, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
+    match &wait.why {
+        Why::Lock {
+            lock,
+            waits,
+            behind,
+        } => lock.still(*waits, *behind),
+        Why::Key => world
+            .directory
+            .before(fom)
+            .iter()
+            .any(|holder| holder.as_ptr() == other.as_ptr()),
+        Why::Helper => fom.team_needed().contains(&other.id()),
+    }
+}
+
+fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
+    let name = |fom: &Header| format!("{}", DeadlockWait::of(fom, String::new(), None));
+    let other = name(other);
+    let (waits_for, lock) = match &wait.why {
+        Why::Lock { lock, behind, .. } => {
+            let how = match behind {
+                Place::Holds(_) => "held by",
+                Place::Waits(_) => "behind",
+            };
+            (
+                format!("the lock `{lock}`, {how} {other}"),
+                Some(lock.clone()),
+            )
+        }
+        Why::Key => (format!("its key, held by {other}"), None),
+        Why::Helper => (format!("its helper {other}"), None),
+    };
+    DeadlockWait::of(fom, waits_for, lock)
+}
+
+impl DeadlockWait {
+    fn of(fom: &Header, waits_for: String, lock: Option<LongLock>) -> Self {
+        Self {
+            fom: fom.id(),
+            operation: fom.type_name(),
+            key: fom.key().cloned(),
+            phase: fom.phase_name(),
+            waits_for,
+            lock,
+        }
+    }
+}
