@@ -484,10 +484,10 @@ impl Header {
     fn leave_key(&self, extra: &Extra, by_handler: bool) {
         self.end_delay();
         self.go_on(extra);
-        // A stalled one keeps its key: nobody may overtake it.
+        // A stalled one keeps its key: nobody may overtake it. One that is chained comes back for itself.
         let stalled = |kept: &Kept| kept.inner().stalled.is_some();
-        if (extra.key.is_some() || extra.chained.is_some())
-            && !extra.kept.as_deref().is_some_and(stalled)
+        if extra.chained.is_some()
+            || extra.key.is_some() && !extra.kept.as_deref().is_some_and(stalled)
         {
             self.world().directory.leave(self);
         }
