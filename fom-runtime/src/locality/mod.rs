@@ -50,7 +50,7 @@ use crate::{
     runtime::World,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
     topology::LocalityPlan,
 };
@@ -296,6 +296,8 @@ impl Home {
             &localities[self.index..=self.index]
         };
         let mut found = false;
+        // Whoever begins to wait meanwhile, elsewhere, is seen here, or sees that the runtime is closed.
+        fence(Ordering::SeqCst);
         for fom in pools.iter().flat_map(|home| home.pools.foms()) {
             found |= fom.home_index() == self.index && fom.sweep();
         }

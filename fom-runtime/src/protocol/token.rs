@@ -8,6 +8,7 @@
 //! that meets a ready fom has nothing to do, and one that meets a finished fom is nothing.
 //!
 //! ```text
+//!     ┌──────────────────────park─────────────────────────▶┐
 //!   Init ──admit──▶ Ready ──start──▶ Running ──stop──▶ Waiting
 //!     │               ▲  ▲──again──────┘│  └(woken)──▶ Ready │
 //!     │               └────────wake─────┼────────────────────┘
@@ -126,6 +127,16 @@ impl Token {
             alone,
             |word| (word & STATE == INIT).then_some(word & !(STATE | WOKEN) | READY),
             "admit",
+        );
+    }
+
+    /// Init → Waiting: it waits before it has run. Whoever cancelled it before has enqueued nothing: look at
+    /// [`is_cancelled`](Self::is_cancelled) after this.
+    pub fn park(&self) {
+        self.step(
+            false,
+            |word| (word & STATE == INIT).then_some(word & !(STATE | WOKEN) | WAITING),
+            "park",
         );
     }
 

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{AnyRef, Barred, Header, Standing},
+    fom::{AnyRef, Barred, Header, Standing, WaitingFor},
     id::{FomId, Key},
     operation::Operation,
     protocol::FomState,
@@ -19,7 +19,7 @@ use crate::{
     },
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering, fence},
     },
     watch::KeyInfo,
 };
@@ -87,14 +87,23 @@ impl Directory {
         holders.into_iter().flatten().collect()
     }
 
-    /// Gives the key to the fom that `make` makes, or has it wait for it. Nobody else gets in between.
+    /// Gives the key to the fom that `make` makes, or has it wait for it. Nobody else gets in between. Which of the two; one that has
+    /// it is to be enqueued.
     pub(super) fn enter<O: Operation>(
         &self,
         key: &Key,
         order: Order,
         make: impl FnOnce() -> AnyRef,
-    ) -> Result<(), Turned<AnyRef>> {
-        self.let_in((TypeId::of::<O>(), key.clone()), order, make)
+    ) -> Result<Place, Turned<AnyRef>> {
+        let (place, fom) = self.let_in((TypeId::of::<O>(), key.clone()), order, true, make)?;
+        if let Place::Waits(_) = place {
+            // The shutdown that looked for those to wake before this one waited has closed the runtime before.
+            fence(Ordering::SeqCst);
+            if fom.token.is_cancelled() || fom.world().is_closed() {
+                fom.wake();
+            }
+        }
+        Ok(place)
     }
 
     /// A fom asks for its key whose time has come.
@@ -102,7 +111,8 @@ impl Directory {
         let Some(key) = fom.key() else { return };
         // Whoever gets in stands where it got in.
         fom.stand(Standing::Has);
-        let entered = self.let_in((fom.type_id(), key.clone()), order, || AnyRef::of(fom));
+        let of = (fom.type_id(), key.clone());
+        let entered = self.let_in(of, order, false, || AnyRef::of(fom));
         if entered.is_err() {
             fom.stand(Standing::Barred(Barred::Full));
         }
@@ -112,15 +122,22 @@ impl Directory {
         &self,
         of: KeyOf,
         order: Order,
+        is_new: bool,
         make: impl FnOnce() -> AnyRef,
-    ) -> Result<(), Turned<AnyRef>> {
+    ) -> Result<(Place, AnyRef), Turned<AnyRef>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of).or_default();
         // Whoever turns it away is in there: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
         let fom = make();
-        if let Place::Waits(number) = entry.enter(order, fom.clone()) {
+        let place = entry.enter(order, fom.clone());
+        if let Place::Waits(number) = place {
             fom.stand(Standing::Waits(number));
+            if is_new {
+                // Under the lock: whoever gives it the key finds that it waits.
+                fom.set_waiting_for(WaitingFor::Key);
+                fom.token.park();
+            }
         }
         if let Some(shed) = &shed {
             shed.stand(Standing::Barred(Barred::Shed));
@@ -129,7 +146,7 @@ impl Directory {
         if let Some(shed) = shed {
             shed.wake();
         }
-        Ok(())
+        Ok((place, fom))
     }
 
     /// One more has the key of this fom, which has it: it is given on when both have ended.

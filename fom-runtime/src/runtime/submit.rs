@@ -19,7 +19,7 @@ use crate::{
     operation::{Operation, Persistent},
     runtime::{
         Ended, FomRef, Handle, Joined, World,
-        keys::{self, Full, HeldRoom, Order},
+        keys::{self, Full, HeldRoom, Order, Place},
         maker::Maker,
         world::Mode,
     },
@@ -599,6 +599,8 @@ impl<'a, O: Operation> Submission<'a, O> {
                     AnyRef::of(unsafe { fom.as_ref() })
                 });
                 match (entered, made, operation) {
+                    // Whoever gives it its key enqueues it.
+                    (Ok(Place::Waits(_)), Some(made), _) => return Ok(made),
                     (Err(why), _, Some(operation)) => {
                         world.give_room();
                         let (reason, live) = match why {
