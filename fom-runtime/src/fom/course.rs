@@ -74,16 +74,10 @@ impl<O: Operation> Course<O> {
         if let Some(interrupt) = fom.interrupt() {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
-        match fom.gate() {
-            Gate::Open => {}
-            Gate::Waits(what) => return After::Queue(what),
-            Gate::Barred(why) => {
-                return After::Failed(match why {
-                    Barred::Shed => Cause::Shed,
-                    Barred::Stuck => Cause::Stuck,
-                    Barred::Full => Cause::Refused(RefusedReason::KeyFull),
-                });
-            }
+        if fom.extra().is_some()
+            && let Some(after) = Self::gated(fom)
+        {
+            return after;
         }
         fom.set_begun();
         if let Some(first) = self.first_commit(fom) {
@@ -104,6 +98,20 @@ impl<O: Operation> Course<O> {
             After::Ended
         } else {
             After::Enter
+        }
+    }
+
+    /// Whether something stands before its first phase.
+    #[cold]
+    fn gated(fom: &Typed<O>) -> Option<After<O>> {
+        match fom.gate() {
+            Gate::Open => None,
+            Gate::Waits(what) => Some(After::Queue(what)),
+            Gate::Barred(why) => Some(After::Failed(match why {
+                Barred::Shed => Cause::Shed,
+                Barred::Stuck => Cause::Stuck,
+                Barred::Full => Cause::Refused(RefusedReason::KeyFull),
+            })),
         }
     }
 

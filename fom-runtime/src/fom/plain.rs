@@ -82,6 +82,18 @@ fn step<O: SyncOperation>(
     })
 }
 
+/// As [`step`], where somebody may stand in between. In a function of its own, so that the other stays where it is called.
+#[inline(never)]
+fn step_noted<O: SyncOperation>(
+    course: &mut Course<O>,
+    fom: &Typed<O>,
+    entry: Entry<O::Event>,
+) -> Verdict<O> {
+    course
+        .before(fom)
+        .unwrap_or_else(|| Verdict::Stepped(step(course, fom, entry)))
+}
+
 // Nothing in here is ever pinned: there is no future.
 impl<O: Operation> Unpin for Plain<O> {}
 
@@ -159,9 +171,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             // operation and phase stay where they are.
             after = loop {
                 let verdict = if fom.world().hooks.is_any() {
-                    course
-                        .before(fom)
-                        .unwrap_or_else(|| Verdict::Stepped(step(course, fom, entry)))
+                    step_noted(course, fom, entry)
                 } else {
                     match step(course, fom, entry) {
                         Ok(Next::Go(next)) if why == Why::Own => {

@@ -1,6 +1,10 @@
 //! What a thread knows of where it is: the core that it holds while it runs a fom.
 
-use std::{cell::Cell, ptr};
+use std::{
+    cell::Cell,
+    ops::{Deref, DerefMut},
+    ptr,
+};
 
 use crate::{
     fom::{Header, Progress, Resident},
@@ -123,12 +127,40 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     Some(done)
 }
 
-/// As [`with_core`], for short work of our own that never comes back here.
+/// The core that this thread holds, for short work of our own that never comes back here. Neither users' code nor `with_core` may
+/// run while it is there.
+pub(crate) struct Peeked(ptr::NonNull<Core>);
+
+impl Deref for Peeked {
+    type Target = Core;
+
+    #[inline(always)]
+    fn deref(&self) -> &Core {
+        // SAFETY: it stays in the cell, and nobody looks there meanwhile.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Peeked {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Core {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+/// Its users' code stays in one piece, where a closure may become a function of its own.
+#[inline(always)]
+pub(crate) fn core_here() -> Option<Peeked> {
+    let core = HERE.with(|here| here.core.get());
+    ptr::NonNull::new(core).map(Peeked)
+}
+
+/// As [`with_core`], for the same as [`core_here`].
 #[inline(always)]
 pub(super) fn peek_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    let core = HERE.with(|here| here.core.get());
-    // SAFETY: it stays in the cell, and nothing that `f` calls looks there: neither users' code nor `with_core`.
-    unsafe { core.as_mut() }.map(f)
+    let mut core = core_here()?;
+    Some(f(&mut core))
 }
 
 /// Runs what has the core in its hands without being a fom, a job or a task on the reactor: blocking in there would be for

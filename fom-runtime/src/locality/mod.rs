@@ -38,7 +38,7 @@ pub(crate) use self::{
     core::Core,
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
-    here::{has_core, is_taken, running, runs_fom_of, runs_foms, with_core},
+    here::{core_here, has_core, is_taken, running, runs_fom_of, runs_foms, with_core},
     idle::IdleSet,
     patrol::Patrol,
     reactor::Reactor,

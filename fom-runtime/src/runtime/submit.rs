@@ -446,32 +446,30 @@ impl<'a, O: Operation> Submission<'a, O> {
         } = self;
         // There are none: nothing need be done to drop them.
         std::mem::forget((key, special));
-        let launched = crate::locality::at_home(|core| {
-            let (id, now) = core.one_born();
-            let birth = Birth {
-                id,
-                home: core.home.index,
-                priority,
-                now,
-                phase: O::index(O::kind(&phase)),
-                settled: false,
-                resumed: false,
-                extra: None,
-                wanted,
-                ready: true,
-            };
-            let fom = O::Form::launch(Seed {
-                stocks: &mut core.stocks,
-                world,
-                birth,
-                operation,
-                phase,
-            });
-            // SAFETY: just made, so this is the one resident reference.
-            core.enqueue_after_mail(unsafe { Resident::new(fom.0) });
-            (fom.0, id)
+        let mut core = crate::locality::core_here().expect("looked at just now, on this thread");
+        let (id, now) = core.one_born();
+        let birth = Birth {
+            id,
+            home: core.home.index,
+            priority,
+            now,
+            phase: O::index(O::kind(&phase)),
+            settled: false,
+            resumed: false,
+            extra: None,
+            wanted,
+            ready: true,
+        };
+        let fom = O::Form::launch(Seed {
+            stocks: &mut core.stocks,
+            world,
+            birth,
+            operation,
+            phase,
         });
-        launched.expect("looked at just now, on this thread")
+        // SAFETY: just made, so this is the one resident reference.
+        core.enqueue_after_mail(unsafe { Resident::new(fom.0) });
+        (fom.0, id)
     }
 
     #[inline(never)]
