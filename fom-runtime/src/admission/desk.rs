@@ -96,10 +96,9 @@ impl Desk {
             }
             Event::Fallen(request) => self.slots.fallen(world, request, now),
             Event::Shed(entry) => self.shed(shared, &entry, now),
-            Event::Cancel(entry) => match self.take_out(shared, &entry) {
+            Event::Cancel(entry) => match self.take_out(shared, &entry, now) {
                 Some(request) => {
                     self.cancelled += 1;
-                    self.gone(shared, &request, now);
                     self.answer(shared, request, Unstarted::Cancelled);
                 }
                 None => fenced(shared, || entry.cancel_fom()),
@@ -115,7 +114,7 @@ impl Desk {
             Event::Policy(policy) => {
                 let nudge = Nudge(Weak::clone(&shared.me));
                 self.slots.change(world, policy, nudge);
-                self.begin_change(shared);
+                self.begin_change(shared, now);
             }
             Event::Level(level) => {
                 if let Some(on_level) = &shared.settings.on_level {
@@ -150,13 +149,25 @@ impl Desk {
     }
 
     /// A new policy is in use: what is queued now is older.
-    fn begin_change(&mut self, shared: &Shared) {
-        let Changing { since, older, .. } = &mut self.changing;
+    fn begin_change(&mut self, shared: &Shared, now: Duration) {
+        let Changing {
+            since,
+            older,
+            behind,
+        } = &mut self.changing;
         older.clear();
         self.slots.visit(&shared.world, |tags| {
             *since = (*since).max(tags.number() + 1);
             *older.entry(tags.client().cloned()).or_default() += 1;
         });
+        // A policy that lost its requests may have been what they were behind.
+        let free: Vec<_> = behind
+            .extract_if(|client, _| !older.contains_key(client))
+            .flat_map(|(_, requests)| requests)
+            .collect();
+        for request in free {
+            self.slots.enqueue(&shared.world, request, now);
+        }
     }
 
     /// One has left the policies: those behind it may be next.
@@ -185,7 +196,12 @@ impl Desk {
     }
 
     /// Takes a request out before it started, if it has not.
-    fn take_out(&mut self, shared: &Shared, entry: &Arc<dyn Entry>) -> Option<Request> {
+    fn take_out(
+        &mut self,
+        shared: &Shared,
+        entry: &Arc<dyn Entry>,
+        now: Duration,
+    ) -> Option<Request> {
         let client = entry.tags().client().cloned();
         let behind = &mut self.changing.behind;
         if let Some(line) = behind.get_mut(&client) {
@@ -199,7 +215,9 @@ impl Desk {
                 return found;
             }
         }
-        self.slots.remove(&shared.world, entry)
+        let request = self.slots.remove(&shared.world, entry)?;
+        self.gone(shared, &request, now);
+        Some(request)
     }
 
     /// There is one too many, since this one came.
@@ -208,10 +226,15 @@ impl Desk {
         if self.queued() <= shared.settings.high {
             return;
         }
-        let victim = self.slots.victim(&shared.world);
-        if let Some(request) = victim.or_else(|| self.take_out(shared, entry)) {
+        let victim = match self.slots.victim(&shared.world) {
+            Some(request) => {
+                self.gone(shared, &request, now);
+                Some(request)
+            }
+            None => self.take_out(shared, entry, now),
+        };
+        if let Some(request) = victim {
             self.shed += 1;
-            self.gone(shared, &request, now);
             self.answer(shared, request, Unstarted::Shed);
         }
     }

@@ -110,7 +110,7 @@ impl Admission {
     /// one. Nothing is moved, and nothing lost; no request of a client starts before those of the same client that were queued
     /// before the change.
     ///
-    /// Takes effect for whatever is submitted after this returns.
+    /// Takes effect for whatever is submitted after this returns. Each change looks once at all that is queued.
     pub fn set_policy(&self, policy: impl Policy) {
         self.shared.deliver(Event::Policy(Box::new(policy)));
     }

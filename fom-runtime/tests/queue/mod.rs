@@ -169,3 +169,19 @@ pub fn reason<O: fom_runtime::Operation>(failure: &Failure<O>) -> Option<Refused
         _ => None,
     }
 }
+
+/// Numbers that a seed decides (xorshift).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % end
+    }
+}
