@@ -213,7 +213,7 @@ impl Policy for Picky {
         if self.queue.len() == 1 {
             self.may_panic("enqueue");
         }
-        if self.drops && request.number() % 2 == 0 {
+        if self.drops && request.number().is_multiple_of(2) {
             return Ok(());
         }
         self.queue.push_front(request);

@@ -2,6 +2,8 @@
 
 mod bucket;
 mod rules;
+#[cfg(all(test, not(fom_shuttle)))]
+mod tests;
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
