@@ -22,6 +22,7 @@ examples! {
     blocking_io "../examples/blocking_io.rs"
     deadlines "../examples/deadlines.rs"
     events "../examples/events.rs"
+    file_operation "../examples/file_operation.rs"
     hello "../examples/hello.rs"
     inspect "../examples/inspect.rs"
     keyed "../examples/keyed.rs"
