@@ -5,8 +5,8 @@ pub use crate::{
     durable::{Event, Found, KeptBody, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     layer::{
-        Layer, inner, inner_index, inner_name, is_inside, joined, leads_inside, own, own_failure,
-        own_index, raised,
+        Layer, inner, inner_index, inner_name, is_inside, joined, leads_inside, migrate, own,
+        own_failure, own_index, raised,
     },
     operation::{
         AsyncOperation, At, ByDebug, ByDisplay, ByType, Describe, Described, Entry, EventReader,

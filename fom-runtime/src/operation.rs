@@ -14,7 +14,7 @@ use crate::{
     durable::{Event, Found, KeptBody, Revived},
     error::{RestoreError, SnapshotError},
     fom::Launch,
-    snapshot::{self, Fields, Meta, Migration, Snapshot, Values},
+    snapshot::{self, Fields, Meta, Migration, Saved, Snapshot, Values},
 };
 
 /// An operation with its machine: implemented by `#[fom]`, never by hand.
@@ -266,6 +266,10 @@ pub trait Persistent: Operation + Savable {
     /// How what earlier versions saved becomes what this one would have, from the oldest on.
     #[doc(hidden)]
     const MIGRATIONS: &'static [Migration] = &[];
+    #[doc(hidden)]
+    fn migrate(saved: &mut Saved) -> Result<(), RestoreError> {
+        saved.migrate(Self::GRAPH.name(), Self::GRAPH.version(), Self::MIGRATIONS)
+    }
 
     #[doc(hidden)]
     fn save(phase: &Self::Phase, values: &mut Values<'_>) {

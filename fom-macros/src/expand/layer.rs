@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Member, Type};
 
@@ -156,6 +157,20 @@ impl<'a> Layer<'a> {
                 let at = fom_::At { phase: #phase, cx: #at.cx, entry: #entry };
                 let stepped = fom_::inner::<#inner, #error>(&mut self.#place, at).await;
                 fom_::raised::<#inner, _, _>(stepped, |#phase| #raised)
+            }
+        }
+    }
+
+    /// Its own migrations, and those of the operation inside.
+    pub(super) fn migrate(&self) -> TokenStream {
+        let (krate, place) = (&self.machine.krate, &self.place);
+        let place = match place {
+            Member::Named(name) => name.unraw().to_string(),
+            Member::Unnamed(index) => index.index.to_string(),
+        };
+        quote! {
+            fn migrate(saved: &mut #krate::Saved) -> ::core::result::Result<(), #krate::RestoreError> {
+                fom_::migrate::<Self>(saved, #place)
             }
         }
     }

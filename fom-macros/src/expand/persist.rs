@@ -38,8 +38,10 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         }
     });
     let migrations = migrations(machine);
+    let migrate = Layer::of(machine).map(|layer| layer.migrate());
     let items = quote! {
             #migrations
+            #migrate
             #save
             fn load(#phase: &str, #fields: &mut fom_::Fields<'_>) -> fom_::Loaded<Self> {
                 let loaded = match #phase {

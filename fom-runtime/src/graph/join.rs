@@ -81,6 +81,38 @@ impl<J: Parts, const P: usize, const X: usize, const T: usize> Tables<J, P, X, T
     };
 }
 
+/// The versions of the operation inside are counted by so many of the layer's own: a thousand for each layer that there is.
+const fn step(inner: &Graph) -> u64 {
+    let (mut step, mut layer) = (1000u64, 0);
+    while layer < inner.layers {
+        step = step.saturating_mul(1000);
+        layer += 1;
+    }
+    step
+}
+
+/// The version of a layer with that of the operation inside, as one number: 1 where both are 1.
+const fn version(own: u32, inner: &Graph) -> u32 {
+    assert!(
+        (inner.version as u64) < step(inner),
+        "version 999 is the last of an operation that a layer stands around"
+    );
+    let version = step(inner)
+        .saturating_mul(own as u64 - 1)
+        .saturating_add(inner.version as u64);
+    assert!(
+        version <= u32::MAX as u64,
+        "the versions of these layers and of what is inside are no one number any more: three layers that have versions are the most"
+    );
+    version as u32
+}
+
+/// The version of a layer's own, and that of the operation inside, whose graph this is.
+pub(crate) fn versions(version: u32, inner: &Graph) -> (u32, u32) {
+    let (version, step) = (u64::from(version).saturating_sub(1), step(inner));
+    ((version / step) as u32 + 1, (version % step) as u32 + 1)
+}
+
 /// How much there is of what.
 #[derive(Clone, Copy)]
 struct Size {
@@ -466,7 +498,8 @@ impl Two {
             operation: self.take_operation(&mut Parted { rest: text }),
             docs: self.own.docs,
             phases: phases.split_at(self.len()).0,
-            version: self.own.version,
+            version: version(self.own.version, self.inner),
+            layers: self.inner.layers + 1,
             retired: names.split_at(all - retired).1.split_at(retired).0,
         }
     }

@@ -13,7 +13,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub(crate) use join::{Joined, Parts};
+pub(crate) use join::{Joined, Parts, versions};
 
 /// The phases of an operation and the ways between them.
 ///
@@ -43,6 +43,8 @@ pub struct Graph {
     phases: &'static [PhaseInfo],
     version: u32,
     retired: &'static [&'static str],
+    /// How many layers stand around the operation.
+    layers: u8,
 }
 
 impl Graph {
@@ -61,6 +63,7 @@ impl Graph {
             phases,
             version: 1,
             retired: &[],
+            layers: 0,
         }
     }
 

@@ -5,10 +5,12 @@
 //! [`around`](macro@crate::fom#aroundtype).
 
 mod step;
+mod versions;
 
 use std::fmt;
 
 pub use step::{inner, inner_name, is_inside, leads_inside, own, own_failure, raised};
+pub use versions::migrate;
 
 use crate::{
     graph::{Graph, Joined, Parts},

@@ -175,7 +175,8 @@ pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), Res
     if parts.version == graph.version() {
         return fenced(parts.phase, parts.fields, parts.operation);
     }
-    let saved = Saved::migrate(parts, graph, O::MIGRATIONS)?;
+    let mut saved = Saved::of(parts);
+    O::migrate(&mut saved)?;
     fenced(saved.phase(), saved.values(), saved.operation_bytes())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Positional formats were tried and refused: with a phase or a field inserted they decode wrong data without an error.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,19 +58,26 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Mi
 ///
 /// Every element that a length promises is there then, so that what is allocated for them is bounded by the bytes.
 fn one_value(bytes: &[u8]) -> Result<(), String> {
+    let end = value_end(bytes)?;
+    if end == bytes.len() {
+        Ok(())
+    } else {
+        Err(format!("{} bytes too many", bytes.len() - end))
+    }
+}
+
+/// Where the value ends that these bytes begin with.
+fn value_end(bytes: &[u8]) -> Result<usize, String> {
     // How many values are still to come, on each level.
     let mut left = [0u64; MOST_DEPTH + 1];
     let (mut depth, mut at) = (0, 0usize);
     left[0] = 1;
     loop {
         while left[depth] == 0 {
-            if depth > 0 {
-                depth -= 1;
-            } else if at == bytes.len() {
-                return Ok(());
-            } else {
-                return Err(format!("{} bytes too many", bytes.len() - at));
+            if depth == 0 {
+                return Ok(at);
             }
+            depth -= 1;
         }
         left[depth] -= 1;
         let (head, data, inner) = item(&bytes[at..]).ok_or("it is no MessagePack, or cut short")?;
@@ -84,6 +91,23 @@ fn one_value(bytes: &[u8]) -> Result<(), String> {
             *left.get_mut(depth).ok_or("it is nested too deeply")? = inner;
         }
     }
+}
+
+/// Where the value of a field is in these bytes, which are a map by names.
+pub(crate) fn field(bytes: &[u8], name: &str) -> Option<Range<usize>> {
+    let is_map = matches!(bytes.first()?, 0x80..=0x8f | 0xde | 0xdf);
+    let (mut at, _, values) = item(bytes).filter(|_| is_map)?;
+    for _ in 0..values / 2 {
+        let (head, data, _) = item(bytes.get(at..)?)?;
+        let key = bytes.get(at + head..)?.get(..data)?;
+        at += head + data;
+        let end = at + value_end(bytes.get(at..)?).ok()?;
+        if key == name.as_bytes() {
+            return Some(at..end);
+        }
+        at = end;
+    }
+    None
 }
 
 /// The first item of MessagePack: the length of its head, of its data, and how many values are in it.

@@ -10,7 +10,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     error::{BoxError, RestoreError},
     fom::panic_message,
-    graph::Graph,
     snapshot::{
         body::Parts,
         encoding::{decode, encode},
@@ -62,10 +61,10 @@ pub type Migration = (u32, fn(&mut Saved) -> Result<(), BoxError>);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    version: u32,
-    phase: String,
-    fields: Vec<(String, Vec<u8>)>,
-    operation: Vec<u8>,
+    pub(crate) version: u32,
+    pub(crate) phase: String,
+    pub(crate) fields: Vec<(String, Vec<u8>)>,
+    pub(crate) operation: Vec<u8>,
 }
 
 /// What a migration asked for is not there, or does not fit.
@@ -221,30 +220,32 @@ impl Saved {
         &self.operation
     }
 
-    /// Runs the migrations from its version to that of the graph.
-    pub(super) fn migrate(
-        parts: Parts<'_>,
-        graph: &'static Graph,
+    pub(super) fn of(parts: Parts<'_>) -> Self {
+        let fields = parts.fields.iter();
+        let fields = fields.map(|(name, value)| ((*name).to_owned(), value.to_vec()));
+        Self {
+            version: parts.version,
+            phase: parts.phase.to_owned(),
+            fields: fields.collect(),
+            operation: parts.operation.to_vec(),
+        }
+    }
+
+    /// Runs the migrations from its version to this one.
+    pub(crate) fn migrate(
+        &mut self,
+        machine: &'static str,
+        to: u32,
         migrations: &[Migration],
-    ) -> Result<Self, RestoreError> {
-        let (machine, to) = (graph.name(), graph.version());
-        if parts.version > to {
+    ) -> Result<(), RestoreError> {
+        let saved = self;
+        if saved.version > to {
             return Err(RestoreError::NewerVersion {
                 machine,
-                found: parts.version,
+                found: saved.version,
                 known: to,
             });
         }
-        let mut saved = Self {
-            version: parts.version,
-            phase: parts.phase.to_owned(),
-            fields: parts
-                .fields
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.to_vec()))
-                .collect(),
-            operation: parts.operation.to_vec(),
-        };
         while saved.version < to {
             let from = saved.version;
             let next = migrations.iter().find(|(version, _)| *version == from);
@@ -255,7 +256,7 @@ impl Saved {
                     wanted: to,
                 });
             };
-            match catch_unwind(AssertUnwindSafe(|| migrate(&mut saved))) {
+            match catch_unwind(AssertUnwindSafe(|| migrate(saved))) {
                 Ok(Ok(())) => saved.version = from + 1,
                 Ok(Err(error)) => {
                     return Err(RestoreError::MigrationFailed {
@@ -273,7 +274,7 @@ impl Saved {
                 }
             }
         }
-        Ok(saved)
+        Ok(())
     }
 }
 

@@ -1,0 +1,66 @@
+//! What a layer saved, which has versions of two: its own, and that of the operation inside.
+
+use crate::{
+    error::RestoreError,
+    graph::versions,
+    layer::{Layer, inner_name},
+    operation::{Operation, Persistent},
+    snapshot::{Saved, field},
+};
+
+/// Runs the migrations of the layer, then those of the operation inside, which is in this field of the layer's.
+#[doc(hidden)]
+pub fn migrate<L>(saved: &mut Saved, place: &'static str) -> Result<(), RestoreError>
+where
+    L: Layer + Persistent,
+    L::Inner: Persistent,
+{
+    let (own, inner) = versions(saved.version, <L::Inner as Operation>::GRAPH);
+    let machine = L::OWN.name();
+    saved.version = own;
+    saved.migrate(machine, L::OWN.version(), L::MIGRATIONS)?;
+    if inner != <L::Inner as Operation>::GRAPH.version() {
+        inside::<L>(saved, inner, place)?;
+    }
+    Ok(())
+}
+
+/// The operation inside as it would have been saved by itself. In a phase of the layer's own it is as before its start.
+fn inside<L>(saved: &mut Saved, version: u32, place: &'static str) -> Result<(), RestoreError>
+where
+    L: Layer + Persistent,
+    L::Inner: Persistent,
+{
+    let graph = <L::Inner as Operation>::GRAPH;
+    let Some(at) = field(&saved.operation, place) else {
+        return Err(RestoreError::MigrationFailed {
+            machine: graph.name(),
+            from: version,
+            reason: format!("the operation of the layer was saved without the field `{place}`"),
+        });
+    };
+    let phase = inner_name::<L>(&saved.phase).map(str::to_owned);
+    let is_inside = phase.is_some();
+    let mut inner = Saved {
+        version,
+        phase: phase.unwrap_or_else(|| graph.start().map_or("", |start| start.name()).to_owned()),
+        fields: Vec::new(),
+        operation: saved.operation[at.clone()].to_vec(),
+    };
+    if is_inside {
+        inner.fields = std::mem::take(&mut saved.fields);
+    }
+    <L::Inner as Persistent>::migrate(&mut inner)?;
+    saved.operation.splice(at, inner.operation);
+    if is_inside {
+        let holder = saved.phase.len()
+            - saved
+                .phase
+                .split_once('.')
+                .map_or(0, |(_, name)| name.len());
+        saved.phase.truncate(holder);
+        saved.phase.push_str(&inner.phase);
+        saved.fields = inner.fields;
+    }
+    Ok(())
+}
