@@ -26,6 +26,7 @@ examples! {
     hello "../examples/hello.rs"
     inspect "../examples/inspect.rs"
     keyed "../examples/keyed.rs"
+    layers "../examples/layers.rs"
     listeners "../examples/listeners.rs"
     lookup_chain "../examples/lookup_chain.rs"
     placement "../examples/placement.rs"
