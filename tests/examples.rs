@@ -17,6 +17,7 @@ macro_rules! examples {
 }
 
 examples! {
+    active_object "../examples/active_object.rs"
     adaptive "../examples/adaptive.rs"
     balancing "../examples/balancing/main.rs"
     blocking_io "../examples/blocking_io.rs"

@@ -97,7 +97,7 @@ fn on_proxy(object: &Object, methods: TokenStream) -> TokenStream {
     let (params, names, bounds) = object.item.generics.split_for_impl();
     let of = own(object, bounds.to_token_stream());
     quote! {
-        #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, clippy::restriction)]
+        #[allow(deprecated, missing_docs, unreachable_pub, clippy::all, clippy::pedantic, clippy::restriction)]
         impl #params #proxy #names #of { #methods }
     }
 }
@@ -196,7 +196,7 @@ fn condition(method: &Method) -> Option<TokenStream> {
     });
     Some(quote! {
         #(#cfg)*
-        #[allow(unused_variables, clippy::all, clippy::pedantic)]
+        #[allow(deprecated, unused_variables, clippy::all, clippy::pedantic)]
         fn #name #params (&self #(, #arguments)*) -> bool #bounds {
             #condition
         }

@@ -10,6 +10,8 @@ macro_rules! assert_text {
     };
 }
 
+mod active;
+
 /// The expansion, without the enum itself.
 fn expansion(args: TokenStream, item: TokenStream) -> String {
     let tokens = crate::fallback::attribute(args, item);

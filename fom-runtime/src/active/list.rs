@@ -100,6 +100,11 @@ impl<A> List<A> {
         self.fresh.len() + self.blocked.len() + usize::from(self.looked_at)
     }
 
+    /// Those, and the one that runs.
+    pub(super) fn load(&self) -> usize {
+        self.len() + usize::from(self.is_busy() && !self.looked_at)
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }

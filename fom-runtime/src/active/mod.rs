@@ -46,6 +46,7 @@ mod call;
 mod error;
 mod list;
 mod marks;
+mod pool;
 mod request;
 mod servant;
 mod set;
@@ -59,6 +60,7 @@ pub use activation::Activation;
 pub use call::{Call, Canceller};
 pub use error::{Arguments, CallError, NotActivated};
 pub use marks::{Pressure, WhenFull};
+pub use pool::Pool;
 pub use set::CallSet;
 pub use station::is_cancelled;
 
@@ -194,6 +196,11 @@ impl ObjectRef {
     /// Requests that wait for their turn, as of now.
     pub fn queued(&self) -> usize {
         self.0.queued()
+    }
+
+    /// Requests that wait, and the one that runs.
+    fn load(&self) -> usize {
+        self.0.load()
     }
 
     /// Whether a method runs now.

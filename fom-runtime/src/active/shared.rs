@@ -213,6 +213,10 @@ impl<A: Active> Station for Shared<A> {
         self.list.lock().len()
     }
 
+    fn load(&self) -> usize {
+        self.list.lock().load()
+    }
+
     fn is_busy(&self) -> bool {
         self.list.lock().is_busy()
     }
@@ -263,11 +267,11 @@ impl<A: Active> Explain for Shared<A> {
             None => "a request".to_owned(),
             Some(first) => {
                 let since = first.blocked.unwrap_or_default();
-                let time = self.world.clock.nanos().saturating_sub(since);
+                let millis = self.world.clock.nanos().saturating_sub(since) / 1_000_000;
+                let name = first.request.name();
                 format!(
-                    "the guard of `{}`, false for {:?}",
-                    first.request.name(),
-                    Duration::from_nanos(time)
+                    "the guard of `{name}`, false for {:?}",
+                    Duration::from_millis(millis)
                 )
             }
         }

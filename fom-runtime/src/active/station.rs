@@ -15,6 +15,8 @@ pub(super) trait Station: Send + Sync {
     fn home(&self) -> Home;
     /// Requests that wait for their turn.
     fn queued(&self) -> usize;
+    /// Those, and the one that runs.
+    fn load(&self) -> usize;
     /// Whether a request runs.
     fn is_busy(&self) -> bool;
     fn pressure(&self) -> Pressure;

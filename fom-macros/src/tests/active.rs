@@ -1,0 +1,48 @@
+//! The proxy, formatted and compared.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// The expansion, without the `impl` itself.
+fn expansion(item: TokenStream) -> String {
+    let tokens = crate::active::attribute(TokenStream::new(), item);
+    let mut file: syn::File = syn::parse2(tokens).expect("the expansion is Rust");
+    let at = file
+        .items
+        .iter()
+        .position(|item| matches!(item, syn::Item::Impl(_)));
+    file.items.remove(at.expect("the `impl` is there"));
+    prettyplease::unparse(&file)
+}
+
+/// AO-06: a typed request for each public method, with its docs; guards are functions that are lent what is in the list.
+#[test]
+fn a_proxy_can_be_read() {
+    let text = expansion(quote! {
+        impl<T: Send + 'static> Store<T> {
+            /// Not in the proxy.
+            fn helper(&self) {}
+            /// Nor is this.
+            pub fn new() -> Self {}
+            /// Waits for room.
+            #[when(self.room > items.len() && matches!(items.first(), Some(_)))]
+            pub fn put(&mut self, items: Vec<T>) -> usize {}
+            #[active(priority = "high")]
+            pub async fn merge<U: Into<T>>(&mut self, (a, b): (U, U), other: Self) {}
+        }
+    });
+    assert_text!(text);
+}
+
+/// With a mistake the proxy has all its methods, and none does anything.
+#[test]
+fn after_a_mistake_the_proxy_is_still_there() {
+    let text = expansion(quote! {
+        impl Shop {
+            pub fn rename(&mut self, name: &str) {}
+            #[when(self.open)]
+            pub fn buy(&mut self, wanted: u64) -> u64 {}
+        }
+    });
+    assert_text!(text);
+}
