@@ -29,6 +29,7 @@ examples! {
     keyed "../examples/keyed.rs"
     layers "../examples/layers.rs"
     listeners "../examples/listeners.rs"
+    long_locks "../examples/long_locks.rs"
     lookup_chain "../examples/lookup_chain.rs"
     placement "../examples/placement.rs"
     shutdown "../examples/shutdown.rs"
