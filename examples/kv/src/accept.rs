@@ -1,0 +1,125 @@
+//! The fom that takes new clients.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fom_runtime::prelude::*;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::client::{Connection, Line};
+use crate::common::Common;
+
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// How long nothing is taken when the system has no room for more.
+const NO_ROOM: Duration = Duration::from_millis(100);
+
+/// Takes new clients.
+#[derive(Debug)]
+pub(crate) struct Accept {
+    listener: TcpListener,
+    common: Arc<Common>,
+}
+
+/// The phases of who takes new clients.
+#[fom(operation(Accept), error(Infallible), transient)]
+pub(crate) enum Accepting {
+    /// Until somebody comes.
+    #[phase(start, to(Seat, Pause))]
+    Listen,
+    /// To the locality with the fewest, or away where there are too many.
+    #[phase(to(Listen))]
+    Seat {
+        stream: Option<TcpStream>,
+        address: SocketAddr,
+    },
+    /// The system has no room for more: no descriptors, or no memory.
+    #[phase(to(Listen, Ended))]
+    Pause,
+    #[phase(end)]
+    Ended,
+}
+
+impl Accept {
+    pub(crate) fn new(listener: TcpListener, common: Arc<Common>) -> Self {
+        Self { listener, common }
+    }
+}
+
+impl AcceptingTransitions for Accept {
+    async fn listen(&mut self, _: &mut Cx<'_>) -> Result<AcceptingAfterListen, Infallible> {
+        Ok(match self.listener.accept().await {
+            Ok((stream, address)) => AcceptingAfterListen::Seat {
+                stream: Some(stream),
+                address,
+            },
+            Err(error) => {
+                eprintln!("kv: cannot take a client: {error}");
+                AcceptingAfterListen::Pause
+            }
+        })
+    }
+
+    async fn seat(
+        &mut self,
+        cx: &mut Cx<'_>,
+        stream: &mut Option<TcpStream>,
+        address: &mut SocketAddr,
+    ) -> Result<(), Infallible> {
+        let Some(stream) = stream.take() else {
+            return Ok(());
+        };
+        let runtime = cx.runtime();
+        let clients = &self.common.clients;
+        let seat = clients.come(
+            *address,
+            cx.now(),
+            self.common.live.clients(),
+            runtime.localities(),
+        );
+        let Some(me) = seat else {
+            // There is room in the buffer of a new socket; nobody is waited for.
+            let _ = stream
+                .into_std()
+                .and_then(|mut stream| stream.write(TOO_MANY));
+            return Ok(());
+        };
+        let common = Arc::clone(&self.common);
+        let home = me.locality;
+        let again = runtime.clone();
+        // In its locality, so that its socket is served by the reactor there.
+        // With a server that ends nobody need be seated.
+        let _ = runtime.post(home, move |_| {
+            let limits = common.settings.limits;
+            let here = stream
+                .set_nodelay(true)
+                .and_then(|()| stream.into_std())
+                .and_then(TcpStream::from_std);
+            let Ok(stream) = here else {
+                // It has gone already.
+                return common.clients.left(&me);
+            };
+            let line = Line::new(stream, limits);
+            let connection =
+                Connection::new(line, Arc::clone(&common), Arc::clone(&me), again.clone());
+            let submission = again.submit(connection).place(Placement::Locality(home));
+            // When it is refused, the server ends, and its being dropped takes it off the list.
+            if let Ok(handle) = submission.start() {
+                common.clients.is_served_by(&me, handle.fom().clone());
+            }
+        });
+        Ok(())
+    }
+
+    async fn pause(&mut self, cx: &mut Cx<'_>) -> Result<AcceptingAfterPause, Infallible> {
+        cx.sleep(NO_ROOM).await;
+        Ok(if self.common.is_stopping() {
+            AcceptingAfterPause::Ended
+        } else {
+            AcceptingAfterPause::Listen
+        })
+    }
+}

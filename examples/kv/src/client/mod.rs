@@ -1,0 +1,422 @@
+//! One client: a fom in the locality that serves its socket.
+
+pub(crate) mod admin;
+mod clients;
+mod line;
+mod replies;
+mod take;
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use fom_runtime::Sleep;
+use fom_runtime::prelude::*;
+
+pub(crate) use clients::{Client, Clients};
+pub(crate) use line::Line;
+use replies::LOST;
+pub(crate) use replies::Slot;
+
+use crate::common::Common;
+use crate::pop::{Pop, Popping, Told};
+use crate::rate::{Beyond, LIMITED, Ticket, unless_started};
+use crate::shard::Shard;
+use crate::transaction::{Exchange, Part, Transaction, Watched};
+use crate::wire::{Reply, Request};
+use line::News;
+use take::Stop;
+
+/// The connection of one client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    line: Line,
+    common: Arc<Common>,
+    me: Arc<Client>,
+    /// What it has queued since MULTI.
+    multi: Option<Multi>,
+    watched: Vec<Watched>,
+    /// Its last command went through the queue of the admission.
+    queues: bool,
+    runtime: Runtime,
+}
+
+/// Commands between MULTI and EXEC.
+#[derive(Debug, Default)]
+struct Multi {
+    parts: Vec<Part>,
+    bytes: usize,
+    /// One of them was wrong: nothing will be done.
+    spoilt: bool,
+}
+
+/// What no other command of the same client may overlap.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Several keys, or all.
+    Several(Part),
+    /// EXEC.
+    Exec,
+    /// BLPOP and BRPOP, with how long to wait.
+    Pop(Pop),
+    /// WATCH.
+    Watch(Request),
+    /// UNWATCH.
+    Unwatch,
+    /// INFO.
+    Info,
+    /// SCAN.
+    Scan(Request),
+}
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The client has closed it, or is gone.
+    Left,
+    /// It asked for that.
+    Quit,
+    /// What it sent is not the protocol.
+    Malformed,
+    /// It did not read what it was answered.
+    Slow,
+    /// It said nothing for too long.
+    Idle,
+    /// The server ends.
+    Stopping,
+}
+
+/// The phases of a connection.
+#[fom(operation(Connection), error(Infallible), transient)]
+pub(crate) enum Talking {
+    /// Read, send each command to the home of its key, and answer in order; until there is one that no other may overlap.
+    #[phase(start, to(Alone, Say, Closed))]
+    Stream,
+    /// All before it are answered, and it runs alone.
+    #[phase(to(Stream, Say, Closed))]
+    Alone { task: Task },
+    /// The last replies, for who reads them in time.
+    #[phase(to(Closed), within = "5s", late)]
+    Say { why: Why },
+    #[phase(end)]
+    Closed,
+}
+
+impl Connection {
+    pub(crate) fn new(line: Line, common: Arc<Common>, me: Arc<Client>, runtime: Runtime) -> Self {
+        Self {
+            line,
+            common,
+            me,
+            multi: None,
+            watched: Vec::new(),
+            queues: false,
+            runtime,
+        }
+    }
+
+    /// Waits for news of the line, and serves it meanwhile.
+    async fn news(&mut self, idle: &mut Idle) -> Result<News, Why> {
+        let may_read = self.line.reader.is_hungry();
+        poll_fn(|task| {
+            if self.common.is_stopping() {
+                return Poll::Ready(Err(Why::Stopping));
+            }
+            if let Poll::Ready(news) = self.line.poll(task, may_read, self.common.live.unread()) {
+                return Poll::Ready(match news {
+                    Ok(News::End) | Err(_) => Err(Why::Left),
+                    Ok(News::Slow) => Err(Why::Slow),
+                    Ok(news) => Ok(news),
+                });
+            }
+            idle.poll(task, &self.me, self.line.in_flight() > 0)
+        })
+        .await
+    }
+
+    /// Waits for `work`, and serves the line meanwhile. A client that leaves is told by an error; `work` goes on.
+    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Why> {
+        let mut work = pin!(work);
+        poll_fn(|task| {
+            if let Poll::Ready(done) = work.as_mut().poll(task) {
+                return Poll::Ready(Ok(done));
+            }
+            if self.common.is_stopping() {
+                return Poll::Ready(Err(Why::Stopping));
+            }
+            loop {
+                let may_read = self.line.reader.len() < AHEAD;
+                return match self.line.poll(task, may_read, self.common.live.unread()) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Ok(News::Bytes | News::Answered)) => continue,
+                    Poll::Ready(Ok(News::Slow)) => Poll::Ready(Err(Why::Slow)),
+                    Poll::Ready(Ok(News::End) | Err(_)) => Poll::Ready(Err(Why::Left)),
+                };
+            }
+        })
+        .await
+    }
+
+    /// Waits for its turn, where there is a rate; an error is the reply to a command that came too soon.
+    async fn admit(&mut self) -> Result<Result<(), Reply>, Why> {
+        let Some(beyond) = self.common.rate.beyond() else {
+            return Ok(Ok(()));
+        };
+        let ticket = self.common.rate.intake().submit(Ticket);
+        let Ok(queued) = ticket.client(self.me.key.clone()).start() else {
+            return Err(Why::Stopping);
+        };
+        if beyond == Beyond::Wait {
+            return match self.beside(queued).await? {
+                Ok(_) => Ok(Ok(())),
+                Err(_) => Err(Why::Stopping),
+            };
+        }
+        Ok(match unless_started(queued) {
+            None => Ok(()),
+            Some(Ticket) => Err(LIMITED),
+        })
+    }
+
+    async fn several(&mut self, parts: Vec<Part>, exec: bool) -> Result<Reply, Why> {
+        let transaction = Transaction {
+            parts,
+            watched: std::mem::take(&mut self.watched),
+            exec,
+            places: Arc::clone(&self.common.places),
+            log: self.common.log.clone(),
+        };
+        let watched = transaction.watched.clone();
+        let (runtime, home) = (self.runtime.clone(), transaction.home());
+        let ended = self
+            .beside(async move {
+                let submission = runtime.submit(transaction);
+                submission.place(Placement::Locality(home)).await
+            })
+            .await;
+        if exec {
+            self.forget(watched);
+        } else {
+            self.watched = watched;
+        }
+        Ok(match ended? {
+            Ok(Ended {
+                phase: Exchange::Done { reply },
+                ..
+            }) => reply,
+            _ => LOST,
+        })
+    }
+
+    async fn pop(&mut self, pop: Pop) -> Result<Reply, Why> {
+        let home = pop
+            .keys
+            .first()
+            .map_or(0, |key| self.common.places.home(key));
+        let runtime = self.runtime.clone();
+        let submission = runtime.submit(pop).place(Placement::Locality(home));
+        let Ok(mut handle) = submission.start() else {
+            return Err(Why::Stopping);
+        };
+        match self.beside(&mut handle).await {
+            Ok(Ok(Ended {
+                phase: Popping::Served { reply },
+                ..
+            })) => Ok(reply),
+            Ok(_) => Ok(LOST),
+            Err(why) => {
+                // It may be served in this moment. If it has ended already there is nobody to be told.
+                let _ = handle.send(Told::Gone);
+                if let Ok(mut ended) = handle.await {
+                    ended.operation.take_back();
+                }
+                Err(why)
+            }
+        }
+    }
+
+    async fn watch(&mut self, request: &Request) -> Result<Reply, Why> {
+        for key in request.words_from(1) {
+            if self.watched.iter().any(|watched| watched.key == key) {
+                continue;
+            }
+            let home = self.common.places.home(key);
+            let key = bytes::Bytes::copy_from_slice(key);
+            let wanted = key.clone();
+            let runtime = self.runtime.clone();
+            let version = runtime
+                .call(home, move |local| local.data::<Shard>().watch(&wanted))
+                .await
+                .map_err(|_| Why::Stopping)?;
+            self.watched.push(Watched { key, home, version });
+        }
+        Ok(Reply::OK)
+    }
+
+    /// Watches these keys no more.
+    fn forget(&self, watched: Vec<Watched>) {
+        for Watched { key, home, .. } in watched {
+            // With a runtime that has ended the shard is gone, too.
+            let _ = self
+                .runtime
+                .post(home, move |local| local.data::<Shard>().unwatch(&key));
+        }
+    }
+
+    async fn run(&mut self, task: &mut Task) -> Result<Reply, Why> {
+        self.beside_replies().await?;
+        if matches!(task, Task::Several(_) | Task::Exec | Task::Pop(_))
+            && let Err(limited) = self.admit().await?
+        {
+            return Ok(limited);
+        }
+        match std::mem::replace(task, Task::Unwatch) {
+            Task::Several(part) => self.several(vec![part], false).await,
+            Task::Exec => match self.multi.take() {
+                None => Ok(Reply::error("ERR EXEC without MULTI")),
+                Some(Multi { spoilt: true, .. }) => {
+                    let watched = std::mem::take(&mut self.watched);
+                    self.forget(watched);
+                    Ok(Reply::error(
+                        "EXECABORT Transaction discarded because of previous errors.",
+                    ))
+                }
+                Some(multi) => self.several(multi.parts, true).await,
+            },
+            Task::Pop(pop) => self.pop(pop).await,
+            Task::Watch(request) => self.watch(&request).await,
+            Task::Unwatch => {
+                let watched = std::mem::take(&mut self.watched);
+                self.forget(watched);
+                Ok(Reply::OK)
+            }
+            Task::Info => admin::info(&self.runtime, &self.common).await,
+            Task::Scan(request) => admin::scan(&self.runtime, &request).await,
+        }
+    }
+
+    /// Waits until all commands before are answered.
+    async fn beside_replies(&mut self) -> Result<(), Why> {
+        while self.line.in_flight() > 0 {
+            let most = self.common.live.unread();
+            let news = poll_fn(|task| self.line.poll(task, false, most)).await;
+            match news {
+                Ok(News::Slow) => return Err(Why::Slow),
+                Ok(_) => {}
+                Err(_) => return Err(Why::Left),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that are read ahead of a command that runs alone: enough to see that the client leaves.
+const AHEAD: usize = 256 * 1024;
+
+/// How long the client has said nothing.
+struct Idle {
+    most: Option<Duration>,
+    timer: Option<std::pin::Pin<Box<Sleep>>>,
+    runtime: Runtime,
+}
+
+impl Idle {
+    /// An error when it was idle for too long.
+    fn poll(
+        &mut self,
+        task: &mut std::task::Context<'_>,
+        me: &Client,
+        is_busy: bool,
+    ) -> Poll<Result<News, Why>> {
+        let (Some(most), Some(timer)) = (self.most, &mut self.timer) else {
+            return Poll::Pending;
+        };
+        if timer.as_mut().poll(task).is_pending() {
+            return Poll::Pending;
+        }
+        let idle = self.runtime.now().saturating_sub(me.last_heard());
+        if idle >= most && !is_busy {
+            return Poll::Ready(Err(Why::Idle));
+        }
+        // Only now is it looked at when it last said something: a timer for each command would be dearer.
+        self.timer = None;
+        task.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl TalkingTransitions for Connection {
+    async fn stream(&mut self, cx: &mut Cx<'_>) -> Result<TalkingAfterStream, Infallible> {
+        let mut idle = Idle {
+            most: None,
+            timer: None,
+            runtime: cx.runtime(),
+        };
+        loop {
+            match self.understand(cx) {
+                Stop::More => {}
+                Stop::Alone(task) => return Ok(TalkingAfterStream::Alone { task }),
+                Stop::Say(why) => return Ok(TalkingAfterStream::Say { why }),
+            }
+            idle.most = self.common.live.idle();
+            if let Some(most) = idle.most
+                && idle.timer.is_none()
+            {
+                self.me.heard(cx.now());
+                idle.timer = Some(Box::pin(cx.sleep(most)));
+            }
+            match self.news(&mut idle).await {
+                Ok(News::Bytes) if idle.most.is_some() => self.me.heard(cx.now()),
+                Ok(_) => {}
+                Err(why @ (Why::Left | Why::Stopping)) => {
+                    return Ok(TalkingAfterStream::Say { why });
+                }
+                Err(why) => {
+                    self.common.clients.sent_away(why);
+                    return Ok(TalkingAfterStream::Closed);
+                }
+            }
+        }
+    }
+
+    async fn alone(
+        &mut self,
+        _: &mut Cx<'_>,
+        task: &mut Task,
+    ) -> Result<TalkingAfterAlone, Infallible> {
+        Ok(match self.run(task).await {
+            Ok(reply) => {
+                self.line.answer(reply);
+                TalkingAfterAlone::Stream
+            }
+            Err(why @ Why::Stopping) => TalkingAfterAlone::Say { why },
+            Err(why) => {
+                self.common.clients.sent_away(why);
+                TalkingAfterAlone::Closed
+            }
+        })
+    }
+
+    async fn say(&mut self, _: &mut Cx<'_>, why: &mut Why) -> Result<(), Infallible> {
+        // Who is gone hears no last words.
+        let _ = self.line.flush().await;
+        self.common.clients.sent_away(*why);
+        Ok(())
+    }
+
+    async fn say_late(&mut self, _: &mut Cx<'_>, why: &mut Why) -> Result<(), Infallible> {
+        self.common.clients.sent_away(*why);
+        Ok(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let watched = std::mem::take(&mut self.watched);
+        self.forget(watched);
+        self.common.clients.left(&self.me);
+    }
+}

@@ -1,0 +1,147 @@
+//! One command on one key: a fom in the home of the key.
+
+mod table;
+
+use std::convert::Infallible;
+
+use fom_runtime::prelude::*;
+use fom_runtime::{LockSet, LongLocks};
+
+pub(crate) use table::{Kind, OfClient, Spec, find, table, wrong_number};
+
+use crate::client::Slot;
+use crate::save::Waiter;
+use crate::shard::{Run, Shard};
+use crate::transaction::Turn;
+use crate::wire::{Reply, Request};
+
+/// What has changed cannot be written to the disk now.
+pub(crate) const NOT_SAVED: Reply = Reply::error(
+    "MISCONF What has changed cannot be written to the disk. The server's output says why.",
+);
+
+/// What the disk says to a command that waits for it.
+#[derive(Debug)]
+pub(crate) enum Disk {
+    /// It has what the command did.
+    Saved,
+    /// It has not, and will be tried again.
+    NotSaved,
+}
+
+/// One command on one key.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) request: Request,
+    pub(crate) spec: &'static Spec,
+    pub(crate) run: Run,
+    pub(crate) slot: Slot,
+}
+
+/// The phases of a command.
+#[fom(operation(Command), event(Disk), error(Infallible), transient)]
+pub(crate) enum Serving {
+    /// Read or change the key, unless a transaction has it.
+    #[phase(start, sync, to(Queue, Keep, Answered))]
+    Apply,
+    /// A transaction has the key: wait behind it, and behind those who wait already.
+    #[phase(sync, locks, to(Keep, Answered))]
+    Queue { turn: Turn },
+    /// The client is told when the disk has it.
+    #[phase(sync, on(Saved, NotSaved), to(Answered))]
+    Keep { reply: Reply },
+    #[phase(end)]
+    Answered,
+}
+
+impl Command {
+    /// Where its key stands.
+    pub(crate) const KEY: usize = 1;
+
+    fn key(&self) -> &[u8] {
+        self.request.word(Self::KEY)
+    }
+
+    fn apply_to(&self, shard: &mut Shard) -> (Reply, Option<u64>) {
+        if self.spec.writes && shard.log().is_some_and(|log| log.is_broken()) {
+            return (NOT_SAVED, None);
+        }
+        shard.run(self.run, &self.request, Self::KEY)
+    }
+
+    /// Answers, or gives the reply back if it must wait for the disk.
+    fn answer(
+        &mut self,
+        cx: &mut Cx<'_, Disk>,
+        reply: Reply,
+        ticket: Option<u64>,
+    ) -> Option<Reply> {
+        if let Some(ticket) = ticket {
+            let waiter = Waiter::Fom(cx.address());
+            let waits = cx.local(|shard: &mut Shard| {
+                shard
+                    .log()
+                    .is_some_and(|log| log.wait(ticket, waiter).is_ok())
+            });
+            if waits {
+                return Some(reply);
+            }
+        }
+        self.slot.put(reply);
+        None
+    }
+}
+
+impl ServingTransitions for Command {
+    fn apply(&mut self, cx: &mut Cx<'_, Disk>) -> Result<ServingAfterApply, Infallible> {
+        let applied = cx.local(|shard: &mut Shard| {
+            if shard.is_locked(self.key()) {
+                shard.want(self.key());
+                return None;
+            }
+            Some(self.apply_to(shard))
+        });
+        let Some((reply, ticket)) = applied else {
+            let turn = Turn::new(self.key(), cx.locality(), cx.runtime());
+            return Ok(ServingAfterApply::Queue { turn });
+        };
+        Ok(match self.answer(cx, reply, ticket) {
+            None => ServingAfterApply::Answered,
+            Some(reply) => ServingAfterApply::Keep { reply },
+        })
+    }
+
+    fn queue_locks(&self, cx: &Cx<'_, Disk>, _: &Turn) -> LockSet {
+        let lock = cx.resource::<LongLocks>().of(self.key());
+        LockSet::new().with(&lock, self.spec.lock_mode())
+    }
+
+    fn queue(
+        &mut self,
+        cx: &mut Cx<'_, Disk>,
+        turn: &mut Turn,
+    ) -> Result<ServingAfterQueue, Infallible> {
+        let (reply, ticket) = cx.local(|shard: &mut Shard| {
+            let (reply, _) = self.apply_to(shard);
+            turn.end(shard);
+            (reply, shard.settle())
+        });
+        Ok(match self.answer(cx, reply, ticket) {
+            None => ServingAfterQueue::Answered,
+            Some(reply) => ServingAfterQueue::Keep { reply },
+        })
+    }
+
+    fn keep(
+        &mut self,
+        _: &mut Cx<'_, Disk>,
+        reply: &mut Reply,
+        disk: Disk,
+    ) -> Result<ServingAfterKeep, Infallible> {
+        self.slot.put(match disk {
+            Disk::Saved => std::mem::replace(reply, Reply::Null),
+            Disk::NotSaved => NOT_SAVED,
+        });
+        Ok(ServingAfterKeep::Answered)
+    }
+}

@@ -1,0 +1,68 @@
+//! What all clients share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::client::Clients;
+use crate::live::{Live, SettingError};
+use crate::places::Places;
+use crate::rate::RateLimit;
+use crate::save::{Log, Save};
+use crate::server::Settings;
+use crate::shard::Wall;
+
+/// What all clients share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) settings: Settings,
+    pub(crate) live: Live,
+    pub(crate) rate: RateLimit,
+    pub(crate) places: Arc<Places>,
+    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) clients: Clients,
+    pub(crate) wall: Wall,
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Common {
+    /// Whether the server ends.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// When what has changed is on disk.
+    pub(crate) fn save_mode(&self) -> &'static str {
+        match (&self.log, self.settings.save) {
+            (None, _) => "none",
+            (Some(_), Save::Always) => "always",
+            (Some(_), Save::EverySecond) => "everysec",
+        }
+    }
+
+    /// Changes a setting.
+    pub(crate) fn configure(&self, name: &[u8], value: &[u8]) -> Result<(), SettingError> {
+        match self.rate.set(name, value) {
+            Some(done) => done,
+            None => self.live.set(name, value),
+        }
+    }
+
+    /// The settings whose names fit, and their values.
+    pub(crate) fn configuration(&self, pattern: &[u8]) -> Vec<(&'static str, String)> {
+        let mut all = vec![
+            ("save", String::new()),
+            (
+                "appendonly",
+                if self.log.is_some() { "yes" } else { "no" }.to_owned(),
+            ),
+            ("appendfsync", self.save_mode().to_owned()),
+            ("databases", "1".to_owned()),
+            ("proto-max-bulk-len", self.settings.limits.bulk.to_string()),
+        ];
+        all.extend(self.live.all());
+        all.extend(self.rate.all());
+        let pattern = pattern.to_ascii_lowercase();
+        all.retain(|(name, _)| crate::shard::keys::fits(&pattern, name.as_bytes()));
+        all
+    }
+}

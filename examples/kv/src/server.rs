@@ -1,0 +1,244 @@
+//! The server: a runtime whose localities have the data, and a fom that takes clients.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fom_runtime::admission::BuildAdmissionError;
+use fom_runtime::prelude::*;
+use fom_runtime::{BuildError, Chore, ChoreError, Clock, LongLocks, ShutdownReport, TestClock};
+use tokio::net::TcpListener;
+
+use crate::accept::Accept;
+use crate::client::Clients;
+use crate::common::Common;
+use crate::live::Live;
+use crate::places::Places;
+use crate::rate::RateLimit;
+use crate::save::{Log, Save, Store, StoreError, Writer};
+use crate::shard::{Shard, Wall};
+use crate::wire::Limits;
+
+/// How often keys that have expired are looked for.
+const SWEEP: Duration = Duration::from_millis(100);
+/// Keys that are removed in one go.
+const SWEPT_AT_ONCE: usize = 1000;
+
+/// How a server runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// In how many localities; what the machine suggests, if nothing is said.
+    pub localities: Option<usize>,
+    /// Where the data are kept; nowhere, if nothing is said.
+    pub directory: Option<PathBuf>,
+    /// When what has changed is on disk.
+    pub save: Save,
+    /// The most clients at a time.
+    pub clients: usize,
+    /// Bytes that a client may leave unread before it is sent away.
+    pub unread: usize,
+    /// How long a client may say nothing.
+    pub idle: Option<Duration>,
+    /// How large a request may be.
+    pub limits: Limits,
+    /// A clock for tests.
+    pub clock: Option<TestClock>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 6379)),
+            localities: None,
+            directory: None,
+            save: Save::default(),
+            clients: 10_000,
+            unread: 32 << 20,
+            idle: None,
+            limits: Limits::default(),
+            clock: None,
+        }
+    }
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, #[source] io::Error),
+    /// What was saved cannot be read.
+    #[error("what was saved in {0} cannot be read: {1}")]
+    Load(PathBuf, #[source] StoreError),
+    /// No runtime.
+    #[error("the runtime cannot be made: {0}")]
+    Runtime(#[from] BuildError),
+    /// No sweeping.
+    #[error("the runtime does not work: {0}")]
+    Chore(#[from] ChoreError),
+    /// No admission.
+    #[error("the admission cannot be made: {0}")]
+    Admission(#[source] BuildAdmissionError),
+    /// The runtime takes no foms.
+    #[error("the runtime takes no foms")]
+    Refused,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    runtime: Runtime,
+    common: Arc<Common>,
+    local: SocketAddr,
+    loaded: usize,
+    writer: Mutex<Option<Handle<Writer>>>,
+    accept: FomRef<Accept>,
+    _sweep: Chore,
+}
+
+impl Server {
+    /// Starts one.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`].
+    pub async fn start(settings: Settings) -> Result<Server, StartError> {
+        let cannot = |error| StartError::Listen(settings.listen, error);
+        let listener = std::net::TcpListener::bind(settings.listen).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let local = listener.local_addr().map_err(cannot)?;
+
+        let clock: Clock = settings
+            .clock
+            .as_ref()
+            .map_or_else(Clock::system, Clock::from);
+        let wall = Wall::new(clock.clone());
+        let mut builder = Runtime::builder().clock(clock).pin(false);
+        if let Some(localities) = settings.localities {
+            builder = builder.localities(localities);
+        }
+        let log = settings
+            .directory
+            .is_some()
+            .then(|| Arc::new(Log::new(settings.save)));
+        let empty = (wall.clone(), log.clone());
+        let runtime = builder
+            .resource(LongLocks::new("key"))
+            .locality_data(move |_| Ok::<_, BoxError>(Shard::new(empty.0.clone(), empty.1.clone())))
+            .build()?;
+
+        let places = Arc::new(Places::new(runtime.localities()));
+        let (mut loaded, mut writer) = (0, None);
+        if let (Some(directory), Some(log)) = (&settings.directory, &log) {
+            let cannot = |error| StartError::Load(directory.clone(), error);
+            let store = Store::open(directory).map_err(cannot)?;
+            let entries = store.load(wall.now()).map_err(cannot)?;
+            loaded = entries.len();
+            let mut parts: Vec<_> = (0..runtime.localities()).map(|_| Vec::new()).collect();
+            for (key, entry) in entries {
+                parts[places.home(&key)].push((key, entry));
+            }
+            for (index, part) in parts.into_iter().enumerate() {
+                let restored = runtime.call(index, |local| local.data::<Shard>().restore(part));
+                restored.await.map_err(|_| StartError::Refused)?;
+            }
+            let fom = Writer {
+                log: Arc::clone(log),
+                store,
+                failures: 0,
+            };
+            writer = Some(
+                runtime
+                    .submit(fom)
+                    .start()
+                    .map_err(|_| StartError::Refused)?,
+            );
+        }
+
+        let common = Arc::new(Common {
+            live: Live::new(settings.clients, settings.unread, settings.idle),
+            rate: RateLimit::new(&runtime).map_err(StartError::Admission)?,
+            settings,
+            places,
+            log,
+            clients: Clients::default(),
+            wall,
+            stopping: AtomicBool::new(false),
+        });
+        let sweep = runtime
+            .chore("remove what has expired", SWEEP, |_| {
+                Ok::<_, BoxError>(|local: &mut fom_runtime::Local<'_>| {
+                    local.data::<Shard>().sweep(SWEPT_AT_ONCE);
+                })
+            })
+            .await?;
+        let listening = Arc::clone(&common);
+        // In a locality, so that it is that one's reactor that listens.
+        let listener = runtime
+            .call(0, move |_| TcpListener::from_std(listener))
+            .await
+            .map_err(|_| StartError::Refused)?
+            .map_err(|error| StartError::Listen(local, error))?;
+        let accept = Accept::new(listener, listening);
+        let accept = runtime
+            .submit(accept)
+            .place(Placement::Locality(0))
+            .start()
+            .map_err(|_| StartError::Refused)?;
+        let accept = accept.fom().clone();
+        Ok(Server {
+            runtime,
+            common,
+            local,
+            loaded,
+            writer: Mutex::new(writer),
+            accept,
+            _sweep: sweep,
+        })
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// How many keys came back.
+    pub fn loaded(&self) -> usize {
+        self.loaded
+    }
+
+    /// Its runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Ends it: nothing more is taken, what was taken is answered, and all that has changed is written.
+    pub async fn stop(&self, within: Duration) -> ShutdownReport {
+        self.common.stopping.store(true, Ordering::Release);
+        self.accept.cancel();
+        self.common.clients.wake();
+        let by = tokio::time::Instant::now() + within;
+        // A client that came in this moment sees that the server ends before it reads anything.
+        while self.common.clients.counts().0 > 0 && tokio::time::Instant::now() < by {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.common.clients.wake();
+        }
+        let writer = match self.writer.lock() {
+            Ok(mut writer) => writer.take(),
+            Err(_) => None,
+        };
+        if let (Some(writer), Some(log)) = (writer, &self.common.log) {
+            log.close();
+            // It says by itself what it could not write.
+            let _ = tokio::time::timeout_at(by, writer).await;
+        }
+        self.runtime.shutdown(Shutdown::Drain, within).await
+    }
+}

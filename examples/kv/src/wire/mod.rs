@@ -1,0 +1,11 @@
+//! The Redis protocol (RESP2): requests out of bytes, replies into bytes.
+
+mod inline;
+mod reader;
+mod reply;
+mod request;
+
+pub(crate) use reader::integer;
+pub use reader::{Limits, Malformed, Reader};
+pub use reply::Reply;
+pub use request::Request;

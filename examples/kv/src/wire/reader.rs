@@ -1,0 +1,281 @@
+//! Requests out of a stream of bytes that nobody vouches for.
+//!
+//! The protocol crate decodes. It is shown only what is whole and within the limits: left alone it would go down as deep as
+//! somebody nests arrays, and begin again with each packet of a request that comes in many.
+
+use bytes::{Buf as _, BytesMut};
+use redis_protocol::resp2::{decode::decode_range, types::RangeFrame};
+
+use super::{Request, inline};
+
+/// How long a line may be: the head of a request, or an inline command.
+const LINE: usize = 64 * 1024;
+/// Read at once where nothing is known of what comes.
+const CHUNK: usize = 16 * 1024;
+/// Room that is made at once for a word that is announced: what is announced need not come.
+const AHEAD: usize = 1 << 20;
+
+/// How large a request may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes in one word.
+    pub bulk: usize,
+    /// Words in one request.
+    pub words: usize,
+    /// Bytes in one request.
+    pub request: usize,
+}
+
+impl Default for Limits {
+    /// 64 MiB a word, 1,048,576 words, 128 MiB a request.
+    fn default() -> Self {
+        Self {
+            bulk: 64 << 20,
+            words: 1 << 20,
+            request: 128 << 20,
+        }
+    }
+}
+
+/// What came is not the protocol, or is too large: the client gets this, and no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The number of words is no number, or too large.
+    #[error("Protocol error: invalid multibulk length")]
+    Words,
+    /// The length of a word is no number, or too large.
+    #[error("Protocol error: invalid bulk length")]
+    Bulk,
+    /// A word begins with something else.
+    #[error("Protocol error: expected '$', got '{}'", char::from(*.0).escape_default())]
+    Expected(u8),
+    /// The line with the number of words does not end.
+    #[error("Protocol error: too big mbulk count string")]
+    WordsLine,
+    /// The line with the length of a word does not end.
+    #[error("Protocol error: too big bulk count string")]
+    BulkLine,
+    /// An inline command does not end.
+    #[error("Protocol error: too big inline request")]
+    Inline,
+    /// An inline command with quotes that do not close.
+    #[error("Protocol error: unbalanced quotes in request")]
+    Quotes,
+    /// All words together are too large.
+    #[error("Protocol error: too big request")]
+    Request,
+    /// What the protocol crate does not take.
+    #[error("Protocol error: invalid request")]
+    Invalid,
+}
+
+/// Bytes that came, and how far they are understood.
+#[derive(Debug)]
+pub struct Reader {
+    bytes: BytesMut,
+    /// Looked at so far of the request at the front.
+    looked: usize,
+    /// Words that it still lacks; none before its head is whole.
+    lacks: Option<usize>,
+    /// Bytes that the word at `looked` still lacks, as far as it is known.
+    needs: usize,
+    /// The last look found no request that is whole.
+    starved: bool,
+    limits: Limits,
+}
+
+impl Reader {
+    /// Nothing came yet.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            bytes: BytesMut::new(),
+            looked: 0,
+            lacks: None,
+            needs: 0,
+            starved: true,
+            limits,
+        }
+    }
+
+    /// Where more bytes are put, with room for some.
+    pub fn room(&mut self) -> &mut BytesMut {
+        if self.bytes.capacity() - self.bytes.len() < CHUNK / 4 {
+            self.bytes.reserve(self.needs.clamp(CHUNK, AHEAD));
+        }
+        &mut self.bytes
+    }
+
+    /// How many bytes came that are not taken yet.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether more bytes are needed before there is another request.
+    pub fn is_hungry(&self) -> bool {
+        self.bytes.is_empty() || self.starved
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The next request that is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`]; nothing that follows can be understood then.
+    pub fn next_request(&mut self) -> Result<Option<Request>, Malformed> {
+        let next = self.whole();
+        self.starved = matches!(next, Ok(None));
+        next
+    }
+
+    fn whole(&mut self) -> Result<Option<Request>, Malformed> {
+        loop {
+            match self.bytes.first() {
+                None => return Ok(None),
+                Some(b'*') => {}
+                Some(_) => match self.next_inline()? {
+                    Some(request) if request.is_empty() => continue,
+                    other => return Ok(other),
+                },
+            }
+            let mut lacks = match self.lacks {
+                Some(lacks) => lacks,
+                None => match number(&self.bytes, 1, Malformed::Words, Malformed::WordsLine)? {
+                    None => return Ok(None),
+                    // Redis skips these, too.
+                    Some((words, end)) if words <= 0 => {
+                        self.bytes.advance(end);
+                        continue;
+                    }
+                    Some((words, end)) => {
+                        self.looked = end;
+                        usize::try_from(words)
+                            .ok()
+                            .filter(|words| *words <= self.limits.words)
+                            .ok_or(Malformed::Words)?
+                    }
+                },
+            };
+            while lacks > 0 {
+                self.lacks = Some(lacks);
+                if !self.word()? {
+                    return Ok(None);
+                }
+                lacks -= 1;
+            }
+            self.lacks = None;
+            let whole = std::mem::take(&mut self.looked);
+            return match decode_range(&self.bytes[..whole]) {
+                Ok(Some((RangeFrame::Array(words), used))) if used == whole => Ok(Some(
+                    Request::new(self.bytes.split_to(whole).freeze(), words),
+                )),
+                _ => Err(Malformed::Invalid),
+            };
+        }
+    }
+
+    /// Whether the word at `looked` is whole; it is passed then.
+    fn word(&mut self) -> Result<bool, Malformed> {
+        match self.bytes.get(self.looked) {
+            None => return Ok(false),
+            Some(b'$') => {}
+            Some(other) => return Err(Malformed::Expected(*other)),
+        }
+        let at = self.looked + 1;
+        let Some((length, begin)) = number(&self.bytes, at, Malformed::Bulk, Malformed::BulkLine)?
+        else {
+            return Ok(false);
+        };
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|length| *length <= self.limits.bulk)
+            .ok_or(Malformed::Bulk)?;
+        let end = begin + length + 2;
+        if end > self.limits.request {
+            return Err(Malformed::Request);
+        }
+        self.needs = end.saturating_sub(self.bytes.len());
+        if self.needs > 0 {
+            return Ok(false);
+        }
+        if &self.bytes[end - 2..end] != b"\r\n" {
+            return Err(Malformed::Bulk);
+        }
+        self.looked = end;
+        Ok(true)
+    }
+
+    fn next_inline(&mut self) -> Result<Option<Request>, Malformed> {
+        let Some(end) = self.bytes[self.looked..]
+            .iter()
+            .position(|byte| *byte == b'\n')
+        else {
+            self.looked = self.bytes.len();
+            return if self.looked > LINE {
+                Err(Malformed::Inline)
+            } else {
+                Ok(None)
+            };
+        };
+        let line = self
+            .bytes
+            .split_to(std::mem::take(&mut self.looked) + end + 1);
+        if line.len() > LINE {
+            return Err(Malformed::Inline);
+        }
+        let words = inline::words(&line).ok_or(Malformed::Quotes)?;
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        Ok(Some(Request::of(&words)))
+    }
+}
+
+/// The number in the line that begins at `from`, and where the line ends; none where it has not all come.
+fn number(
+    bytes: &[u8],
+    from: usize,
+    wrong: Malformed,
+    endless: Malformed,
+) -> Result<Option<(i64, usize)>, Malformed> {
+    let rest = &bytes[from..];
+    let Some(end) = rest.iter().take(LINE).position(|byte| *byte == b'\r') else {
+        return if rest.len() >= LINE {
+            Err(endless)
+        } else {
+            Ok(None)
+        };
+    };
+    match rest.get(end + 1) {
+        None => return Ok(None),
+        Some(b'\n') => {}
+        Some(_) => return Err(wrong),
+    }
+    let number = integer(&rest[..end]).ok_or(wrong)?;
+    Ok(Some((number, from + end + 2)))
+}
+
+/// An integer as Redis takes it: no blanks, no `+`, no leading zeroes.
+pub(crate) fn integer(digits: &[u8]) -> Option<i64> {
+    let (negative, magnitude) = match digits {
+        [b'-', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    match magnitude {
+        [b'0'] => return (!negative).then_some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
+    }
+    let mut value: i64 = 0;
+    for byte in magnitude {
+        let digit = byte.is_ascii_digit().then(|| i64::from(byte - b'0'))?;
+        // Downwards: there is one more number below zero than above.
+        value = value.checked_mul(10)?.checked_sub(digit)?;
+    }
+    if negative {
+        Some(value)
+    } else {
+        value.checked_neg()
+    }
+}

@@ -1,0 +1,70 @@
+//! One request: the bytes it came in, and where its words are.
+
+use bytes::Bytes;
+use redis_protocol::resp2::types::RangeFrame;
+
+/// A request. Its words are slices of the bytes it came in, so cloning it copies none of them.
+#[derive(Clone, Debug)]
+pub struct Request {
+    bytes: Bytes,
+    words: Vec<RangeFrame>,
+}
+
+impl Request {
+    pub(super) fn new(bytes: Bytes, words: Vec<RangeFrame>) -> Self {
+        Self { bytes, words }
+    }
+
+    /// A request of these words.
+    pub fn of(words: &[&[u8]]) -> Self {
+        let mut bytes = Vec::new();
+        let mut ranges = Vec::new();
+        for word in words {
+            let begin = bytes.len();
+            bytes.extend_from_slice(word);
+            ranges.push(RangeFrame::BulkString((begin, bytes.len())));
+        }
+        Self::new(bytes.into(), ranges)
+    }
+
+    /// How many words, with the name of the command.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether it has no word at all.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// How many bytes it takes.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The word at this place; an empty one where there is none.
+    pub fn word(&self, at: usize) -> &[u8] {
+        match self.words.get(at) {
+            Some(RangeFrame::BulkString((begin, end))) => &self.bytes[*begin..*end],
+            _ => &[],
+        }
+    }
+
+    /// The words from this place on.
+    pub fn words_from(&self, first: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+        (first.min(self.len())..self.len()).map(|at| self.word(at))
+    }
+
+    /// The same command with only these of its arguments, and its last one.
+    pub(crate) fn only(&self, arguments: &[usize]) -> Request {
+        let mut words = vec![self.word(0)];
+        words.extend(arguments.iter().map(|at| self.word(*at)));
+        words.push(self.word(self.len() - 1));
+        Request::of(&words)
+    }
+
+    /// The name of the command, as it is shown in errors.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(self.word(0)).to_lowercase()
+    }
+}

@@ -1,0 +1,136 @@
+//! The protocol: whole and in pieces, right and wrong.
+
+use kv::wire::{Limits, Reader};
+
+use crate::bed::{Bed, request, shown};
+
+/// A request is the same wherever the network cuts it.
+#[test]
+fn requests_are_understood_however_they_are_cut() {
+    let mut whole = Vec::new();
+    whole.extend(request(&["SET", "key", "a value\r\nof two lines"]));
+    whole.extend(b"PING\r\n  set k \"a b\"  \r\n\r\n*0\r\n*-1\r\n");
+    whole.extend(request(&["GET", ""]));
+    let expected = [
+        "SET key a value\r\nof two lines",
+        "PING",
+        "set k a b",
+        "GET ",
+    ];
+    for cut in 0..=whole.len() {
+        let mut reader = Reader::new(Limits::default());
+        let mut requests = Vec::new();
+        for part in [&whole[..cut], &whole[cut..]] {
+            reader.room().extend_from_slice(part);
+            while let Some(request) = reader.next_request().expect("the protocol") {
+                let words: Vec<_> = request.words_from(0).map(String::from_utf8_lossy).collect();
+                requests.push(words.join(" "));
+            }
+        }
+        assert_eq!(requests, expected, "cut at {cut}");
+        assert!(reader.is_empty());
+    }
+    // And byte by byte.
+    let mut reader = Reader::new(Limits::default());
+    let mut count = 0;
+    for byte in &whole {
+        reader.room().extend_from_slice(&[*byte]);
+        while reader.next_request().expect("the protocol").is_some() {
+            count += 1;
+        }
+    }
+    assert_eq!(count, expected.len());
+}
+
+/// What is no request is told in Redis's words, behind the replies to what came before, and the connection is closed.
+#[test]
+fn what_is_wrong_is_told_and_ends_the_connection() {
+    let bed = Bed::with(|settings| settings.limits.request = 2000);
+    let long = "x".repeat(70_000);
+    for (wrong, expected) in [
+        ("*1\r\n$-1\r\n", "invalid bulk length"),
+        ("*1\r\n$99999999999\r\n", "invalid bulk length"),
+        ("*1\r\n$x\r\n", "invalid bulk length"),
+        ("*1\r\n$3\r\nabcde\r\n", "invalid bulk length"),
+        ("*1\r\n$1500\r", ""),
+        ("*2\r\n$1\r\nx\r\n$1999\r\n", "too big request"),
+        ("*99999999\r\n", "invalid multibulk length"),
+        ("*x\r\n", "invalid multibulk length"),
+        ("*1\r\n*1\r\n*1\r\n", "expected '$', got '*'"),
+        ("*1\r\n:5\r\n", "expected '$', got ':'"),
+        ("set k \"open\r\n", "unbalanced quotes in request"),
+        (&long, "too big inline request"),
+        (&format!("*{long}"), "too big mbulk count string"),
+        (&format!("*1\r\n${long}"), "too big bulk count string"),
+    ] {
+        if expected.is_empty() {
+            continue;
+        }
+        let mut client = bed.client();
+        client.send(&["SET", "k", "v"]);
+        client.write(wrong.as_bytes());
+        assert_eq!(shown(&client.reply()), "OK", "{wrong:.40}");
+        let error = client.next().map(|frame| shown(&frame));
+        assert_eq!(
+            error,
+            Some(format!("-ERR Protocol error: {expected}")),
+            "{wrong:.40}"
+        );
+        assert_eq!(client.next(), None, "{wrong:.40}");
+    }
+    bed.stop();
+}
+
+/// A length that is announced makes no room before its bytes come.
+#[test]
+fn what_is_announced_takes_no_memory() {
+    let mut reader = Reader::new(Limits::default());
+    reader
+        .room()
+        .extend_from_slice(b"*1000000\r\n$60000000\r\nabc");
+    assert!(reader.next_request().expect("the protocol").is_none());
+    assert!(reader.room().capacity() <= 2 << 20);
+}
+
+/// Replies come in the order of the commands, whichever locality is first.
+#[test]
+fn a_pipeline_is_answered_in_order() {
+    let bed = Bed::new();
+    let mut client = bed.client();
+    let mut all = Vec::new();
+    for n in 0..5000 {
+        let key = format!("key{}", n % 97);
+        all.extend(request(&["SET", &key, &n.to_string()]));
+        all.extend(request(&["GET", &key]));
+        if n % 50 == 0 {
+            all.extend(request(&["MGET", &key, "none"]));
+            all.extend(b"PING\r\n");
+        }
+    }
+    let mut writing = client.stream.try_clone().expect("a socket");
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut writing, &all));
+    for n in 0..5000 {
+        assert_eq!(shown(&client.reply()), "OK");
+        assert_eq!(shown(&client.reply()), n.to_string());
+        if n % 50 == 0 {
+            assert_eq!(shown(&client.reply()), format!("[{n} nil]"));
+            assert_eq!(shown(&client.reply()), "PONG");
+        }
+    }
+    writer.join().expect("a thread").expect("written");
+    bed.stop();
+}
+
+/// Whoever says that it will send no more still gets the replies to what it sent.
+#[test]
+fn a_client_that_half_closes_is_answered() {
+    let bed = Bed::new();
+    let mut client = bed.client();
+    client.send(&["SET", "k", "v"]);
+    client.send(&["GET", "k"]);
+    client.half_close();
+    assert_eq!(shown(&client.reply()), "OK");
+    assert_eq!(shown(&client.reply()), "v");
+    assert_eq!(client.next(), None);
+    bed.stop();
+}
