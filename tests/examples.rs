@@ -32,6 +32,7 @@ examples! {
     long_locks "../examples/long_locks.rs"
     lookup_chain "../examples/lookup_chain.rs"
     placement "../examples/placement.rs"
+    queue_per_key "../examples/queue_per_key.rs"
     shutdown "../examples/shutdown.rs"
     snapshot_restore "../examples/snapshot_restore.rs"
     spread "../examples/spread.rs"

@@ -51,6 +51,7 @@
 //! | declare a machine | [`fom`] |
 //! | make a runtime | [`Builder`], [`Followers`], [`Budget`] |
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
+//! | run one after the other what has the same key | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
 //! | start others and wait for their ends | [`Cx::team`], [`Team`] |
 //! | push streams of requests, in order for each key | [`Runtime::lanes`], [`Lanes`], [`Feed`] |

@@ -11,14 +11,16 @@
 //! What was broken on purpose to see that a model notices stands at the model as `seeded`.
 #![cfg(fom_shuttle)]
 
+#[path = "shuttle/keys.rs"]
+mod keys;
 #[path = "shuttle/moving.rs"]
 mod moving;
 
 use std::{sync::Arc, time::Duration};
 
 use fom_runtime::{
-    Followers, FomRef, FomState, Handle, RefusedReason, TestClock, balance::Balance, prelude::*,
-    topology::Machine,
+    Builder, Followers, FomRef, FomState, Handle, RefusedReason, TestClock, balance::Balance,
+    prelude::*, topology::Machine,
 };
 use shuttle::{
     Config, Runner,
@@ -89,18 +91,36 @@ impl Bench {
         balance: Balance,
         clock: &TestClock,
     ) -> Self {
+        Self::made(localities, followers, clock, |builder| {
+            builder.balance(balance)
+        })
+    }
+
+    fn with(
+        localities: usize,
+        followers: Followers,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        Self::made(localities, followers, &TestClock::new(), change)
+    }
+
+    fn made(
+        localities: usize,
+        followers: Followers,
+        clock: &TestClock,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         let threads = Arc::new(std::sync::Mutex::new(Vec::new()));
         let watch = Arc::new(Watch {
             inside: [AtomicBool::new(false), AtomicBool::new(false)],
             sections: AtomicUsize::new(0),
             most: followers.most,
         });
-        let runtime = Runtime::builder()
+        let runtime = change(Runtime::builder())
             .localities(localities)
             .machine(Machine::synthetic(1, 1, localities, 1))
             .pin(false)
             .clock(clock)
-            .balance(balance)
             .followers(followers)
             .resource(Arc::clone(&watch))
             .locality_data(|_| Ok::<_, std::io::Error>(Visits::default()))
