@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{LaneOptions, Lanes, Runtime, Shutdown, prelude::*};
+use fom_runtime::{LaneOptions, Lanes, Runtime, Shutdown, journal::MemoryJournal, prelude::*};
 use kit::{limited, secs};
 
 /// What happened, in the order in which it did.
@@ -24,7 +24,7 @@ enum Seen {
 }
 
 /// Which request: its key, who pushed it, and which of the pusher's for this key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Name {
     key: u64,
     pusher: u64,
@@ -300,4 +300,79 @@ impl GatingTransitions for Gated {
         self.done.send(self.key)?;
         Ok(())
     }
+}
+
+/// One that is kept in a journal, if there is one.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Kept {
+    name: Name,
+}
+
+/// What ran in the test with a journal; a static, since an operation that can be saved holds nothing else.
+static KEPT: Mutex<Vec<Name>> = Mutex::new(Vec::new());
+
+#[fom(operation(Kept))]
+enum Keep {
+    #[phase(start, sync, to(Second))]
+    First,
+    #[phase(sync, to(Done))]
+    Second,
+    #[phase(end)]
+    Done,
+}
+
+impl KeepTransitions for Kept {
+    fn first(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        KEPT.lock().unwrap().push(self.name);
+        Ok(())
+    }
+
+    fn second(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        KEPT.lock().unwrap().push(self.name);
+        Ok(())
+    }
+}
+
+/// KY-01: in a runtime with a journal, a history and a listener each request has ended before the next of its key begins.
+#[test]
+fn requests_that_are_kept_are_in_order() {
+    limited(|| async {
+        let runtime = Runtime::builder()
+            .localities(2)
+            .pin(false)
+            .history(8)
+            .capacity(20)
+            .journal_with(MemoryJournal::new())
+            .build()
+            .unwrap();
+        let heard = Arc::new(Mutex::new(0));
+        let _listening = runtime.listen({
+            let heard = Arc::clone(&heard);
+            move |_| *heard.lock().unwrap() += 1
+        });
+        let lanes = runtime.lanes::<Kept, u64>(LaneOptions::default());
+        for number in 0..40 {
+            for key in 0..5 {
+                let name = Name {
+                    key,
+                    pusher: 0,
+                    number,
+                };
+                lanes.push(key, Kept { name }).unwrap();
+            }
+        }
+        runtime.shutdown(Shutdown::Drain, secs(20)).await;
+        let kept = KEPT.lock().unwrap();
+        for key in 0..5 {
+            let of_key = kept.iter().filter(|name| name.key == key);
+            let numbers: Vec<_> = of_key.map(|name| name.number).collect();
+            assert!(
+                numbers.iter().copied().eq((0..40).flat_map(|n| [n, n])),
+                "{numbers:?}"
+            );
+        }
+        // The start and two transitions of each.
+        assert_eq!(*heard.lock().unwrap(), 5 * 40 * 3);
+        assert_eq!(runtime.in_flight(), 0);
+    });
 }

@@ -115,6 +115,14 @@ impl<O: Operation> Course<O> {
         }
     }
 
+    /// The first visit of a fom in a runtime that keeps nothing and that nobody listens to.
+    #[inline(always)]
+    pub(super) fn begin_unheard(&mut self, fom: &Typed<O>) {
+        fom.set_begun();
+        let now = crate::locality::first_step(fom.world());
+        fom.enter(self.index(), now);
+    }
+
     /// A new fom that is kept in the journal is committed before its first phase.
     #[inline]
     fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {

@@ -4,7 +4,7 @@ use std::{fmt, future::Future, ptr::NonNull, sync::Arc};
 
 use crate::{
     fom::{
-        Birth, Fom, Header, Outcome, Stocks, Timing, Typed,
+        Birth, Fom, Header, Outcome, Served, Stocks, Timing, Typed,
         course::Course,
         future::{self, Driven},
         plain::Plain,
@@ -44,11 +44,33 @@ impl fmt::Debug for Launched {
 pub trait Launch<O: Operation> {
     fn launch(seed: Seed<'_, O>) -> Launched;
 
+    /// The first run of one that was just launched; it stays with the caller if it has not ended.
+    ///
+    /// # Safety
+    ///
+    /// It is in Running, on the thread that has its home's core laid down.
+    unsafe fn serve(fom: &Launched) -> Served {
+        // SAFETY: the caller's promise.
+        unsafe { run(fom) }
+    }
+
     /// One step of it as a future, which is how a layer around it runs it.
     fn step<'a>(
         operation: &'a mut O,
         at: At<'a, '_, O::Phase, O::Event>,
     ) -> impl Future<Output = Stepped<O>> + Send;
+}
+
+/// # Safety
+///
+/// As [`Launch::serve`].
+unsafe fn run(fom: &Launched) -> Served {
+    // SAFETY: the caller's promise.
+    let progress = unsafe { (fom.0.as_ref().pool().vtable.run)(fom.0) };
+    Served {
+        progress,
+        uncounted: false,
+    }
 }
 
 /// A machine of plain functions: header, operation and phase, no future.
@@ -66,6 +88,17 @@ impl<O: SyncOperation> Launch<O> for Synchronous {
             Fom::<O, (), Plain<O>>::create
         };
         Launched(create(seed.stocks, seed.world, seed.birth, |_| plain))
+    }
+
+    #[inline(always)]
+    unsafe fn serve(fom: &Launched) -> Served {
+        if const { Fom::<O, (), Plain<O>>::SHORT } {
+            // SAFETY: the caller's promise; without deadlines it is such a fom, as above.
+            unsafe { Fom::<O, (), Plain<O>>::serve(fom.0) }
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { run(fom) }
+        }
     }
 
     async fn step<'a>(operation: &'a mut O, at: At<'a, '_, O::Phase, O::Event>) -> Stepped<O> {

@@ -27,6 +27,7 @@ mod plain;
 mod pool;
 mod reference;
 mod remember;
+mod serve;
 mod team;
 mod timing;
 mod turn;
@@ -52,6 +53,7 @@ pub(crate) use mail::Mailed;
 pub(crate) use outcome::Outcome;
 pub(crate) use pool::{Pool, Pools, Stocks};
 pub(crate) use reference::{AnyRef, Resident, Vtable};
+pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
 pub(crate) use turn::{Barred, Standing};
@@ -258,10 +260,26 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn run(header: NonNull<Header>) -> Progress {
         // SAFETY: as the table says.
+        let progress = unsafe { Self::run_with(header, |body, fom| body.run(fom)) };
+        if progress == Progress::Finished {
+            // SAFETY: it has ended, on this thread.
+            unsafe { Self::end(header, true) };
+        }
+        progress
+    }
+
+    /// A run up to the end, which is still to come.
+    #[inline(always)]
+    // SAFETY: asks of its caller what `Vtable` says of `run`.
+    unsafe fn run_with(
+        header: NonNull<Header>,
+        run: impl FnOnce(Pin<&mut B>, &Typed<O>) -> Progress,
+    ) -> Progress {
+        // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
         // SAFETY: the token is in Running, and this is the thread that put it there: nobody else is in here.
         let mut body = unsafe { fom.body() };
-        let progress = match catch_unwind(AssertUnwindSafe(|| body.as_mut().run(&fom.typed))) {
+        let progress = match catch_unwind(AssertUnwindSafe(|| run(body.as_mut(), &fom.typed))) {
             Ok(progress) => progress,
             Err(panic) => {
                 let mut progress = Progress::Finished;
@@ -274,10 +292,6 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         // The counts of the locality are written by its handler: back to that first, should user code have leaked its guard
         // of a blocking section.
         crate::locality::regain_leaked(&fom.typed);
-        if progress == Progress::Finished {
-            // SAFETY: it has ended, on this thread.
-            unsafe { Self::end(header, true) };
-        }
         progress
     }
 

@@ -26,7 +26,7 @@ impl<O: SyncOperation> Plain<O> {
     }
 
     #[cold]
-    fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
+    pub(super) fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
         if let Self::Live(mut course) = mem::replace(self, Self::Gone) {
             course.commit_failure(fom, &cause);
             *self = Self::Failed(Box::new(course.failed(fom, cause)));
@@ -69,7 +69,7 @@ fn enter<O: SyncOperation>(course: &Course<O>, fom: &Typed<O>) -> Option<Entry<O
 }
 
 #[inline(always)]
-fn step<O: SyncOperation>(
+pub(super) fn step<O: SyncOperation>(
     course: &mut Course<O>,
     fom: &Typed<O>,
     entry: Entry<O::Event>,

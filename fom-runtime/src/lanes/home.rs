@@ -26,7 +26,7 @@ use crate::{
 /// Requests run in one turn of a set of lanes. Then the others of the locality have theirs.
 const TURN: u32 = 64;
 /// Requests put into queues in one turn.
-const MOVES: u32 = 512;
+const MOVES: u32 = 4_096;
 
 /// All lanes of one locality.
 #[derive(Default)]
@@ -72,13 +72,9 @@ impl LaneSets {
         }
     }
 
-    /// The lanes in this place, whose turn it is.
-    #[inline]
-    fn of<O: Operation, K: LaneKey>(&mut self, place: usize) -> &mut Lanes<O, K> {
-        let lanes = &raw mut *self.sets[place].lanes;
-        // SAFETY: only a turn asks, which is that of this type and has got this place from the set itself; a set keeps its place
-        // as long as something of it is in flight, and while it has its turn.
-        unsafe { &mut *lanes.cast::<Lanes<O, K>>() }
+    /// The lanes in this place, for their turn, which knows of what type they are.
+    fn of<O: Operation, K: LaneKey>(&mut self, place: usize) -> Reached<O, K> {
+        Reached(NonNull::from(&mut *self.sets[place].lanes).cast())
     }
 
     /// A request that had waited for something has ended, on the thread that holds the core.
@@ -145,6 +141,20 @@ impl LanePlace {
     }
 }
 
+/// The lanes that have their turn, found once for all of it.
+struct Reached<O: Operation, K>(NonNull<Lanes<O, K>>);
+
+impl<O: Operation, K> Reached<O, K> {
+    /// Only with the core in hand: with that goes all that is in it.
+    #[inline]
+    fn get(&mut self, _: &mut Core) -> &mut Lanes<O, K> {
+        // SAFETY: it was made by the turn of a set, which is of this type, and lies in a box of its own. The set goes when nothing of it
+        // is in flight and it has no turn: so it is there as long as this turn has not ended, and as long as a request that it runs
+        // has not. Whoever has the core, as the caller has, is alone with it.
+        unsafe { self.0.as_mut() }
+    }
+}
+
 /// A request that runs.
 struct Current<K> {
     fom: NonNull<Header>,
@@ -161,6 +171,8 @@ struct Lanes<O: Operation, K> {
     current: Option<Current<K>>,
     /// Requests that have ended since the inlet was told.
     ended: usize,
+    /// Of those, the ones that the locality has not counted.
+    uncounted: u64,
     /// A request is being looked at: it is lost if that panics.
     looking: bool,
 }
@@ -194,6 +206,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
             batch: VecDeque::new(),
             current: None,
             ended: 0,
+            uncounted: 0,
             looking: false,
         }
     }
@@ -215,11 +228,11 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         if self.batch.is_empty() && !state.arrived.is_empty() {
             std::mem::swap(&mut state.arrived, &mut self.batch);
             state.taken += self.batch.len();
-            self.keys.begin_cycle();
         }
         let rests = self.batch.is_empty() && !self.keys.has_ready();
         if rests {
             state.rest();
+            inlet.set_resting(true);
         }
         let bound = self.shared.options.bound;
         // Many at a time, as long as that leaves something to do.
@@ -229,9 +242,6 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
             state.awaited = false;
         }
         drop(state);
-        if rests {
-            inlet.set_resting(true);
-        }
         if tell {
             inlet.tell_room(home);
         }
@@ -260,7 +270,8 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         state.awaited = false;
         drop(state);
         inlet.tell_room(home);
-        home.counts.given_away(gone as u64);
+        home.counts
+            .given_away(gone as u64 + std::mem::take(&mut self.uncounted));
     }
 
     /// Whether something is left to do.
@@ -285,6 +296,12 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     /// The next request that may run.
     #[inline]
     fn next(&mut self, moves: &mut u32) -> Option<(Who<K>, O)> {
+        let held = |(key, operation)| (Who::Held(key), operation);
+        if self.keys.is_turn_of_ring()
+            && let Some(next) = self.keys.next()
+        {
+            return Some(held(next));
+        }
         while *moves > 0
             && let Some(item) = self.batch.pop_front()
         {
@@ -296,8 +313,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
                 Placed::Later => *moves -= 1,
             }
         }
-        let (key, operation) = self.keys.next()?;
-        Some((Who::Held(key), operation))
+        self.keys.next().map(held)
     }
 }
 
@@ -319,16 +335,17 @@ pub(crate) fn run(mut core: Box<Core>) -> Box<Core> {
 
 fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core> {
     let home = core.home.clone();
-    let lanes = core.lanes.of::<O, K>(place);
+    let mut reached = core.lanes.of::<O, K>(place);
+    let lanes = reached.get(&mut core);
     lanes.promote(place);
     if home.world().is_closed() {
         lanes.refuse_all(&home);
-        return retire::<O, K>(core, place);
+        return retire(core, place, reached);
     }
     lanes.exchange(&home);
     let mut moves = MOVES;
     for _ in 0..TURN {
-        let lanes = core.lanes.of::<O, K>(place);
+        let lanes = reached.get(&mut core);
         lanes.promote(place);
         let mut next = None;
         home.fenced("a key of lanes of", || next = lanes.next(&mut moves));
@@ -341,13 +358,15 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
             home.counts.given_away(1);
             continue;
         };
-        core = run_one(core, &home, place, who, operation);
+        core = run_one(core, &home, (place, &mut reached), who, operation);
         core.hand_over_when_due();
-        if home.somebody_returns() {
+        // Once the runtime is closed, what queues is given back in the next turn.
+        if home.somebody_returns() || home.world().is_closed() {
             break;
         }
     }
-    let lanes = core.lanes.of::<O, K>(place);
+    let lanes = reached.get(&mut core);
+    home.counts.given_away(std::mem::take(&mut lanes.uncounted));
     if !lanes.has_work() {
         lanes.exchange(&home);
     }
@@ -355,14 +374,19 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
         core.lanes.make_ready(place);
         return core;
     }
-    retire::<O, K>(core, place)
+    retire(core, place, reached)
 }
 
 /// The set goes if nobody pushes any more and nothing is in flight.
-fn retire<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core> {
-    let lanes = core.lanes.of::<O, K>(place);
+fn retire<O: Operation, K: LaneKey>(
+    mut core: Box<Core>,
+    place: usize,
+    mut reached: Reached<O, K>,
+) -> Box<Core> {
+    let lanes = reached.get(&mut core);
     let empty = lanes.keys.is_empty() && lanes.current.is_none();
-    if empty && core.lanes.sets[place].retired && !core.lanes.sets[place].ready {
+    let set = &core.lanes.sets[place];
+    if empty && set.retired && !set.ready {
         let set = core.lanes.sets.remove(place);
         let home = core.home.clone();
         // What was refused may be in there still.
@@ -376,7 +400,7 @@ fn retire<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Co
 fn run_one<O: Operation, K: LaneKey>(
     mut core: Box<Core>,
     home: &Home,
-    place: usize,
+    (place, reached): (usize, &mut Reached<O, K>),
     who: Who<K>,
     operation: O,
 ) -> Box<Core> {
@@ -408,35 +432,37 @@ fn run_one<O: Operation, K: LaneKey>(
         phase,
     });
     let slot = launched.0;
-    core.lanes.of::<O, K>(place).current = Some(Current { fom: slot, who });
-    // SAFETY: just made, so this is the one resident reference.
-    let fom = unsafe { Resident::new(slot) };
-    let (mut core, fom, progress) = here::run(core, fom);
+    reached.get(&mut core).current = Some(Current { fom: slot, who });
+    // SAFETY: just made and ready, and `around` puts it into Running and lays the core down.
+    let (mut core, served) = here::around(core, slot, || unsafe { O::Form::serve(&launched) });
+    let progress = served.progress;
     let took = core.now().saturating_sub(before);
-    let lanes = core.lanes.of::<O, K>(place);
-    // Else it was away meanwhile, and somebody else has noted where it is.
-    if lanes
-        .current
-        .as_ref()
-        .is_some_and(|current| current.fom == slot)
-    {
-        if progress == Progress::Finished {
+    let lanes = reached.get(&mut core);
+    lanes.uncounted += u64::from(served.uncounted);
+    match lanes.current.take_if(|current| current.fom == slot) {
+        // It was away meanwhile, and somebody else has noted where it is.
+        None => {}
+        Some(Current { who, .. }) if progress == Progress::Finished => {
             lanes.ended += 1;
-            match lanes.current.take().map(|current| current.who) {
-                Some(Who::New { hash, key }) => {
-                    lanes.keys.ended_new(hash, took);
+            match who {
+                Who::New { hash, key } => {
+                    lanes.keys.ended_in_line(hash, took);
                     if const { std::mem::needs_drop::<K>() } {
                         home.fenced("a key of lanes of", || drop(key));
                     }
                 }
-                Some(Who::Held(key)) => lanes.keys.ended_in_turn(key, took),
-                None => {}
+                Who::Held(key) => lanes.keys.ended_in_turn(key, took),
             }
-        } else {
+        }
+        Some(current) => {
+            lanes.current = Some(current);
             lanes.promote(place);
         }
     }
-    core.after_run(fom, progress);
+    if progress != Progress::Finished {
+        // SAFETY: it has not ended, and this is the one resident reference.
+        core.after_run(Some(unsafe { Resident::new(slot) }), progress);
+    }
     core
 }
 

@@ -101,6 +101,7 @@ impl<O, K> Inlet<O, K> {
         self.hints.resting.load(Ordering::Relaxed)
     }
 
+    /// Under the lock: else what one says would be overwritten by what another said before.
     pub(super) fn set_resting(&self, resting: bool) {
         self.hints.resting.store(resting, Ordering::Relaxed);
     }

@@ -1,10 +1,17 @@
 //! The keys of a set of lanes in one locality: which have something in flight, what waits for each, and whose turn it is.
 //!
 //! Most requests find their key idle and run in the order in which they came, without any note of the key: so a stream of
-//! requests over millions of keys costs no memory for them. A key gets a queue of its own when a request of it waits for
-//! something, or when it was at it for a quantum already: what comes for it then queues behind, and has its turns in the ring, while
-//! those of other keys go on in the order in which they came. Who was at it for how long is known by a few cells that many keys share: two
-//! hot keys in one cell go into the ring a little earlier, each with a queue of its own, and that is all that a hash decides.
+//! requests over millions of keys costs no memory for them, and there is nothing to be released when a key is idle. A key gets a queue
+//! of its own when a request of it waits for something, or when it was at it for a quantum already: what comes for it then queues
+//! behind, and has its turns in the ring, while those of other keys go on in the order in which they came. It loses the queue when that
+//! is empty and nothing of it is in flight; then its next request is in line again. So no request is ever overtaken by a later one of
+//! its key.
+//!
+//! Who was at it for how long in this cycle is known by a few cells that many keys share: two keys that meet in one may get queues a
+//! little earlier, each one of its own, and that is all that a hash decides. A cycle is so short that keys which nobody could call hot
+//! do not fill their cells together.
+//!
+//! Requests in line and the ring take turns: after a quantum of the one comes a key's turn of the other.
 
 use std::collections::VecDeque;
 
@@ -15,6 +22,8 @@ use crate::lanes::inlet::{FullKeys, Item};
 
 /// Cells that say how long keys were at it.
 const CELLS: usize = 256;
+/// Quanta in one cycle.
+const CYCLE: u64 = CELLS as u64 / 4;
 /// Emptied queues whose memory is kept for the next keys that need one.
 const SPARE: usize = 64;
 /// The largest queue whose memory is kept.
@@ -52,6 +61,9 @@ pub(super) struct Keys<O, K> {
     /// The key that has its turn in the ring, and how long it was at it.
     turn: Option<usize>,
     turn_spent: u64,
+    /// How long requests in line were at it since the last turn of the ring, and in this cycle.
+    line_spent: u64,
+    cycle_spent: u64,
     spare: Vec<VecDeque<O>>,
     cells: Box<[Cell; CELLS]>,
     cycle: u32,
@@ -84,6 +96,8 @@ impl<O, K: Eq + Clone> Keys<O, K> {
             ring: VecDeque::new(),
             turn: None,
             turn_spent: 0,
+            line_spent: 0,
+            cycle_spent: 0,
             spare: Vec::new(),
             cells: Box::new([Cell::default(); CELLS]),
             cycle: 0,
@@ -94,13 +108,14 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// All keys may go on for a quantum again.
-    pub(super) fn begin_cycle(&mut self) {
-        self.cycle = self.cycle.wrapping_add(1);
-    }
-
     pub(super) fn has_ready(&self) -> bool {
         self.turn.is_some() || !self.ring.is_empty()
+    }
+
+    /// Whether a key in the ring goes before the requests in line.
+    #[inline]
+    pub(super) fn is_turn_of_ring(&self) -> bool {
+        self.turn.is_some() || self.line_spent >= self.quantum && !self.ring.is_empty()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -159,6 +174,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
                 Some(place) => place,
                 None => {
                     self.turn_spent = 0;
+                    self.line_spent = 0;
                     self.ring.pop_front()?
                 }
             };
@@ -207,17 +223,26 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         drop(key);
     }
 
-    /// A request of a key that is not noted has ended; it took so long.
+    /// A request in line has ended; it took so long.
     #[inline]
-    pub(super) fn ended_new(&mut self, hash: u64, took: u64) {
-        let cycle = self.cycle;
+    pub(super) fn ended_in_line(&mut self, hash: u64, took: u64) {
+        let more = took.clamp(self.least, self.quantum);
+        self.line_spent += more;
+        self.cycle_spent += more;
         let cell = &mut self.cells[cell(hash)];
-        let before = if cell.cycle == cycle { cell.spent } else { 0 };
-        let more = took.max(self.least).min(self.quantum) as u32;
-        *cell = Cell {
-            cycle,
-            spent: before.saturating_add(more),
+        let before = if cell.cycle == self.cycle {
+            cell.spent
+        } else {
+            0
         };
+        *cell = Cell {
+            cycle: self.cycle,
+            spent: before.saturating_add(more as u32),
+        };
+        if self.cycle_spent >= CYCLE * self.quantum {
+            self.cycle_spent = 0;
+            self.cycle = self.cycle.wrapping_add(1);
+        }
     }
 
     /// A request that had its turn from the ring has ended in it, and took so long.

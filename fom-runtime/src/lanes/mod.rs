@@ -306,9 +306,11 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         }
         put(&mut state.arrived);
         let signal = state.must_signal();
-        drop(state);
         if signal {
             inlet.set_resting(false);
+        }
+        drop(state);
+        if signal {
             let shared = Arc::clone(self);
             locality.post_job(Box::new(move |core| {
                 let index = core.home.index;

@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     ops::{Deref, DerefMut},
-    ptr,
+    ptr::{self, NonNull},
 };
 
 use crate::{
@@ -186,16 +186,31 @@ pub(crate) fn is_taken() -> bool {
 
 /// Runs a fom once, with the core laid down for its code.
 #[inline(always)]
-pub(crate) fn run(mut core: Box<Core>, fom: Resident) -> (Box<Core>, Option<Resident>, Progress) {
-    fom.token.start(fom.is_alone());
-    begin(core.home.world(), &fom);
-    core.running = Some(fom.as_ptr());
+pub(super) fn run(core: Box<Core>, fom: Resident) -> (Box<Core>, Option<Resident>, Progress) {
+    let (core, (fom, progress)) = around(core, fom.as_ptr(), || fom.run());
+    (core, fom, progress)
+}
+
+/// Lays the core down while `run` runs this fom, which is ready.
+#[inline(always)]
+pub(crate) fn around<R>(
+    mut core: Box<Core>,
+    fom: NonNull<Header>,
+    run: impl FnOnce() -> R,
+) -> (Box<Core>, R) {
+    {
+        // SAFETY: a fom that is ready has not ended.
+        let fom = unsafe { fom.as_ref() };
+        fom.token.start(fom.is_alone());
+        begin(core.home.world(), fom);
+    }
+    core.running = Some(fom);
     lay(core);
-    let (fom, progress) = fom.run();
+    let done = run();
     let mut core = take().expect("a run ends with the core");
     end();
     core.running = None;
-    (core, fom, progress)
+    (core, done)
 }
 
 /// A new run begins.

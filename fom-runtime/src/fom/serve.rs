@@ -1,0 +1,123 @@
+//! The short way from the launch of a fom to its end, for requests of lanes: most of them run to their end at once, and nobody
+//! has heard of them, or will. Whatever is out of the ordinary goes the way of all foms.
+
+use std::{pin::Pin, ptr::NonNull};
+
+use crate::{
+    fom::{
+        Body, Fom, Header, Progress, Typed,
+        course::{After, Verdict, Why},
+        plain::{self, Plain},
+        reference,
+    },
+    operation::{Entry, Next, Stepped, SyncOperation},
+};
+
+/// What became of a fom that was served.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Served {
+    pub(crate) progress: Progress,
+    /// It has ended, and the locality has not counted that yet: its caller does, of many together.
+    pub(crate) uncounted: bool,
+}
+
+impl<O: SyncOperation> Fom<O, (), Plain<O>> {
+    /// Whether there may be a short way: nothing of the machine asks for more.
+    pub(super) const SHORT: bool = !O::GRAPH.has_deadlines()
+        && !O::GRAPH.has_locks()
+        && !O::GRAPH.has_ways_out()
+        && !O::GRAPH.takes_events();
+
+    /// The first run of a fom.
+    // SAFETY: asks of its caller what `Vtable` says of `run`.
+    #[inline]
+    pub(super) unsafe fn serve(header: NonNull<Header>) -> Served {
+        // SAFETY: the caller's promise.
+        let progress = unsafe { Self::run_with(header, |body, fom| body.serve(fom)) };
+        // SAFETY: as above; it has ended, on this thread.
+        let uncounted = progress == Progress::Finished && unsafe { Self::end_unheard(header) };
+        if progress == Progress::Finished && !uncounted {
+            // SAFETY: as above.
+            unsafe { Self::end(header, true) };
+        }
+        Served {
+            progress,
+            uncounted,
+        }
+    }
+
+    /// The end of a fom that nobody has heard of, in the order of [`end`](Self::end). `false`: it is to end like others.
+    #[inline]
+    // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
+    unsafe fn end_unheard(header: NonNull<Header>) -> bool {
+        // SAFETY: as the table says.
+        let this = unsafe { Self::of(header) };
+        let fom = &this.typed;
+        // SAFETY: nobody has answered it, so the body is this thread's.
+        let mut body = unsafe { this.body() };
+        let Ok(phase) = body.ended() else {
+            return false;
+        };
+        if !fom.is_alone() || fom.extra().is_some() || !fom.world().is_plain() {
+            return false;
+        }
+        fom.token.finish(true);
+        fom.unlist();
+        let failed = O::GRAPH.phases()[phase].is_failure();
+        let age = crate::locality::now(fom.world()).saturating_sub(fom.submitted());
+        fom.pool().totals.ended(failed, age, 0);
+        fom.fenced("while its outcome was dropped", || body.as_mut().clear());
+        // Somebody may have found it in the listing meanwhile.
+        if reference::give_up(fom) {
+            // SAFETY: that was the last one. Nothing of the user's is left in it.
+            unsafe { reference::dispose(header, Self::clear) };
+        }
+        true
+    }
+}
+
+impl<O: SyncOperation> Plain<O> {
+    /// As [`run`](Body::run), for the first run.
+    #[inline]
+    fn serve(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
+        let Self::Live(course) = &mut *self else {
+            return self.run(fom);
+        };
+        let world = fom.world();
+        let info = course.info();
+        if !world.is_plain()
+            || world.hooks.is_any()
+            || world.is_closed()
+            || info.waits()
+            || info.is_end()
+        {
+            return self.run(fom);
+        }
+        course.begin_unheard(fom);
+        match plain::step(course, fom, Entry::Enter) {
+            Ok(Next::Go(next)) => {
+                if course.go_on(fom, next) {
+                    return Progress::Finished;
+                }
+                self.run(fom)
+            }
+            stepped => self.settle_first(fom, stepped),
+        }
+    }
+
+    /// What the first step came to that is no exit.
+    #[cold]
+    #[inline(never)]
+    fn settle_first(mut self: Pin<&mut Self>, fom: &Typed<O>, stepped: Stepped<O>) -> Progress {
+        let Self::Live(course) = &mut *self else {
+            return self.run(fom);
+        };
+        match course.settle_why(fom, Verdict::Stepped(stepped), Why::Own) {
+            After::Failed(cause) => self.fail_with(fom, cause),
+            After::Ended => Progress::Finished,
+            // A further run finds what else there is.
+            _ => self.run(fom),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Lanes: whose turn it is. Keys that are hot do not starve rare ones, lanes do not starve the other foms of their locality, and what a
+//! request does to its own lanes does not stop them.
+
+mod kit;
+
+use std::{
+    collections::HashMap,
+    hash::{Hash, Hasher},
+    panic,
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, Shutdown, prelude::*};
+use kit::{Gate, limited, secs};
+
+type Order = Arc<Mutex<Vec<(u64, u64)>>>;
+
+/// Writes down that it runs.
+struct Note {
+    key: u64,
+    number: u64,
+    order: Order,
+}
+
+#[fom(operation(Note), transient)]
+enum Noting {
+    #[phase(start, sync, to(Noted))]
+    Note,
+    #[phase(end)]
+    Noted,
+}
+
+impl NotingTransitions for Note {
+    fn note(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.order.lock().unwrap().push((self.key, self.number));
+        Ok(())
+    }
+}
+
+fn runtime() -> Runtime {
+    Runtime::builder().localities(1).pin(false).build().unwrap()
+}
+
+/// What ran, in its order, of requests that were all there before the first of them ran.
+async fn run(options: LaneOptions, keys: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+    let runtime = runtime();
+    let lanes = runtime.lanes::<Note, u64>(options);
+    let order = Order::default();
+    let gate = Gate::close(&runtime, 0);
+    let mut numbers = HashMap::<u64, u64>::new();
+    for key in keys {
+        let number = numbers.entry(key).or_default();
+        let order = Arc::clone(&order);
+        lanes
+            .push(
+                key,
+                Note {
+                    key,
+                    number: *number,
+                    order,
+                },
+            )
+            .unwrap();
+        *number += 1;
+    }
+    gate.open();
+    runtime.shutdown(Shutdown::Drain, secs(20)).await;
+    let order = order.lock().unwrap().clone();
+    let mut next = HashMap::<u64, u64>::new();
+    for (key, number) in &order {
+        let next = next.entry(*key).or_default();
+        assert_eq!(number, next, "key {key}");
+        *next += 1;
+    }
+    assert_eq!(next, numbers);
+    order
+}
+
+/// KY-06: with hot keys that have thousands of requests before it, a rare key has its turn after a few quanta of each.
+#[test]
+fn hot_keys_do_not_starve_rare_ones() {
+    limited(|| async {
+        let options = LaneOptions::default().quantum(8, secs(1));
+        // Three hot keys with 20,000 requests each, and behind them 50 rare ones.
+        let hot = (0..60_000).map(|n| n % 3);
+        let order = run(options, hot.chain(100..150)).await;
+        let rare = order.iter().rposition(|(key, _)| *key >= 100).unwrap();
+        // Each hot key had its quantum in line; then a turn of a hot key comes between two quanta of others.
+        assert!(rare < 2_000, "the last rare one was behind {rare} others");
+    });
+}
+
+/// KY-06: keys in the ring have turns of a quantum each, and those in line go on between them.
+#[test]
+fn keys_take_turns_of_a_quantum() {
+    limited(|| async {
+        let options = LaneOptions::default().quantum(4, secs(1));
+        let order = run(options, (0..4_000).map(|n| n % 4)).await;
+        let mut longest = 0;
+        let mut row = 0;
+        let mut last = None;
+        for (key, _) in order {
+            row = if last == Some(key) { row + 1 } else { 1 };
+            last = Some(key);
+            longest = longest.max(row);
+        }
+        assert_eq!(longest, 4);
+    });
+}
+
+/// KY-07: a key becomes hot and cold again and again: whatever it is put into, nothing of it is overtaken by what came later.
+#[test]
+fn a_key_that_gets_hot_and_cold_stays_in_order() {
+    limited(|| async {
+        let runtime = Runtime::builder().localities(2).pin(false).build().unwrap();
+        let options = LaneOptions::default().quantum(4, Duration::from_micros(20));
+        let lanes = runtime.lanes::<Note, u64>(options);
+        let order = Order::default();
+        let mut feed = lanes.feed();
+        let mut numbers = HashMap::<u64, u64>::new();
+        for n in 0..60_000_u64 {
+            // In bursts of some hundreds one key has most of all requests; the bursts go round.
+            let hot = n / 400 % 5;
+            let key = if n % 4 > 0 {
+                hot
+            } else {
+                n.wrapping_mul(0x9e37_79b9) % 200
+            };
+            let number = numbers.entry(key).or_default();
+            let order = Arc::clone(&order);
+            feed.push_blocking(
+                key,
+                Note {
+                    key,
+                    number: *number,
+                    order,
+                },
+            )
+            .unwrap();
+            *number += 1;
+        }
+        drop(feed);
+        runtime.shutdown(Shutdown::Drain, secs(20)).await;
+        let mut next = HashMap::<u64, u64>::new();
+        for (key, number) in order.lock().unwrap().iter() {
+            let next = next.entry(*key).or_default();
+            assert_eq!(number, next, "key {key}");
+            *next += 1;
+        }
+        assert_eq!(next, numbers);
+    });
+}
+
+/// LO-08: a fom that is submitted while lanes are full of requests has its turn long before they are done.
+#[test]
+fn lanes_do_not_starve_other_foms() {
+    limited(|| async {
+        let runtime = runtime();
+        let lanes = runtime.lanes::<Note, u64>(LaneOptions::default());
+        let order = Order::default();
+        let note = |key, number| Note {
+            key,
+            number,
+            order: Arc::clone(&order),
+        };
+        let gate = Gate::close(&runtime, 0);
+        for number in 0..20_000 {
+            lanes
+                .push(number % 100, note(number % 100, number))
+                .unwrap();
+        }
+        let other = runtime.submit(note(1_000, 0)).start().unwrap();
+        gate.open();
+        other.await.unwrap();
+        runtime.shutdown(Shutdown::Drain, secs(20)).await;
+        let order = order.lock().unwrap();
+        let other = order.iter().position(|(key, _)| *key == 1_000).unwrap();
+        assert!(other < 500, "behind {other} requests");
+    });
+}
+
+/// Pushes another one into its own lanes, for its own key and for another, and waits for room when there is none.
+struct Nested {
+    left: u32,
+    key: u64,
+    lanes: Lanes<Nested, u64>,
+    done: mpsc::Sender<u64>,
+}
+
+#[fom(operation(Nested), transient)]
+enum Nesting {
+    #[phase(start, blocking, to(Done))]
+    Push,
+    #[phase(end)]
+    Done,
+}
+
+impl NestingTransitions for Nested {
+    fn push(&mut self, _: &mut BlockingCx<'_>) -> Result<(), BoxError> {
+        for key in [self.key, self.key + 1] {
+            if self.left > 0 {
+                let (lanes, done) = (self.lanes.clone(), self.done.clone());
+                let next = Nested {
+                    left: self.left - 1,
+                    key,
+                    lanes,
+                    done,
+                };
+                match self.lanes.push(key, next) {
+                    Err(error) if error.reason() != PushReason::Full => return Err("closed".into()),
+                    _ => {}
+                }
+            }
+        }
+        self.done.send(self.key)?;
+        Ok(())
+    }
+}
+
+/// KY-10: a request may push into its own lanes, also for its own key, and whether or not there is room.
+#[test]
+fn a_request_may_push_into_its_own_lanes() {
+    for bound in [3, 1_000] {
+        limited(move || async move {
+            let runtime = runtime();
+            let lanes = runtime.lanes::<Nested, u64>(LaneOptions::default().bound(bound));
+            let (done, ended) = mpsc::channel();
+            let first = Nested {
+                left: 6,
+                key: 0,
+                lanes: lanes.clone(),
+                done,
+            };
+            lanes.push(0, first).unwrap();
+            drop(lanes);
+            // All ends are gone when the last has ended.
+            let count = thread::spawn(move || ended.iter().count()).join().unwrap();
+            if bound == 1_000 {
+                assert_eq!(count, 127);
+            }
+            while runtime.in_flight() > 0 {
+                thread::yield_now();
+            }
+        });
+    }
+}
+
+/// A key whose comparison may panic.
+#[derive(Clone, Debug)]
+struct Touchy(u64);
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Self) -> bool {
+        assert!(self.0 != 13 && other.0 != 13, "it cannot be compared");
+        self.0 == other.0
+    }
+}
+
+impl Eq for Touchy {}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        0_u8.hash(state);
+    }
+}
+
+/// Waits until it is told to go on.
+struct Held(tokio::sync::watch::Receiver<bool>);
+
+#[fom(operation(Held), transient)]
+enum Holding {
+    #[phase(start, to(Free))]
+    Wait,
+    #[phase(end)]
+    Free,
+}
+
+impl HoldingTransitions for Held {
+    async fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.0.wait_for(|open| *open).await?;
+        Ok(())
+    }
+}
+
+/// A key that panics when it is compared loses its request, and is reported; all others go on, and the runtime ends.
+#[test]
+fn a_key_that_panics_hurts_nobody_else() {
+    panic::set_hook(Box::new(|_| {}));
+    limited(|| async {
+        let runtime = runtime();
+        let lanes = runtime.lanes::<Held, Touchy>(LaneOptions::default());
+        let (open, opened) = tokio::sync::watch::channel(false);
+        for key in [1, 2, 13, 3, 13, 1, 2] {
+            lanes.push(Touchy(key), Held(opened.clone())).unwrap();
+        }
+        while runtime.operations().foms.len() < 3 {
+            thread::yield_now();
+        }
+        open.send(true).unwrap();
+        let report = runtime.shutdown(Shutdown::Drain, secs(10)).await;
+        assert!(report.remained.is_empty());
+        assert_eq!(lanes.in_flight(), 0);
+        let incidents = runtime.operations().incidents;
+        assert!(
+            incidents.iter().any(|said| said.contains("a key of lanes")),
+            "{incidents:?}"
+        );
+    });
+}
