@@ -11,6 +11,8 @@
 //! What was broken on purpose to see that a model notices stands at the model as `seeded`.
 #![cfg(fom_shuttle)]
 
+#[path = "shuttle/active.rs"]
+mod active;
 #[path = "shuttle/keys.rs"]
 mod keys;
 #[path = "shuttle/moving.rs"]

@@ -3,6 +3,7 @@
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::{GenericParam, Generics, Visibility};
 
 use super::{Object, guard, method::Method};
@@ -28,10 +29,16 @@ pub(super) fn expand(object: &Object) -> TokenStream {
 /// After a mistake: the same names without behaviour, so that no further mistakes follow.
 pub(super) fn skeleton(object: &Object) -> TokenStream {
     let item = &object.item;
+    if item.generics.lifetimes().next().is_some() {
+        // No proxy of what borrows can be named without further mistakes.
+        return item.to_token_stream();
+    }
     let proxy = proxy(object);
-    let methods = object.methods.iter().map(|method| {
+    let methods = object.methods.iter();
+    let methods = methods.filter(|method| !method.has_nameless_answer());
+    let methods = methods.map(|method| {
         let head = head(object, method);
-        quote!(#head { ::core::unreachable!() })
+        quote!(#[allow(unused_variables)] #head { ::core::unreachable!() })
     });
     let methods = on_proxy(object, methods.collect());
     quote!(#item #proxy #methods)
@@ -168,15 +175,20 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     // By its path: a method of this name of a trait of the user's is another one.
     let call = quote!(<#self_ty>::#name(#object_ #(, #names)*));
     let (function, body) = if method.sig.asyncness.is_some() {
-        (quote!(call_async), quote!(::std::boxed::Box::pin(#call)))
+        ("call_async", quote!(::std::boxed::Box::pin(#call)))
     } else {
-        (quote!(call), call)
+        ("call", call)
     };
+    // At the method's name and its first type: what cannot be sent is reported there.
+    let function = Ident::new(function, name.span());
+    let first = method.arguments.first();
+    let span = first.map_or(name.span(), |argument| argument.ty.span());
+    let request = quote_spanned!(span=> (#(#names,)*));
     quote! {
         #head {
             let #method_ = #krate::active::Method::new(#text, #krate::Priority::#priority);
             #when
-            self.0.#function(#method_, (#(#names,)*), |#object_, (#(#names,)*): #types| #body)
+            self.0.#function(#method_, #request, |#object_, (#(#names,)*): #types| #body)
         }
     }
 }

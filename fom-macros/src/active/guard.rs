@@ -1,7 +1,7 @@
 //! A guard looks at arguments that are in a list: their names stand for what is there, not for a copy of it.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::quote_spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, Macro};
 
@@ -65,7 +65,9 @@ impl Places<'_> {
 
 /// In parentheses that no lint takes for the user's.
 fn place(name: &Ident) -> TokenStream {
-    let mut group = Group::new(proc_macro2::Delimiter::Parenthesis, quote!(*#name));
+    // Located at the name: what cannot be done with the argument is said there.
+    let tokens = quote_spanned!(name.span()=> *#name);
+    let mut group = Group::new(proc_macro2::Delimiter::Parenthesis, tokens);
     group.set_span(Span::mixed_site().located_at(name.span()));
     TokenTree::from(group).into()
 }

@@ -113,10 +113,10 @@ fn guard(attr: &Attribute, when: &mut Option<Expr>, diag: &mut Diagnostics) {
             return;
         }
     };
-    match syn::parse2(tokens) {
+    match syn::parse2(tokens.clone()) {
         Ok(condition) => *when = Some(condition),
-        Err(error) => diag.error_at(
-            error.span(),
+        Err(_) => diag.error(
+            tokens,
             "`when` takes one condition; write `#[when(self.left >= wanted)]`",
         ),
     }
@@ -221,6 +221,12 @@ fn arguments(sig: &Signature, diag: &mut Diagnostics) -> Vec<Argument> {
 }
 
 impl Method {
+    /// What the method returns, where that is a mistake that cannot be written down again.
+    pub(super) fn has_nameless_answer(&self) -> bool {
+        let answer = self.answer().to_string();
+        answer.split_whitespace().any(|word| word == "impl")
+    }
+
     /// What the method returns.
     pub(super) fn answer(&self) -> TokenStream {
         match &self.sig.output {

@@ -1,0 +1,133 @@
+//! Active objects: a call is answered once and seen by whoever waits, whatever meets: the answer, a cancel, an observer, a
+//! further call, the last proxy that goes, and the end of the runtime.
+
+use fom_runtime::active::CallError;
+
+use super::*;
+
+#[derive(Default)]
+struct Lamp {
+    lit: bool,
+    runs: Arc<AtomicUsize>,
+}
+
+#[active]
+impl Lamp {
+    pub(super) fn light(&mut self) {
+        self.lit = true;
+    }
+
+    #[when(self.lit)]
+    pub(super) fn read(&mut self) -> usize {
+        self.runs.fetch_add(1, Ordering::SeqCst) + 1
+    }
+}
+
+fn bench() -> (Bench, LampProxy, Arc<AtomicUsize>) {
+    let bench = Bench::new(1, MOST);
+    let lamp = Lamp::default();
+    let runs = Arc::clone(&lamp.runs);
+    let lamp = lamp.activate(&bench.runtime).unwrap();
+    (bench, lamp, runs)
+}
+
+/// A call that comes in the moment in which the object begins to rest is run.
+#[test]
+fn a_call_that_meets_the_rest_of_the_object_is_run() {
+    check(300, || {
+        let (bench, lamp, runs) = bench();
+        let reads = {
+            let lamp = lamp.clone();
+            thread::spawn(move || block_on(lamp.read()))
+        };
+        lamp.light().wait().unwrap();
+        assert_eq!(reads.join().unwrap().unwrap(), 1);
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        drop(lamp);
+        bench.end(None);
+    });
+}
+
+/// AO-02, AO-03: the answer, a cancel and an observer at once: one outcome, told once.
+#[test]
+fn an_answer_meets_a_cancel_and_an_observer() {
+    check(300, || {
+        let (bench, lamp, runs) = bench();
+        let told = Arc::new(AtomicUsize::new(0));
+        let call = lamp.read();
+        let canceller = call.canceller();
+        let cancels = thread::spawn(move || canceller.cancel());
+        drop(lamp.light());
+        let observer = Arc::clone(&told);
+        let call = call.observe(move |_| {
+            observer.fetch_add(1, Ordering::SeqCst);
+        });
+        let outcome = block_on(call);
+        cancels.join().unwrap();
+        match outcome {
+            Ok(run) => assert_eq!((run, runs.load(Ordering::SeqCst)), (1, 1)),
+            Err(CallError::Cancelled) => assert_eq!(runs.load(Ordering::SeqCst), 0),
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+        drop(lamp);
+        bench.end(None);
+    });
+}
+
+/// Trap 36: what is queued runs after the last proxy has gone, and then the object ends.
+#[test]
+fn the_last_proxy_goes_while_calls_are_queued() {
+    check(300, || {
+        let (bench, lamp, runs) = bench();
+        let never = lamp.read();
+        let another = lamp.clone();
+        let lights = thread::spawn(move || drop(another.light()));
+        drop(lamp);
+        let outcome = block_on(never);
+        lights.join().unwrap();
+        assert_eq!(outcome.unwrap(), 1);
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        // The object has ended by itself.
+        block_on(bench.runtime.idle());
+        bench.end(None);
+    });
+}
+
+/// Whoever waits is answered, whenever the end of the runtime comes.
+#[test]
+fn a_shutdown_meets_calls() {
+    check(300, || {
+        let (bench, lamp, _) = bench();
+        let waits = {
+            let lamp = lamp.clone();
+            thread::spawn(move || block_on(lamp.read()).is_ok())
+        };
+        let lights = {
+            let lamp = lamp.clone();
+            thread::spawn(move || block_on(lamp.light()).is_ok())
+        };
+        bench.runtime.shutdown_blocking(Shutdown::Now, NEVER);
+        let (read, lit) = (waits.join().unwrap(), lights.join().unwrap());
+        assert!(lit || !read);
+        bench.end(None);
+    });
+}
+
+/// A drain does not wait for an object that rests, whenever that begins to.
+#[test]
+fn a_drain_meets_the_last_call() {
+    check(300, || {
+        let (bench, lamp, _) = bench();
+        drop(lamp.light());
+        let late = {
+            let lamp = lamp.clone();
+            thread::spawn(move || block_on(lamp.light()).is_ok())
+        };
+        let report = bench.runtime.shutdown_blocking(Shutdown::Drain, NEVER);
+        assert!(report.remained.is_empty());
+        late.join().unwrap();
+        assert!(lamp.has_ended());
+        bench.end(None);
+    });
+}

@@ -1,0 +1,18 @@
+//! A guard looks at the arguments, and does not take them.
+use fom_runtime::prelude::*;
+
+struct Shop;
+
+fn fits(name: String) -> bool {
+    name.len() > 3
+}
+
+#[active]
+impl Shop {
+    #[when(fits(name))]
+    pub fn sell(&mut self, name: String) -> usize {
+        name.len()
+    }
+}
+
+fn main() {}

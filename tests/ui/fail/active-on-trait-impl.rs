@@ -1,0 +1,19 @@
+//! An `impl` of a trait.
+use fom_runtime::prelude::*;
+
+struct Shop;
+
+trait Sells {
+    fn sell(&mut self) -> u64;
+}
+
+#[active]
+impl Sells for Shop {
+    fn sell(&mut self) -> u64 {
+        1
+    }
+}
+
+fn main() {
+    Shop.sell();
+}

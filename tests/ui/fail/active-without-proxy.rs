@@ -1,0 +1,10 @@
+//! A type without the attribute.
+use fom_runtime::prelude::*;
+
+struct Shop;
+
+fn main() -> Result<(), BoxError> {
+    let runtime = Runtime::new()?;
+    let _shop = Active::activate(Shop, &runtime)?;
+    Ok(())
+}
