@@ -26,6 +26,7 @@ const QUESTIONS: &[(&str, u64)] = &[
     ("step", 30),
     ("durable", 85),
     ("recovery", 45),
+    ("keyed", 60),
 ];
 
 const USAGE: &str = "\
