@@ -22,7 +22,7 @@ pub(super) trait Live: Send + Sync {
     fn shut_down(&self);
     /// Whether somebody waits for the answer.
     fn is_awaited(&self) -> bool;
-    /// Its fom, if it has one by now.
+    /// Its fom, if its function was entered.
     fn fom(&self) -> Option<FomId>;
 }
 
@@ -182,6 +182,22 @@ impl Entry {
         };
         life.totals.refused += 1;
         Err(Turned::Refused(refusal))
+    }
+
+    /// It can serve nothing any more.
+    pub(super) fn refuse(&self, domain: DomainState) -> Refusal {
+        let service = self.name.clone();
+        self.life(|life| {
+            life.totals.refused += 1;
+            if life.gone {
+                return Refusal::NotRegistered { service };
+            }
+            Refusal::NotServing {
+                service,
+                state: life.state,
+                domain,
+            }
+        })
     }
 
     /// A call that was admitted was turned away by the runtime.

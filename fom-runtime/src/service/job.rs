@@ -107,7 +107,7 @@ pub(super) struct CallOf<A: Send + 'static, R: Send + 'static>(pub(super) Arc<Sl
 
 impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
     fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun {
-        let Some(Entered { argument, provided }) = self.0.begin() else {
+        let Some(Entered { argument, provided }) = self.0.begin(cx.id()) else {
             return Begun::Done;
         };
         let running = Running(Some(Arc::clone(&self.0)));

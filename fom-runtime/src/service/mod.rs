@@ -241,11 +241,10 @@ impl Services {
             self.registry.unknown.fetch_add(1, Ordering::Relaxed);
             Err(refusal)
         };
-        let not_registered = || Refusal::NotRegistered {
-            service: service.name().to_owned(),
-        };
         let Some(entry) = found else {
-            return unknown(not_registered());
+            return unknown(Refusal::NotRegistered {
+                service: service.name().to_owned(),
+            });
         };
         if entry.signature != service.signature() {
             return unknown(Refusal::WrongSignature {
@@ -258,8 +257,8 @@ impl Services {
         let provided = entry.provided.lock().clone();
         match provided.map(Arc::downcast) {
             Some(Ok(provided)) => Ok((entry, provided)),
-            // Its functions are gone: so is the service, or the runtime.
-            _ => unknown(not_registered()),
+            // Its functions are gone: it was unregistered just now, or the runtime has ended.
+            _ => Err(entry.refuse(self.domain())),
         }
     }
 }

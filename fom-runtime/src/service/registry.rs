@@ -83,7 +83,8 @@ impl Registry {
 
     /// No call is taken any more.
     pub(crate) fn refuse_all(&self) {
-        self.go(DomainState::Stopping);
+        let least = DomainState::Stopping as u8;
+        self.domain.fetch_max(least, Ordering::SeqCst);
     }
 
     /// Whoever still waits is answered, and the user's functions are let go: they may hold this runtime.

@@ -60,6 +60,8 @@ pub(super) struct Slot<A, R> {
     pub(super) id: u64,
     pub(super) link: Arc<Link>,
     fom: OnceLock<FomRef<ServiceCall>>,
+    /// Of its fom: known when its function is entered, which may be before who started it knows.
+    fom_id: OnceLock<FomId>,
     inner: Mutex<Inner<A, R>>,
 }
 
@@ -84,6 +86,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
             id,
             link: Arc::clone(link),
             fom: OnceLock::new(),
+            fom_id: OnceLock::new(),
             inner: Mutex::new(Inner {
                 stage: Stage::Waiting(argument),
                 told: None,
@@ -153,7 +156,9 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
     }
 
     /// Its function is to be entered. None when it was answered already.
-    pub(super) fn begin(&self) -> Option<Entered<A, R>> {
+    pub(super) fn begin(&self, fom: FomId) -> Option<Entered<A, R>> {
+        // Nobody else sets it.
+        let _ = self.fom_id.set(fom);
         let provided = self.entry.provided.lock().clone()?;
         let provided = provided.downcast().ok()?;
         let mut inner = self.inner.lock();
@@ -338,6 +343,6 @@ impl<A: Send + 'static, R: Send + 'static> Live for Slot<A, R> {
     }
 
     fn fom(&self) -> Option<FomId> {
-        self.fom.get().map(|fom| fom.id())
+        self.fom_id.get().copied()
     }
 }
