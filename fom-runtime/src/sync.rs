@@ -144,7 +144,8 @@ mod locks {
 pub(crate) use locks::*;
 
 /// Blocks the thread on a future. Unlike the one of futures also inside an executor: a thread that may wait for a fom may
-/// be in the middle of one.
+/// be in the middle of one. And unlike it, in the middle of a task of tokio as well, where channels of tokio have only so many
+/// polls until the task yields, which it cannot do before this comes back.
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     use std::{
@@ -169,7 +170,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
     let parked = Arc::new(Parked(thread::current(), atomic::AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&parked));
-    let mut future = std::pin::pin!(future);
+    let mut future = std::pin::pin!(tokio::task::unconstrained(future));
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;

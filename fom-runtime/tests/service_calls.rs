@@ -206,6 +206,20 @@ fn a_wait_where_a_locality_runs_is_an_error() {
     });
 }
 
+/// Trap 32: in a task of tokio, a thread that may block may wait as often as it likes: tokio's limit of polls for each task does not
+/// count for it.
+#[test]
+fn a_task_of_tokio_may_wait_often() {
+    limited(async || {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let services = runtime.services();
+        let _echo = services.register(&ECHO, echo()).unwrap();
+        for _ in 0..500 {
+            assert_eq!(services.call(&ECHO, "four".into()).wait().unwrap(), 4);
+        }
+    });
+}
+
 /// Trap 18: a call that would stand behind the call that waits for it is an error, also over others; without a wait it is none.
 #[test]
 fn a_call_never_waits_for_itself() {

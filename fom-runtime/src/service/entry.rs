@@ -89,6 +89,8 @@ pub(super) struct Entry {
     pub(super) signature: Signature,
     pub(super) level: u32,
     pub(super) bootstrap: bool,
+    /// It has something to do when it is stopped.
+    pub(super) stops: bool,
     /// A `Provided` of its types, until nothing of it can run any more.
     pub(super) provided: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     pub(super) hooks: Mutex<Option<Arc<Hooks>>>,
@@ -106,6 +108,7 @@ impl Entry {
             signature: of.signature,
             level: of.level,
             bootstrap: of.bootstrap,
+            stops: hooks.stop.is_some(),
             provided: Mutex::new(Some(provided)),
             hooks: Mutex::new(Some(Arc::new(hooks))),
             turn: tokio::sync::Mutex::new(()),
@@ -266,12 +269,6 @@ impl Entry {
             let _ = tell.send(());
         }
         told
-    }
-
-    /// Whether it has something to do when it is stopped.
-    pub(super) fn has_stop(&self) -> bool {
-        let hooks = self.hooks.lock();
-        hooks.as_ref().is_some_and(|hooks| hooks.stop.is_some())
     }
 
     /// Its calls, in the order of their admission.

@@ -228,6 +228,9 @@ pub enum LifeError {
         /// What its start returned.
         reason: String,
     },
+    /// The fom that did it was cancelled, by [`Runtime::cancel`](crate::Runtime::cancel). It can be done again.
+    #[error("the fom that did it was cancelled; do it again")]
+    Cancelled,
     /// They are being started or stopped at this moment.
     #[error("the services are being started or stopped already; wait for that first")]
     Busy,

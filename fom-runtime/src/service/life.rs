@@ -41,6 +41,15 @@ pub(super) fn spawn(
         .map_err(|refused| refused.into_operation().into_future())
 }
 
+/// Why what was spawned did not come to its end.
+pub(super) fn unanswered(world: &World) -> LifeError {
+    if world.is_closed() {
+        LifeError::ShuttingDown
+    } else {
+        LifeError::Cancelled
+    }
+}
+
 /// Runs a start or a stop of the user's.
 async fn run(world: &Arc<World>, hook: Option<&Hook>) -> Result<(), String> {
     let Some(hook) = hook else {
@@ -65,36 +74,62 @@ pub(super) async fn start_one(
 ) -> Result<(), LifeError> {
     use ServiceState as S;
     let _turn = entry.turn.lock().await;
-    let now = || world.clock.nanos();
-    if !entry.go(&[S::Registered, S::Stopped, S::Failed], S::Starting, now()) {
+    let now = world.clock.nanos();
+    if !entry.go(&[S::Registered, S::Stopped, S::Failed], S::Starting, now) {
         return Ok(());
     }
     let hooks = entry.hooks.lock().clone();
+    let starting = Starting(Some(entry));
     let ran = run(world, hooks.as_ref().and_then(|hooks| hooks.start.as_ref())).await;
-    let now = now();
-    registry.change(world, entry, |life| {
-        life.up = ran.is_ok();
-        if life.state != S::Starting {
-            // Told to stop meanwhile: who did that goes on when this is over.
-            return (None, ());
-        }
-        life.since = now;
-        match &ran {
-            Ok(()) => {
-                life.state = S::Started;
-                (Some(Happened::Started), ())
-            }
-            Err(reason) => {
-                life.state = S::Failed;
-                life.reason = Some(reason.clone());
-                (None, ())
-            }
-        }
-    });
+    starting.end(world, registry, &ran);
     ran.map_err(|reason| LifeError::Failed {
         service: entry.name.clone(),
         reason,
     })
+}
+
+/// A start that is under way. Dropped before its end, it has failed.
+struct Starting<'a>(Option<&'a Arc<Entry>>);
+
+impl Starting<'_> {
+    fn end(mut self, world: &Arc<World>, registry: &Registry, ran: &Result<(), String>) {
+        let Some(entry) = self.0.take() else {
+            return;
+        };
+        let now = world.clock.nanos();
+        registry.change(world, entry, |life| {
+            life.up = ran.is_ok();
+            if life.state != ServiceState::Starting {
+                // Told to stop meanwhile: who did that goes on when this is over.
+                return (None, ());
+            }
+            life.since = now;
+            match ran {
+                Ok(()) => {
+                    life.state = ServiceState::Started;
+                    (Some(Happened::Started), ())
+                }
+                Err(reason) => {
+                    life.state = ServiceState::Failed;
+                    life.reason = Some(reason.clone());
+                    (None, ())
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.0 {
+            entry.life(|life| {
+                if life.state == ServiceState::Starting {
+                    life.state = ServiceState::Failed;
+                    life.reason = Some("it was cancelled".to_owned());
+                }
+            });
+        }
+    }
 }
 
 /// Takes no more calls, but those that the service [accepts](crate::service::Provider::accepts), and waits for the others.
@@ -141,18 +176,39 @@ async fn take_down(world: &Arc<World>, entry: &Entry) {
     }
 }
 
-/// The rest of an unregistration: when nothing of the service runs any more, nothing is left of it.
-pub(super) async fn leave(
-    world: &Arc<World>,
-    registry: &Registry,
-    entry: &Arc<Entry>,
-    but: Option<FomId>,
-) {
-    // As in `drain_one`.
-    let _ = entry.idle(but).await;
-    let _turn = entry.turn.lock().await;
-    take_down(world, entry).await;
-    registry.is_gone(entry);
+/// A service that was unregistered. When this is dropped nothing is left of it but the calls that run.
+pub(super) struct Leaving {
+    pub(super) world: Arc<World>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) entry: Arc<Entry>,
+}
+
+impl Leaving {
+    /// The rest of an unregistration, when nothing of it runs any more.
+    pub(super) async fn finish(self, but: Option<FomId>) {
+        let Self { world, entry, .. } = &self;
+        // As in `drain_one`.
+        let _ = entry.idle(but).await;
+        let _turn = entry.turn.lock().await;
+        take_down(world, entry).await;
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let entry = &self.entry;
+        entry.forget();
+        entry.life(|life| life.state = ServiceState::Stopped);
+        {
+            let mut names = self.registry.names.lock();
+            names.leaving.retain(|one| !Arc::ptr_eq(one, entry));
+        }
+        if entry.life(|life| life.up) && entry.stops {
+            let name = &entry.name;
+            let what = "was unregistered and its stop was not run: the runtime has ended, or it was cancelled";
+            self.world.incident(format!("service `{name}` {what}"));
+        }
+    }
 }
 
 impl Services {
@@ -180,7 +236,7 @@ impl Services {
             let _ = tell.send(started);
         };
         spawn(&self.world, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.unwrap_or(Err(LifeError::ShuttingDown))
+        told.await.unwrap_or_else(|_| Err(unanswered(&self.world)))
     }
 
     /// Stops every service: no call is taken but those that a service [accepts](crate::service::Provider::accepts), what was admitted
@@ -207,7 +263,7 @@ impl Services {
             let _ = tell.send(());
         };
         spawn(&self.world, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.map_err(|_| LifeError::ShuttingDown)
+        told.await.map_err(|_| unanswered(&self.world))
     }
 }
 
@@ -250,10 +306,11 @@ impl Registry {
     /// Stops all services, blocking this thread, until `by`; from then on no call is taken in any case.
     pub(crate) fn drain(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
         let done = Arc::new((Mutex::new(false), Condvar::default()));
-        let (to, of, registry) = (Arc::clone(&done), Arc::clone(world), Arc::clone(self));
+        let (of, registry) = (Arc::clone(world), Arc::clone(self));
+        let tell = Done(Arc::clone(&done));
         let spawned = spawn(world, async move {
-            // Tells also when it is dropped.
-            let _done = Done(to);
+            // Tells also when it is dropped, even if it has not begun.
+            let _tell = tell;
             let _turn = registry.turn.lock().await;
             if registry.domain(&of) < DomainState::Stopped {
                 stop_all(&of, &registry, None).await;

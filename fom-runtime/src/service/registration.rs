@@ -8,7 +8,7 @@ use crate::service::{
     CallCause, CancelledBy, Happened, LifeError, ServiceState, Services,
     entry::Entry,
     events::Tell,
-    life::{current_fom, leave, spawn, start_one, stop_one},
+    life::{Leaving, current_fom, spawn, start_one, stop_one, unanswered},
     registry::Registry,
 };
 
@@ -78,7 +78,8 @@ impl Registration {
             let _ = tell.send(start_one(&world, &registry, &entry).await);
         };
         spawn(&self.services.world, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.unwrap_or(Err(LifeError::ShuttingDown))
+        told.await
+            .unwrap_or_else(|_| Err(unanswered(&self.services.world)))
     }
 
     /// Stops it: what was admitted runs to its end, more is taken only if the service [accepts](crate::service::Provider::accepts)
@@ -102,7 +103,7 @@ impl Registration {
             let _ = tell.send(());
         };
         spawn(&self.services.world, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.map_err(|_| LifeError::ShuttingDown)
+        told.await.map_err(|_| unanswered(&self.services.world))
     }
 
     /// Resolves when it has no calls: none that wait and none that run, but the one that this is called in.
@@ -127,8 +128,10 @@ impl Registration {
         self.withdraw(running, but);
         let (tell, told) = oneshot::channel();
         self.finish(but, Some(tell));
-        // Unanswered, the runtime has ended, and with it all calls.
-        let _ = told.await;
+        if told.await.is_err() && !self.services.world.is_closed() {
+            // The fom that did it was cancelled.
+            let _ = self.entry.idle(but).await;
+        }
     }
 
     fn withdraw(&mut self, running: Running, but: Option<crate::FomId>) {
@@ -158,38 +161,28 @@ impl Registration {
 
     fn finish(&self, but: Option<crate::FomId>, tell: Option<oneshot::Sender<()>>) {
         let Services { world, registry } = self.services.clone();
-        let entry = Arc::clone(&self.entry);
+        let leaving = Leaving {
+            world,
+            registry,
+            entry: Arc::clone(&self.entry),
+        };
+        if self.entry.life(|life| life.is_empty()) && !self.entry.stops {
+            return;
+        }
         let task = async move {
-            leave(&world, &registry, &entry, but).await;
+            leaving.finish(but).await;
             // Who asked may have gone.
             let _ = tell.map(|tell| tell.send(()));
         };
-        if spawn(&self.services.world, task).is_err() {
-            // The runtime is shutting down. What runs holds what it needs.
-            self.entry.forget();
-            let stop_left = self.entry.life(|life| life.up) && self.entry.has_stop();
-            if stop_left {
-                let name = &self.entry.name;
-                let what =
-                    "was unregistered while the runtime was shutting down: its stop was not run";
-                self.services
-                    .world
-                    .incident(format!("service `{name}` {what}"));
-            }
-        }
+        // Refused, it is dropped, and does what can be done.
+        drop(spawn(&self.services.world, task));
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if self.is_left {
-            return;
-        }
-        self.withdraw(Running::Finish, None);
-        let nothing_left = self.entry.life(|life| life.is_empty()) && !self.entry.has_stop();
-        if nothing_left {
-            self.services.registry.is_gone(&self.entry);
-        } else {
+        if !self.is_left {
+            self.withdraw(Running::Finish, None);
             self.finish(None, None);
         }
     }
@@ -214,13 +207,5 @@ impl Registry {
             });
         }
         tell.all(world);
-    }
-
-    /// Nothing of it runs any more.
-    pub(super) fn is_gone(&self, entry: &Arc<Entry>) {
-        entry.forget();
-        entry.life(|life| life.state = ServiceState::Stopped);
-        let mut names = self.names.lock();
-        names.leaving.retain(|one| !Arc::ptr_eq(one, entry));
     }
 }

@@ -54,6 +54,21 @@ struct Inner<A, R> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
+/// What an answer needs: who gets it, if nobody was faster, and the timer that is not needed any more.
+struct Due<A, R> {
+    sink: Option<Sink<A, R>>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<A, R> Inner<A, R> {
+    fn due(&mut self) -> Due<A, R> {
+        Due {
+            sink: self.sink.take(),
+            timer: self.timer.take(),
+        }
+    }
+}
+
 pub(super) struct Slot<A, R> {
     pub(super) world: Arc<World>,
     pub(super) entry: Arc<Entry>,
@@ -177,10 +192,10 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
 
     /// Its function came back with this, or was dropped; nothing of it runs any more.
     pub(super) fn end(&self, result: Result<R, CallCause>) {
-        let told = {
+        let (told, due) = {
             let mut inner = self.inner.lock();
             inner.stage = Stage::Over;
-            inner.told.take()
+            (inner.told.take(), inner.due())
         };
         let (how, outcome) = match result {
             Ok(result) => (How::Done, Ok(result)),
@@ -194,7 +209,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
             }
         };
         self.entry.ended(true, how);
-        self.give(outcome.map_err(|cause| self.failure(cause, None)));
+        self.give(due, outcome.map_err(|cause| self.failure(cause, None)));
         self.entry.left(self.id);
     }
 
@@ -205,10 +220,11 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
 
     /// Whether its function was not entered, and now never will be.
     fn cancel_waiting_with(&self, cause: impl FnOnce() -> CallCause, cancel_fom: bool) -> bool {
-        let argument = {
+        // In one step: whoever has the argument is the one who answers.
+        let (argument, due) = {
             let mut inner = self.inner.lock();
             match std::mem::replace(&mut inner.stage, Stage::Over) {
-                Stage::Waiting(argument) => argument,
+                Stage::Waiting(argument) => (argument, inner.due()),
                 before => {
                     inner.stage = before;
                     return false;
@@ -220,7 +236,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         }
         let cause = cause();
         self.entry.ended(false, how(&cause));
-        self.give(Err(self.failure(cause, Some(argument))));
+        self.give(due, Err(self.failure(cause, Some(argument))));
         self.entry.left(self.id);
         true
     }
@@ -228,7 +244,8 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
     /// Answers it at once, whatever it does.
     fn answer_with(&self, cause: impl Fn() -> CallCause) {
         if !self.cancel_waiting_with(&cause, true) {
-            self.give(Err(self.failure(cause(), None)));
+            let due = self.inner.lock().due();
+            self.give(due, Err(self.failure(cause(), None)));
         }
     }
 
@@ -237,13 +254,9 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
     }
 
     /// Gives the answer, if it was not given before.
-    fn give(&self, outcome: Outcome<A, R>) {
-        let (sink, timer) = {
-            let mut inner = self.inner.lock();
-            (inner.sink.take(), inner.timer.take())
-        };
-        drop(timer);
-        deliver(&self.world, sink, outcome);
+    fn give(&self, due: Due<A, R>, outcome: Outcome<A, R>) {
+        drop(due.timer);
+        deliver(&self.world, due.sink, outcome);
     }
 
     /// It waits for a call that waits for it: it never will be entered.
