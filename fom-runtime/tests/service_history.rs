@@ -114,7 +114,7 @@ impl Drop for Inside {
 
 /// Without a word: the hook is not run.
 fn some_panic(ticket: Ticket) {
-    if ticket.0 % 7 == 0 {
+    if ticket.0.is_multiple_of(7) {
         std::panic::resume_unwind(Box::new("some panic"));
     }
 }
@@ -136,7 +136,7 @@ fn register(
             let inside = Inside::new(&history, ticket, number);
             async move {
                 let _inside = inside;
-                if ticket.0 % 3 == 0 {
+                if ticket.0.is_multiple_of(3) {
                     cx.sleep(millis(u64::from(ticket.0 % 5))).await;
                 }
                 some_panic(ticket);
@@ -204,7 +204,7 @@ fn caller(
 
 fn run(seed: u64, mut builder: fom_runtime::Builder, clock: &TestClock) -> Sums {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         builder = builder.capacity(8);
     }
     let runtime = builder.build().unwrap();
