@@ -33,6 +33,7 @@ examples! {
     lookup_chain "../examples/lookup_chain.rs"
     placement "../examples/placement.rs"
     queue_per_key "../examples/queue_per_key.rs"
+    services "../examples/services.rs"
     shutdown "../examples/shutdown.rs"
     snapshot_restore "../examples/snapshot_restore.rs"
     spread "../examples/spread.rs"

@@ -11,7 +11,7 @@ use fom_runtime::{
     BoxError, Runtime, Shutdown, TestClock,
     service::{
         Admission, CallCause, CallFailure, DomainState, LifeError, Provider, Refusal, Registration,
-        Service, ServiceState, Services,
+        Service, ServiceState, Services, ServicesStatus,
     },
 };
 use kit::{Gate, Log, limited, many, one, secs};
@@ -662,5 +662,51 @@ fn the_end_of_the_runtime_answers_everybody() {
                     .is_err()
             );
         }
+    });
+}
+
+/// SV-11: the status is a value that can be shown, written, sent and read, and counts what became of the calls.
+#[test]
+fn the_status_is_shown_and_sent() {
+    limited(async || {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let services = runtime.services();
+        let _echo = services.register(
+            &ECHO,
+            Provider::future(|cx, n: u32| async move {
+                assert!(n != 13, "bad luck");
+                cx.sleep(secs(n.into())).await;
+                n
+            })
+            .owner("tests")
+            .key(|_: &u32| 0),
+        );
+        let (runs, waits) = (services.call(&ECHO, 60), services.call(&ECHO, 60));
+        services.call(&ECHO, 0).await.unwrap();
+        services.call(&ECHO, 13).await.unwrap_err();
+        services.call(&MISSING, 1).await.unwrap_err();
+        let runs = runs.start().unwrap();
+        waits.detach().unwrap();
+        runtime.quiet().await;
+        clock.advance(secs(5));
+        let status = services.status();
+        let json = serde_json::to_string(&status).unwrap();
+        assert_eq!(
+            serde_json::from_str::<ServicesStatus>(&json).unwrap(),
+            status
+        );
+        assert!(json.contains(r#""domain":"Normal""#), "{json}");
+        let lines: Vec<String> = status.to_string().lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "the services are in normal");
+        assert_eq!(
+            lines[2].split_whitespace().collect::<Vec<_>>().join(" "),
+            "echo started 5.0s 1 1 1 1 1 0 0 fn(u32) -> u32, tests"
+        );
+        assert_eq!(
+            lines[3],
+            "1 calls to services that are not there, or have other types"
+        );
+        runs.cancel();
     });
 }
