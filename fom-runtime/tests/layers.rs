@@ -5,10 +5,11 @@ mod request;
 
 use std::sync::{Arc, Mutex};
 
-use fom_runtime::{Layered, TestClock, prelude::*};
+use fom_runtime::{Interpose, Layered, TestClock, prelude::*};
 use kit::{Log, limited, many, secs};
 use request::{
-    Disk, Guarded, Put, Read, Reading, ReadingKind, ServerError, Standard, StandardKind, Write,
+    Answer, Disk, Guarded, Put, Read, Reading, ReadingKind, ServerError, Standard, StandardKind,
+    Write,
 };
 
 /// A layer of its own that only stands before, around another one or not.
@@ -371,4 +372,69 @@ stateDiagram-v2
             .dot()
             .contains("\"Serve.Look\" -> \"Reply\" [style=dashed];")
     );
+}
+
+/// Takes down what it is asked, and takes the place of one phase.
+struct Watches {
+    name: &'static str,
+    log: Log,
+    instead: Option<&'static str>,
+}
+
+type Course<R> = Result<Standard<R>, Layered<ServerError, <R as Operation>::Error>>;
+
+impl<R: Answer> Interpose<Guarded<R>> for Watches {
+    fn before(&self, _: &mut Guarded<R>, phase: &mut Standard<R>) -> Option<Course<R>> {
+        let kind = Guarded::<R>::kind(phase);
+        self.log.put(format_args!("{} before {kind:?}", self.name));
+        let instead = self.instead.filter(|at| format!("{kind:?}") == *at);
+        instead.map(|_| Err(Layered::Own(ServerError("instead"))))
+    }
+
+    fn after(&self, _: &mut Guarded<R>, phase: &mut Standard<R>, result: Course<R>) -> Course<R> {
+        let kind = Guarded::<R>::kind(phase);
+        let how = if result.is_ok() { "well" } else { "failed" };
+        self.log
+            .put(format_args!("{} after {kind:?} {how}", self.name));
+        result
+    }
+}
+
+/// SM-14: interposers stand round the phases of the layer and round those inside, and every `after` sees what a `before` put in the
+/// place of a function, as without a layer. What it puts there is a failure like any other.
+#[test]
+fn interposers_stand_round_the_phases_inside() {
+    limited(|| async {
+        let runtime = many(1, &TestClock::new()).build().unwrap();
+        let log = Log::default();
+        let watches = |name, instead| Watches {
+            name,
+            log: log.clone(),
+            instead,
+        };
+        let _inner = runtime.interpose::<Guarded<Read>>(watches("a", None));
+        let _outer = runtime.interpose::<Guarded<Read>>(watches("b", Some("Inner(Fetch)")));
+        let quiet = Log::default();
+        let request = Guarded::new(&quiet, "Ada", read(&quiet, "sky"));
+        let ended = runtime.submit(request).await.unwrap();
+        assert_eq!(ended.operation.answer, "500: error");
+        let lines = log.take();
+        let look = lines.iter().position(|line| line.contains("Look")).unwrap();
+        assert_eq!(
+            lines[look..],
+            [
+                "b before Inner(Look)",
+                "a before Inner(Look)",
+                "a after Inner(Look) well",
+                "b after Inner(Look) well",
+                "b before Inner(Fetch)",
+                "a after Inner(Fetch) failed",
+                "b after Inner(Fetch) failed",
+                "b before Own(Reply)",
+                "a before Own(Reply)",
+                "a after Own(Reply) well",
+                "b after Own(Reply) well",
+            ]
+        );
+    });
 }

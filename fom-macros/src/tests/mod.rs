@@ -268,3 +268,23 @@ fn the_enum_gets_a_table_and_a_drawing() {
 fn the_same_input_gives_the_same_output() {
     assert_eq!(ten_phases(), ten_phases());
 }
+
+#[test]
+fn a_layer_hands_over_to_what_is_inside() {
+    assert_text!(expansion(
+        quote!(operation(Guarded<R>), around(R), error(Oops)),
+        quote! {
+            enum Standard<R: Persistent> {
+                #[phase(start, sync, to(Serve, Denied), failed(Denied))]
+                Authorise,
+                /// The phases of the request.
+                #[phase(inner(request), to(Done), failed(Denied, Done))]
+                Serve { phase: R::Phase },
+                #[phase(end)]
+                Done,
+                #[phase(end, failure)]
+                Denied { why: String },
+            }
+        },
+    ));
+}

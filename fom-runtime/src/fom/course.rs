@@ -358,6 +358,7 @@ impl<O: Operation> Course<O> {
     ) -> After<O> {
         let stepped = match verdict {
             Verdict::Stepped(stepped) if !fom.world().hooks.is_any() => stepped,
+            Verdict::Stepped(stepped) if matches!(cause, TransitionCause::Failed(_)) => stepped,
             Verdict::Stepped(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),

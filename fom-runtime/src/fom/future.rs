@@ -215,7 +215,10 @@ pub(super) fn drive<O: AsyncOperation>(
             } else {
                 why.entry()
             };
-            if let Some(verdict) = course.before(me.get()) {
+            // What an interposer made fail goes its way.
+            if why != Why::Failed
+                && let Some(verdict) = course.before(me.get())
+            {
                 after = course.settle_why(me.get(), verdict, why);
                 continue;
             }

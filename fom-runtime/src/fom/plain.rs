@@ -170,7 +170,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             // From phase to phase, until something else than an exit is returned. A panic is caught around the whole run:
             // operation and phase stay where they are.
             after = loop {
-                let verdict = if fom.world().hooks.is_any() {
+                let verdict = if fom.world().hooks.is_any() && why != Why::Failed {
                     step_noted(course, fom, entry)
                 } else {
                     match step(course, fom, entry) {

@@ -13,7 +13,7 @@ pub(super) const fn check(graph: &Graph) {
 }
 
 /// What is wrong with it, if something is.
-const fn mistake(graph: &Graph) -> Option<&'static str> {
+pub(super) const fn mistake(graph: &Graph) -> Option<&'static str> {
     let phases = graph.phases;
     if phases.len() > MOST {
         return Some("a graph has 255 phases at most");

@@ -246,3 +246,103 @@ fn edges_of_drawing(graph: &Graph) -> Edges {
     }
     edges
 }
+
+/// SM-10, SM-17: what is put together is looked at as a whole, and each mistake has its words.
+#[test]
+fn a_joined_graph_is_checked_as_a_whole() {
+    use super::check::mistake;
+
+    const END: PhaseInfo = PhaseInfo::end("End", "");
+    const A: PhaseInfo = PhaseInfo::synchronous("A", "");
+    const B: PhaseInfo = PhaseInfo::synchronous("B", "");
+    let of = |phases: &'static [PhaseInfo]| {
+        let said = mistake(&Graph::new("Machine", "Operation", "", phases));
+        said.unwrap_or("nothing")
+    };
+    assert_eq!(of(const { &[A.to(&[1]).start(), END] }), "nothing");
+    assert_eq!(
+        of(const { &[A.to(&[1]), END] }),
+        "no phase of the joined graph is its start"
+    );
+    assert_eq!(
+        of(const { &[A.to(&[1]).start(), B.to(&[2]).start(), END] }),
+        "two phases of the joined graph are its start"
+    );
+    assert_eq!(
+        of(const { &[A.to(&[1]).start(), A.to(&[2]), END] }),
+        "two phases of the joined graph have one name"
+    );
+    assert_eq!(
+        of(const { &[A.to(&[2]).start(), END] }),
+        "a way in the joined graph leads to no phase"
+    );
+    assert_eq!(
+        of(const { &[A.to(&[1]).start(), B] }),
+        "a phase of the joined graph goes nowhere and is no end, or is an end and goes on"
+    );
+    assert_eq!(
+        of(const { &[A.to(&[2]).start(), B.to(&[2]), END] }),
+        "no way leads to a phase of the joined graph"
+    );
+    assert_eq!(
+        of(const { &[A.to(&[1, 2]).start(), B.to(&[1]), END] }),
+        "no end can be reached from a phase of the joined graph"
+    );
+    assert_eq!(
+        of(const { &[PhaseInfo::end("End", ""); 256] }),
+        "a graph has 255 phases at most"
+    );
+}
+
+/// SM-10: where the phases of what is inside stand, where all ways lead, and where a deadline goes on.
+#[test]
+fn two_graphs_are_joined() {
+    use super::{Joined, Parts};
+
+    struct Both;
+    impl Parts for Both {
+        const OWN: &'static Graph = &Graph::new(
+            "Outer",
+            "",
+            "",
+            &[
+                PhaseInfo::synchronous("Before", "")
+                    .to(&[1])
+                    .start()
+                    .keep(&[1]),
+                PhaseInfo::synchronous("Hold", "").inner(true).to(&[2, 1]),
+                PhaseInfo::end("After", ""),
+            ],
+        );
+        const OPERATION: &'static [&'static str] = &["Two<", ">"];
+        const INNER: &'static Graph = &ROUTE;
+    }
+    let graph = Joined::<Both>::GRAPH;
+    assert_eq!(graph.operation(), "Two<RouteCall>");
+    let names: Vec<_> = graph.phases().iter().map(PhaseInfo::name).collect();
+    assert_eq!(
+        names,
+        [
+            "Before",
+            "Hold.Locate",
+            "Hold.Ring",
+            "Hold.Talk",
+            "Hold.Write",
+            "Hold.Rejected",
+            "Hold.Answered",
+            "After"
+        ]
+    );
+    let exits = |name| -> Vec<_> {
+        let phase = graph.find(name).unwrap();
+        graph.exits(phase).map(PhaseInfo::name).collect()
+    };
+    assert_eq!(exits("Before"), ["Hold.Locate"]);
+    assert_eq!(
+        exits("Hold.Ring"),
+        ["Hold.Talk", "Hold.Ring", "Hold.Rejected"]
+    );
+    assert_eq!(exits("Hold.Rejected"), ["After", "Hold.Locate"]);
+    let kept: Vec<_> = graph.kept_in(graph.find("Before").unwrap()).collect();
+    assert_eq!(kept.len(), 6);
+}

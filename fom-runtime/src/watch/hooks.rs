@@ -24,6 +24,8 @@ use crate::{
 
 /// Stands before and after the phase functions of one operation type; for tests, and for what cuts across phases.
 ///
+/// It does not stand round the `failed` function of a phase, so that what it makes fail goes the way that is declared for that.
+///
 /// Stacked: the last one added is outermost. It runs in the fom's locality and must not block.
 pub trait Interpose<O: Operation>: Send + Sync + 'static {
     /// Before the phase function. `Some` takes its place: neither it nor the interposers inside run, but every
