@@ -74,7 +74,7 @@ pub(crate) fn lrange(shard: &mut Shard, request: &Request, at: usize) -> Done {
         return Ok(Reply::Array(Vec::new()));
     };
     let items = list.range(range(first, last, list.len()));
-    Ok(Reply::Array(items.cloned().map(Reply::Bulk).collect()))
+    Ok(Reply::bulks(items))
 }
 
 /// An index that counts from the end if it is below zero.

@@ -44,7 +44,7 @@ impl List {
         self.items.get(index)
     }
 
-    pub(crate) fn range(&self, range: Range<usize>) -> impl Iterator<Item = &Bytes> {
+    pub(crate) fn range(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = &Bytes> {
         self.items.range(range)
     }
 

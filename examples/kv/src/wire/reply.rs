@@ -20,6 +20,8 @@ pub enum Reply {
     NullArray,
     /// Several.
     Array(Vec<Reply>),
+    /// Several values, written already: for lists of many, where a reply each would be most of the work.
+    Written(Bytes),
     /// What is wrong. It begins with the kind of the error, in capitals.
     Error(Cow<'static, str>),
 }
@@ -50,6 +52,14 @@ impl Reply {
         Reply::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
+    /// These values.
+    pub fn bulks<'a>(values: impl ExactSizeIterator<Item = &'a Bytes>) -> Reply {
+        let mut to = BytesMut::new();
+        head(&mut to, b'*', values.len());
+        values.for_each(|value| bulk(&mut to, value));
+        Reply::Written(to.freeze())
+    }
+
     /// The bytes, if there are some.
     pub fn bulk_or_null(bytes: Option<Bytes>) -> Reply {
         bytes.map_or(Reply::Null, Reply::Bulk)
@@ -58,7 +68,7 @@ impl Reply {
     /// How many bytes it takes, about.
     pub fn size(&self) -> usize {
         16 + match self {
-            Reply::Bulk(bytes) => bytes.len(),
+            Reply::Bulk(bytes) | Reply::Written(bytes) => bytes.len(),
             Reply::Error(text) => text.len(),
             Reply::Array(replies) => replies.iter().map(Reply::size).sum(),
             _ => 0,
@@ -70,15 +80,14 @@ impl Reply {
         let frame = match self {
             Reply::Status(text) => BorrowedFrame::SimpleString(text.as_bytes()),
             Reply::Int(number) => BorrowedFrame::Integer(*number),
-            Reply::Bulk(bytes) => BorrowedFrame::BulkString(bytes),
             Reply::Null => BorrowedFrame::Null,
             Reply::Error(text) => BorrowedFrame::Error(text),
             // RESP2 has these two, and the crate's frames have not.
             Reply::NullArray => return to.put_slice(b"*-1\r\n"),
+            Reply::Bulk(bytes) => return bulk(to, bytes),
+            Reply::Written(bytes) => return to.put_slice(bytes),
             Reply::Array(replies) => {
-                to.put_u8(b'*');
-                to.put_slice(itoa::Buffer::new().format(replies.len()).as_bytes());
-                to.put_slice(b"\r\n");
+                head(to, b'*', replies.len());
                 return replies.iter().for_each(|reply| reply.write(to));
             }
         };
@@ -87,4 +96,19 @@ impl Reply {
             unreachable!("a frame in a buffer that grows: {error}");
         }
     }
+}
+
+/// The head of what has a length.
+fn head(to: &mut BytesMut, kind: u8, length: usize) {
+    to.put_u8(kind);
+    to.put_slice(itoa::Buffer::new().format(length).as_bytes());
+    to.put_slice(b"\r\n");
+}
+
+/// A value. The crate fills the room with zeroes before it writes; with values that is what a server does most.
+fn bulk(to: &mut BytesMut, value: &[u8]) {
+    to.reserve(value.len() + 32);
+    head(to, b'$', value.len());
+    to.put_slice(value);
+    to.put_slice(b"\r\n");
 }
