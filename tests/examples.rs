@@ -19,6 +19,7 @@ macro_rules! examples {
 examples! {
     active_object "../examples/active_object.rs"
     adaptive "../examples/adaptive.rs"
+    admission "../examples/admission.rs"
     balancing "../examples/balancing/main.rs"
     blocking_io "../examples/blocking_io.rs"
     deadlines "../examples/deadlines.rs"

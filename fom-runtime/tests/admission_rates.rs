@@ -314,7 +314,7 @@ fn a_throttled_queue_does_not_poll() {
         assert_eq!(it.after(millis(0)).await, "a1 b1");
         let status = it.intake.status().await;
         assert_eq!(status.throttled_for, Some(secs(1)));
-        assert_eq!(status.queued, 2);
+        assert_eq!((status.queued, it.runtime.operations().queued), (2, 2));
         assert!(status.to_string().contains("throttled for 1s"), "{status}");
         assert_eq!(it.after(millis(999)).await, "");
         assert_eq!(it.after(millis(1)).await, "a2 b2");

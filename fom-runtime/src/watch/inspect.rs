@@ -149,6 +149,8 @@ pub struct Operations {
     pub localities: Vec<LocalityInfo>,
     /// Keys that somebody [waits](crate::Submission::queue) for, or that are [suspended](crate::Runtime::suspend_key).
     pub keys: Vec<KeyInfo>,
+    /// Operations that are [queued](crate::admission) in front of the localities: they are no foms yet.
+    pub queued: usize,
     /// Foms that came back and [rest](crate::Builder::resident): they are in none of these lists.
     pub dormant: usize,
     /// What is in the journal and cannot run, by id.
@@ -262,6 +264,7 @@ pub(crate) fn inspect(world: &World) -> Operations {
         foms,
         localities,
         keys: world.directory.waited_for(),
+        queued: world.queued.in_flight(),
         dormant: world.dormant.left(),
         set_aside: world.set_aside.list(),
         incidents: world.incidents(),
@@ -329,6 +332,9 @@ impl fmt::Display for Operations {
         }
         for key in &self.keys {
             writeln!(f, "{key}")?;
+        }
+        if self.queued > 0 {
+            writeln!(f, "\n{} more are queued for admission", self.queued)?;
         }
         if self.dormant > 0 {
             writeln!(f, "\n{} more rest until there is room", self.dormant)?;
