@@ -1,5 +1,6 @@
 //! Order per key: who has a key, and who waits for it.
 
+mod choose;
 mod entry;
 mod policy;
 mod room;
