@@ -60,9 +60,6 @@ impl Key {
 }
 
 /// KY-03, KY-01: those who ask for a key while the last one leaves it, or in another locality, are neither lost nor together.
-///
-/// Seeded: a fom that is parked after the lock was let go (a wake in between is lost: deadlock); an entry that is removed although
-/// one waits in it.
 #[test]
 fn who_asks_while_the_last_one_leaves_is_not_lost() {
     for localities in [1, 2] {

@@ -112,7 +112,7 @@ impl<O: Operation> Submission<'_, O> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], as for [`start`](Self::start), but not because of its key.
+    /// [`Refused`], as for [`start`](Self::start), but not because another one has its key.
     ///
     /// ```
     /// # use fom_runtime::{Joined, prelude::*};
