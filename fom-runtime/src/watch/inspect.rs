@@ -50,7 +50,7 @@ pub struct FomInfo {
     pub waited_for_locks: Duration,
     /// How long until the deadline of its phase.
     pub deadline_in: Option<Duration>,
-    /// Events that it has not taken yet; of an [active object](crate::active), requests that wait.
+    /// Events that it has not taken yet; of an [active object](mod@crate::active), requests that wait.
     pub events: usize,
     /// Failed attempts in this phase.
     pub attempt: u32,
