@@ -15,6 +15,8 @@
 mod active;
 #[path = "shuttle/keys.rs"]
 mod keys;
+#[path = "shuttle/locks.rs"]
+mod locks;
 #[path = "shuttle/moving.rs"]
 mod moving;
 
