@@ -14,7 +14,7 @@ use crate::{
     id::FomId,
     runtime::World,
     sync::{
-        Condvar, Mutex, MutexGuard,
+        Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -115,11 +115,7 @@ impl Dormant {
         if self.left() == 0 || world.is_closed() || REVIVES.get() {
             return false;
         }
-        self.revive_alone(world, id, self.door.lock())
-    }
-
-    /// As [`revive`](Self::revive), for who has the door.
-    fn revive_alone(&self, world: &Arc<World>, id: FomId, door: MutexGuard<'_, ()>) -> bool {
+        let door = self.door.lock();
         let (bytes, started) = {
             let mut inner = self.inner.lock();
             match inner.records.remove(&id) {
@@ -203,14 +199,11 @@ impl Dormant {
             if world.takes_nothing() {
                 return Next::Wait(None);
             }
-            if REVIVES.get() {
-                return Next::Wait(None);
-            }
-            // Whether there is room is looked at by one at a time: two would bring back one more than there is room for.
-            let door = self.door.lock();
             match self.next(world.journal_now()) {
                 Next::Revive(id) => {
-                    self.revive_alone(world, id, door);
+                    if !self.revive(world, id) && REVIVES.get() {
+                        return Next::Wait(None);
+                    }
                 }
                 next => return next,
             }
