@@ -3,7 +3,7 @@
 mod foms;
 mod kit;
 
-use fom_runtime::{FomState, Joined, RefusedReason, TestClock, prelude::*};
+use fom_runtime::{FomState, Joined, Key, RefusedReason, TestClock, prelude::*};
 use foms::{Drops, Held, Walker, Word, walker};
 use kit::{Log, limited, millis, one, secs};
 
@@ -283,4 +283,42 @@ impl AskingTransitions for Ask {
     async fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
         std::future::pending().await
     }
+}
+
+/// KY-17: keys are the same when all of their parts are, however they were made; an empty key is a key like any other, and who has
+/// none waits for nobody.
+#[test]
+fn keys_are_compared_by_value() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let log = Log::default();
+        let hold = || walker(&log, "a");
+        let topic = String::from("orders");
+        let keys = [
+            Key::from(("orders", 7)),
+            Key::from((7, "orders")),
+            Key::from("orders/7"),
+            Key::from(""),
+            Key::from(0),
+        ];
+        for key in keys {
+            runtime.submit(hold()).key(key).detach().unwrap();
+        }
+        for taken in [Key::from((topic, 7)), Key::from(String::new())] {
+            let refused = runtime.submit(hold()).key(taken).start().unwrap_err();
+            assert_eq!(refused.reason(), RefusedReason::KeyInUse);
+        }
+        for _ in 0..2 {
+            runtime.submit(hold()).queue().detach().unwrap();
+        }
+        runtime.quiet().await;
+        let listed = runtime.operations().foms;
+        assert_eq!(listed.len(), 7);
+        assert!(
+            listed
+                .iter()
+                .all(|fom| fom.waiting_for.as_deref() != Some("its key"))
+        );
+        assert_eq!(log.take().len(), 14);
+    });
 }
