@@ -90,6 +90,7 @@ impl<O: SyncOperation> Launch<O> for Synchronous {
         Launched(create(seed.stocks, seed.world, seed.birth, |_| plain))
     }
 
+    // SAFETY: asks of its caller what the trait says.
     #[inline(always)]
     unsafe fn serve(fom: &Launched) -> Served {
         if const { Fom::<O, (), Plain<O>>::SHORT } {
