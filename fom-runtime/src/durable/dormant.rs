@@ -14,7 +14,7 @@ use crate::{
     id::FomId,
     runtime::World,
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -115,13 +115,13 @@ impl Dormant {
         if self.left() == 0 || world.is_closed() || REVIVES.get() {
             return false;
         }
-        let door = self.door.lock();
-        let (bytes, started) = {
-            let mut inner = self.inner.lock();
-            match inner.records.remove(&id) {
-                Some(bytes) => (bytes, inner.started),
-                None => return false,
-            }
+        self.revive_alone(world, id, self.door.lock())
+    }
+
+    /// As [`revive`](Self::revive), for who has the door.
+    fn revive_alone(&self, world: &Arc<World>, id: FomId, door: MutexGuard<'_, ()>) -> bool {
+        let Some(bytes) = self.inner.lock().records.remove(&id) else {
+            return false;
         };
         REVIVES.set(true);
         let revived = Types::bring_back(world, entry_of(id.get()), &bytes);
@@ -130,7 +130,8 @@ impl Dormant {
             let mut inner = self.inner.lock();
             inner.forget(world, id, &bytes);
             match revived {
-                Ok(fom) if started => Some(fom),
+                // Not as it was before: the recovery may have ended while this one was made.
+                Ok(fom) if inner.started => Some(fom),
                 Ok(fom) => {
                     inner.early.push(fom);
                     None
@@ -196,14 +197,14 @@ impl Dormant {
     /// Makes foms of those whose time has come, and as many others as there is room for. What comes next: at what time.
     fn tend(&self, world: &Arc<World>) -> Next {
         loop {
-            if world.takes_nothing() {
+            if world.takes_nothing() || REVIVES.get() {
                 return Next::Wait(None);
             }
+            // Whether there is room is looked at by one at a time: two would bring back one more than there is room for.
+            let door = self.door.lock();
             match self.next(world.journal_now()) {
                 Next::Revive(id) => {
-                    if !self.revive(world, id) && REVIVES.get() {
-                        return Next::Wait(None);
-                    }
+                    self.revive_alone(world, id, door);
                 }
                 next => return next,
             }
