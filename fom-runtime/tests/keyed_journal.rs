@@ -4,12 +4,13 @@ mod held;
 mod kit;
 
 use std::{
+    sync::{Mutex, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
 use fom_runtime::{
-    Builder, Cause, RefusedReason, TestClock,
+    Builder, Cause, FomInfo, RefusedReason, TestClock,
     journal::{Journal, MemoryJournal},
     prelude::*,
 };
@@ -263,34 +264,146 @@ fn what_is_posted_keeps_its_place_over_a_restart() {
     }
 }
 
-/// KY-14: those that shared a key share it again after a restart.
+/// As [`Step`], and waits for no commit, not even for that of its end.
+#[derive(Serialize, Deserialize)]
+struct Light {
+    name: String,
+}
+
+#[fom(operation(Light), event(Go), durability = "lazy")]
+enum Lightly {
+    #[phase(sync, start, to(Glows))]
+    Kindle,
+    #[phase(sync, to(Out), on(On))]
+    Glows,
+    #[phase(end)]
+    Out,
+}
+
+impl LightlyTransitions for Light {
+    fn kindle(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), BoxError> {
+        let log = cx.resource::<Log>();
+        log.put(format_args!("{} begins", self.name));
+        Ok(())
+    }
+
+    fn glows(&mut self, _: &mut Cx<'_, Go>, _: Go) -> Result<LightlyAfterGlows, BoxError> {
+        Ok(LightlyAfterGlows::Out)
+    }
+}
+
+/// Posts two of them when it is told to.
+#[derive(Serialize, Deserialize)]
+struct PostLight;
+
+#[fom(operation(PostLight))]
+enum PostsLight {
+    #[phase(sync, start, to(Sent))]
+    Send,
+    #[phase(end)]
+    Sent,
+}
+
+impl PostsLightTransitions for PostLight {
+    fn send(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        for name in ["a", "b"] {
+            let light = Light { name: name.into() };
+            cx.outbox().submit(light).key("k").queue().post()?;
+        }
+        Ok(())
+    }
+}
+
+/// KY-01: one that waits and is cancelled before it has run gives its place to nobody while the one that has the key rests.
 #[test]
-fn those_that_share_a_key_come_back_together() {
+fn who_gives_up_a_place_gives_nobody_the_key_of_one_that_rests() {
     limited(|| async {
         let (journal, log) = (MemoryJournal::new(), Log::default());
         {
             let runtime = builder(journal.clone(), &log).build().unwrap();
-            for name in ["a", "b"] {
-                let submission = runtime.submit(step(name)).key("k").queue().shared();
-                let fom = submission.start().unwrap();
-                fom.reached([SteppingKind::Holds]).await;
-            }
-        }
-        let runtime = builder(journal, &log).build().unwrap();
-        assert_eq!((runtime.in_flight(), runtime.set_aside().len()), (2, 0));
-        let write = runtime.submit(step("w")).key("k").queue().start().unwrap();
-        write.send(Go::On).unwrap();
-        let readers: Vec<_> = runtime.operations().foms;
-        for _ in &readers[..2] {
+            let name = "holder".to_owned();
+            let holder = runtime.submit(Light { name }).key("k").start().unwrap();
+            holder.reached([LightlyKind::Glows]).await;
+            runtime.submit(PostLight).await.unwrap();
             runtime.quiet().await;
-            assert_eq!(begun(&log), ["a", "b"]);
-            let fom = runtime.find::<Step>("k").unwrap();
-            fom.send(Go::On).unwrap();
-            fom.reached([]).await;
         }
-        write.await.unwrap();
-        assert_eq!(begun(&log), ["a", "b", "w"]);
+        // The locality is held up from the end of the recovery on: nobody runs before the first that waits is cancelled.
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let (holds, held) = mpsc::channel();
+        let (open, opened) = mpsc::channel::<()>();
+        let task = Mutex::new(Some((stopped, holds, opened)));
+        let mut stop = Some(stop);
+        let runtime = builder(journal, &log)
+            .resident(1)
+            .locality_data(move |_| {
+                let task = task.lock().unwrap().take();
+                if let Some((stopped, holds, opened)) = task {
+                    tokio::spawn(async move {
+                        let _ = stopped.await;
+                        let _ = holds.send(());
+                        let _ = opened.recv();
+                    });
+                }
+                Ok::<_, BoxError>(())
+            })
+            .on_recovery(move |progress| {
+                if progress.read == progress.entries
+                    && let Some(stop) = stop.take()
+                {
+                    stop.send(()).unwrap();
+                    held.recv().unwrap();
+                }
+            })
+            .build()
+            .unwrap();
+        let waits = |fom: &&FomInfo| fom.phase == "Kindle";
+        let first = runtime.operations().foms.iter().find(waits).unwrap().id;
+        assert!(runtime.cancel(first));
+        drop(open);
+        runtime.quiet().await;
+        assert_eq!(begun(&log), ["holder"]);
+        runtime.find::<Light>("k").unwrap().send(Go::On).unwrap();
+        let b = wait_for(|| {
+            let found = runtime.find::<Light>("k");
+            found.filter(|_| begun(&log).len() == 2)
+        });
+        b.send(Go::On).unwrap();
+        runtime.idle().await;
+        assert_eq!(begun(&log), ["holder", "b"]);
     });
+}
+
+/// KY-14: those that shared a key share it again after a restart, also where what comes back rests.
+#[test]
+fn those_that_share_a_key_come_back_together() {
+    for resident in [1, 2, usize::MAX] {
+        limited(move || async move {
+            let (journal, log) = (MemoryJournal::new(), Log::default());
+            {
+                let runtime = builder(journal.clone(), &log).build().unwrap();
+                for name in ["a", "b", "c"] {
+                    let submission = runtime.submit(step(name)).key("k").queue().shared();
+                    let fom = submission.start().unwrap();
+                    fom.reached([SteppingKind::Holds]).await;
+                }
+            }
+            let builder = builder(journal, &log).resident(resident);
+            let runtime = builder.build().unwrap();
+            assert_eq!((runtime.in_flight(), runtime.set_aside().len()), (3, 0));
+            let write = runtime.submit(step("w")).key("k").queue().start().unwrap();
+            write.send(Go::On).unwrap();
+            for _ in 0..3 {
+                runtime.quiet().await;
+                assert_eq!(begun(&log), ["a", "b", "c"]);
+                let fom = runtime.find::<Step>("k").unwrap();
+                fom.send(Go::On).unwrap();
+                fom.reached([]).await;
+            }
+            write.await.unwrap();
+            assert_eq!(begun(&log), ["a", "b", "c", "w"]);
+            assert_eq!(runtime.set_aside().len(), 0);
+        });
+    }
 }
 
 /// KY-01: with an operation id, too: a second one with the id waits for the one that waits for the key.

@@ -3,7 +3,7 @@
 
 use std::{
     cell::Cell,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -44,7 +44,10 @@ pub(crate) struct Dormant {
 #[derive(Default)]
 struct Inner {
     records: BTreeMap<FomId, Box<[u8]>>,
+    /// The oldest with this key.
     keys: HashMap<Place, FomId>,
+    /// Those that share it, in their order.
+    sharing: HashMap<Place, BTreeSet<FomId>>,
     /// By the time of the journal.
     dues: BTreeSet<(u64, FomId)>,
     /// Made before the recovery was over: nobody runs before all are there.
@@ -100,8 +103,7 @@ impl Dormant {
         let mut inner = self.inner.lock();
         if let Some(key) = &meta.key {
             // Of two with one key the older one has it; the other finds that out when it is made.
-            let first = inner.keys.entry((of, key.clone())).or_insert(id);
-            *first = id.min(*first);
+            inner.keep(&(of, key.clone()), id);
         }
         if let Some(due) = due_of(meta) {
             inner.dues.insert((due, id));
@@ -152,11 +154,27 @@ impl Dormant {
         true
     }
 
-    /// Makes a fom of the one with this key, if that rests.
+    /// Makes foms of those with this key that rest: whoever wants it comes after all that share it.
     pub(crate) fn revive_key(&self, world: &Arc<World>, place: &Place) {
-        let id = self.inner.lock().keys.get(place).copied();
-        if let Some(id) = id {
-            self.revive(world, id);
+        let oldest = || self.inner.lock().keys.get(place).copied();
+        let mut next = oldest();
+        while let Some(id) = next {
+            let revived = self.revive(world, id);
+            next = oldest();
+            // Somebody else has made it, or nobody makes any.
+            if !revived && next == Some(id) {
+                return;
+            }
+        }
+    }
+
+    /// Makes foms of those that rest and have the key that this one waits for: else whoever gives up its turn before it would
+    /// give the key to it.
+    pub(crate) fn revive_before(&self, world: &Arc<World>, fom: &Resident) {
+        if self.left() > 0
+            && let Some(of) = fom.waits_again()
+        {
+            self.revive_key(world, &of);
         }
     }
 
@@ -287,10 +305,34 @@ impl Inner {
             self.dues.remove(&(due, id));
         }
         if let Some(key) = entered.meta.key {
-            let place = (entered.of.type_id(), key);
-            if self.keys.get(&place) == Some(&id) {
-                self.keys.remove(&place);
+            self.give_up(&(entered.of.type_id(), key), id);
+        }
+    }
+
+    /// It has this key. Of two that do not share it the older one has it; the other finds that out when it is made.
+    fn keep(&mut self, place: &Place, id: FomId) {
+        match self.keys.entry(place.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(id);
             }
+            Entry::Occupied(mut entry) => {
+                let oldest = id.min(*entry.get());
+                let other = id.max(entry.insert(oldest));
+                self.sharing.entry(place.clone()).or_default().insert(other);
+            }
+        }
+    }
+
+    /// The reverse of [`keep`](Self::keep).
+    fn give_up(&mut self, place: &Place, id: FomId) {
+        let others = self.sharing.get_mut(place);
+        if self.keys.get(place) != Some(&id) {
+            others.map(|others| others.remove(&id));
+        } else if let Some(next) = others.and_then(BTreeSet::pop_first) {
+            self.keys.insert(place.clone(), next);
+        } else {
+            self.sharing.remove(place);
+            self.keys.remove(place);
         }
     }
 }

@@ -191,6 +191,7 @@ impl Types {
             // It has just been made, so it takes them.
             let _ = fom.kept().map(|kept| kept.post(message));
         }
+        world.dormant.revive_before(world, &fom);
         crate::locality::enqueue(world, fom);
         Ok(())
     }

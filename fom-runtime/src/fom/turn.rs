@@ -106,6 +106,13 @@ impl Header {
         self.chained().cloned().or_else(own)
     }
 
+    /// The key that it waits for, if it came back and waits. As [`turn`](Self::turn), or who made it.
+    pub(crate) fn waits_again(&self) -> Option<KeyOf> {
+        let extra = self.extra().filter(|extra| extra.came_back)?;
+        let waits = matches!(standing(extra), Standing::Waits(_));
+        waits.then(|| self.turn()).flatten()
+    }
+
     /// Only the thread that runs the fom.
     #[inline]
     pub(super) fn gate(&self) -> Gate {
@@ -120,24 +127,13 @@ impl Header {
             return Gate::Waits(WaitingFor::Timer);
         }
         if extra.came_back && matches!(standing(extra), Standing::Waits(_)) {
-            self.settle_turn();
+            // By now all are there that were before it.
+            self.world().directory.settle(self);
         }
         match standing(extra) {
             Standing::Has => Gate::Open,
             Standing::Waits(_) | Standing::Outside => Gate::Waits(WaitingFor::Key),
             Standing::Barred(why) => Gate::Barred(why),
-        }
-    }
-
-    /// It came back: by now all are there that were before it, but for the one that has the key, which may rest.
-    #[cold]
-    fn settle_turn(&self) {
-        let world = self.world();
-        if let Some(of) = self.turn() {
-            if world.dormant.left() > 0 {
-                world.dormant.revive_key(world, &of);
-            }
-            world.directory.settle(self);
         }
     }
 

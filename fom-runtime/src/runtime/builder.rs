@@ -499,6 +499,9 @@ fn bring_back(
         committer.end();
         return Err(BuildError::Thread(error));
     }
+    for (_, fom) in &recovered.foms {
+        world.dormant.revive_before(world, fom);
+    }
     for (_, fom) in recovered.foms {
         crate::locality::enqueue(world, fom);
     }
