@@ -145,6 +145,7 @@ fn attempts_and_what_they_said_survive() {
         .listen(move |transition| hears.lock().unwrap().push(transition.cause()))
         .build()
         .unwrap();
+    attempt(&runtime, &clock);
     futures::executor::block_on(runtime.quiet());
     // The third attempt is the first after the restart, and the last.
     let causes = [TransitionCause::Resumed, TransitionCause::Exhausted];
@@ -220,6 +221,25 @@ fn a_resume_that_fails_is_tried_again() {
         futures::executor::block_on(runtime.quiet());
     }
     let runtime = build();
+    attempt(&runtime, &clock);
+    attempt(&runtime, &clock);
+    futures::executor::block_on(runtime.quiet());
+    let said = runtime.submit(Ask).start().unwrap().wait().unwrap();
+    let Asked::Told { said } = said.phase else {
+        panic!("it tells");
+    };
+    assert_eq!(said, ["resume 0", "resume 1", "resume 2", "speak"]);
+}
+
+/// The same without a journal, for one that is resumed from a snapshot.
+#[test]
+fn a_resume_from_a_snapshot_that_fails_is_tried_again() {
+    let clock = TestClock::new();
+    let builder = Runtime::builder().localities(1).pin(false).clock(&clock);
+    let runtime = builder.resource(Said::default()).build().unwrap();
+    // As the process before: it never gets further than here.
+    let saved = Session.snapshot(&Talk::Speak).unwrap();
+    runtime.resume::<Session>(&saved).unwrap().detach().unwrap();
     attempt(&runtime, &clock);
     attempt(&runtime, &clock);
     futures::executor::block_on(runtime.quiet());

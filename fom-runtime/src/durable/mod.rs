@@ -51,7 +51,7 @@ pub use message::Event;
 pub(crate) use message::{Message, Posted};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox};
-pub(crate) use record::{Kind, Meta, Turn, codec, encode_fom, entry_of};
+pub(crate) use record::{Kind, Meta, Rare, codec, encode_fom, entry_of};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};

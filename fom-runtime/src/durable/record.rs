@@ -53,18 +53,46 @@ pub(crate) struct Meta {
     /// Its operation id.
     #[serde(with = "stored_key")]
     pub(crate) once: Option<Key>,
-    /// How it has its key, or waits for it, if that is not by itself. Last, since it is in few records, and in none of older ones.
+    /// What few have. Last, since it is in few records, and in none of older ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) turn: Option<Turn>,
+    pub(crate) rare: Option<Box<Rare>>,
 }
 
-/// How a fom has its key.
+/// What is kept of few foms. Each further field comes at the end, and is left out where it is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Turn {
-    /// Together with others that share it.
+pub(crate) struct Rare {
+    /// It has its key together with others that share it.
     pub(crate) shared: bool,
-    /// It has not begun, and waits with this number.
+    /// It has not begun, and waits for its key with this number.
     pub(crate) waits: Option<u64>,
+    /// When its next attempt is due, in the time of the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retry: Option<u64>,
+}
+
+impl Meta {
+    /// When its next attempt is due, if one has failed.
+    pub(crate) fn retry(&self) -> Option<u64> {
+        self.rare.as_ref().and_then(|rare| rare.retry)
+    }
+
+    pub(crate) fn set_retry(&mut self, at: Option<u64>) {
+        match (&mut self.rare, at) {
+            (Some(rare), at) => rare.retry = at,
+            (rare, Some(_)) => {
+                let retry = Rare {
+                    retry: at,
+                    ..Rare::default()
+                };
+                *rare = Some(Box::new(retry));
+            }
+            (None, None) => {}
+        }
+        // Nothing in it: as if it had never been.
+        if self.rare.as_deref() == Some(&Rare::default()) {
+            self.rare = None;
+        }
+    }
 }
 
 /// How the foms of a type are kept, if they are.

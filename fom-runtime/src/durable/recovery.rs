@@ -526,7 +526,7 @@ impl Recover for Sink<'_> {
 
 /// Whether it has not begun, and waits for its key.
 fn waits(meta: &Meta) -> bool {
-    meta.turn.as_ref().is_some_and(|turn| turn.waits.is_some())
+    meta.rare.as_ref().is_some_and(|rare| rare.waits.is_some())
 }
 
 /// Runs `f` in a locality and waits for it.

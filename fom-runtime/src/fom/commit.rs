@@ -218,6 +218,10 @@ impl<O: Operation> Course<O> {
                 timing.deadlines()
             }
         };
+        meta.set_retry(match then {
+            Then::Retry(until) => Some(committer.to_journal(*until)),
+            _ => None,
+        });
         meta.due = deadlines.own.map(|at| committer.to_journal(at));
         meta.kept = deadlines.kept.map(|(at, owner)| {
             let owner = O::GRAPH.phases()[owner].name();
@@ -319,9 +323,12 @@ impl<O: Operation> Course<O> {
         match then {
             Then::Enter { from, cause } => {
                 if cause == TransitionCause::Resumed {
-                    self.resume(fom);
-                    if let Some(after) = self.call_resumed(fom) {
+                    let then = self.resume(fom);
+                    if let Some(after) = self.call_resumed(fom, TransitionCause::Returned) {
                         return after;
+                    }
+                    if !self.info().is_end() {
+                        return self.interrupted_or(fom, then);
                     }
                 } else {
                     self.enter(fom, from, cause, None);

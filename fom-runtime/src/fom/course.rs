@@ -7,6 +7,7 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    task::{Poll, Waker},
 };
 
 use crate::{
@@ -84,12 +85,12 @@ impl<O: Operation> Course<O> {
             return first;
         }
         if fom.is_resumed() {
-            self.resume(fom);
-            if let Some(after) = self.call_resumed(fom) {
+            let then = self.resume(fom);
+            if let Some(after) = self.call_resumed(fom, TransitionCause::Returned) {
                 return after;
             }
             if !self.info().is_end() {
-                return self.interrupted_or(fom, After::Enter);
+                return self.interrupted_or(fom, then);
             }
         } else {
             self.enter(fom, None, TransitionCause::Started, None);
@@ -129,8 +130,8 @@ impl<O: Operation> Course<O> {
         let (kept, _) = fom.journaled()?;
         {
             let mut inner = kept.inner();
-            if let Some(turn) = &mut inner.meta.turn {
-                turn.waits = None;
+            if let Some(rare) = &mut inner.meta.rare {
+                rare.waits = None;
             }
             if inner.recorded {
                 return None;
@@ -144,8 +145,9 @@ impl<O: Operation> Course<O> {
         Some(self.commit(fom, Then::Enter { from: None, cause }))
     }
 
+    /// It stands again where it stood. What comes then: its phase, or what is left of the pause before that.
     #[cold]
-    pub(super) fn resume(&mut self, fom: &Typed<O>) {
+    pub(super) fn resume(&mut self, fom: &Typed<O>) -> After<O> {
         let (left, tries, kept) = fom.extra().map_or((None, 0, None), |extra| {
             (extra.left, extra.tries, extra.kept_deadline)
         });
@@ -156,21 +158,75 @@ impl<O: Operation> Course<O> {
                 timing.keep_again(fom, at, owner);
             }
             // What is overdue is late at once, before anything of the phase runs again.
-            timing.fired(fom, fom.world().clock.nanos());
+            let now = fom.world().clock.nanos();
+            timing.fired(fom, now);
+            let due = fom.journaled().and_then(|it| it.0.inner().meta.retry());
+            if let (Some(due), Some(committer)) = (due, fom.world().committer()) {
+                return After::Retry(now.saturating_add(committer.left_until(due)));
+            }
         }
+        After::Enter
     }
 
-    /// What the user does once for an operation that came back. `Some`: it failed.
+    /// What the user does once for an operation that came back, before the function that runs for this reason. `Some`: it failed.
     #[cold]
-    pub(super) fn call_resumed(&mut self, fom: &Typed<O>) -> Option<After<O>> {
+    pub(super) fn call_resumed(
+        &mut self,
+        fom: &Typed<O>,
+        before: TransitionCause,
+    ) -> Option<After<O>> {
         if self.info().is_end() {
             return None;
         }
         match self.resumed(fom) {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(self.erred(fom, error, TransitionCause::Returned)),
+            Ok(Err(error)) => Some(self.erred(fom, error, before)),
             Err(panic) => Some(self.fails(fom, cause_of(panic))),
         }
+    }
+
+    /// As [`call_resumed`](Self::call_resumed), if that is still to be done.
+    pub(super) fn resume_again(
+        &mut self,
+        fom: &Typed<O>,
+        before: TransitionCause,
+    ) -> Option<After<O>> {
+        if fom.owes_resume() {
+            self.call_resumed(fom, before)
+        } else {
+            None
+        }
+    }
+
+    /// Ready when the next attempt is due. Uses the fom's own timer.
+    #[cold]
+    pub(super) fn poll_pause(
+        &mut self,
+        fom: &Typed<O>,
+        until: u64,
+        waker: &Waker,
+    ) -> Poll<Result<(), Cause<O::Error>>> {
+        let Some(timing) = fom.timing() else {
+            unreachable!("a retry without a timer")
+        };
+        if fom.world().clock.nanos() >= until {
+            timing.retried(fom);
+            return Poll::Ready(Ok(()));
+        }
+        timing.await_retry(fom, until);
+        // One that came back has what it held in the pause. Which locks those are it may know only after `resume`.
+        if const { O::GRAPH.has_locks() } && !fom.owes_resume() {
+            match self.poll_locks(fom, waker) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(cause)) => {
+                    timing.retried(fom);
+                    return Poll::Ready(Err(cause));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        fom.set_waiting_for(WaitingFor::Retry);
+        Poll::Pending
     }
 
     fn resumed(&mut self, fom: &Typed<O>) -> Result<Resumed<O>, Box<dyn Any + Send>> {
@@ -285,13 +341,6 @@ impl<O: Operation> Course<O> {
 
     #[cold]
     fn interposed(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
-        if fom.owes_resume() {
-            match self.resumed(fom) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Some(Verdict::Stepped(Err(error))),
-                Err(panic) => return Some(Verdict::Panicked(panic)),
-            }
-        }
         let hooks = fom.world().hooks.active()?;
         match hooks.before::<O>(&mut self.operation, &mut self.phase) {
             Ok(None) => None,
@@ -412,6 +461,9 @@ impl<O: Operation> Course<O> {
                 // Its function did not come to its end: the late one has an outbox of its own.
                 fom.drop_outbox();
                 if self.info().is_late() {
+                    if let Some(after) = self.resume_again(fom, TransitionCause::Late) {
+                        return after;
+                    }
                     if let Some((kept, _)) = fom.journaled() {
                         kept.late();
                     }

@@ -18,6 +18,7 @@ use crate::{
         reference,
     },
     operation::{AsyncOperation, At, Entry, Operation},
+    watch::TransitionCause,
 };
 
 /// A future in place of operation and phase; then what it came to.
@@ -181,8 +182,21 @@ pub(super) fn drive<O: AsyncOperation>(
                 }
                 Act::Retry(at) => {
                     let fom = me.get();
-                    if let Err(verdict) = Fence::new(fom, Until { fom, at }).await {
-                        after = course.settle(me.get(), verdict);
+                    let pause = poll_fn(|cx| course.poll_pause(fom, at, cx.waker()));
+                    match Fence::new(fom, pause).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(cause)) => {
+                            after = course.fails(me.get(), cause);
+                            continue;
+                        }
+                        Err(verdict) => {
+                            after = course.settle(me.get(), verdict);
+                            continue;
+                        }
+                    }
+                    let again = course.resume_again(me.get(), TransitionCause::Returned);
+                    if let Some(again) = again {
+                        after = again;
                         continue;
                     }
                     Why::Own
@@ -310,25 +324,4 @@ impl<O: Operation> Future for Committed<'_, O> {
     }
 }
 
-/// Ready at a time of the fom's clock; uses the fom's own timer.
-struct Until<'a, O: Operation> {
-    fom: &'a Typed<O>,
-    at: u64,
-}
 
-impl<O: Operation> Future for Until<'_, O> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let Some(timing) = self.fom.timing() else {
-            unreachable!("a retry without a timer")
-        };
-        if self.fom.world().clock.nanos() >= self.at {
-            timing.retried(self.fom);
-            return Poll::Ready(());
-        }
-        timing.await_retry(self.fom, self.at);
-        self.fom.set_waiting_for(WaitingFor::Retry);
-        Poll::Pending
-    }
-}

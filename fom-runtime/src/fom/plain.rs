@@ -10,6 +10,7 @@ use crate::{
         reference,
     },
     operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
+    watch::TransitionCause,
 };
 
 /// Operation and phase stay where they are from the submission to the moment when the outcome is taken.
@@ -128,15 +129,19 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 }
                 After::Enter | After::Stay => Why::Own,
                 After::Retry(until) => {
-                    let Some(timing) = fom.timing() else {
-                        unreachable!("a retry without a timer")
-                    };
-                    if fom.world().clock.nanos() < until {
-                        timing.await_retry(fom, until);
-                        fom.set_waiting_for(WaitingFor::Retry);
-                        return Progress::Waiting;
+                    let pause = |waker: &_| course.poll_pause(fom, until, waker);
+                    match reference::with_waker(fom, pause) {
+                        Poll::Ready(Ok(())) => {}
+                        Poll::Ready(Err(cause)) => {
+                            after = course.fails(fom, cause);
+                            continue;
+                        }
+                        Poll::Pending => return Progress::Waiting,
                     }
-                    timing.retried(fom);
+                    if let Some(again) = course.resume_again(fom, TransitionCause::Returned) {
+                        after = again;
+                        continue;
+                    }
                     Why::Own
                 }
                 After::Ended => return Progress::Finished,

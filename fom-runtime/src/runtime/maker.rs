@@ -51,7 +51,7 @@ pub(crate) fn restore<O: Operation>(
     phase: O::Phase,
     kept: Box<Kept>,
 ) -> Result<Resident, RestoreError> {
-    let (key, once, meta, kept_deadline, home, settled, priority, turn) = {
+    let (key, once, meta, kept_deadline, home, settled, priority, (shared, waits)) = {
         let inner = kept.inner();
         let saved = &inner.meta;
         let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
@@ -88,7 +88,7 @@ pub(crate) fn restore<O: Operation>(
             home,
             saved.settled,
             priority,
-            saved.turn.clone().unwrap_or_default(),
+            saved.rare.as_deref().map_or((false, None), |rare| (rare.shared, rare.waits)),
         )
     };
     world.localities[home].counts.one_sent();
@@ -123,11 +123,11 @@ pub(crate) fn restore<O: Operation>(
                 AnyRef::of(unsafe { fom.as_ref() })
             };
             let directory = &world.directory;
-            let claimed = if let Some(number) = turn.waits {
-                directory.wait_again::<O>(&key, number, turn.shared, make);
+            let claimed = if let Some(number) = waits {
+                directory.wait_again::<O>(&key, number, shared, make);
                 true
             } else {
-                directory.claim_again::<O>(&key, id, turn.shared, make)
+                directory.claim_again::<O>(&key, id, shared, make)
             };
             match made {
                 Some(made) if claimed => made,
@@ -169,7 +169,7 @@ impl Maker<'_> {
                     priority: self.priority as u8,
                     key: key.clone(),
                     once: self.once.clone(),
-                    turn: self.order.stored(None),
+                    rare: self.order.stored(None),
                     ..durable::Meta::default()
                 };
                 Kept::new(meta, false)

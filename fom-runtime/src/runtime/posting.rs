@@ -37,7 +37,7 @@ impl<O: Operation> Submission<'_, O> {
                 settled: self.placement.is_some(),
                 priority: self.priority as u8,
                 key: self.key.clone(),
-                turn: self.order.stored(Some(world.directory.stamp())),
+                rare: self.order.stored(Some(world.directory.stamp())),
                 ..durable::Meta::default()
             };
             let mut bytes = Vec::new();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    durable::Turn,
+    durable::Rare,
     operation::Operation,
     runtime::{FomRef, Handle},
 };
@@ -26,9 +26,13 @@ pub(crate) enum Order {
 
 impl Order {
     /// As it stands in the journal; `waits`: the number with which it waits there.
-    pub(crate) fn stored(self, waits: Option<u64>) -> Option<Turn> {
+    pub(crate) fn stored(self, waits: Option<u64>) -> Option<Box<Rare>> {
         match self {
-            Self::Queue { shared, .. } if shared || waits.is_some() => Some(Turn { shared, waits }),
+            Self::Queue { shared, .. } if shared || waits.is_some() => Some(Box::new(Rare {
+                shared,
+                waits,
+                retry: None,
+            })),
             _ => None,
         }
     }
