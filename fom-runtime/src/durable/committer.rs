@@ -35,7 +35,7 @@ pub(crate) const LAZY: Duration = Duration::from_millis(50);
 const IDLE: Duration = Duration::from_millis(20);
 
 /// How long it waits until it tries again to commit what could not be committed.
-const AGAIN: Duration = Duration::from_millis(500);
+pub(super) const AGAIN: Duration = Duration::from_millis(500);
 
 /// Batches kept to be filled again.
 const SPARES: usize = 16;

@@ -6,7 +6,7 @@ use std::{any::Any, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::{Committer, Kind, Types, record::fom_of},
+    durable::{Committer, Kept, Kind, Types, record::fom_of},
     error::RestoreError,
     id::{FomId, Key},
     journal::EntryId,
@@ -141,8 +141,8 @@ impl World {
     /// Gives an event that came through an outbox to whoever has this key. If nobody has, that is reported, and it goes.
     pub(crate) fn deliver<O: Operation>(self: &Arc<Self>, key: &Key, (entry, event): Posted) {
         let fom = self.find::<O>(key);
-        let left = match fom.as_ref().and_then(|fom| fom.kept()) {
-            Some(kept) => kept.post((entry, event)).err(),
+        let left = match &fom {
+            Some(fom) => self.post(fom.id(), fom.kept(), (entry, event)).err(),
             None => Some((entry, event)),
         };
         match (left, fom) {
@@ -158,14 +158,8 @@ impl World {
                     kept.lock().entry(receiver).or_default().push(left);
                 }
                 // It may have come back before that.
-                if let Some(fom) = self.directory.find::<O>(key)
-                    && let Some(kept) = fom.kept()
-                {
-                    for message in self.kept_for(fom.id()) {
-                        if let Err(left) = kept.post(message) {
-                            self.drop_messages([left.0]);
-                        }
-                    }
+                if let Some(fom) = self.directory.find::<O>(key) {
+                    self.give_kept(fom.id(), fom.kept());
                     fom.wake();
                 }
             }
@@ -205,12 +199,34 @@ impl World {
         }
     }
 
-    /// Events for a fom that came back.
-    pub(super) fn kept_for(&self, id: FomId) -> Vec<Posted> {
-        let orphans = self.committer().map(|committer| &committer.orphans);
-        orphans
-            .and_then(|orphans| orphans.lock().remove(&id))
-            .unwrap_or_default()
+    /// An event for a live fom: behind those that wait for it since it was none. Given back when it has ended.
+    fn post(&self, id: FomId, kept: Option<&Kept>, message: Posted) -> Result<(), Posted> {
+        let (Some(kept), Some(committer)) = (kept, self.committer()) else {
+            return Err(message);
+        };
+        let mut orphans = committer.orphans.lock();
+        match orphans.get_mut(&id) {
+            Some(waiting) => {
+                waiting.push(message);
+                Ok(())
+            }
+            None => kept.post(message),
+        }
+    }
+
+    /// A fom that came back has the events that waited for it.
+    pub(super) fn give_kept(&self, id: FomId, kept: Option<&Kept>) {
+        let (Some(kept), Some(committer)) = (kept, self.committer()) else {
+            return;
+        };
+        let left: Vec<_> = {
+            // Held meanwhile: what is sent now comes behind them.
+            let mut orphans = committer.orphans.lock();
+            let waiting = orphans.remove(&id).unwrap_or_default();
+            let posted = waiting.into_iter().map(|message| kept.post(message));
+            posted.filter_map(Result::err).collect()
+        };
+        self.drop_messages(left.iter().map(|message| message.0));
     }
 
     fn drop_messages(&self, entries: impl IntoIterator<Item = EntryId>) {

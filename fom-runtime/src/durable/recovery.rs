@@ -166,20 +166,22 @@ impl Types {
             .map_err(|reason| Box::new(world.aside(id, reason, bytes)))
     }
 
-    /// Takes in what is in this entry: a fom goes on, an outcome is remembered, an event is delivered.
+    /// Takes in what is in this entry: an outcome is remembered, an event is delivered, and a fom is made, which has the events that
+    /// waited for it, and is in no queue yet.
     pub(crate) fn take_in(
         world: &Arc<World>,
         entry: EntryId,
         bytes: &[u8],
-    ) -> Result<(), Box<SetAside>> {
+    ) -> Result<Option<Resident>, Box<SetAside>> {
         match bytes.first() {
             Some(kind) if *kind == Kind::Outcome as u8 => {
-                return Self::remember_again(world, entry, bytes);
+                return Self::remember_again(world, entry, bytes).map(|()| None);
             }
             Some(kind) if *kind == Kind::Message as u8 => {
                 let deliver = || Message::deliver_again(world, entry, &bytes[1..]);
                 return catch_unwind(AssertUnwindSafe(deliver))
                     .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
+                    .map(|()| None)
                     .map_err(|reason| Box::new(world.aside(FomId(fom_of(entry)), reason, bytes)));
             }
             _ => {}
@@ -187,13 +189,9 @@ impl Types {
         let fom = Self::bring_back(world, entry, bytes)?;
         // It is found by its key by now, so there is no moment in which events for it go nowhere.
         drop(world.set_aside.take(fom.id()));
-        for message in world.kept_for(fom.id()) {
-            // It has just been made, so it takes them.
-            let _ = fom.kept().map(|kept| kept.post(message));
-        }
+        world.give_kept(fom.id(), fom.kept());
         world.dormant.revive_before(world, &fom);
-        crate::locality::enqueue(world, fom);
-        Ok(())
+        Ok(Some(fom))
     }
 
     /// Remembers an outcome out of its entry.

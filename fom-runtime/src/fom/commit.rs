@@ -64,12 +64,8 @@ impl<O: Operation> Typed<O> {
         let Some((kept, _)) = self.journaled() else {
             return;
         };
-        let stalled = Stalled {
-            id: self.id(),
-            group,
-            error: error.clone(),
-            place: self.key().map(|key| (self.type_id(), key.clone())),
-        };
+        let place = self.key().map(|key| (self.type_id(), key.clone()));
+        let stalled = Stalled::new(self.id(), group, error.clone(), place);
         self.world().list_stalled(&stalled);
         kept.inner().stalled = Some(Box::new(stalled));
     }

@@ -323,5 +323,3 @@ impl<O: Operation> Future for Committed<'_, O> {
         }
     }
 }
-
-

@@ -41,7 +41,10 @@ impl Runtime {
             return Err(RetryError::Still(reason));
         }
         match Types::take_in(world, entry_of(id.get()), &aside.bytes) {
-            Ok(()) => {
+            Ok(fom) => {
+                if let Some(fom) = fom {
+                    crate::locality::enqueue(world, fom);
+                }
                 for event in world.set_aside.events_for(id) {
                     // It stays set aside otherwise, with the reason.
                     let _ = self.retry_set_aside(event);

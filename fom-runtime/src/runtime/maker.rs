@@ -88,7 +88,10 @@ pub(crate) fn restore<O: Operation>(
             home,
             saved.settled,
             priority,
-            saved.rare.as_deref().map_or((false, None), |rare| (rare.shared, rare.waits)),
+            saved
+                .rare
+                .as_deref()
+                .map_or((false, None), |rare| (rare.shared, rare.waits)),
         )
     };
     world.localities[home].counts.one_sent();
