@@ -197,3 +197,65 @@ fn an_operation_that_panics_when_it_is_written_down_fails_alone() {
         assert_eq!(journal.ids().len(), 3, "the head and two schemas");
     });
 }
+
+/// Panics when it is dropped.
+#[derive(Serialize, Deserialize)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("it went off")
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Fuse;
+
+#[fom(operation(Fuse))]
+enum Burning {
+    #[phase(start, to(Burn))]
+    Light,
+    #[phase(to(Burnt))]
+    Burn { bomb: Bomb },
+    #[phase(end)]
+    Burnt,
+}
+
+impl BurningTransitions for Fuse {
+    async fn light(&mut self, _: &mut Cx<'_>) -> Result<BurningAfterLight, BoxError> {
+        Ok(BurningAfterLight::Burn { bomb: Bomb })
+    }
+
+    async fn burn(&mut self, cx: &mut Cx<'_>, _: &mut Bomb) -> Result<(), BoxError> {
+        cx.resource::<Log>().put("burn");
+        Ok(())
+    }
+}
+
+/// What a phase leaves behind may panic when it is dropped. The fom has failed by that, for the journal as well: it does not come
+/// back to burn once more, and with an operation id the failure is remembered.
+#[test]
+fn a_panic_in_a_drop_ends_the_fom_in_the_journal_too() {
+    limited(|| async {
+        let (journal, log) = (MemoryJournal::new(), Log::default());
+        let build = |journal| {
+            let builder = one(&TestClock::new()).resource(log.clone());
+            builder.journal_with(journal).build().unwrap()
+        };
+        let runtime = build(journal.clone());
+        let plain = runtime.submit(Fuse).key("plain").start().unwrap();
+        let once = runtime.submit(Fuse).once("once").start().unwrap();
+        for fom in [plain, once] {
+            assert!(matches!(fom.await.unwrap_err().cause, Cause::Panicked(_)));
+        }
+        assert_eq!(log.take(), ["burn", "burn"]);
+        let runtime = build(journal.fork());
+        runtime.quiet().await;
+        assert!(runtime.set_aside().is_empty());
+        assert_eq!(runtime.in_flight(), 0);
+        let again = runtime.submit(Fuse).once("once").start().unwrap();
+        let cause = again.await.unwrap_err().cause;
+        assert!(matches!(cause, Cause::Remembered { .. }));
+        assert!(log.lines().is_empty());
+    });
+}

@@ -70,6 +70,33 @@ impl<O: Operation> Typed<O> {
         kept.inner().stalled = Some(Box::new(stalled));
     }
 
+    /// It fails in this phase: has it committed that it is no longer there, unless it is to be there after a restart.
+    #[cold]
+    pub(super) fn commit_failure(&self, phase: &str, cause: &Cause<O::Error>) {
+        let Some((kept, _)) = self.journaled() else {
+            return;
+        };
+        let is_to_be = kept.inner().recorded || self.once().is_some();
+        if matches!(cause, Cause::Shutdown | Cause::Journal(_)) || !is_to_be {
+            return;
+        }
+        let waits = O::DURABILITY == Durability::Sync;
+        let written = group(self, waits, |batch| {
+            match self.once() {
+                Some(_) => remember(self, batch, Stored::failed::<O>(cause, phase)),
+                None => batch.delete(entry_of(self.id().get())),
+            }
+            let taken = kept.inner().taken.clone();
+            for message in taken.into_iter().chain(kept.message_entries()) {
+                batch.delete(message);
+            }
+            Ok(())
+        });
+        if waits && written.is_ok() {
+            kept.begin(Then::Fail);
+        }
+    }
+
     /// The last step of a fom that has left all tables, if it could not be committed: from now on it may come back.
     #[cold]
     pub(super) fn leave_stalled(&self) {
@@ -223,32 +250,6 @@ impl<O: Operation> Course<O> {
             let owner = O::GRAPH.phases()[owner].name();
             Box::new((committer.to_journal(at), owner.to_owned()))
         });
-    }
-
-    /// It fails: has it committed that it is no longer there, unless it is to be there after a restart.
-    pub(super) fn commit_failure(&mut self, fom: &Typed<O>, cause: &Cause<O::Error>) {
-        let Some((kept, _)) = fom.journaled() else {
-            return;
-        };
-        let is_to_be = kept.inner().recorded || fom.once().is_some();
-        if matches!(cause, Cause::Shutdown | Cause::Journal(_)) || !is_to_be {
-            return;
-        }
-        let waits = O::DURABILITY == Durability::Sync;
-        let written = group(fom, waits, |batch| {
-            match fom.once() {
-                Some(_) => remember(fom, batch, Stored::failed::<O>(cause, self.info().name())),
-                None => batch.delete(entry_of(fom.id().get())),
-            }
-            let taken = kept.inner().taken.clone();
-            for message in taken.into_iter().chain(kept.message_entries()) {
-                batch.delete(message);
-            }
-            Ok(())
-        });
-        if waits && written.is_ok() {
-            kept.begin(Then::Fail);
-        }
     }
 
     /// What comes after a step of which it was written down that it is to be committed. None: there is none.

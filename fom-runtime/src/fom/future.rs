@@ -67,14 +67,16 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, 
     }
 
     fn panicked(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         fom: &Typed<O>,
         panic: Box<dyn std::any::Any + Send>,
     ) -> Progress {
         // Phase functions are fenced one by one; this was something else of the user's, such as a `Drop` of what the
-        // operation holds. The operation is gone, so what the journal has of it stays.
-        self.fail(Failure::new(cause_of(panic), fom.phase_name(), None));
-        Progress::Finished
+        // operation holds. The operation is gone, and so is what the journal has of it.
+        let (cause, phase) = (cause_of(panic), fom.phase_name());
+        fom.commit_failure(phase, &cause);
+        self.as_mut().fail(Failure::new(cause, phase, None));
+        self.ended_in_journal(fom)
     }
 
     fn fail(self: Pin<&mut Self>, failure: Failure<O>) {
@@ -152,7 +154,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     After::Queue(what) => Act::Queue(what),
                     After::Ended => return course.ended(),
                     After::Failed(cause) => {
-                        course.commit_failure(me.get(), &cause);
+                        me.get().commit_failure(course.info().name(), &cause);
                         return Err(course.failed(me.get(), cause));
                     }
                 }

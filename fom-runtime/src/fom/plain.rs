@@ -28,8 +28,8 @@ impl<O: SyncOperation> Plain<O> {
 
     #[cold]
     pub(super) fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
-        if let Self::Live(mut course) = mem::replace(self, Self::Gone) {
-            course.commit_failure(fom, &cause);
+        if let Self::Live(course) = mem::replace(self, Self::Gone) {
+            fom.commit_failure(course.info().name(), &cause);
             *self = Self::Failed(Box::new(course.failed(fom, cause)));
         }
         self.failed(fom)
