@@ -525,3 +525,50 @@ fn nothing_committed_is_an_error() {
         "{tried:?}"
     );
 }
+
+/// A child that is lazy may lose its last steps, and makes them again: that is no difference, as long as it comes to its end.
+#[test]
+fn a_lazy_child_may_lose_its_last_steps() {
+    #[derive(Serialize, Deserialize)]
+    struct Sale;
+
+    #[fom(operation(Sale))]
+    enum Selling {
+        #[phase(start, sync, to(Sold))]
+        Sell,
+        #[phase(end)]
+        Sold,
+    }
+    impl SellingTransitions for Sale {
+        fn sell(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+            cx.outbox().submit(Thanks).post()?;
+            Ok(())
+        }
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Thanks;
+
+    #[fom(operation(Thanks), durability = "lazy")]
+    enum Thanking {
+        #[phase(start, sync, to(Send))]
+        Write,
+        #[phase(sync, to(Sent))]
+        Send,
+        #[phase(end)]
+        Sent,
+    }
+    impl ThankingTransitions for Thanks {
+        fn write(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+            cx.resource::<Effects>().once(cx.step_key(), "write");
+            Ok(())
+        }
+        fn send(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+            cx.resource::<Effects>().once(cx.step_key(), "send");
+            Ok(())
+        }
+    }
+
+    let tried = crash_at_each_boundary(|| Trial::new(Sale));
+    assert!(tried.crashes >= 3, "{tried:?}");
+}

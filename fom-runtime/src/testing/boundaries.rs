@@ -17,8 +17,7 @@ use std::{fmt, future::Future, panic::panic_any, pin::Pin, sync::Arc, time::Dura
 pub use effects::Effects;
 
 use crate::{
-    BuildError, Builder, Durability, FomRef, Key, Operation, Persistent, RefusedReason, Runtime,
-    TestClock,
+    BuildError, Builder, FomRef, Key, Operation, Persistent, RefusedReason, Runtime, TestClock,
     journal::MemoryJournal,
     testing::boundaries::life::{Came, run},
 };
@@ -407,17 +406,13 @@ fn crashed<O: Persistent>(
         found.push(format!("it does not end: {why}"));
         return Ok((at, found));
     }
-    // What is lazy may lose its last steps, and go them again.
-    let strict = O::DURABILITY == Durability::Sync;
-    if strict {
-        found.extend(seen::differs(
-            O::GRAPH,
-            &first.seen,
-            &stop.unheard(),
-            &second.seen,
-            &undisturbed.seen,
-        ));
-    }
+    found.extend(seen::differs(
+        O::GRAPH,
+        &first.seen,
+        &stop.unheard(),
+        &second.seen,
+        &undisturbed.seen,
+    ));
     found.extend(seen::ends_differ(
         &first.seen,
         &stop.unheard(),
@@ -431,7 +426,9 @@ fn crashed<O: Persistent>(
             undisturbed.outside
         ));
     }
-    found.extend(around.effects.done().differs(&undisturbed.done, strict));
+    let undone = seen::was_undone(&first.seen, &second.seen);
+    let effects = around.effects.done();
+    found.extend(effects.differs(&undisturbed.done, undone));
     // All have ended, so there is nobody to come back.
     match run(&around, &journal, &Stop::after(u64::MAX), None) {
         Ok(third) => found.extend(third.seen.came_back(&around.staying)),

@@ -82,13 +82,13 @@ impl Effects {
 }
 
 impl Done {
-    /// In words, how it differs from what was done without a crash.
-    pub(super) fn differs(&self, undisturbed: &Self, strict: bool) -> Vec<String> {
+    /// In words, how it differs from what was done without a crash; `undone`: something lazy was lost, and is done again.
+    pub(super) fn differs(&self, undisturbed: &Self, undone: bool) -> Vec<String> {
         let mut found = self.reused.clone();
         for (what, times) in &self.times {
             match undisturbed.times.get(what) {
                 None => found.push(format!("`{what}` was done, which nobody did undisturbed")),
-                Some(once) if times > once => found.push(format!(
+                Some(once) if times > once && !undone => found.push(format!(
                     "`{what}` was done under {times} keys, undisturbed under {once}: a repetition that nobody can tell from a \
                      new request"
                 )),
@@ -103,7 +103,7 @@ impl Done {
                 ));
             }
         }
-        for (what, asked) in self.asked.iter().filter(|_| strict) {
+        for (what, asked) in self.asked.iter().filter(|_| !undone) {
             let most = undisturbed.asked.get(what).copied().unwrap_or(0) + 1;
             if *asked > most {
                 found.push(format!(

@@ -7,10 +7,11 @@ use std::{
 };
 
 use crate::{
-    FomId, Graph, Interpose, Key, Operation, Transition, TransitionCause, TransitionOf,
+    Durability, FomId, Graph, Interpose, Key, Operation, Transition, TransitionCause, TransitionOf,
     durable::entry_of,
     fom::panic_message,
     journal::EntryId,
+    operation::{Registered, Restorer, registered},
     sync::Mutex,
     testing::boundaries::{Compare, End},
 };
@@ -106,13 +107,13 @@ impl Seen {
 
     fn is_end(&self, fom: &Fom) -> bool {
         let is = |phase: &&crate::PhaseInfo| phase.name() == fom.phase;
-        fom.operation == self.graph.operation()
-            && self
-                .graph
-                .phases()
-                .iter()
-                .find(is)
-                .is_some_and(crate::PhaseInfo::is_end)
+        let graph = match fom.operation == self.graph.operation() {
+            true => Some(self.graph),
+            false => known(fom.operation).map(Restorer::graph),
+        };
+        graph
+            .and_then(|graph| graph.phases().iter().find(is))
+            .is_some_and(crate::PhaseInfo::is_end)
     }
 
     /// Who came back although all had ended, but for those that need not end.
@@ -141,11 +142,16 @@ pub(super) fn differs(
         let name = format!("{} {id}", fom.operation);
         found.extend(fom.wrong.iter().map(|wrong| format!("{name}: {wrong}")));
         let over = fom.ended || first.is_end(fom);
+        // What is lazy may lose its last steps, and make them again.
+        let strict = !is_lazy(fom.operation);
         match second.foms.get(id) {
-            Some(_) if over => found.push(format!("{name} had ended, and came back")),
+            Some(_) if over && strict => found.push(format!("{name} had ended, and came back")),
             Some(back) => {
                 found.extend(back.wrong.iter().map(|wrong| format!("{name}: {wrong}")));
-                if back.resumed != Some(fom.phase) && !unheard.contains(&entry_of(id.get())) {
+                if strict
+                    && back.resumed != Some(fom.phase)
+                    && !unheard.contains(&entry_of(id.get()))
+                {
                     found.push(format!(
                         "{name} had committed `{}`, and came back in {}",
                         fom.phase,
@@ -154,9 +160,10 @@ pub(super) fn differs(
                     ));
                 }
             }
-            // Of others it is not known here which phases are ends, nor which are kept.
+            // Of others it is not known here which are kept.
             None if fom.operation == graph.operation()
                 && !over
+                && strict
                 && !unheard.contains(&entry_of(id.get())) =>
             {
                 found.push(format!(
@@ -177,7 +184,7 @@ pub(super) fn differs(
         let most = undisturbed.entered[index] + again;
         let entered = first.entered[index] + second.entered[index];
         // What is sent again is taken again.
-        if entered > most && phase.takes().is_empty() {
+        if entered > most && phase.takes().is_empty() && !is_lazy(graph.operation()) {
             found.push(format!(
                 "the function of `{}` was entered {entered} times, undisturbed {} times",
                 phase.name(),
@@ -186,6 +193,26 @@ pub(super) fn differs(
         }
     }
     found
+}
+
+/// Whether something that a lazy fom did was lost: it does that again, and sends again what it sent in it, as something new.
+pub(super) fn was_undone(first: &Seen, second: &Seen) -> bool {
+    let undone = |(id, fom): (&FomId, &Fom)| match second.foms.get(id) {
+        Some(back) => back.resumed != Some(fom.phase),
+        None => !fom.ended && !first.is_end(fom),
+    };
+    let mut lazy = first.foms.iter().filter(|(_, fom)| is_lazy(fom.operation));
+    lazy.any(undone)
+}
+
+fn is_lazy(operation: &str) -> bool {
+    known(operation).is_some_and(|of| of.durability() == Durability::Lazy)
+}
+
+/// The operation type of this name, unless it is generic.
+fn known(operation: &str) -> Option<&'static dyn Restorer> {
+    let mut all = registered().map(Registered::restorer);
+    all.find(|of| of.graph().operation() == operation)
 }
 
 /// How what it came to differs from what it comes to without a crash.
