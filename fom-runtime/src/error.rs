@@ -516,6 +516,17 @@ pub enum RestoreError {
     /// back.
     #[error("it is an event for fom {0}, which is set aside")]
     ReceiverSetAside(FomId),
+    /// It is an event that was sent through an outbox, and nobody had the key that it was sent to, or whoever had it ended without
+    /// taking it. It is delivered when it is [tried again](crate::Runtime::retry_set_aside) and there is somebody, at the next start, too.
+    #[error(
+        "it is an event for `{operation}` with the key `{key}`, which has ended or was never there; start one and try again, or discard it"
+    )]
+    NoReceiver {
+        /// The operation type that it was sent to.
+        operation: String,
+        /// The key that it was sent to.
+        key: Key,
+    },
     /// A live fom has its key already.
     #[error("a live fom has its key `{0}` already")]
     KeyInUse(Key),

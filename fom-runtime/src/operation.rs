@@ -354,7 +354,7 @@ pub trait Restorer: Sync {
     /// Makes a fom of what is kept of one. It is in no queue yet.
     fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError>;
     /// Gives an event to whoever has this key.
-    fn deliver(&self, event: Event<'_>);
+    fn deliver(&self, event: Event<'_>) -> Result<(), RestoreError>;
     /// Whether that could be done.
     fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError>;
 }
@@ -382,8 +382,8 @@ impl<O: Persistent> Restorer for Restoring<O> {
         found.revive::<O>()
     }
 
-    fn deliver(&self, event: Event<'_>) {
-        event.deliver::<O>();
+    fn deliver(&self, event: Event<'_>) -> Result<(), RestoreError> {
+        event.deliver::<O>()
     }
 
     fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError> {

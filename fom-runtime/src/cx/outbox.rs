@@ -49,8 +49,10 @@ impl<'a> Outbox<'a> {
 
     /// An event for the fom of type `O` that has this key when this transition is committed. It stays in the journal until that
     /// fom has committed a transition after it took the event. Events that one sender sends to one receiver in this way come in
-    /// their order. When nobody has the key, or it ends without taking the event, that is reported in
-    /// [`Operations::incidents`](crate::Operations).
+    /// their order. When nobody has the key, or it ends without taking the event, the event is
+    /// [set aside](crate::Runtime::set_aside), with [`RestoreError::NoReceiver`](crate::RestoreError): it can be tried again or
+    /// discarded. Of more than 10,000 of those the newest are dropped, as are events of a sender that is not kept in the journal; that is
+    /// reported in [`Operations::incidents`](crate::Operations).
     ///
     /// # Errors
     ///
@@ -60,7 +62,12 @@ impl<'a> Outbox<'a> {
         O: Persistent,
         O::Event: Savable,
     {
-        let item = post_event::<O>(self.fom.world(), to.into(), event)?;
+        let item = post_event::<O>(
+            self.fom.world(),
+            self.fom.kept().is_some(),
+            to.into(),
+            event,
+        )?;
         self.fom.post(item);
         Ok(())
     }
@@ -111,7 +118,7 @@ impl<O: Operation> Posting<'_, O> {
     ///
     /// When the operation cannot be saved. A transient one need not be: it starts after the commit, and not again after a crash.
     pub fn post(self) -> Result<FomId, SnapshotError> {
-        let Prepared { id, item } = self.submission.prepare()?;
+        let Prepared { id, item } = self.submission.prepare(self.fom.kept().is_some())?;
         self.fom.post(item);
         Ok(id)
     }

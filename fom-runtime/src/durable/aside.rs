@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{
     Snapshot,
-    durable::{Kind, record::decode_meta, schemas::Schemas},
+    durable::{Kind, Message, record::decode_meta, schemas::Schemas},
     error::RestoreError,
     id::{FomId, Key},
     snapshot::{Meta, Schema, phase_of},
@@ -19,7 +19,7 @@ use crate::{
 pub struct SetAside {
     /// The fom. What is no fom has an id of its own.
     pub id: FomId,
-    /// Its operation type, where that can be read.
+    /// Its operation type, where that can be read; of an event, that of its receiver. So are machine and key.
     pub operation: Option<String>,
     /// Its machine.
     pub machine: Option<String>,
@@ -62,6 +62,11 @@ impl SetAside {
     fn read(&mut self, schemas: Option<&Schemas>) -> Option<()> {
         let bytes = Arc::clone(&self.bytes);
         let (kind, bytes) = bytes.split_first()?;
+        if *kind == Kind::Message as u8 {
+            let (machine, operation, key) = Message::receiver(bytes)?;
+            (self.machine, self.operation, self.key) = (Some(machine), Some(operation), key);
+            return None;
+        }
         if *kind != Kind::Fom as u8 {
             return None;
         }
@@ -80,6 +85,8 @@ impl SetAside {
     /// What the journal has of it as a snapshot, which stands for itself: to be kept, looked at, or
     /// [resumed](crate::Runtime::resume) by a program that can. None where that cannot be read.
     pub fn snapshot(&self) -> Option<Snapshot> {
+        // Without a schema it is no fom.
+        let schema = self.schema.as_ref()?;
         let (_, bytes) = self.bytes.split_first()?;
         let (saved, body) = decode_meta(bytes).ok()?;
         let meta = Meta {
@@ -89,7 +96,11 @@ impl SetAside {
             left: None,
             resumed: false,
         };
-        Snapshot::of(self.schema.as_ref()?, body, meta).ok()
+        Snapshot::of(schema, body, meta).ok()
+    }
+
+    fn is_event(&self) -> bool {
+        self.bytes.first() == Some(&(Kind::Message as u8))
     }
 
     /// Operation and key, or what is known.
@@ -115,29 +126,62 @@ impl fmt::Display for SetAside {
     }
 }
 
+/// How many events that nobody takes are set aside at the most.
+const MOST_EVENTS: usize = 10_000;
+
 /// All of them, by id.
 #[derive(Default)]
-pub(crate) struct Asides(Mutex<BTreeMap<FomId, SetAside>>);
+pub(crate) struct Asides(Mutex<Listed>);
+
+#[derive(Default)]
+struct Listed {
+    foms: BTreeMap<FomId, SetAside>,
+    /// Apart: there may be many, and each event that is delivered asks for the foms.
+    events: BTreeMap<FomId, SetAside>,
+}
+
+impl Listed {
+    fn remove(&mut self, id: FomId) -> Option<SetAside> {
+        self.foms.remove(&id).or_else(|| self.events.remove(&id))
+    }
+}
 
 impl Asides {
     pub(crate) fn put(&self, aside: SetAside) {
-        let before = self.0.lock().insert(aside.id, aside);
-        drop(before);
+        let mut listed = self.0.lock();
+        let before = listed.remove(aside.id);
+        let place = match aside.is_event() {
+            true => &mut listed.events,
+            false => &mut listed.foms,
+        };
+        place.insert(aside.id, aside);
+        drop((listed, before));
     }
 
     pub(crate) fn take(&self, id: FomId) -> Option<SetAside> {
-        self.0.lock().remove(&id)
+        self.0.lock().remove(id)
     }
 
     pub(crate) fn list(&self) -> Vec<SetAside> {
-        self.0.lock().values().cloned().collect()
+        let listed = self.0.lock();
+        let all = listed.foms.values().chain(listed.events.values());
+        let mut all: Vec<_> = all.cloned().collect();
+        drop(listed);
+        all.sort_by_key(|aside| aside.id);
+        all
+    }
+
+    /// Whether one more may be set aside for this reason.
+    pub(crate) fn has_room_for(&self, reason: &RestoreError) -> bool {
+        !matches!(reason, RestoreError::NoReceiver { .. })
+            || self.0.lock().events.len() < MOST_EVENTS
     }
 
     /// The fom of this operation type that has this key.
     pub(crate) fn of(&self, operation: &str, key: &Key) -> Option<FomId> {
         let asides = self.0.lock();
-        let mut all = asides.values();
-        all.find(|aside| {
+        let mut foms = asides.foms.values();
+        foms.find(|aside| {
             aside.operation.as_deref() == Some(operation) && aside.key.as_ref() == Some(key)
         })
         .map(|aside| aside.id)
@@ -148,6 +192,7 @@ impl Asides {
         let is = |aside: &&SetAside| aside.reason == RestoreError::ReceiverSetAside(id);
         self.0
             .lock()
+            .events
             .values()
             .filter(is)
             .map(|aside| aside.id)
@@ -156,6 +201,6 @@ impl Asides {
 
     pub(crate) fn is_waiting(&self, id: FomId) -> bool {
         let is = |aside: &SetAside| matches!(aside.reason, RestoreError::NotCommitted(_));
-        self.0.lock().get(&id).is_some_and(is)
+        self.0.lock().foms.get(&id).is_some_and(is)
     }
 }

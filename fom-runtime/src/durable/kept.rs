@@ -132,28 +132,22 @@ impl Kept {
 
     /// The oldest event that `takes`. Only the thread that runs the fom.
     pub(crate) fn take_message<E: 'static>(&self, takes: impl Fn(&E) -> bool) -> Option<E> {
-        let (entry, event) = {
+        let taken = {
             let mut inbox = self.inbox.lock();
             let inbox = inbox.as_mut()?;
             let at = inbox.iter().position(|message| {
-                let event = message.1.downcast_ref();
+                let event = message.event.downcast_ref();
                 event.is_some_and(&takes)
             })?;
             inbox.remove(at)?
         };
-        self.inner.lock().taken.push(entry);
-        event.downcast().ok().map(|event| *event)
+        self.inner.lock().taken.push(taken.entry);
+        taken.event.downcast().ok().map(|event| *event)
     }
 
     /// How many events came through an outbox and were not taken.
     pub(crate) fn messages(&self) -> usize {
         self.inbox.lock().as_ref().map_or(0, VecDeque::len)
-    }
-
-    /// The entries of those.
-    pub(crate) fn message_entries(&self) -> Vec<EntryId> {
-        let inbox = self.inbox.lock();
-        inbox.iter().flatten().map(|message| message.0).collect()
     }
 
     /// Takes no more of them, and gives back what is left.

@@ -1,13 +1,18 @@
 //! Events that were sent through an outbox: in the journal from the transition of the sender until a transition of the receiver
 //! that took them.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{Committer, Kept, Kind, Types, record::fom_of},
     error::RestoreError,
+    fom::Header,
     id::{FomId, Key},
     journal::EntryId,
     operation::Operation,
@@ -57,8 +62,51 @@ mod serde_bytes_of {
     }
 }
 
-/// An event that came through an outbox, and its entry.
-pub(crate) type Posted = (EntryId, Box<dyn Any + Send>);
+/// An event that came through an outbox.
+pub(crate) struct Posted {
+    pub(crate) entry: EntryId,
+    pub(crate) event: Box<dyn Any + Send>,
+    pub(crate) written: Written,
+}
+
+/// What the journal has of an event.
+pub(crate) enum Written {
+    /// This, or what this writes.
+    Bytes(Box<[u8]>),
+    By(fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>),
+    /// Nothing: its sender is not kept.
+    Not,
+}
+
+/// An event that nobody takes for now, and why.
+pub(crate) struct Undelivered {
+    posted: Posted,
+    reason: RestoreError,
+}
+
+impl Posted {
+    /// The entry once more.
+    fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
+        match &self.written {
+            Written::Bytes(bytes) => Some(bytes.to_vec()),
+            Written::By(write) => {
+                // It could be written before.
+                catch_unwind(AssertUnwindSafe(|| write(key, &*self.event))).unwrap_or(None)
+            }
+            Written::Not => None,
+        }
+    }
+}
+
+/// Writes the entry of an event of this type.
+pub(crate) fn rewrite<O: Operation>(key: &Key, event: &(dyn Any + Send)) -> Option<Vec<u8>>
+where
+    O::Event: Serialize,
+{
+    let mut bytes = Vec::new();
+    Message::encode::<O>(key, event.downcast_ref::<O::Event>()?, &mut bytes).ok()?;
+    Some(bytes)
+}
 
 impl Message {
     /// Appends the entry of an event for whoever has this key.
@@ -78,6 +126,12 @@ impl Message {
         Ok(())
     }
 
+    /// For whom it is: machine, operation and key.
+    pub(super) fn receiver(bytes: &[u8]) -> Option<(String, String, Option<Key>)> {
+        let message: Self = snapshot::decode(bytes).ok()?;
+        Some((message.machine, message.operation, message.key))
+    }
+
     /// Whether the event in this entry can be read.
     pub(super) fn check(types: &Types, bytes: &[u8]) -> Result<(), RestoreError> {
         let message: Self = snapshot::decode(bytes).map_err(|_| RestoreError::Damaged)?;
@@ -95,7 +149,8 @@ impl Message {
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<(), RestoreError> {
-        let message: Self = snapshot::decode(bytes).map_err(|_| RestoreError::Damaged)?;
+        let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
+        let message: Self = snapshot::decode(body).map_err(|_| RestoreError::Damaged)?;
         let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
         let key = message.key.ok_or(RestoreError::Damaged)?;
         // One that could not commit comes back by itself: until then the event is kept for it, before those that come later.
@@ -108,12 +163,16 @@ impl Message {
             operation: message.operation,
             reason,
         })?;
+        let written = Written::Bytes(bytes.into());
         of.deliver(Event {
             world,
             key,
-            posted: (entry, event),
-        });
-        Ok(())
+            posted: Posted {
+                entry,
+                event,
+                written,
+            },
+        })
     }
 }
 
@@ -127,23 +186,28 @@ pub struct Event<'a> {
 
 impl std::fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Event({} for {})", self.posted.0, self.key)
+        write!(f, "Event({} for {})", self.posted.entry, self.key)
     }
 }
 
 impl Event<'_> {
-    pub(crate) fn deliver<O: Operation>(self) {
-        self.world.deliver::<O>(&self.key, self.posted);
+    pub(crate) fn deliver<O: Operation>(self) -> Result<(), RestoreError> {
+        let done = self.world.deliver::<O>(&self.key, self.posted);
+        done.map_err(|undelivered| undelivered.reason)
     }
 }
 
 impl World {
-    /// Gives an event that came through an outbox to whoever has this key. If nobody has, that is reported, and it goes.
-    pub(crate) fn deliver<O: Operation>(self: &Arc<Self>, key: &Key, (entry, event): Posted) {
+    /// Gives an event that came through an outbox to whoever has this key.
+    pub(crate) fn deliver<O: Operation>(
+        self: &Arc<Self>,
+        key: &Key,
+        posted: Posted,
+    ) -> Result<(), Undelivered> {
         let fom = self.find::<O>(key);
         let left = match &fom {
-            Some(fom) => self.post(fom.id(), fom.kept(), (entry, event)).err(),
-            None => Some((entry, event)),
+            Some(fom) => self.post(fom.id(), fom.kept(), posted).err(),
+            None => Some(posted),
         };
         match (left, fom) {
             (None, Some(fom)) => fom.wake(),
@@ -163,27 +227,45 @@ impl World {
                     fom.wake();
                 }
             }
-            _ if let Some(receiver) = self.set_aside.of(O::GRAPH.operation(), key) => {
-                // It stays in the journal, and is delivered at the next start that its receiver comes back in.
-                let reason = RestoreError::ReceiverSetAside(receiver);
-                let id = FomId(fom_of(entry));
-                self.set_aside.put(self.aside(id, reason, &[]));
+            (Some(posted), _) => {
+                let reason = match self.set_aside.of(O::GRAPH.operation(), key) {
+                    Some(receiver) => RestoreError::ReceiverSetAside(receiver),
+                    None => RestoreError::NoReceiver {
+                        operation: O::GRAPH.operation().to_owned(),
+                        key: key.clone(),
+                    },
+                };
+                return Err(Undelivered { posted, reason });
             }
-            _ => {
-                self.incident(format!(
-                    "{} {key} has ended, or was never there: an event that was sent to it through an outbox is dropped",
-                    O::GRAPH.operation()
-                ));
-                self.drop_messages([entry]);
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// An event for this key that nobody takes is set aside: it stays in the journal until it is taken or discarded.
+    #[cold]
+    pub(crate) fn set_event_aside(&self, key: &Key, undelivered: Undelivered) {
+        let Undelivered { posted, reason } = undelivered;
+        match posted.bytes(key) {
+            Some(bytes) if self.set_aside.has_room_for(&reason) => {
+                let id = FomId(fom_of(posted.entry));
+                self.set_aside.put(self.aside(id, reason, &bytes));
+            }
+            bytes => {
+                let why = match bytes {
+                    Some(_) => ", since as many are set aside as may be",
+                    None => ", since its sender is not kept in a journal",
+                };
+                self.incident(format!("an event was dropped{why}: {reason}"));
+                self.drop_messages([posted.entry]);
             }
         }
     }
 
     /// What was not taken by a fom that has ended; `back`: not in the journal, so it may be for the one that comes back.
-    pub(crate) fn messages_left(&self, id: FomId, left: Vec<Posted>, back: bool) {
-        if left.is_empty() {
-            return;
-        }
+    #[cold]
+    pub(crate) fn messages_left<O: Operation>(&self, fom: &Header, left: Vec<Posted>, back: bool) {
+        let id = fom.id();
         if back {
             if let Some(committer) = self.committer() {
                 // Before those that came since it takes no more.
@@ -191,11 +273,15 @@ impl World {
                 orphans.entry(id).or_default().splice(0..0, left);
             }
         } else {
-            self.incident(format!(
-                "fom {id} has ended without taking {} events that were sent to it through an outbox",
-                left.len()
-            ));
-            self.drop_messages(left.iter().map(|message| message.0));
+            // Whoever found it had its key.
+            let Some(key) = fom.key() else { return };
+            for posted in left {
+                let reason = RestoreError::NoReceiver {
+                    operation: O::GRAPH.operation().to_owned(),
+                    key: key.clone(),
+                };
+                self.set_event_aside(key, Undelivered { posted, reason });
+            }
         }
     }
 
@@ -226,7 +312,7 @@ impl World {
             let posted = waiting.into_iter().map(|message| kept.post(message));
             posted.filter_map(Result::err).collect()
         };
-        self.drop_messages(left.iter().map(|message| message.0));
+        self.drop_messages(left.iter().map(|message| message.entry));
     }
 
     fn drop_messages(&self, entries: impl IntoIterator<Item = EntryId>) {

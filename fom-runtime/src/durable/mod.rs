@@ -48,7 +48,7 @@ pub(crate) use head::{Head, random};
 pub(crate) use kept::{Answer, Kept, Then};
 #[doc(hidden)]
 pub use message::Event;
-pub(crate) use message::{Message, Posted};
+pub(crate) use message::{Message, Posted, Written, rewrite};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox};
 pub(crate) use record::{Kind, Meta, Rare, codec, encode_fom, entry_of};

@@ -178,7 +178,7 @@ impl Types {
                 return Self::remember_again(world, entry, bytes).map(|()| None);
             }
             Some(kind) if *kind == Kind::Message as u8 => {
-                let deliver = || Message::deliver_again(world, entry, &bytes[1..]);
+                let deliver = || Message::deliver_again(world, entry, bytes);
                 return catch_unwind(AssertUnwindSafe(deliver))
                     .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
                     .map(|()| None)

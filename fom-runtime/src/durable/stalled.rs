@@ -37,8 +37,8 @@ impl World {
     /// A transition could not be committed: its fom ends now, and is listed until it can be.
     pub(crate) fn list_stalled(&self, stalled: &Stalled) {
         let reason = RestoreError::NotCommitted(stalled.error.to_string());
-        let bytes = first_put(&stalled.group).unwrap_or_default();
-        self.set_aside.put(self.aside(stalled.id, reason, &bytes));
+        let bytes = stalled.own().unwrap_or_default();
+        self.set_aside.put(self.aside(stalled.id, reason, bytes));
     }
 
     /// Its fom has left all tables: from now on it may come back.
@@ -76,23 +76,19 @@ impl Stalled {
 
     /// Whether its fom comes back.
     pub(crate) fn comes_back(&self) -> bool {
+        let is_fom = |bytes: &[u8]| bytes.first() == Some(&(Kind::Fom as u8));
+        self.own().is_some_and(is_fom)
+    }
+
+    /// What it puts for itself, and not for those that it sends.
+    fn own(&self) -> Option<&[u8]> {
         let of = entry_of(self.id.get());
         let mut changes = self.group.groups().flat_map(|group| group.changes());
-        changes.any(|change| match change {
-            Change::Put { id, bytes } => id == of && bytes.first() == Some(&(Kind::Fom as u8)),
-            Change::Delete { .. } => false,
+        changes.find_map(|change| match change {
+            Change::Put { id, bytes } if id == of => Some(bytes),
+            _ => None,
         })
     }
-}
-
-fn first_put(group: &Batch) -> Option<Vec<u8>> {
-    group
-        .groups()
-        .flat_map(|group| group.changes())
-        .find_map(|change| match change {
-            Change::Put { bytes, .. } => Some(bytes.to_vec()),
-            Change::Delete { .. } => None,
-        })
 }
 
 impl Committer {

@@ -50,7 +50,7 @@ impl<O: Operation> Typed<O> {
             None => group.delete(entry_of(self.id().get())),
         }
         let taken = std::mem::take(&mut kept.inner().taken);
-        for message in taken.into_iter().chain(kept.message_entries()) {
+        for message in taken {
             group.delete(message);
         }
         group.end_group();
@@ -87,7 +87,7 @@ impl<O: Operation> Typed<O> {
                 None => batch.delete(entry_of(self.id().get())),
             }
             let taken = kept.inner().taken.clone();
-            for message in taken.into_iter().chain(kept.message_entries()) {
+            for message in taken {
                 batch.delete(message);
             }
             Ok(())
@@ -125,7 +125,9 @@ impl<O: Operation> Typed<O> {
             }
             _ => false,
         };
-        self.world().messages_left(self.id(), left, back);
+        if !left.is_empty() {
+            self.world().messages_left::<O>(self, left, back);
+        }
     }
 }
 
@@ -300,11 +302,7 @@ impl<O: Operation> Course<O> {
             })?;
         }
         let taken = kept.inner().taken.clone();
-        let left = match self.info().is_end() {
-            true => kept.message_entries(),
-            false => Vec::new(),
-        };
-        for message in taken.into_iter().chain(left) {
+        for message in taken {
             batch.delete(message);
         }
         if let Some(extra) = fom.extra() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    durable::{self, Item, Kept, Message, encode_fom, entry_of},
+    durable::{self, Item, Kept, Message, Posted, Written, encode_fom, entry_of, rewrite},
     error::{Refused, RefusedReason, RestoreError, SnapshotError},
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
@@ -17,16 +17,21 @@ pub(crate) struct Prepared {
 }
 impl<O: Operation> Submission<'_, O> {
     /// For an outbox: its first record, and how it starts when that is committed.
-    pub(crate) fn prepare(mut self) -> Result<Prepared, SnapshotError> {
+    ///
+    /// Where the sender is not kept, nothing of it is committed with a step of that: it is as if it were submitted when it is sent.
+    pub(crate) fn prepare(mut self, sender_is_kept: bool) -> Result<Prepared, SnapshotError> {
         let world = self.world;
         let index = self.home();
         let id =
             crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
         let mut entry = None;
         let mut kept = None;
-        if let (Some(codec), Some(committer), Some(index)) =
-            (durable::codec::<O>(), world.committer(), index)
-        {
+        if let (true, Some(codec), Some(committer), Some(index)) = (
+            sender_is_kept,
+            durable::codec::<O>(),
+            world.committer(),
+            index,
+        ) {
             let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
             let now = world.clock.nanos();
             let due = within.map(|time| now.saturating_add(crate::clock::nanos(time)));
@@ -86,6 +91,7 @@ impl<O: Operation> Submission<'_, O> {
 /// For an outbox: an event for whoever has this key.
 pub(crate) fn post_event<O>(
     world: &Arc<World>,
+    sender_is_kept: bool,
     key: Key,
     event: O::Event,
 ) -> Result<Item, SnapshotError>
@@ -111,10 +117,22 @@ where
     }
     let mut bytes = Vec::new();
     Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
+    let written = match sender_is_kept {
+        true => Written::By(rewrite::<O>),
+        false => Written::Not,
+    };
     let send = Box::new(move |world: &Arc<World>| {
-        world.deliver::<O>(&key, (entry, Box::new(event)));
+        let event = Box::new(event);
+        let posted = Posted {
+            entry,
+            event,
+            written,
+        };
+        if let Err(undelivered) = world.deliver::<O>(&key, posted) {
+            world.set_event_aside(&key, undelivered);
+        }
     });
-    let entry = Some(durable::Entry {
+    let entry = sender_is_kept.then_some(durable::Entry {
         id: entry,
         bytes,
         graph: O::GRAPH,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    FomInfo, FomState, Persistent, Runtime, Shutdown,
+    FomInfo, FomState, Persistent, RestoreError, Runtime, Shutdown,
     clock::nanos,
     journal::MemoryJournal,
     sync::Mutex,
@@ -99,7 +99,11 @@ pub(super) fn run<O: Persistent>(
     let set_aside = runtime
         .set_aside()
         .into_iter()
-        .map(|fom| format!("fom {} cannot come back: {}", fom.id, fom.reason))
+        .map(|aside| match aside.reason {
+            // By an id that no other run has.
+            RestoreError::NoReceiver { .. } => format!("nobody took an event: {}", aside.reason),
+            reason => format!("fom {} cannot come back: {reason}", aside.id),
+        })
         .collect();
     if !matches!(came, Came::Ended) {
         // Closed first, and answered then: nobody makes anything of the answer, as nobody could after a crash.
