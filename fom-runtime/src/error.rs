@@ -445,6 +445,16 @@ pub enum SnapshotError {
     /// The machine is declared `#[fom(transient)]`.
     #[error("the machine is transient: it declares that it cannot be saved")]
     Transient,
+    /// It is longer than the journal takes.
+    #[error(
+        "a record of {length} bytes is too long for the journal, which takes {most}; keep large data elsewhere and save a reference"
+    )]
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The most that is taken.
+        most: usize,
+    },
 }
 
 /// Bytes were refused as a snapshot, or what is kept of a fom as a fom.

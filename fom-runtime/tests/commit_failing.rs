@@ -13,9 +13,10 @@ use std::{
 };
 
 use fom_runtime::{
-    BoxError, Cause, TestClock,
+    BoxError, Cause, SnapshotError, TestClock,
     journal::{
-        Batch, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
+        Batch, Change, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover,
+        Recovery,
     },
     prelude::*,
 };
@@ -365,5 +366,81 @@ fn a_recovery_that_fails_waits_for_nobody() {
         let built = one(&TestClock::new()).journal_with(journal).build();
         assert!(built.is_err());
         assert!(begun.elapsed() < Duration::from_millis(1500), "it waited");
+    });
+}
+
+/// Takes short entries alone, and says so.
+#[derive(Clone, Default)]
+struct Short(MemoryJournal);
+
+const LONGEST: usize = 2_000;
+
+impl Journal for Short {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        self.0.recover(to)
+    }
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        for change in batch.groups().flat_map(|group| group.changes()) {
+            if let Change::Put { bytes, .. } = change
+                && bytes.len() > LONGEST
+            {
+                let (length, most) = (bytes.len(), LONGEST);
+                return Err(JournalError::TooLong { length, most });
+            }
+        }
+        self.0.commit(batch)
+    }
+    fn longest(&self) -> usize {
+        LONGEST
+    }
+    fn stats(&self) -> JournalStats {
+        self.0.stats()
+    }
+}
+
+/// Grows with each event.
+#[derive(Serialize, Deserialize)]
+struct Diary(String);
+
+#[fom(operation(Diary), event(Go), durability = "lazy")]
+enum Writing {
+    #[phase(start, sync, to(Full), on(On))]
+    Write,
+    #[phase(end)]
+    Full,
+}
+
+impl WritingTransitions for Diary {
+    fn write(&mut self, _: &mut Cx<'_, Go>, _: Go) -> Result<WritingAfterWrite, BoxError> {
+        self.0.push_str(&"dear diary, ".repeat(100));
+        Ok(WritingAfterWrite::Stay)
+    }
+}
+
+/// A record that the journal does not take fails its own fom, and that alone: a lazy step that is refused would be tried before all
+/// that comes later, for ever.
+#[test]
+fn a_record_that_is_too_long_harms_nobody_else() {
+    limited(|| async {
+        let runtime = self::runtime(Short::default(), &Log::default());
+        let diary = runtime.submit(Diary(String::new())).start().unwrap();
+        runtime.quiet().await;
+        diary.send(Go::On).unwrap();
+        diary.send(Go::On).unwrap();
+        let failure = diary.await.unwrap_err();
+        let cause = &failure.cause;
+        let is_told = matches!(cause, Cause::NotSaved(SnapshotError::TooLong { most, .. }) if *most == LONGEST);
+        assert!(is_told, "{cause}");
+        assert_eq!(
+            failure.operation.unwrap().0.len(),
+            2_400,
+            "it is given back"
+        );
+        let trip = runtime.submit(Trip { child: false }).start().unwrap();
+        trip.reached([TravelKind::Here]).await;
+        for _ in 0..2 {
+            trip.send(Go::On).unwrap();
+        }
+        assert!(trip.await.is_ok());
     });
 }

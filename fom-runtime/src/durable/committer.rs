@@ -14,6 +14,7 @@ use crate::{
         Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
         record::fom_of, schemas::Schemas,
     },
+    error::SnapshotError,
     fom::panic_message,
     id::FomId,
     journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
@@ -52,6 +53,8 @@ pub(crate) struct Committer {
     ahead: u64,
     /// How long a locality may gather before it hands over, in nanoseconds.
     pub(crate) pause: AtomicU64,
+    /// How long an entry may be.
+    longest: AtomicU64,
     queue: Mutex<Queue>,
     /// There is something in the queue, or it is closed.
     todo: Condvar,
@@ -96,6 +99,7 @@ impl Committer {
             ahead: head.time_now(clock).saturating_sub(clock.nanos()),
             clock: clock.clone(),
             pause: AtomicU64::new(0),
+            longest: AtomicU64::new(u64::MAX),
             queue: Mutex::default(),
             todo: Condvar::default(),
             ended: Condvar::default(),
@@ -116,6 +120,16 @@ impl Committer {
     /// How long it is from now until this time of the journal.
     pub(crate) fn left_until(&self, at: u64) -> u64 {
         at.saturating_sub(self.to_journal(self.clock.nanos()))
+    }
+
+    /// Whether the journal takes an entry of this length.
+    pub(crate) fn check_length(&self, length: usize) -> Result<(), SnapshotError> {
+        let most = self.longest.load(Ordering::Relaxed);
+        if length as u64 <= most {
+            return Ok(());
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Err(SnapshotError::TooLong { length, most })
     }
 
     /// How much the journal keeps, as it was after the last commit.
@@ -237,6 +251,9 @@ impl Committer {
     pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, world: &Weak<World>) {
         let _ended = Ended(self);
         let mut journal = journal;
+        if let Ok(longest) = fenced(|| Ok(journal.longest())) {
+            self.longest.store(longest as u64, Ordering::Relaxed);
+        }
         let mut whole = Batch::new();
         let mut owed = Batch::new();
         let mut untidy = true;

@@ -23,6 +23,8 @@ const ANSWERED: u8 = 2;
 const LATE: u32 = 1 << 31;
 /// From here on the functions for a failure do.
 const FAILED: u32 = LATE | 1 << 30;
+/// From here on the exhausted function does.
+const EXHAUSTED: u32 = 1 << 30;
 
 /// Made with the fom. Written by the thread that runs the fom, which tells the committer; and by whoever brings the answer.
 pub(crate) struct Kept {
@@ -114,6 +116,16 @@ impl Kept {
         self.requests.store(LATE, Ordering::Relaxed);
     }
 
+    /// The exhausted function is entered: it numbers its requests for itself, however many the last attempt came to.
+    pub(crate) fn exhausted(&self) {
+        self.requests.store(EXHAUSTED, Ordering::Relaxed);
+    }
+
+    /// A step is made that nobody waits for: the next function numbers its requests anew.
+    pub(crate) fn stepped(&self) {
+        self.requests.store(0, Ordering::Relaxed);
+    }
+
     /// A function for a failure is entered: it numbers its requests for itself, too.
     pub(crate) fn failed(&self) {
         self.requests.store(FAILED, Ordering::Relaxed);
@@ -178,7 +190,7 @@ impl Kept {
             PENDING => Answer::Pending,
             _ => {
                 self.state.store(CALM, Ordering::Relaxed);
-                self.requests.store(0, Ordering::Relaxed);
+                self.stepped();
                 let mut inner = self.inner.lock();
                 let then = inner.then.take().unwrap_or(Then::Fail);
                 match inner.error.take() {

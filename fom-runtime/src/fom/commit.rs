@@ -143,6 +143,10 @@ fn group<O: Operation>(
         crate::locality::with_core(|core| core.commits.take_batch(waits)).unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
+    let written = written.and_then(|()| match fom.world().committer() {
+        Some(committer) => committer.check_length(batch.longest()),
+        None => Ok(()),
+    });
     match written {
         Ok(()) => batch.end_group(),
         Err(_) => batch.drop_group(),
@@ -202,6 +206,7 @@ impl<O: Operation> Course<O> {
         match written {
             Ok(()) if ends && !recorded => self.proceed(fom, then),
             Ok(()) if !waits => {
+                kept.stepped();
                 let mut inner = kept.inner();
                 inner.recorded = true;
                 inner.taken.clear();

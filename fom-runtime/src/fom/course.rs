@@ -497,6 +497,9 @@ impl<O: Operation> Course<O> {
             }
             (Some(_), _) if own && self.info().is_exhausted() => {
                 fom.failed_attempt(O::DESCRIBE, &error);
+                if let Some((kept, _)) = fom.journaled() {
+                    kept.exhausted();
+                }
                 After::Exhausted
             }
             _ => self.fails(fom, Cause::Error(error)),

@@ -138,6 +138,13 @@ impl Batch {
         self.ends.clear();
     }
 
+    /// How long the longest entry is of the group that is not ended yet.
+    pub(crate) fn longest(&self) -> usize {
+        let open = &self.changes[self.last_end()..];
+        let lengths = open.iter().filter_map(|change| change.bytes.as_ref());
+        lengths.map(Range::len).max().unwrap_or(0)
+    }
+
     /// The groups that were ended.
     pub fn groups(&self) -> Groups<'_> {
         Groups {

@@ -70,6 +70,12 @@ pub trait Journal: Send + 'static {
         Ok(false)
     }
 
+    /// How many bytes an entry may have that it takes. A fom whose record is longer fails by itself, and harms nobody whose step would
+    /// be in the same batch.
+    fn longest(&self) -> usize {
+        usize::MAX
+    }
+
     /// How much it keeps, and what that costs.
     fn stats(&self) -> JournalStats;
 }

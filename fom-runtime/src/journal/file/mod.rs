@@ -233,6 +233,10 @@ impl Journal for FileJournal {
         self.tidy_slice()
     }
 
+    fn longest(&self) -> usize {
+        format::LONGEST
+    }
+
     fn stats(&self) -> JournalStats {
         JournalStats {
             entries: self.index.entries(),
