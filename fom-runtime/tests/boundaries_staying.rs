@@ -63,12 +63,14 @@ struct Transfer {
 
 #[derive(Serialize, Deserialize)]
 enum Told {
+    /// The accounts are there.
+    Go,
     Debited,
 }
 
 #[fom(operation(Transfer), event(Told))]
 enum Moving {
-    #[phase(start, to(Debiting))]
+    #[phase(start, sync, on(Go), to(Debiting))]
     Ask,
     #[phase(sync, on(Debited), to(Done))]
     Debiting,
@@ -77,9 +79,10 @@ enum Moving {
 }
 
 impl MovingTransitions for Transfer {
-    async fn ask(&mut self, cx: &mut Cx<'_, Told>) -> Result<(), BoxError> {
+    fn ask(&mut self, cx: &mut Cx<'_, Told>, _: Told) -> Result<MovingAfterAsk, BoxError> {
         let cents = self.cents;
-        Ok(cx.outbox().send::<Account>("a", Booking::Debit { cents })?)
+        cx.outbox().send::<Account>("a", Booking::Debit { cents })?;
+        Ok(MovingAfterAsk::Debiting)
     }
     fn debiting(
         &mut self,
@@ -109,6 +112,8 @@ fn trial() -> Trial<Transfer> {
                 let submission = life.runtime.submit(account).key(name).once(name);
                 drop(submission.start());
             }
+            // Not taken where it has gone on before the crash.
+            let _ = life.fom.send(Told::Go);
         })
         .outside(move || told.lock().unwrap().clone())
 }
