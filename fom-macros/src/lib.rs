@@ -442,7 +442,8 @@ use proc_macro::TokenStream;
 /// without them. They are kept over errors and their retries, `Stay`, waits and commits. If the next phase has `locks`, too, those
 /// that it names stay held without a gap, and the others are given back; what it names besides must come after those in the order of
 /// [`LockSet`](../fom_runtime/struct.LockSet.html), or the operation fails. Without `locks` in the next phase, and at the end in whatever
-/// way, all are given back. What is restored takes them again before its function runs, and after `resume`.
+/// way, all are given back. What is restored takes them again before its function runs, and after `resume`; with a journal nobody gets in
+/// between, if it held them when the runtime ended.
 ///
 /// ### `was = "Name"`
 ///

@@ -3,9 +3,14 @@
 mod held;
 mod kit;
 
-use fom_runtime::{LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use fom_runtime::{Cause, LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*};
 use held::Held;
-use kit::{Log, limited, one, secs};
+use kit::{Log, limited, many, one, secs};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -100,6 +105,192 @@ fn held_until_the_transition_is_committed() {
             fom.send(Word::Go).unwrap();
             fom.await.unwrap();
         }
+    });
+}
+
+/// Until it is there: what it waits for is in another thread and tells nobody.
+fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
+        thread::yield_now();
+    }
+}
+
+/// Does two things under one lock, each when it is told to.
+#[derive(Serialize, Deserialize)]
+struct Rename {
+    name: String,
+}
+
+#[fom(operation(Rename), event(Word))]
+enum Renaming {
+    #[phase(start, to(Link), sync, on(Go))]
+    Look,
+    #[phase(to(Unlink), sync, on(Go), locks)]
+    Link,
+    #[phase(to(Renamed), sync, on(Go), locks)]
+    Unlink,
+    #[phase(end)]
+    Renamed,
+}
+
+impl Rename {
+    fn lock(&self, cx: &Cx<'_, Word>) -> LockSet {
+        LockSet::new().write(&cx.resource::<LongLocks>().of(7))
+    }
+
+    fn note(&self, cx: &Cx<'_, Word>, does: &str) {
+        cx.resource::<Log>()
+            .put(format_args!("{} {does}", self.name));
+    }
+}
+
+impl RenamingTransitions for Rename {
+    fn look(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<RenamingAfterLook, BoxError> {
+        Ok(RenamingAfterLook::Link)
+    }
+    fn link_locks(&self, cx: &Cx<'_, Word>) -> LockSet {
+        self.lock(cx)
+    }
+    fn link(&mut self, cx: &mut Cx<'_, Word>, _: Word) -> Result<RenamingAfterLink, BoxError> {
+        self.note(cx, "links");
+        Ok(RenamingAfterLink::Unlink)
+    }
+    fn unlink_locks(&self, cx: &Cx<'_, Word>) -> LockSet {
+        self.lock(cx)
+    }
+    fn unlink(&mut self, cx: &mut Cx<'_, Word>, _: Word) -> Result<RenamingAfterUnlink, BoxError> {
+        self.note(cx, "unlinks");
+        Ok(RenamingAfterUnlink::Renamed)
+    }
+}
+
+/// LK-02: a lock that is kept from phase to phase is kept over a restart: nobody gets in between, though others come back, too, are
+/// older, and stand in another locality.
+#[test]
+fn kept_over_a_restart() {
+    for (localities, resident) in [(1, usize::MAX), (1, 1), (4, usize::MAX), (4, 2)] {
+        limited(move || async move {
+            let (journal, log) = (Held::default(), Log::default());
+            let build = |locks: &LongLocks| {
+                let builder = many(localities, &TestClock::new()).resource(locks.clone());
+                let builder = builder.resource(log.clone()).resident(resident);
+                builder.journal_with(journal.clone()).build().unwrap()
+            };
+            let others = ["other 1", "other 2", "other 3", "other 4"];
+            {
+                let locks = LongLocks::new("inode");
+                let runtime = build(&locks);
+                let start = |name: &str| {
+                    let rename = Rename {
+                        name: name.to_owned(),
+                    };
+                    runtime.submit(rename).key(name).start().unwrap()
+                };
+                let older = others.map(start);
+                let holder = start("holder");
+                holder.send(Word::Go).unwrap();
+                holder.reached([RenamingKind::Link]).await;
+                holder.send(Word::Go).unwrap();
+                holder.reached([RenamingKind::Unlink]).await;
+                for fom in &older {
+                    fom.send(Word::Go).unwrap();
+                    fom.reached([RenamingKind::Link]).await;
+                }
+                runtime.quiet().await;
+                assert_eq!(
+                    (locks.of(7).stats().holders, locks.of(7).stats().waiters),
+                    (1, 4)
+                );
+                assert_eq!(log.take(), ["holder links"]);
+                runtime.shutdown(Shutdown::Now, secs(10)).await;
+            }
+            let locks = LongLocks::new("inode");
+            let runtime = build(&locks);
+            for name in others {
+                let fom = runtime.find::<Rename>(name).unwrap();
+                fom.send(Word::Go).unwrap();
+                fom.send(Word::Go).unwrap();
+            }
+            runtime.quiet().await;
+            assert!(log.take().is_empty());
+            let holder = runtime.find::<Rename>("holder").unwrap();
+            holder.send(Word::Go).unwrap();
+            runtime.idle().await;
+            let lines = log.take();
+            assert_eq!(lines[0], "holder unlinks");
+            assert_eq!(lines.len(), 9);
+            for pair in lines[1..].chunks(2) {
+                let name = pair[0].strip_suffix(" links").unwrap();
+                assert_eq!(pair[1], format!("{name} unlinks"));
+            }
+        });
+    }
+}
+
+/// LK-02: a step that could not be committed keeps the locks until it is: nobody sees what may be undone, and who goes on in its place
+/// has them without a gap.
+#[test]
+fn kept_while_the_journal_fails() {
+    limited(|| async {
+        let (journal, log) = (Held::default(), Log::default());
+        let locks = LongLocks::new("inode");
+        let runtime = one(&TestClock::new())
+            .resource(locks.clone())
+            .resource(log.clone())
+            .journal_with(journal.clone())
+            .build()
+            .unwrap();
+        let start = |name: &str| {
+            let name = name.to_owned();
+            let fom = runtime.submit(Rename { name: name.clone() }).key(name);
+            fom.start().unwrap()
+        };
+        let (first, second) = (start("first"), start("second"));
+        for fom in [first.fom(), second.fom()] {
+            fom.send(Word::Go).unwrap();
+            fom.reached([RenamingKind::Link]).await;
+        }
+        runtime.quiet().await;
+        second.send(Word::Go).unwrap();
+        let is_kept = async |does| {
+            runtime.quiet().await;
+            assert_eq!(log.take(), [does]);
+            let stats = locks.of(7).stats();
+            assert_eq!((stats.holders, stats.waiters, stats.writes), (1, 1, 1));
+        };
+        let works_again = |shown_by| {
+            journal.fail(false);
+            // Whatever is committed next shows that the journal works.
+            drop(start(shown_by));
+            wait_for(|| runtime.set_aside().is_empty().then_some(()));
+        };
+        // The step from one phase with the lock to the other.
+        journal.fail(true);
+        first.send(Word::Go).unwrap();
+        let failed = first.await.unwrap_err();
+        assert!(matches!(failed.cause, Cause::Journal(_)));
+        is_kept("first links").await;
+        works_again("third");
+        let first = runtime.find::<Rename>("first").unwrap();
+        runtime.quiet().await;
+        assert_eq!(first.phase(), "Unlink");
+        // The step to the end.
+        journal.fail(true);
+        first.send(Word::Go).unwrap();
+        first.reached([]).await;
+        is_kept("first unlinks").await;
+        works_again("fourth");
+        runtime.quiet().await;
+        assert_eq!(log.take(), ["second links"]);
+        second.send(Word::Go).unwrap();
+        second.await.unwrap();
+        assert_eq!(log.take(), ["second unlinks"]);
+        assert_eq!(locks.of(7).stats().holders, 0);
     });
 }
 

@@ -15,6 +15,7 @@
 //! | `stalled.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | the way back after a restart |
 //! | `dormant.rs` | foms that came back and rest |
+//! | `relock.rs` | foms that held long locks, until they have asked for them again |
 //! | `aside.rs` | what is in the journal and cannot run |
 //! | `check.rs` | what would come back, without doing it |
 
@@ -31,6 +32,7 @@ mod once;
 mod outbox;
 mod record;
 mod recovery;
+mod relock;
 mod schemas;
 mod stalled;
 mod step_key;
@@ -56,5 +58,6 @@ pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
+pub(crate) use relock::{Relock, held_locks};
 pub(crate) use stalled::Stalled;
 pub use step_key::StepKey;

@@ -58,7 +58,7 @@ pub(crate) struct Meta {
     pub(crate) rare: Option<Box<Rare>>,
 }
 
-/// What is kept of few foms. Each further field comes at the end, and is left out where it is empty.
+/// What is kept of few foms. Each further field comes at the end: older records are without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rare {
     /// It has its key together with others that share it.
@@ -66,8 +66,11 @@ pub(crate) struct Rare {
     /// It has not begun, and waits for its key with this number.
     pub(crate) waits: Option<u64>,
     /// When its next attempt is due, in the time of the journal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub(crate) retry: Option<u64>,
+    /// It holds long locks, and has more to do with them.
+    #[serde(default)]
+    pub(crate) locked: bool,
 }
 
 impl Meta {
@@ -77,17 +80,24 @@ impl Meta {
     }
 
     pub(crate) fn set_retry(&mut self, at: Option<u64>) {
-        match (&mut self.rare, at) {
-            (Some(rare), at) => rare.retry = at,
-            (rare, Some(_)) => {
-                let retry = Rare {
-                    retry: at,
-                    ..Rare::default()
-                };
-                *rare = Some(Box::new(retry));
-            }
-            (None, None) => {}
+        if self.retry() != at {
+            self.change_rare(|rare| rare.retry = at);
         }
+    }
+
+    /// Whether it holds long locks, and has more to do with them.
+    pub(crate) fn locked(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.locked)
+    }
+
+    pub(crate) fn set_locked(&mut self, locked: bool) {
+        if self.locked() != locked {
+            self.change_rare(|rare| rare.locked = locked);
+        }
+    }
+
+    fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
+        change(self.rare.get_or_insert_default());
         // Nothing in it: as if it had never been.
         if self.rare.as_deref() == Some(&Rare::default()) {
             self.rare = None;

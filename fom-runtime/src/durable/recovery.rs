@@ -487,8 +487,8 @@ impl Recover for Sink<'_> {
         let fom = FomId(fom_of(id));
         if self.world.dormant.is_limited() {
             match self.world.types.enter(self.world, bytes) {
-                // Those that wait for their key are there at once: whoever asks for it comes after them.
-                Ok(entered) if waits(&entered.meta) => {}
+                // Those that wait for their key, or hold long locks, are there at once: whoever asks for it comes after them.
+                Ok(entered) if stands_in_line(&entered.meta) => {}
                 Ok(entered) => {
                     self.world.dormant.add(self.world, fom, &entered, bytes);
                     return;
@@ -522,9 +522,11 @@ impl Recover for Sink<'_> {
     }
 }
 
-/// Whether it has not begun, and waits for its key.
-fn waits(meta: &Meta) -> bool {
-    meta.rare.as_ref().is_some_and(|rare| rare.waits.is_some())
+/// Whether it comes back at once: it waits for its key, or holds long locks.
+fn stands_in_line(meta: &Meta) -> bool {
+    meta.rare
+        .as_ref()
+        .is_some_and(|rare| rare.waits.is_some() || rare.locked)
 }
 
 /// Runs `f` in a locality and waits for it.

@@ -1,13 +1,14 @@
 //! Transitions that could not be committed, because the disk was full or failed: kept in memory, and committed when the journal
 //! works again. Then their foms go on.
 
-use std::{any::TypeId, sync::Arc, time::Instant};
+use std::{any::TypeId, collections::HashMap, sync::Arc, time::Instant};
 
 use crate::{
     durable::{Committer, Kind, Types, committer::AGAIN, entry_of},
     error::RestoreError,
     id::{FomId, Key},
     journal::{Batch, Change, Journal, JournalError},
+    lock::LockGuard,
     runtime::World,
 };
 
@@ -27,6 +28,8 @@ pub(crate) struct Stalled {
     error: JournalError,
     /// Its operation type and key: kept for it until it comes back.
     place: Option<(TypeId, Key)>,
+    /// The long locks that it held: nobody sees what may be undone.
+    locks: Vec<LockGuard>,
     /// It was refused where others were not, and is tried by itself.
     alone: bool,
     /// It is not tried before.
@@ -56,12 +59,14 @@ impl Stalled {
         group: Batch,
         error: JournalError,
         place: Option<(TypeId, Key)>,
+        locks: Vec<LockGuard>,
     ) -> Self {
         Self {
             id,
             group,
             error,
             place,
+            locks,
             alone: false,
             again: None,
         }
@@ -154,7 +159,7 @@ impl Committer {
             kept.extend(left);
             kept.extend(since);
         }
-        go_on(world, &done);
+        go_on(world, done);
     }
 }
 
@@ -217,10 +222,13 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
 
 /// What is committed now is there again: first who comes back, then what was sent to them, in order. Only after that somebody runs,
 /// and may send more.
-fn go_on(world: &Arc<World>, done: &[Stalled]) {
+fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
     let mut foms = Vec::new();
     let mut messages = Vec::new();
-    for one in done {
+    let held = done.iter_mut().filter(|one| !one.locks.is_empty());
+    let held = held.map(|one| (one.id, std::mem::take(&mut one.locks)));
+    let mut held: HashMap<_, _> = held.collect();
+    for one in &done {
         if !one.comes_back() {
             drop(world.set_aside.take(one.id));
             one.give_key(world);
@@ -231,7 +239,14 @@ fn go_on(world: &Arc<World>, done: &[Stalled]) {
                     messages.push((id, bytes));
                 }
                 Change::Put { id, bytes } => match Types::take_in(world, id, bytes) {
-                    Ok(fom) => foms.extend(fom),
+                    Ok(fom) => {
+                        if let Some(fom) = &fom
+                            && let Some(locks) = held.remove(&fom.id())
+                        {
+                            fom.take_over(locks);
+                        }
+                        foms.extend(fom);
+                    }
                     Err(aside) => {
                         world.set_aside.put(*aside);
                         if id == entry_of(one.id.get()) {
@@ -252,4 +267,6 @@ fn go_on(world: &Arc<World>, done: &[Stalled]) {
     for fom in foms {
         crate::locality::enqueue(world, fom);
     }
+    // What is committed now may be seen.
+    drop(held);
 }

@@ -65,7 +65,8 @@ impl<O: Operation> Typed<O> {
             return;
         };
         let place = self.key().map(|key| (self.type_id(), key.clone()));
-        let stalled = Stalled::new(self.id(), group, error.clone(), place);
+        let locks = self.leave_declared();
+        let stalled = Stalled::new(self.id(), group, error.clone(), place, locks);
         self.world().list_stalled(&stalled);
         kept.inner().stalled = Some(Box::new(stalled));
     }
@@ -232,6 +233,11 @@ impl<O: Operation> Course<O> {
     ) {
         if !matches!(then, Then::Retry(_)) {
             meta.step += 1;
+        }
+        if const { O::GRAPH.has_locks() } {
+            // One that failed before it had them again after a restart is still to have them first.
+            let held = fom.holds_declared() || matches!(then, Then::Retry(_)) && meta.locked();
+            meta.set_locked(held && self.info().holds_locks());
         }
         let Some(timing) = fom.timing() else { return };
         let deadlines = match then {

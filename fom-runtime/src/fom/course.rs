@@ -178,11 +178,14 @@ impl<O: Operation> Course<O> {
         if self.info().is_end() {
             return None;
         }
-        match self.resumed(fom) {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(self.erred(fom, error, before)),
-            Err(panic) => Some(self.fails(fom, cause_of(panic))),
-        }
+        let failed = match self.resumed(fom) {
+            Ok(Ok(())) => return None,
+            Ok(Err(error)) => self.erred(fom, error, before),
+            Err(panic) => self.fails(fom, cause_of(panic)),
+        };
+        // Nobody knows when it asks for its locks now.
+        fom.world().relock.has_asked(fom.id());
+        Some(failed)
     }
 
     /// As [`call_resumed`](Self::call_resumed), if that is still to be done.

@@ -39,6 +39,7 @@ impl<O: Operation> Course<O> {
         }
         let polled = declared.poll(waker);
         fom.put_declared(declared);
+        fom.world().relock.has_asked(fom.id());
         polled.map_err(Cause::Locks)
     }
 
@@ -60,6 +61,7 @@ impl Header {
         let mut declared = self.take_declared();
         declared.stop();
         self.put_declared(declared);
+        self.world().relock.has_asked(self.id());
     }
 
     /// All that it holds because a phase declares it.

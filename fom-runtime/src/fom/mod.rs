@@ -489,8 +489,11 @@ impl Header {
     fn leave_room(&self) {
         let world = self.world();
         let came_back = self.extra().is_some_and(|extra| extra.came_back);
-        if came_back && world.dormant.is_limited() {
-            world.dormant.one_ended();
+        if came_back {
+            world.relock.has_asked(self.id());
+            if world.dormant.is_limited() {
+                world.dormant.one_ended();
+            }
         }
     }
 

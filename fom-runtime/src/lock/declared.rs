@@ -29,6 +29,22 @@ enum Stage {
 }
 
 impl Declared {
+    /// Of a fom that goes on in the place of one that held these.
+    pub(super) fn of(held: Vec<LockGuard>) -> Self {
+        Self {
+            held,
+            stage: Stage::New,
+        }
+    }
+
+    pub(super) fn leave(&mut self) -> Vec<LockGuard> {
+        std::mem::take(&mut self.held)
+    }
+
+    pub(crate) fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     pub(crate) fn is_new(&self) -> bool {
         matches!(self.stage, Stage::New)
     }

@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use crate::lock::{LockMode, LongLock, owner::OwnerId, state::Left};
+use crate::lock::{
+    LockMode, LongLock,
+    owner::{Owner, OwnerId},
+    state::Left,
+};
 
 /// Holds a [`LongLock`] until it is dropped, wherever that is: it may be kept in the operation or in the data of a phase, go to
 /// another thread, and be dropped by a panic. Whoever is next is woken then.
@@ -26,6 +30,15 @@ impl LockGuard {
     /// How it is held.
     pub fn mode(&self) -> LockMode {
         self.mode
+    }
+
+    /// Somebody else has it from now on, without a gap.
+    pub(super) fn hand_to(&mut self, owner: Owner) {
+        let id = owner.id();
+        let before = self.lock.state().hand_over(self.owner, owner);
+        self.owner = id;
+        // Without the mutex: it may be the last of its fom.
+        drop(before);
     }
 }
 

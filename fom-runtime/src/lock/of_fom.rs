@@ -3,7 +3,7 @@
 
 use crate::{
     fom::Header,
-    lock::{Declared, LockMode, LongLock},
+    lock::{Declared, LockGuard, LockMode, LongLock, owner::Owner},
 };
 
 /// Beside the fom, made when it first waits for a lock or enters a phase that declares some.
@@ -62,6 +62,33 @@ impl Header {
     pub(crate) fn put_declared(&self, declared: Declared) {
         let mut locks = self.extra_made().locks.lock();
         locks.get_or_insert_default().declared = declared;
+    }
+
+    /// Whether it holds a lock because a phase declares it. Only the thread that runs the fom.
+    pub(crate) fn holds_declared(&self) -> bool {
+        let locks = self.extra().map(|extra| extra.locks.lock());
+        locks.is_some_and(|locks| {
+            locks
+                .as_ref()
+                .is_some_and(|locks| locks.declared.holds_any())
+        })
+    }
+
+    /// It ends, and what it holds because a phase declares it is kept for the one that goes on in its place.
+    pub(crate) fn leave_declared(&self) -> Vec<LockGuard> {
+        let mut locks = self.extra().map(|extra| extra.locks.lock());
+        let locks = locks.as_mut().and_then(|locks| locks.as_mut());
+        locks.map_or_else(Vec::new, |locks| locks.declared.leave())
+    }
+
+    /// It goes on in the place of one that held these, and has them if it has more to do with them. Before it runs.
+    pub(crate) fn take_over(&self, mut held: Vec<LockGuard>) {
+        if self.kept().is_some_and(|kept| kept.inner().meta.locked()) {
+            for guard in &mut held {
+                guard.hand_to(Owner::of_fom(self));
+            }
+            self.put_declared(Declared::of(held));
+        }
     }
 
     /// How it waits for this lock, if it does.

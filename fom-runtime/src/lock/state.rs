@@ -148,6 +148,14 @@ impl State {
         self.grant_next(left);
     }
 
+    /// Another one has it in the place of this one. Who had it: to be dropped without the mutex.
+    pub(super) fn hand_over(&mut self, from: OwnerId, to: Owner) -> Option<Owner> {
+        let mut hold = self.holders.remove(from)?;
+        let before = std::mem::replace(&mut hold.owner, to);
+        self.holders.insert(hold);
+        Some(before)
+    }
+
     /// Grants it to those in front, as long as they can have it together.
     fn grant_next(&mut self, left: &mut Left) {
         while let Some(next) = self.queue.first_entry()

@@ -13,9 +13,10 @@ use crate::{
     Clock,
     balance::Balance,
     clock::nanos,
-    durable::{Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, recover},
+    durable::{Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, held_locks, recover},
     error::{BoxError, BuildError},
     fom::Resident,
+    id::FomId,
     journal::{FileJournal, Journal, JournalError},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::{Operation, Persistent},
@@ -464,6 +465,9 @@ impl Builder {
     }
 }
 
+/// How long it is waited for those that held long locks: they open again what they need before that.
+const RELOCK: Duration = Duration::from_secs(10);
+
 /// Makes foms of what is in the journal, and begins to commit. Nothing new is taken in before that.
 fn bring_back(
     world: &Arc<World>,
@@ -502,7 +506,12 @@ fn bring_back(
     for (_, fom) in &recovered.foms {
         world.dormant.revive_before(world, fom);
     }
-    for (_, fom) in recovered.foms {
+    let (held, others): (Vec<_>, Vec<_>) = recovered
+        .foms
+        .into_iter()
+        .partition(|(_, fom)| held_locks(fom));
+    relock(world, held);
+    for (_, fom) in others {
         crate::locality::enqueue(world, fom);
     }
     let spawn = |main| (world.spawner.0)("fom-resting".to_owned(), main);
@@ -510,6 +519,20 @@ fn bring_back(
         foms.into_iter().for_each(Resident::reject);
         BuildError::Thread(error)
     })
+}
+
+/// Those that held long locks run first, until they have asked for them again: nobody gets in between.
+fn relock(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
+    world.relock.expect(held.iter().map(|(id, _)| *id));
+    for (_, fom) in held {
+        crate::locality::enqueue(world, fom);
+    }
+    let late = world.relock.wait(RELOCK);
+    if late > 0 {
+        world.incident(format!(
+            "{late} foms that held long locks have not asked for them again within {RELOCK:?}: others may have them first"
+        ));
+    }
 }
 
 /// Makes one value inside its locality and waits for that.

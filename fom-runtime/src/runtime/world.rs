@@ -14,7 +14,7 @@ use crate::{
     Clock,
     balance::Balance,
     clock::Moved,
-    durable::{Asides, Committer, Dormant, Memory, Types},
+    durable::{Asides, Committer, Dormant, Memory, Relock, Types},
     id::{FomId, Key},
     locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
@@ -79,6 +79,8 @@ pub(crate) struct World {
     pub(crate) set_aside: Asides,
     /// What came back and rests.
     pub(crate) dormant: Arc<Dormant>,
+    /// Foms that held long locks, and have not asked for them again.
+    pub(crate) relock: Relock,
     /// Operation ids, and the outcomes that are remembered by them.
     pub(crate) memory: Arc<Memory>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
@@ -191,6 +193,7 @@ impl World {
             set_aside: Asides::default(),
             memory: Arc::new(settings.memory),
             dormant: Arc::new(settings.dormant),
+            relock: Relock::default(),
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),

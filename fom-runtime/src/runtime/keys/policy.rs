@@ -31,7 +31,7 @@ impl Order {
             Self::Queue { shared, .. } if shared || waits.is_some() => Some(Box::new(Rare {
                 shared,
                 waits,
-                retry: None,
+                ..Rare::default()
             })),
             _ => None,
         }

@@ -1,0 +1,74 @@
+//! Foms that held long locks when the last run of the runtime ended: after a restart they ask for them before anybody else runs, so
+//! that nobody gets in between two phases that hold the same lock.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    fom::Resident,
+    id::FomId,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Those that have not asked yet.
+#[derive(Default)]
+pub(crate) struct Relock {
+    left: AtomicUsize,
+    foms: Mutex<HashSet<FomId>>,
+    asked: Condvar,
+}
+
+impl Relock {
+    /// These are to ask for their locks. Before they run.
+    pub(crate) fn expect(&self, foms: impl Iterator<Item = FomId>) {
+        let mut left = self.foms.lock();
+        left.extend(foms);
+        self.left.store(left.len(), Ordering::SeqCst);
+    }
+
+    /// It has asked for its locks, and so stands before all who ask later; or it will not ask.
+    #[inline]
+    pub(crate) fn has_asked(&self, fom: FomId) {
+        if self.left.load(Ordering::Relaxed) > 0 {
+            self.strike_out(fom);
+        }
+    }
+
+    #[cold]
+    fn strike_out(&self, fom: FomId) {
+        let mut left = self.foms.lock();
+        left.remove(&fom);
+        self.left.store(left.len(), Ordering::SeqCst);
+        if left.is_empty() {
+            self.asked.notify_all();
+        }
+    }
+
+    /// Blocks until all have asked, at most for so long: what a fom opens again before that may wait for others. How many have
+    /// not.
+    pub(crate) fn wait(&self, most: Duration) -> usize {
+        let by = Instant::now() + most;
+        let mut left = self.foms.lock();
+        while !left.is_empty() {
+            let time = by.saturating_duration_since(Instant::now());
+            if time.is_zero() {
+                break;
+            }
+            (left, _) = self.asked.wait_for(left, time);
+        }
+        let late = left.len();
+        left.clear();
+        self.left.store(0, Ordering::SeqCst);
+        late
+    }
+}
+
+/// Whether it held long locks.
+pub(crate) fn held_locks(fom: &Resident) -> bool {
+    fom.kept().is_some_and(|kept| kept.inner().meta.locked())
+}
