@@ -5,7 +5,8 @@
 //! operation begins. All who wait share one write and one sync. One thread works, another one commits.
 //!
 //! `fom:journal` is the journal without foms, `fom:2` has two localities, and `fom:memory` shows what foms cost when there is
-//! no disk to wait for.
+//! no disk to wait for. `fom:kept` has many foms beside it that only wait: what they have written stands between what is no longer
+//! needed, and is written again to make room.
 
 #[path = "durable/fom.rs"]
 mod fom;
@@ -14,7 +15,11 @@ mod ring;
 #[allow(dead_code, reason = "only recovery reads")]
 mod stored;
 
-use std::{process::ExitCode, thread, time::Duration};
+use std::{
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
 
 use fom_runtime::journal::JournalStats;
 use kit::{
@@ -46,6 +51,7 @@ const QUESTION: Question = Question {
                 "fom:journal",
                 "fom",
                 "fom:2",
+                "fom:kept",
                 "fom:memory",
             ],
         },
@@ -129,6 +135,24 @@ const QUESTION: Question = Question {
             target: NONE,
         },
         Row {
+            question: "  with 200,000 foms that wait beside it",
+            unit: "a second",
+            value: |round, peer| round.get("512", peer, "per_s"),
+            better: Better::More,
+            fom: "fom:kept",
+            limit: "fom",
+            target: NONE,
+        },
+        Row {
+            question: "  written to make room there",
+            unit: "bytes",
+            value: |round, peer| round.get("512", peer, "moved_bytes"),
+            better: Better::Less,
+            fom: "fom:kept",
+            limit: "fom",
+            target: NONE,
+        },
+        Row {
             question: "  64 in flight",
             unit: "a second",
             value: |round, peer| round.get("64", peer, "per_s"),
@@ -200,7 +224,9 @@ fn run(one: &One) -> Figures {
     let folder = folder(&format!("durable {}", one.peer));
     let store = || stored::open(&one.peer, &folder, 64 << 20).unwrap_or_else(|| one.unknown());
     let journal: Box<dyn Fn() -> JournalStats> = match &*one.peer {
-        "fom" | "fom:2" | "fom:memory" => Box::new(fom::start(load, &one.peer, &folder)),
+        "fom" | "fom:2" | "fom:kept" | "fom:memory" => {
+            Box::new(fom::start(load, &one.peer, &folder))
+        }
         peer => {
             match peer {
                 "limit:alone" => ring::alone(load, store()),
@@ -214,6 +240,14 @@ fn run(one: &One) -> Figures {
         }
     };
     thread::sleep(one.time(Duration::from_millis(300)));
+    if one.peer == "fom:kept" {
+        // Until it has gone once through what is kept.
+        let round = |stats: &JournalStats| stats.moved_bytes >= stats.live_bytes;
+        let by = Instant::now() + one.time(Duration::from_secs(20));
+        while !round(&journal()) && Instant::now() < by {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
     load.waits.clear();
     let (before, written) = (journal(), written_bytes());
     let spent = measure(

@@ -88,6 +88,34 @@ impl LifeTransitions for Op {
     }
 }
 
+/// Waits for ever.
+#[derive(Serialize, Deserialize)]
+struct Waiting {
+    state: State,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Never {
+    Comes,
+}
+
+#[fom(operation(Waiting), event(Never), error(Infallible))]
+enum Waits {
+    #[phase(start, sync, to(Over), on(Comes))]
+    Parked,
+    #[phase(end)]
+    Over,
+}
+
+impl WaitsTransitions for Waiting {
+    fn parked(&mut self, _: &mut Cx<'_, Never>, _: Never) -> Result<WaitsAfterParked, Infallible> {
+        Ok(WaitsAfterParked::Over)
+    }
+}
+
+/// Foms that wait beside those in flight.
+const KEPT: u64 = 200_000;
+
 /// Starts as many as are to be in flight. Says what the journal did so far.
 pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> JournalStats + use<> {
     LOAD.get_or_init(|| load);
@@ -98,6 +126,13 @@ pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> Journ
         _ => builder.journal(folder),
     };
     let runtime: &Runtime = Box::leak(Box::new(builder.build().expect("a runtime")));
+    if peer == "fom:kept" {
+        for id in 0..KEPT {
+            let state = State::new(id);
+            let waiting = runtime.submit(Waiting { state });
+            waiting.detach().expect("there is room");
+        }
+    }
     for id in 0..load.flying as u64 {
         runtime.submit(Op::new(id)).detach().expect("there is room");
     }
