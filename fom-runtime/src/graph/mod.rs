@@ -8,6 +8,7 @@ mod draw;
 mod groups;
 mod join;
 mod json;
+mod lanes;
 #[cfg(test)]
 mod tests;
 
