@@ -107,6 +107,9 @@ use proc_macro::TokenStream;
 /// Required. The type that the machine is for; one machine each. A type with parameters may stand in quotes:
 /// `operation("Job<S>")`.
 ///
+/// What stands here is the operation's name in what is saved of it. `operation(Type, was = "Old")` says the name that it had in an
+/// earlier release; see [`was`](#was--name).
+///
 /// ### `generics("S: Bound")`
 ///
 /// Parameters that the operation has and the enum has not. Those of the enum are added to them.
@@ -274,6 +277,30 @@ use proc_macro::TokenStream;
 /// #         Ok(RouteAfterLocate::Ring { millis: 1, loud: true })
 /// #     }
 /// #     async fn ring(&mut self, _: &mut Cx<'_>, _: &mut u64, _: &mut bool) -> Result<(), BoxError> { Ok(()) }
+/// # }
+/// ```
+///
+/// ### `was = "Name"`
+///
+/// The name that the enum had in an earlier release, and in `operation(Type, was = "Old")` that of the operation's type: what was saved
+/// under it is read as this one's. Each may be written for every name that there ever was. A runtime with a journal is not built
+/// while another type that is linked has one of these names, or had it.
+///
+/// ```
+/// # use fom_runtime::prelude::*;
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Serialize, Deserialize)]
+/// struct Call;
+///
+/// #[fom(operation(Call, was = "RouteCall"), was = "Routing")]
+/// enum Route {
+///     #[phase(start, to(Over))]
+///     Locate,
+///     #[phase(end)]
+///     Over,
+/// }
+/// # impl RouteTransitions for Call {
+/// #     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
 /// # }
 /// ```
 ///
@@ -445,7 +472,7 @@ use proc_macro::TokenStream;
 /// way, all are given back. What is restored takes them again before its function runs, and after `resume`; with a journal nobody gets in
 /// between, if it held them when the runtime ended.
 ///
-/// ### `was = "Name"`
+/// ### `was = "Name"`, of a phase
 ///
 /// The name that the phase had in an earlier release: what was saved in it goes on here. It may be written for each name that
 /// the phase ever had. No phase can have such a name again.

@@ -43,6 +43,8 @@ pub(crate) fn lower(
         generics: joined(&item.generics, args.generics),
         krate: args.krate,
         operation: args.operation,
+        operation_was: args.operation_was,
+        was: args.was,
         error: args.error,
         event,
         event_key: args.event_key,

@@ -14,6 +14,10 @@ pub(crate) struct Machine {
     pub(crate) krate: CratePath,
     /// `None` only after a mistake was reported.
     pub(crate) operation: Option<Type>,
+    /// The key and a name that it had; `None` inside: it was reported.
+    pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
+    /// The same of the enum.
+    pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     /// The enum's parameters and those that only the operation has.
     pub(crate) generics: Generics,
     /// What the layer stands around, and the key that says so.
@@ -113,12 +117,14 @@ impl Machine {
         self.phases.iter().find(|phase| phase.is_inner())
     }
 
-    /// Where the operation is named, for errors about it.
+    /// Where the operation is named, for errors about it. Names there are ours: where the operation came out of another macro,
+    /// a `self` of its span would be another one.
     pub(crate) fn operation_span(&self) -> Span {
         use syn::spanned::Spanned;
-        self.operation
-            .as_ref()
-            .map_or_else(Span::call_site, |operation| operation.span())
+        let operation = self.operation.as_ref();
+        operation.map_or_else(Span::call_site, |operation| {
+            Span::call_site().located_at(operation.span())
+        })
     }
 
     pub(crate) fn has_cfg(&self) -> bool {

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
-use syn::{Ident, LitStr};
+use syn::{Ident, LitStr, Type};
 
 use crate::diag::Diagnostics;
 
@@ -100,6 +100,16 @@ pub(crate) fn snake(name: &str) -> String {
         out.extend(c.to_lowercase());
     }
     out
+}
+
+/// A type's name, as it stands in records: its tokens without blanks.
+pub(crate) fn type_name(ty: &Type) -> String {
+    ty.to_token_stream().to_string().replace(' ', "")
+}
+
+/// The same of a type in quotes.
+pub(crate) fn spelt(text: &str) -> String {
+    syn::parse_str::<Type>(text).map_or_else(|_| text.to_owned(), |ty| type_name(&ty))
 }
 
 #[cfg(test)]

@@ -49,6 +49,21 @@ pub enum BuildError {
     /// The journal could not be opened or read.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// One operation type [had](crate::Graph::renamed) the names that another one has, or had too: of what a journal has under
+    /// them nobody knows whose it is.
+    #[error(
+        "`{was}` was called `{operation}` (machine `{machine}`), and so is or was `{other}`; take that `was` out, give the other another name, or say with `Builder::operation` which of them is meant"
+    )]
+    NameTaken {
+        /// The operation.
+        operation: String,
+        /// The machine.
+        machine: String,
+        /// The type that had the names.
+        was: &'static str,
+        /// The other one.
+        other: &'static str,
+    },
 }
 
 /// Why a submission was refused.
@@ -468,7 +483,9 @@ pub enum RestoreError {
     #[error("the snapshot is damaged: its checksum or structure is wrong")]
     Damaged,
     /// It is of another machine.
-    #[error("the snapshot is of machine `{found}`, not of `{wanted}`")]
+    #[error(
+        "the snapshot is of machine `{found}`, not of `{wanted}`; if that was its name, write `was = \"{found}\"` in the `#[fom(..)]`"
+    )]
     OtherMachine {
         /// The machine in the snapshot.
         found: String,
@@ -477,7 +494,7 @@ pub enum RestoreError {
     },
     /// This program has no such operation.
     #[error(
-        "operation `{operation}` (machine `{machine}`) is not in this program; start one that has it, or register a generic one with `Builder::operation`"
+        "operation `{operation}` (machine `{machine}`) is not in this program; start one that has it, say with `was` which one had these names, or register a generic one with `Builder::operation`"
     )]
     UnknownOperation {
         /// The operation.
@@ -541,7 +558,9 @@ pub enum RestoreError {
     #[error("a live fom has its key `{0}` already")]
     KeyInUse(Key),
     /// It is of another operation, whose machine has the same name.
-    #[error("the snapshot is of operation `{found}`, not of `{wanted}`")]
+    #[error(
+        "the snapshot is of operation `{found}`, not of `{wanted}`; if that was its name, write `operation({wanted}, was = \"{found}\")`"
+    )]
     OtherOperation {
         /// The operation in the snapshot.
         found: String,

@@ -1,11 +1,13 @@
 //! What earlier releases saved: a chain of migrations without a gap, and names that mean one thing for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use syn::ext::IdentExt;
+use syn::{Ident, LitStr};
 
 use crate::diag::Diagnostics;
 use crate::model::Machine;
+use crate::paths::{spelt, type_name};
 
 pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     if machine.transient_key.is_some() {
@@ -14,6 +16,36 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
     chain(machine, diag);
     names(machine, diag);
+    let of_enum = machine.item.ident.unraw().to_string();
+    renamed(&machine.was, &of_enum, |name| name.to_owned(), diag);
+    if let Some(operation) = &machine.operation {
+        renamed(&machine.operation_was, &type_name(operation), spelt, diag);
+    }
+}
+
+/// The names that the enum or the operation had: each another one than today's, and once.
+fn renamed(
+    was: &[(Ident, Option<LitStr>)],
+    today: &str,
+    spell: impl Fn(&str) -> String,
+    diag: &mut Diagnostics,
+) {
+    let mut seen = BTreeSet::new();
+    for (_, was) in was {
+        let Some(was) = was else { continue };
+        let name = spell(&was.value());
+        if name == today {
+            diag.error(
+                was,
+                format!("`{name}` is its name today; take this `was` out"),
+            );
+        } else if !seen.insert(name) {
+            diag.error(
+                was,
+                format!("`was = \"{}\"` is written twice; keep one", was.value()),
+            );
+        }
+    }
 }
 
 /// A transient operation has no earlier releases that anything was saved by.
@@ -27,7 +59,9 @@ fn never_saved(machine: &Machine, diag: &mut Diagnostics) {
         let was = phase.args.was.iter().map(|(key, _)| key);
         was.chain(phase.defaults.iter().flatten())
     });
-    for key in keys.into_iter().flatten().chain(of_phases) {
+    let was = machine.operation_was.iter().chain(&machine.was);
+    let was = was.map(|(key, _)| key);
+    for key in keys.into_iter().flatten().chain(was).chain(of_phases) {
         diag.error(
             key,
             format!("a transient operation is never saved; take `{key}` out, or `transient`"),

@@ -6,6 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Member, Type};
 
+use super::operation::operations_were;
 use super::{braces, error_type, operation_generics};
 use crate::model::{Machine, Phase};
 
@@ -116,7 +117,7 @@ impl<'a> Layer<'a> {
 
     /// First the layer's own `resume`, then that of the operation inside, where its phases are still to come.
     pub(super) fn resumed(&self, own: Option<TokenStream>, phase: &TokenStream) -> TokenStream {
-        let (operation, place) = (self.as_operation(), &self.place);
+        let (operation, place) = (self.as_operation(), self.place());
         let (holder, field) = (&self.holder.ident, self.field);
         let event = &self.machine.event;
         let own = own.map(|own| quote!(fom_::own(#own)?;));
@@ -131,23 +132,29 @@ impl<'a> Layer<'a> {
                     _ => return ::core::result::Result::Ok(()),
                 };
                 let at = fom_::At { phase, cx: #at.cx, entry: #at.entry };
-                #operation::resumed(&mut self.#place, at).map_err(L_::Inner)
+                #operation::resumed(&mut #place, at).map_err(L_::Inner)
             }
         }
     }
 
+    /// The operation inside, in a `self` whatever that is: of a field that is not there the compiler says it once.
+    fn place(&self) -> TokenStream {
+        let place = &self.place;
+        quote!((*self).#place)
+    }
+
     /// The arm of `locks` for the phases of the operation inside.
     pub(super) fn locks(&self, cx: &Ident) -> TokenStream {
-        let (operation, place) = (self.as_operation(), &self.place);
+        let (operation, place) = (self.as_operation(), self.place());
         let (holder, field, inner) = (&self.holder.ident, self.field, local("phase"));
         quote! {
-            P_::#holder { #field: #inner } => #operation::locks(&self.#place, #inner, #cx),
+            P_::#holder { #field: #inner } => #operation::locks(&#place, #inner, #cx),
         }
     }
 
     /// The arm of `step` for the phases of the operation inside.
     pub(super) fn arm(&self, at: &Ident) -> TokenStream {
-        let (inner, place) = (self.inner, &self.place);
+        let (inner, place) = (self.inner, self.place());
         let (holder, field) = (&self.holder.ident, self.field);
         let (phase, entry) = (local("phase"), local("entry"));
         let raised = self.raise(&phase.to_token_stream());
@@ -155,30 +162,35 @@ impl<'a> Layer<'a> {
         quote! {
             (P_::#holder { #field: #phase }, #entry) if fom_::is_inside::<#inner>(#phase, &#entry, #at.cx) => {
                 let at = fom_::At { phase: #phase, cx: #at.cx, entry: #entry };
-                let stepped = fom_::inner::<#inner, #error>(&mut self.#place, at).await;
+                let stepped = fom_::inner::<#inner, #error>(&mut #place, at).await;
                 fom_::raised::<#inner, _, _>(stepped, |#phase| #raised)
             }
         }
     }
 
+    /// What is asked of the operation inside where it is saved, at its name, too: of all that ask the compiler says it once.
+    fn as_persistent(&self) -> TokenStream {
+        let (krate, inner) = (&self.machine.krate, self.inner);
+        quote_spanned!(inner.span()=> <#inner as #krate::Persistent>)
+    }
+
     /// Its own migrations, and those of the operation inside.
     pub(super) fn migrate(&self) -> TokenStream {
-        let (krate, place) = (&self.machine.krate, &self.place);
+        let (krate, place, persistent) = (&self.machine.krate, &self.place, self.as_persistent());
         let place = match place {
             Member::Named(name) => name.unraw().to_string(),
             Member::Unnamed(index) => index.index.to_string(),
         };
         quote! {
             fn migrate(saved: &mut #krate::Saved) -> ::core::result::Result<(), #krate::RestoreError> {
-                fom_::migrate::<Self>(saved, #place)
+                fom_::migrate::<Self>(saved, #place, #persistent::migrate)
             }
         }
     }
 
     /// Out of a record: a name that is none of the layer's own.
     pub(super) fn load(&self, name: &Ident, fields: &Ident) -> TokenStream {
-        let (krate, inner) = (&self.machine.krate, self.inner);
-        let persistent = quote_spanned!(inner.span()=> <#inner as #krate::Persistent>);
+        let persistent = self.as_persistent();
         let load = self.raise(&quote!(#persistent::load(name, #fields)?));
         quote! {
             _ => match fom_::inner_name::<Self>(#name) {
@@ -189,8 +201,7 @@ impl<'a> Layer<'a> {
     }
 
     pub(super) fn save(&self, fields: &Ident) -> TokenStream {
-        let (krate, inner, field) = (&self.machine.krate, self.inner, self.field);
-        let persistent = quote_spanned!(inner.span()=> <#inner as #krate::Persistent>);
+        let (field, persistent) = (self.field, self.as_persistent());
         quote!(#persistent::save(#field, #fields))
     }
 
@@ -199,10 +210,19 @@ impl<'a> Layer<'a> {
         let (generics, _, bounds) = operation_generics(self.machine).split_for_impl();
         let inner = self.inner;
         let name = cut(operation, inner);
+        let was: Vec<TokenStream> = operations_were(self.machine)
+            .map(|was| {
+                let name = cut(&was, inner);
+                quote!(&[#(#name),*])
+            })
+            .collect();
+        let was = (!was.is_empty())
+            .then(|| quote!(const WAS: &'static [&'static [&'static str]] = &[#(#was),*];));
         let items = quote! {
             type Inner = #inner;
             const OWN: &'static G_ = &#own;
             const NAME: &'static [&'static str] = &[#(#name),*];
+            #was
         };
         let items = braces(self.machine.operation_span(), items);
         quote! {

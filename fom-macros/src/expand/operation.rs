@@ -9,6 +9,7 @@ use syn::{Path, PathArguments, Type};
 use super::layer::Layer;
 use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
 use crate::model::{Machine, Mode, Phase, Target, Ways};
+use crate::paths::type_name;
 use crate::syntax::args::Durability;
 use crate::syntax::within::Within;
 
@@ -169,7 +170,7 @@ pub(super) fn phases(machine: &Machine) -> TokenStream {
 /// The graph of the phases that were declared.
 fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let name = machine.item.ident.unraw().to_string();
-    let operation = operation.to_token_stream().to_string().replace(' ', "");
+    let operation = type_name(operation);
     let docs = docs::text(&machine.item.attrs);
     let version = machine
         .version
@@ -178,7 +179,20 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let version = version.map(|version| quote!(.in_version(#version)));
     let retired = &machine.retired;
     let retired = (!retired.is_empty()).then(|| quote!(.retiring(&[#(#retired),*])));
-    quote!(G_::new(#name, #operation, #docs, PHASES_) #version #retired)
+    let was = machine.was.iter().filter_map(|(_, name)| name.as_ref());
+    let was: Vec<String> = was.map(syn::LitStr::value).collect();
+    // Of a layer they are put together with the names of what is inside.
+    let operations = operations_were(machine).filter(|_| machine.holder().is_none());
+    let operations: Vec<String> = operations.map(|name| type_name(&name)).collect();
+    let renamed = (!was.is_empty() || !operations.is_empty())
+        .then(|| quote!(.renamed(&[#(#was),*], &[#(#operations),*])));
+    quote!(G_::new(#name, #operation, #docs, PHASES_) #version #retired #renamed)
+}
+
+/// The names that the operation had, as types.
+pub(super) fn operations_were(machine: &Machine) -> impl Iterator<Item = Type> {
+    let was = machine.operation_was.iter();
+    was.filter_map(|(_, name)| name.as_ref()?.parse().ok())
 }
 
 /// What the graph says of one phase.

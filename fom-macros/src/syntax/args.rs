@@ -33,6 +33,10 @@ impl Durability {
 
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
+    /// The names that it had; what is no type was reported.
+    pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
+    /// The names that the enum had.
+    pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) generics: Generics,
     /// What a layer stands around; `None` inside: it was reported.
     pub(crate) around: Option<(Ident, Option<Type>)>,
@@ -64,6 +68,7 @@ const KEYS: &[(&str, Form)] = &[
     ("transient", Form::Flag),
     ("durability", Form::Text("durability = \"lazy\"")),
     ("version", Form::Text("version = 2")),
+    ("was", Form::Text("was = \"Name\"")),
     ("migrate", Form::List("migrate(v1(path))")),
     ("retired", Form::List("retired(\"Name\")")),
     ("crate", Form::Text("crate = \"::fom_runtime\"")),
@@ -73,6 +78,8 @@ impl Args {
     pub(crate) fn parse(tokens: TokenStream, item: &Ident, diag: &mut Diagnostics) -> Self {
         let mut args = Args {
             operation: None,
+            operation_was: Vec::new(),
+            was: Vec::new(),
             generics: Generics::default(),
             around: None,
             error: None,
@@ -98,7 +105,8 @@ impl Args {
             match key.to_string().as_str() {
                 "operation" => {
                     operation_written = true;
-                    args.operation = ty(key, &entry.value, &mut own);
+                    (args.operation, args.operation_was) =
+                        versions::operation(key, &entry.value, &mut own);
                 }
                 "generics" => {
                     if let Some(found) = generics(key, &entry.value, &mut own) {
@@ -127,6 +135,11 @@ impl Args {
                 "version" => {
                     let number = versions::version(key, &entry.value, &mut own);
                     args.version = Some((key.clone(), number));
+                }
+                "was" => {
+                    let name = text(key, &entry.value, &mut own);
+                    let name = name.filter(|name| versions::is_enum(key, name, &mut own));
+                    args.was.push((key.clone(), name));
                 }
                 "migrate" => {
                     let mut bad = Diagnostics::default();

@@ -1,9 +1,9 @@
-//! `version = 3, migrate(v1(path), v2(path)), retired("Name")`, and `was = "Name"` of a phase.
+//! `version = 3, migrate(v1(path), v2(path)), retired("Name")`, and `was = "Name"` of the enum, the operation or a phase.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use syn::{Ident, LitInt, LitStr, Path};
+use syn::{Ident, LitInt, LitStr, Path, Type};
 
-use super::{Value, split_at_commas};
+use super::{Entry, Form, Value, entries, split_at_commas, text, ty};
 use crate::diag::Diagnostics;
 
 /// `v1(path)`: how what version 1 saved becomes what version 2 would have.
@@ -130,13 +130,86 @@ pub(crate) fn retired(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec
 
 /// Whether a phase can have had this name.
 pub(crate) fn is_name(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
+    is_ident(key, name, ("a phase", "the variant"), diag)
+}
+
+/// Whether an enum can have had this name.
+pub(crate) fn is_enum(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
+    is_ident(key, name, ("an enum", "this one"), diag)
+}
+
+fn is_ident(
+    key: &Ident,
+    name: &LitStr,
+    (what, which): (&str, &str),
+    diag: &mut Diagnostics,
+) -> bool {
     let text = name.value();
     let fine = syn::parse_str::<Ident>(&text).is_ok()
         || syn::parse_str::<Ident>(&format!("r#{text}")).is_ok();
     if !fine {
         diag.error(
             name,
-            format!("`{text}` cannot be the name of a phase; write in `{key}` what the variant was called"),
+            format!(
+                "`{text}` cannot be the name of {what}; write in `{key}` what {which} was called"
+            ),
+        );
+    }
+    fine
+}
+
+const OPERATION_KEYS: &[(&str, Form)] = &[("was", Form::Text("was = \"Type\""))];
+
+/// The type and the names in `operation(Type, was = "Old")`.
+pub(crate) fn operation(
+    key: &Ident,
+    value: &Value,
+    diag: &mut Diagnostics,
+) -> (Option<Type>, Vec<(Ident, Option<LitStr>)>) {
+    let Value::List(tokens) = value else {
+        return (None, Vec::new());
+    };
+    let (first, rest) = apart(tokens.clone());
+    let operation = ty(key, &Value::List(first), diag);
+    let what = format!("`{key}(..)` after its type");
+    let names =
+        entries(rest, OPERATION_KEYS, &what, diag)
+            .into_iter()
+            .map(|Entry { key, value }| {
+                let name = text(&key, &value, diag);
+                let name = name.filter(|name| is_type(&key, name, diag));
+                (key, name)
+            });
+    (operation, names.collect())
+}
+
+/// Before the first key, and from there on. A type has commas of its own, but none with a key behind it.
+fn apart(tokens: TokenStream) -> (TokenStream, TokenStream) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is_comma =
+        |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+    let is_key = |rest: &[TokenTree]| match rest {
+        [TokenTree::Ident(key), ..] if key == "was" => true,
+        [TokenTree::Ident(_), TokenTree::Punct(punct), ..] => punct.as_char() == '=',
+        _ => false,
+    };
+    let comma = (0..tokens.len()).find(|&at| is_comma(&tokens[at]) && is_key(&tokens[at + 1..]));
+    let comma = comma.unwrap_or(tokens.len());
+    let first = tokens[..comma].iter().cloned().collect();
+    let rest = tokens.into_iter().skip(comma + 1).collect();
+    (first, rest)
+}
+
+/// Whether a type can have had this name.
+fn is_type(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
+    let fine = syn::parse_str::<Type>(&name.value()).is_ok();
+    if !fine {
+        diag.error(
+            name,
+            format!(
+                "`{}` cannot be the name of a type; write in `{key}` what stood in `operation(..)`",
+                name.value()
+            ),
         );
     }
     fine

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{
-    Snapshot,
+    Graph, Snapshot,
     durable::{Kind, Message, record::decode_meta, schemas::Schemas},
     error::RestoreError,
     id::{FomId, Key},
@@ -178,13 +178,18 @@ impl Asides {
     }
 
     /// The fom of this operation type that has this key.
-    pub(crate) fn of(&self, operation: &str, key: &Key) -> Option<FomId> {
-        let asides = self.0.lock();
-        let mut foms = asides.foms.values();
-        foms.find(|aside| {
-            aside.operation.as_deref() == Some(operation) && aside.key.as_ref() == Some(key)
-        })
-        .map(|aside| aside.id)
+    pub(crate) fn of(&self, graph: &Graph, key: &Key) -> Option<FomId> {
+        let is = |aside: &&SetAside| {
+            let machine = aside
+                .machine
+                .as_deref()
+                .is_some_and(|name| graph.is_machine(name));
+            let operation = aside.operation.as_deref();
+            machine
+                && operation.is_some_and(|name| graph.is_operation(name))
+                && aside.key.as_ref() == Some(key)
+        };
+        self.0.lock().foms.values().find(is).map(|aside| aside.id)
     }
 
     /// Events for this fom.

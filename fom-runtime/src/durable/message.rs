@@ -154,7 +154,7 @@ impl Message {
         let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
         let key = message.key.ok_or(RestoreError::Damaged)?;
         // One that could not commit comes back by itself: until then the event is kept for it, before those that come later.
-        if let Some(receiver) = world.set_aside.of(&message.operation, &key)
+        if let Some(receiver) = world.set_aside.of(of.graph(), &key)
             && !world.set_aside.is_waiting(receiver)
         {
             return Err(RestoreError::ReceiverSetAside(receiver));
@@ -214,7 +214,7 @@ impl World {
             // Whoever has the key may have ended with the runtime alone, and comes back: the event is in the journal until then.
             _ if self.is_closed() => {}
             (Some(left), _)
-                if let Some(receiver) = self.set_aside.of(O::GRAPH.operation(), key)
+                if let Some(receiver) = self.set_aside.of(O::GRAPH, key)
                     && self.set_aside.is_waiting(receiver) =>
             {
                 let kept = self.committer().map(|committer| &committer.orphans);
@@ -228,7 +228,7 @@ impl World {
                 }
             }
             (Some(posted), _) => {
-                let reason = match self.set_aside.of(O::GRAPH.operation(), key) {
+                let reason = match self.set_aside.of(O::GRAPH, key) {
                     Some(receiver) => RestoreError::ReceiverSetAside(receiver),
                     None => RestoreError::NoReceiver {
                         operation: O::GRAPH.operation().to_owned(),

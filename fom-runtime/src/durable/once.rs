@@ -196,9 +196,10 @@ impl Stored {
     /// The outcome once more, with values of its own.
     pub(crate) fn outcome<O: Operation>(&self, open: Open<O>) -> Outcome<O> {
         let failed = |cause, phase: &str| {
-            let phases = O::GRAPH.phases();
-            let phase = phases.iter().find(|known| known.name() == phase);
-            let phase = phase.or(phases.first()).map_or("", |phase| phase.name());
+            let phase = O::GRAPH.find_ever(phase);
+            let phase = phase
+                .or(O::GRAPH.phases().first())
+                .map_or("", |phase| phase.name());
             Err(Failure::new(cause, phase, None))
         };
         let snapshot = match self {

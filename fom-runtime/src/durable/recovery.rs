@@ -2,7 +2,8 @@
 
 use std::{
     any::TypeId,
-    collections::{HashMap, hash_map::Entry},
+    borrow::Cow,
+    collections::HashMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -20,7 +21,7 @@ use crate::{
         record::{decode_meta, fom_of},
         schemas::Schemas,
     },
-    error::RestoreError,
+    error::{BuildError, RestoreError},
     fom::{Resident, panic_message},
     id::FomId,
     journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery},
@@ -89,20 +90,63 @@ impl Found<'_> {
     }
 }
 
-/// The operation types that can come back, by machine and operation.
-pub(crate) struct Types(
-    HashMap<(&'static str, &'static str), Known>,
-    HashMap<TypeId, EventReader>,
-);
+/// The operation types that can come back, by the names that machine and operation have or had.
+pub(crate) struct Types(HashMap<Name<'static>, Known>, HashMap<TypeId, EventReader>);
 
+type Name<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// Whose a name is.
 #[derive(Clone, Copy)]
-enum Known {
-    /// By linking it.
-    Linked(&'static dyn Restorer),
-    /// Named by the user, who decides.
-    Named(&'static dyn Restorer),
-    /// Two of the same name.
-    Twice(&'static str, &'static str),
+struct Known {
+    of: &'static dyn Restorer,
+    /// It was named by the user, who decides; else it is known by being linked.
+    named: bool,
+    /// It had the name, in earlier releases.
+    had: bool,
+    /// Another one that has the name, or had it.
+    other: Option<&'static dyn Restorer>,
+}
+
+impl Known {
+    const fn new(of: &'static dyn Restorer, named: bool, had: bool) -> Self {
+        Self {
+            of,
+            named,
+            had,
+            other: None,
+        }
+    }
+
+    /// One more has this name, or had it.
+    fn with(self, more: Self) -> Self {
+        if self.of.type_id() == more.of.type_id() {
+            return self;
+        }
+        let (one, other) = match more.had {
+            true => (more, self),
+            false => (self, more),
+        };
+        Self {
+            other: Some(other.of),
+            ..one
+        }
+    }
+
+    fn the_one(&self) -> Result<&'static dyn Restorer, RestoreError> {
+        match self.other {
+            None => Ok(self.of),
+            Some(other) => Err(RestoreError::Ambiguous {
+                one: self.of.type_name(),
+                other: other.type_name(),
+            }),
+        }
+    }
+}
+
+/// All names under which its foms can stand in a journal, and whether it had them only.
+fn names(graph: &Graph) -> impl Iterator<Item = (Name<'static>, bool)> {
+    let names = graph.names().into_iter().enumerate();
+    names.map(|(at, (machine, operation))| ((machine.into(), operation.into()), at > 0))
 }
 
 impl Default for Types {
@@ -123,23 +167,41 @@ impl Types {
         if of.durability() == Durability::None {
             return;
         }
-        match self.0.entry((of.graph().name(), of.graph().operation())) {
-            Entry::Vacant(place) => {
-                place.insert(Known::Linked(of));
-            }
-            Entry::Occupied(mut place) => {
-                if let Known::Linked(other) = *place.get() {
-                    place.insert(Known::Twice(other.type_name(), of.type_name()));
-                }
-            }
+        for (name, had) in names(of.graph()) {
+            let known = Known::new(of, false, had);
+            let known = self.0.get(&name).map_or(known, |first| first.with(known));
+            self.0.insert(name, known);
         }
     }
 
     /// One that the user names.
     pub(crate) fn name<O: Persistent>(&mut self) {
         let of = Registered::of::<O>();
-        let name = (O::GRAPH.name(), O::GRAPH.operation());
-        self.0.insert(name, Known::Named(of.restorer()));
+        for (name, had) in names(O::GRAPH) {
+            let known = Known::new(of.restorer(), true, had);
+            // Of two that the user names neither goes before the other.
+            let first = self.0.get(&name).filter(|first| first.named);
+            let known = first.map_or(known, |first| first.with(known));
+            self.0.insert(name, known);
+        }
+    }
+
+    /// # Errors
+    ///
+    /// A name that one type had is another's: which of them it is would be a guess.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let had = self.0.iter().filter(|(_, known)| known.had);
+        let clash = had.filter_map(|(name, known)| Some((name, known.of, known.other?)));
+        // Always the same of many.
+        match clash.min_by_key(|(name, ..)| *name) {
+            None => Ok(()),
+            Some(((machine, operation), of, other)) => Err(BuildError::NameTaken {
+                machine: machine.clone().into_owned(),
+                operation: operation.clone().into_owned(),
+                was: of.type_name(),
+                other: other.type_name(),
+            }),
+        }
     }
 
     /// The operation type of this name, and how its events are read.
@@ -211,9 +273,8 @@ impl Types {
 
     /// The operation type of this name.
     fn of(&self, machine: &str, operation: &str) -> Result<&'static dyn Restorer, RestoreError> {
-        match self.0.get(&(machine, operation)) {
-            Some(Known::Linked(of) | Known::Named(of)) => Ok(*of),
-            Some(Known::Twice(one, other)) => Err(RestoreError::Ambiguous { one, other }),
+        match self.0.get(&(machine.into(), operation.into())) {
+            Some(known) => known.the_one(),
             None => Err(RestoreError::UnknownOperation {
                 operation: operation.to_owned(),
                 machine: machine.to_owned(),
@@ -223,10 +284,8 @@ impl Types {
 
     /// The machine of this release whose schema has this fingerprint.
     fn graph_of(&self, fingerprint: u64) -> Option<&'static Graph> {
-        let mut graphs = self.0.values().filter_map(|known| match known {
-            Known::Linked(of) | Known::Named(of) => Some(of.graph()),
-            Known::Twice(..) => None,
-        });
+        let known = self.0.values().filter_map(|known| known.the_one().ok());
+        let mut graphs = known.map(|of| of.graph());
         graphs.find(|graph| snapshot::fingerprint(graph) == fingerprint)
     }
 

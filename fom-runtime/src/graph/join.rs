@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Graph, PhaseInfo, check};
+use super::{Graph, PhaseInfo, check, renamed::Around};
 
 /// Between the phase that holds the others and their own names. No phase of a declaration has it in its name.
 const BETWEEN: &str = ".";
@@ -16,6 +16,8 @@ pub(crate) trait Parts {
     const OWN: &'static Graph;
     /// The name of the layer's operation, cut where that of the operation inside stands.
     const OPERATION: &'static [&'static str];
+    /// The names that it had, cut there, too.
+    const OPERATION_WAS: &'static [&'static [&'static str]];
     /// The graph of the operation inside.
     const INNER: &'static Graph;
 }
@@ -25,7 +27,7 @@ pub(crate) trait Parts {
 pub(crate) struct Joined<J>(PhantomData<J>);
 
 impl<J: Parts> Joined<J> {
-    const TWO: Two = Two::new(J::OWN, J::OPERATION, J::INNER);
+    const TWO: Two = Two::new(J::OWN, J::OPERATION, J::OPERATION_WAS, J::INNER);
     const SIZE: Size = Self::TWO.size();
 
     /// Where the phases of the operation inside begin.
@@ -195,6 +197,7 @@ impl Parted<u8> {
 struct Two {
     own: &'static Graph,
     operation: &'static [&'static str],
+    operation_was: &'static [&'static [&'static str]],
     inner: &'static Graph,
     /// Which phase of the layer holds the others.
     place: usize,
@@ -209,6 +212,7 @@ impl Two {
     const fn new(
         own: &'static Graph,
         operation: &'static [&'static str],
+        operation_was: &'static [&'static [&'static str]],
         inner: &'static Graph,
     ) -> Self {
         let mut place = 0;
@@ -227,6 +231,7 @@ impl Two {
         Self {
             own,
             operation,
+            operation_was,
             inner,
             place,
             holder: &own.phases[place],
@@ -501,6 +506,13 @@ impl Two {
             version: version(self.own.version, self.inner),
             layers: self.inner.layers + 1,
             retired: names.split_at(all - retired).1.split_at(retired).0,
+            was: self.own.was,
+            operation_was: &[],
+            around: Some(Around {
+                name: self.operation,
+                was: self.operation_was,
+                inner: self.inner,
+            }),
         }
     }
 }

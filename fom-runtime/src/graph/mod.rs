@@ -9,12 +9,14 @@ mod groups;
 mod join;
 mod json;
 mod lanes;
+mod renamed;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
 pub(crate) use join::{Joined, Parts, versions};
+use renamed::Around;
 
 /// The phases of an operation and the ways between them.
 ///
@@ -44,6 +46,11 @@ pub struct Graph {
     phases: &'static [PhaseInfo],
     version: u32,
     retired: &'static [&'static str],
+    /// The names that the enum and the operation had.
+    was: &'static [&'static str],
+    operation_was: &'static [&'static str],
+    /// Of a layer, whose operation has the name of the one inside in its own.
+    around: Option<Around>,
     /// How many layers stand around the operation.
     layers: u8,
 }
@@ -64,6 +71,9 @@ impl Graph {
             phases,
             version: 1,
             retired: &[],
+            was: &[],
+            operation_was: &[],
+            around: None,
             layers: 0,
         }
     }
@@ -79,6 +89,18 @@ impl Graph {
     #[must_use]
     pub const fn retiring(mut self, names: &'static [&'static str]) -> Self {
         self.retired = names;
+        self
+    }
+
+    /// The enum of phases and the operation's type had these names in earlier releases.
+    #[must_use]
+    pub const fn renamed(
+        mut self,
+        names: &'static [&'static str],
+        operations: &'static [&'static str],
+    ) -> Self {
+        self.was = names;
+        self.operation_was = operations;
         self
     }
 
@@ -181,8 +203,16 @@ impl Graph {
 
     /// The phase that has or had this name.
     pub(crate) fn find_ever(&self, name: &str) -> Option<&'static PhaseInfo> {
-        let had = |phase: &&PhaseInfo| phase.was.contains(&name);
-        self.find(name).or_else(|| self.phases.iter().find(had))
+        self.place_ever(name).map(|place| &self.phases[place])
+    }
+
+    /// Where that one stands.
+    pub(crate) fn place_ever(&self, name: &str) -> Option<usize> {
+        let has = |phase: &PhaseInfo| phase.name == name;
+        let had = |phase: &PhaseInfo| phase.was.contains(&name);
+        let mut phases = self.phases.iter();
+        let today = phases.position(has);
+        today.or_else(|| self.phases.iter().position(had))
     }
 
     /// The phase in which the operation starts.

@@ -301,6 +301,7 @@ fn two_graphs_are_joined() {
 
     struct Both;
     impl Parts for Both {
+        const OPERATION_WAS: &'static [&'static [&'static str]] = &[];
         const OWN: &'static Graph = &Graph::new(
             "Outer",
             "",

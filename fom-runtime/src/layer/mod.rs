@@ -93,11 +93,14 @@ pub trait Layer: Operation {
     const OWN: &'static Graph;
     /// Its name, cut where that of the operation inside stands.
     const NAME: &'static [&'static str];
+    /// The names that it had, cut there, too.
+    const WAS: &'static [&'static [&'static str]] = &[];
 }
 
 impl<L: Layer> Parts for L {
     const OWN: &'static Graph = <L as Layer>::OWN;
     const OPERATION: &'static [&'static str] = L::NAME;
+    const OPERATION_WAS: &'static [&'static [&'static str]] = L::WAS;
     const INNER: &'static Graph = <L::Inner as Operation>::GRAPH;
 }
 

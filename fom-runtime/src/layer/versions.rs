@@ -8,29 +8,33 @@ use crate::{
     snapshot::{Saved, field},
 };
 
+/// What [`Persistent`] says of an operation, where it is not known that it is one: the compiler asks that of who gives it.
+type Migrate = fn(&mut Saved) -> Result<(), RestoreError>;
+
 /// Runs the migrations of the layer, then those of the operation inside, which is in this field of the layer's.
 #[doc(hidden)]
-pub fn migrate<L>(saved: &mut Saved, place: &'static str) -> Result<(), RestoreError>
-where
-    L: Layer + Persistent,
-    L::Inner: Persistent,
-{
+pub fn migrate<L: Layer + Persistent>(
+    saved: &mut Saved,
+    place: &'static str,
+    migrate: Migrate,
+) -> Result<(), RestoreError> {
     let (own, inner) = versions(saved.version, <L::Inner as Operation>::GRAPH);
     let machine = L::OWN.name();
     saved.version = own;
     saved.migrate(machine, L::OWN.version(), L::MIGRATIONS)?;
     if inner != <L::Inner as Operation>::GRAPH.version() {
-        inside::<L>(saved, inner, place)?;
+        inside::<L>(saved, inner, place, migrate)?;
     }
     Ok(())
 }
 
 /// The operation inside as it would have been saved by itself. In a phase of the layer's own it is as before its start.
-fn inside<L>(saved: &mut Saved, version: u32, place: &'static str) -> Result<(), RestoreError>
-where
-    L: Layer + Persistent,
-    L::Inner: Persistent,
-{
+fn inside<L: Layer>(
+    saved: &mut Saved,
+    version: u32,
+    place: &'static str,
+    migrate: Migrate,
+) -> Result<(), RestoreError> {
     let graph = <L::Inner as Operation>::GRAPH;
     let Some(at) = field(&saved.operation, place) else {
         return Err(RestoreError::MigrationFailed {
@@ -50,7 +54,7 @@ where
     if is_inside {
         inner.fields = std::mem::take(&mut saved.fields);
     }
-    <L::Inner as Persistent>::migrate(&mut inner)?;
+    migrate(&mut inner)?;
     saved.operation.splice(at, inner.operation);
     if is_inside {
         let holder = saved.phase.len()

@@ -398,7 +398,10 @@ impl Builder {
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         self.check()?;
         let journal = match self.journal.take() {
-            Some(open) => Some(open()?),
+            Some(open) => {
+                self.types.check()?;
+                Some(open()?)
+            }
             None => None,
         };
         let (plans, bound) = self.plan();

@@ -62,12 +62,11 @@ pub(crate) fn restore<O: Operation>(
             resumed: true,
         };
         let now = world.clock.nanos();
-        let kept_deadline = saved.kept.as_deref().and_then(|(at, owner)| {
-            let owner = O::GRAPH
-                .phases()
-                .iter()
-                .position(|phase| phase.name() == owner)?;
-            Some((now.saturating_add(left(*at)), owner))
+        let kept_deadline = saved.kept.as_deref().map(|(at, owner)| {
+            // Of a phase that is gone it is the deadline of the one that the fom is in.
+            let owner = O::GRAPH.place_ever(owner);
+            let owner = owner.unwrap_or_else(|| O::index(O::kind(&phase)));
+            (now.saturating_add(left(*at)), owner)
         });
         let home = match &saved.key {
             // With those that will be submitted with this key.

@@ -155,13 +155,13 @@ impl<'a> Parts<'a> {
 /// The operation and its phase, after the migrations that lead to this release.
 pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), RestoreError> {
     let graph = O::GRAPH;
-    if parts.machine != graph.name() {
+    if !graph.is_machine(parts.machine) {
         return Err(RestoreError::OtherMachine {
             found: parts.machine.to_owned(),
             wanted: graph.name(),
         });
     }
-    if parts.operation_type != graph.operation() {
+    if !graph.is_operation(parts.operation_type) {
         return Err(RestoreError::OtherOperation {
             found: parts.operation_type.to_owned(),
             wanted: graph.operation(),

@@ -1,0 +1,27 @@
+//! Names of earlier of a transient operation.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(Call, was = "Ruf"), was = "Way", transient)]
+enum Route {
+    #[phase(start, to(Ring))]
+    Locate,
+    #[phase(to(Answered))]
+    Ring { endpoint: u32 },
+    #[phase(end)]
+    Answered,
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Ring { endpoint: 1 })
+    }
+    async fn ring(&mut self, _: &mut Cx<'_>, _: &mut u32) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn main() {
+    let _ = Call::GRAPH;
+}
