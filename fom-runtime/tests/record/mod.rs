@@ -1,4 +1,5 @@
 //! Snapshots written and read by hand, in both formats, so that a test can change what is in them.
+#![allow(dead_code, reason = "each test binary uses its own part of it")]
 
 use std::collections::BTreeMap;
 

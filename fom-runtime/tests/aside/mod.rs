@@ -1,0 +1,151 @@
+//! Two releases of a shop, of which the second one cannot read what the first one saved.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses its own part of it"
+)]
+
+use std::cell::Cell;
+
+use fom_runtime::{Builder, FomRef, TestClock, journal::MemoryJournal, prelude::*};
+use serde::{Deserialize, Serialize};
+
+use crate::kit::one;
+
+/// Goes on with an operation.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Go {
+    /// To the end.
+    On,
+}
+
+/// One release of the program.
+pub mod first {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    pub struct Order {
+        pub pieces: String,
+    }
+
+    #[fom(operation(Order), event(Go))]
+    pub enum Shop {
+        #[phase(start, sync, to(Park))]
+        Begin,
+        #[phase(sync, to(Done), on(On))]
+        Park { shelf: u32 },
+        #[phase(end)]
+        Done,
+    }
+
+    impl ShopTransitions for Order {
+        fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
+            Ok(ShopAfterBegin::Park { shelf: 3 })
+        }
+        fn park(
+            &mut self,
+            _: &mut Cx<'_, Go>,
+            _: &mut u32,
+            _: Go,
+        ) -> Result<ShopAfterPark, BoxError> {
+            Ok(ShopAfterPark::Done)
+        }
+    }
+}
+
+/// The next one, which has forgotten about the first.
+pub mod second {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    pub struct Order {
+        pub pieces: u32,
+    }
+
+    #[fom(operation(Order), event(Go))]
+    pub enum Shop {
+        #[phase(start, sync, to(Park))]
+        Begin,
+        #[phase(sync, to(Done), on(On))]
+        Park { shelf: u32 },
+        #[phase(end)]
+        Done,
+    }
+
+    impl ShopTransitions for Order {
+        fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
+            Ok(ShopAfterBegin::Park { shelf: 3 })
+        }
+        fn park(
+            &mut self,
+            _: &mut Cx<'_, Go>,
+            _: &mut u32,
+            _: Go,
+        ) -> Result<ShopAfterPark, BoxError> {
+            Ok(ShopAfterPark::Done)
+        }
+    }
+}
+
+thread_local! {
+    /// Of the test's thread, which builds the runtime.
+    pub static PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Its type is known to a program that names it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Job<T> {
+    pub what: T,
+}
+
+#[fom(operation(Job<T>), event(Go))]
+pub enum Work<T: Send + Serialize + for<'a> Deserialize<'a> + 'static> {
+    #[phase(start, sync, to(Park))]
+    Begin,
+    #[phase(sync, to(Done), on(On))]
+    Park { of: Option<T> },
+    #[phase(end)]
+    Done,
+}
+
+impl<T: Send + Serialize + for<'a> Deserialize<'a> + 'static> WorkTransitions<T> for Job<T> {
+    fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<WorkAfterBegin<T>, BoxError> {
+        Ok(WorkAfterBegin::Park { of: None })
+    }
+    fn park(
+        &mut self,
+        _: &mut Cx<'_, Go>,
+        _: &mut Option<T>,
+        _: Go,
+    ) -> Result<WorkAfterPark, BoxError> {
+        Ok(WorkAfterPark::Done)
+    }
+}
+
+pub fn order(pieces: &str) -> first::Order {
+    first::Order {
+        pieces: pieces.into(),
+    }
+}
+
+pub fn parked<O: Operation<Event = Go>>(runtime: &Runtime, operation: O, key: &str) -> FomRef<O> {
+    let handle = runtime.submit(operation).key(key).start().unwrap();
+    let fom = handle.fom().clone();
+    drop(handle);
+    futures::executor::block_on(runtime.quiet());
+    assert_eq!(fom.phase(), "Park");
+    fom
+}
+
+pub fn of_first(journal: &MemoryJournal) -> Builder {
+    one(&TestClock::new())
+        .journal_with(journal.clone())
+        .operation::<first::Order>()
+        .operation::<Job<u32>>()
+}
+
+pub fn of_second(journal: &MemoryJournal) -> Builder {
+    one(&TestClock::new())
+        .journal_with(journal.clone())
+        .operation::<second::Order>()
+}
