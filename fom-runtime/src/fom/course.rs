@@ -439,6 +439,7 @@ impl<O: Operation> Course<O> {
                     return self.commit(fom, Then::Stay);
                 }
                 if fom.is_noted() {
+                    fom.next_event();
                     fom.send_outbox();
                 }
                 After::Stay

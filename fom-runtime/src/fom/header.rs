@@ -601,6 +601,13 @@ impl Header {
         }
     }
 
+    /// It stays, and what it does with the next event has another key: where there is no journal, which counts these by itself.
+    pub(super) fn next_event(&self) {
+        if let Some(extra) = self.extra() {
+            crate::protocol::count(&extra.visits, 1);
+        }
+    }
+
     /// It waits for its next attempt: while a fom with a key does, there is room for another one. Only the thread that runs it.
     pub(super) fn pause(&self) {
         if let Some(extra) = self.extra()
