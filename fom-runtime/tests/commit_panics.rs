@@ -4,7 +4,7 @@ mod kit;
 
 use std::fmt;
 
-use fom_runtime::{BoxError, Cause, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{BoxError, BuildError, Cause, TestClock, journal::MemoryJournal, prelude::*};
 use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
 
@@ -258,4 +258,55 @@ fn a_panic_in_a_drop_ends_the_fom_in_the_journal_too() {
         assert!(matches!(cause, Cause::Remembered { .. }));
         assert!(log.lines().is_empty());
     });
+}
+
+/// Who hears of the recovery panics, at its beginning or when foms are back already: then there is no runtime, nothing is left
+/// running, and the next one has the journal and all that is in it.
+#[test]
+fn a_panic_while_it_recovers_fails_the_build() {
+    limited(async || {
+        let (log, journal) = (Log::default(), MemoryJournal::new());
+        let builder = || one(&TestClock::new()).resource(log.clone());
+        let ear = || builder().journal_with(journal.clone());
+        {
+            let runtime = ear().build().unwrap();
+            runtime.submit(Ear).key("ear").detach().unwrap();
+            runtime.quiet().await;
+        }
+        for nth in [1, 2] {
+            let mut heard = 0;
+            let building = ear().on_recovery(move |_| {
+                heard += 1;
+                assert_ne!(heard, nth, "it is too much");
+            });
+            let error = building.build().unwrap_err();
+            assert!(matches!(error, BuildError::Journal(_)), "{error}");
+            assert!(error.to_string().contains("it is too much"), "{error}");
+        }
+        let runtime = ear().build().unwrap();
+        assert!(runtime.find::<Ear>("ear").is_some());
+    });
+}
+
+/// Parked for ever.
+#[derive(Serialize, Deserialize)]
+struct Ear;
+
+#[derive(Serialize, Deserialize)]
+enum Word {
+    Close,
+}
+
+#[fom(operation(Ear), event(Word))]
+enum Hearing {
+    #[phase(start, sync, on(Close), to(Closed))]
+    Open,
+    #[phase(end)]
+    Closed,
+}
+
+impl HearingTransitions for Ear {
+    fn open(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<HearingAfterOpen, BoxError> {
+        Ok(HearingAfterOpen::Closed)
+    }
 }

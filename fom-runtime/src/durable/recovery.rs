@@ -397,6 +397,19 @@ pub(crate) fn recover(
         Some(error) => Err(error),
         None => Ok(found),
     });
+    let found = found.and_then(|found| {
+        sink.begin();
+        // Wherever they stood: the older ones come first.
+        sink.foms.sort_unstable_by_key(|fom| fom.0);
+        sink.number();
+        sink.deliver();
+        // Who hears of it may panic.
+        fenced(|| {
+            sink.report();
+            Ok(())
+        })
+        .map(|()| found)
+    });
     let found = match found {
         Ok(found) => found,
         Err(error) => {
@@ -404,12 +417,6 @@ pub(crate) fn recover(
             return Err((error, foms.collect()));
         }
     };
-    sink.begin();
-    // Wherever they stood: the older ones come first.
-    sink.foms.sort_unstable_by_key(|fom| fom.0);
-    sink.number();
-    sink.deliver();
-    sink.report();
     let head = sink.head.unwrap_or_else(|| Head::new(&world.clock));
     Ok(Recovered {
         head,
