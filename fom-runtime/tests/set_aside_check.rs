@@ -128,6 +128,7 @@ fn a_check_says_what_a_release_would_strand() {
                 .unwrap();
             parked(&runtime, order("1"), "a");
             parked(&runtime, Job { what: 1u32 }, "b");
+            parked(&runtime, order("3"), "c");
             let done = runtime.submit(order("2")).once("o").start().unwrap();
             done.cancel();
             assert!(done.await.is_err());
@@ -146,10 +147,15 @@ fn a_check_says_what_a_release_would_strand() {
             .check_journal(&place.0)
             .unwrap();
         assert!(!check.is_clean());
-        assert_eq!(check.set_aside.len(), 2);
+        assert_eq!(check.set_aside.len(), 3);
+        assert!(check.set_aside.is_sorted_by_key(|aside| aside.id));
         let report = check.to_string();
-        assert!(report.contains("2 would be set aside"), "{report}");
-        assert!(report.contains("Order a in Park (version 1): "), "{report}");
+        assert!(report.contains("3 would be set aside"), "{report}");
+        // A line for a reason: with all that it strands, a report would be as long as the journal.
+        let first = check.set_aside[0].id;
+        let alike = format!("  2 like {first} Order a in Park (version 1): ");
+        assert!(report.contains(&alike), "{report}");
+        assert!(!report.contains("Order c"), "{report}");
         assert_eq!(place.files(), before, "nothing is changed");
         assert!(
             Runtime::builder()

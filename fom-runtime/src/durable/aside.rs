@@ -1,6 +1,11 @@
 //! What is in the journal and cannot run: listed with the reason and its bytes, tried again, or taken out.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+    hash::Hash,
+    sync::Arc,
+};
 
 use crate::{
     Graph, Snapshot,
@@ -136,13 +141,49 @@ pub(crate) struct Asides(Mutex<Listed>);
 #[derive(Default)]
 struct Listed {
     foms: BTreeMap<FomId, SetAside>,
+    /// Those of a key. A release that forgot something sets everybody aside: nobody looks through all of them.
+    keys: HashMap<Key, BTreeSet<FomId>>,
     /// Apart: there may be many, and each event that is delivered asks for the foms.
     events: BTreeMap<FomId, SetAside>,
+    /// Events by the fom that is set aside and has them to come.
+    waiting: HashMap<FomId, BTreeSet<FomId>>,
 }
 
 impl Listed {
+    fn put(&mut self, aside: SetAside) {
+        let id = aside.id;
+        if let RestoreError::ReceiverSetAside(receiver) = &aside.reason {
+            self.waiting.entry(*receiver).or_default().insert(id);
+        }
+        if aside.is_event() {
+            self.events.insert(id, aside);
+            return;
+        }
+        if let Some(key) = &aside.key {
+            self.keys.entry(key.clone()).or_default().insert(id);
+        }
+        self.foms.insert(id, aside);
+    }
+
     fn remove(&mut self, id: FomId) -> Option<SetAside> {
-        self.foms.remove(&id).or_else(|| self.events.remove(&id))
+        let found = self.foms.remove(&id);
+        if let Some(key) = found.as_ref().and_then(|fom| fom.key.as_ref()) {
+            forget(&mut self.keys, key, id);
+        }
+        let found = found.or_else(|| self.events.remove(&id))?;
+        if let RestoreError::ReceiverSetAside(receiver) = &found.reason {
+            forget(&mut self.waiting, receiver, id);
+        }
+        Some(found)
+    }
+}
+
+fn forget<K: Eq + Hash>(from: &mut HashMap<K, BTreeSet<FomId>>, key: &K, id: FomId) {
+    if let Some(ids) = from.get_mut(key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            from.remove(key);
+        }
     }
 }
 
@@ -150,11 +191,7 @@ impl Asides {
     pub(crate) fn put(&self, aside: SetAside) {
         let mut listed = self.0.lock();
         let before = listed.remove(aside.id);
-        let place = match aside.is_event() {
-            true => &mut listed.events,
-            false => &mut listed.foms,
-        };
-        place.insert(aside.id, aside);
+        listed.put(aside);
         drop((listed, before));
     }
 
@@ -177,31 +214,25 @@ impl Asides {
             || self.0.lock().events.len() < MOST_EVENTS
     }
 
-    /// The fom of this operation type that has this key.
+    /// The fom of this operation type that has this key: the oldest.
     pub(crate) fn of(&self, graph: &Graph, key: &Key) -> Option<FomId> {
         let is = |aside: &&SetAside| {
-            let machine = aside
-                .machine
-                .as_deref()
-                .is_some_and(|name| graph.is_machine(name));
+            let machine = aside.machine.as_deref();
             let operation = aside.operation.as_deref();
-            machine
+            machine.is_some_and(|name| graph.is_machine(name))
                 && operation.is_some_and(|name| graph.is_operation(name))
-                && aside.key.as_ref() == Some(key)
         };
-        self.0.lock().foms.values().find(is).map(|aside| aside.id)
+        let listed = self.0.lock();
+        let ids = listed.keys.get(key)?.iter();
+        let mut foms = ids.filter_map(|id| listed.foms.get(id));
+        foms.find(is).map(|aside| aside.id)
     }
 
     /// Events for this fom.
     pub(crate) fn events_for(&self, id: FomId) -> Vec<FomId> {
-        let is = |aside: &&SetAside| aside.reason == RestoreError::ReceiverSetAside(id);
-        self.0
-            .lock()
-            .events
-            .values()
-            .filter(is)
-            .map(|aside| aside.id)
-            .collect()
+        let listed = self.0.lock();
+        let ids = listed.waiting.get(&id).into_iter().flatten();
+        ids.copied().collect()
     }
 
     pub(crate) fn is_waiting(&self, id: FomId) -> bool {

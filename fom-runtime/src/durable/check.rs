@@ -1,7 +1,7 @@
 //! What this program could bring back of a journal, without doing it.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -40,7 +40,7 @@ impl KeptBody<'_> {
 
 /// What a program would bring back of a journal: see [`Builder::check_journal`](crate::Builder::check_journal).
 ///
-/// `Display` is a report with a line for all that cannot run.
+/// `Display` is a report: what comes back, and a line for each reason that something cannot run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct JournalCheck {
@@ -50,7 +50,7 @@ pub struct JournalCheck {
     pub outcomes: u64,
     /// Events that were sent through an outbox and are not taken yet.
     pub events: u64,
-    /// What would be set aside.
+    /// What would be set aside, by id.
     pub set_aside: Vec<SetAside>,
     /// What the files are like.
     pub files: Inspection,
@@ -60,6 +60,24 @@ impl JournalCheck {
     /// Whether all that is there comes back.
     pub fn is_clean(&self) -> bool {
         self.set_aside.is_empty() && self.files.recovery.gaps.is_empty()
+    }
+
+    /// What would be set aside of the same type, version and phase, for the same reason: in a release that forgot something that is
+    /// everybody. Those with the least ids first.
+    fn alike(&self) -> Vec<Vec<&SetAside>> {
+        let mut places = HashMap::new();
+        let mut all: Vec<Vec<&SetAside>> = Vec::new();
+        for aside in &self.set_aside {
+            let what = (&aside.operation, aside.version, &aside.phase);
+            let place = *places
+                .entry((what, aside.reason.to_string()))
+                .or_insert(all.len());
+            match all.get_mut(place) {
+                Some(alike) => alike.push(aside),
+                None => all.push(vec![aside]),
+            }
+        }
+        all
     }
 }
 
@@ -71,8 +89,11 @@ impl fmt::Display for JournalCheck {
         writeln!(f, "{:>9} outcomes are remembered", self.outcomes)?;
         writeln!(f, "{:>9} events are to be taken", self.events)?;
         writeln!(f, "{:>9} would be set aside", self.set_aside.len())?;
-        for aside in &self.set_aside {
-            writeln!(f, "  {aside}")?;
+        for alike in self.alike() {
+            match alike.as_slice() {
+                [one] => writeln!(f, "  {one}")?,
+                more => writeln!(f, "  {} like {}", more.len(), more[0])?,
+            }
         }
         let found = &self.files.recovery;
         if let Some(torn) = &found.torn {
@@ -96,6 +117,7 @@ pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalE
     };
     let files = FileJournal::inspect(path, &mut checker)?;
     checker.check.files = files;
+    checker.check.set_aside.sort_by_key(|aside| aside.id);
     Ok(checker.check)
 }
 
