@@ -470,6 +470,11 @@ pub enum SnapshotError {
         /// The most that is taken.
         most: usize,
     },
+    /// It is an event for a generic operation, which could not be read again after a restart.
+    #[error(
+        "an event for the generic `{0}` cannot be kept in an outbox; send it directly, or make an operation of its own that is not generic"
+    )]
+    Generic(&'static str),
 }
 
 /// Bytes were refused as a snapshot, or what is kept of a fom as a fom.

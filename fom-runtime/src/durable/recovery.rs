@@ -215,6 +215,11 @@ impl Types {
         Ok((of, reader.ok_or(RestoreError::NoEventReader)?))
     }
 
+    /// Whether an event for it can be read again after a restart.
+    pub(crate) fn takes<O: Persistent>(&self) -> bool {
+        self.1.contains_key(&TypeId::of::<O>())
+    }
+
     /// Makes a fom of its entry. It is in no queue yet.
     pub(crate) fn bring_back(
         world: &Arc<World>,

@@ -115,6 +115,9 @@ where
         });
         return Ok(Item { entry: None, send });
     }
+    if sender_is_kept && !world.types.takes::<O>() {
+        return Err(SnapshotError::Generic(O::GRAPH.operation()));
+    }
     let mut bytes = Vec::new();
     Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
     let written = match sender_is_kept {
