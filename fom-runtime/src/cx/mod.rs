@@ -88,7 +88,17 @@ impl<'a, E> Cx<'a, E> {
         self.fom.attempt()
     }
 
-    /// The name of this visit of this phase: the idempotency key for whatever is called from here. See [`StepKey`].
+    /// The name of this visit of this phase: the idempotency key for whatever is called from here, the same when the function is run
+    /// again, after a failed attempt or in another process. See [`StepKey`].
+    ///
+    /// ```
+    /// use fom_runtime::prelude::*;
+    ///
+    /// /// What a request to somebody who takes money has in its head.
+    /// fn header(cx: &Cx<'_>) -> String {
+    ///     format!("Idempotency-Key: {}", cx.step_key())
+    /// }
+    /// ```
     pub fn step_key(&self) -> StepKey {
         self.fom.step_key()
     }

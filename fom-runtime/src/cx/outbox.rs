@@ -18,6 +18,54 @@ impl<E> Cx<'_, E> {
     /// Without a journal, and from a machine that is not kept in it, it is sent when the transition is made.
     ///
     /// The idea is the transactional outbox of message systems.
+    ///
+    /// ```
+    /// use fom_runtime::{journal::MemoryJournal, prelude::*};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Parcel { number: u32 }
+    /// # #[fom(operation(Parcel))]
+    /// # enum Carrying {
+    /// #     #[phase(start, sync, to(There))]
+    /// #     Carry,
+    /// #     #[phase(end)]
+    /// #     There,
+    /// # }
+    /// # impl CarryingTransitions for Parcel {
+    /// #     fn carry(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Order { parcels: u32 }
+    ///
+    /// #[fom(operation(Order))]
+    /// enum Ordering {
+    ///     #[phase(start, sync, to(Sent), retry = "2, 1ms..1ms")]
+    ///     Pack,
+    ///     #[phase(end)]
+    ///     Sent,
+    /// }
+    ///
+    /// impl OrderingTransitions for Order {
+    ///     fn pack(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+    ///         for number in 0..self.parcels {
+    ///             cx.outbox().submit(Parcel { number }).post()?;
+    ///         }
+    ///         if cx.attempt() < 2 {
+    ///             return Err("no string left".into()); // and no parcel was sent
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::builder().journal_with(MemoryJournal::new()).build()?;
+    /// runtime.submit(Order { parcels: 3 }).start()?.wait()?;
+    /// let types = runtime.operations().types;
+    /// let parcels = types.iter().find(|of| of.operation == "Parcel").unwrap();
+    /// assert_eq!(parcels.started, 3);
+    /// # Ok::<(), BoxError>(())
+    /// ```
     pub fn outbox(&self) -> Outbox<'_> {
         Outbox::of(self.fom)
     }
@@ -56,7 +104,7 @@ impl<'a> Outbox<'a> {
     ///
     /// # Errors
     ///
-    /// When the event cannot be saved.
+    /// When the event cannot be saved, or could not be read again: a generic operation takes none through an outbox.
     pub fn send<O>(&self, to: impl Into<Key>, event: O::Event) -> Result<(), SnapshotError>
     where
         O: Persistent,

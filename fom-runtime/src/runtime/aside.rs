@@ -13,6 +13,37 @@ use crate::{
 impl Runtime {
     /// What is in the journal and cannot run, by id: why, and its bytes. It stays there as it is, and is tried again at each
     /// start. [`Operations`](crate::Operations) lists it, too.
+    ///
+    /// Its key is free for others meanwhile, unless it waits for the journal alone: then it comes back by itself. Its operation id
+    /// ([`once`](crate::Submission::once)) is not.
+    ///
+    /// ```
+    /// use fom_runtime::{RestoreError, RetryError, prelude::*};
+    ///
+    /// # async fn look(runtime: &Runtime) -> Result<(), BoxError> {
+    /// for aside in runtime.set_aside() {
+    ///     // "31 Call ada in Ring (version 2): the snapshot is of version 2 of `Route`, and .."
+    ///     eprintln!("{aside}");
+    ///     match &aside.reason {
+    ///         // It goes on by itself when there is room.
+    ///         RestoreError::NotCommitted(_) => {}
+    ///         RestoreError::KeyInUse(_) => match runtime.retry_set_aside(aside.id) {
+    ///             Ok(()) | Err(RetryError::Still(_)) => {}
+    ///             Err(error) => return Err(error.into()),
+    ///         },
+    ///         // Nobody will ever read it: keep it elsewhere.
+    ///         _ => {
+    ///             let gone = runtime.discard_set_aside(aside.id).await?;
+    ///             std::fs::write(format!("discarded-{}", gone.id), &gone.bytes)?;
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # let runtime = Runtime::builder().journal_with(fom_runtime::journal::MemoryJournal::new()).build()?;
+    /// # futures::executor::block_on(look(&runtime))?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
     pub fn set_aside(&self) -> Vec<SetAside> {
         self.world.set_aside.list()
     }

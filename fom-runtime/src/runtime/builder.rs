@@ -280,7 +280,37 @@ impl Builder {
         self
     }
 
-    /// An operation type whose foms are to come back out of the journal. Only generic ones need that; all others are known.
+    /// An operation type whose foms are to come back out of the journal. Only generic ones need that; all others are known. One that is
+    /// missing is set aside with [`RestoreError::UnknownOperation`](crate::RestoreError::UnknownOperation), and says so.
+    ///
+    /// ```
+    /// use fom_runtime::{journal::MemoryJournal, prelude::*};
+    /// use serde::{Deserialize, Serialize, de::DeserializeOwned};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Message<T> {
+    ///     body: T,
+    /// }
+    ///
+    /// #[fom(operation("Message<T>"), generics("T: Serialize + DeserializeOwned + Send + 'static"))]
+    /// enum Sending {
+    ///     #[phase(start, sync, to(Sent))]
+    ///     Begin,
+    ///     #[phase(end)]
+    ///     Sent,
+    /// }
+    /// # impl<T: Serialize + DeserializeOwned + Send + 'static> SendingTransitions for Message<T> {
+    /// #     fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    ///
+    /// let runtime = Runtime::builder()
+    ///     .operation::<Message<u32>>()
+    ///     .operation::<Message<String>>()
+    ///     .journal_with(MemoryJournal::new())
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), BoxError>(())
+    /// ```
     pub fn operation<O: Persistent>(mut self) -> Self {
         self.types.name::<O>();
         self
@@ -292,6 +322,21 @@ impl Builder {
     ///
     /// What only a running program knows is not seen: `resume`, and resources.
     ///
+    /// While a program has the journal open, its files change as they are read, and the report says nothing that can be relied on
+    /// ([`Inspection::in_use`](crate::journal::Inspection::in_use)). No program can open it while it is looked at.
+    ///
+    /// ```
+    /// use fom_runtime::prelude::*;
+    ///
+    /// # let copy = std::env::temp_dir().join(format!("fom-builder-check-{}", std::process::id()));
+    /// # drop(Runtime::builder().journal(&copy).build()?);
+    /// let check = Runtime::builder().check_journal(&copy)?;
+    /// println!("{check}");
+    /// assert!(check.is_clean());
+    /// # std::fs::remove_dir_all(&copy)?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// When there is no journal, when it was written by a later release, and what the system says. Damage is in the report.
@@ -299,7 +344,20 @@ impl Builder {
         check(directory.as_ref(), &self.types)
     }
 
-    /// Hears how far the recovery is: at the beginning, now and then, and at its end. Called by [`build`](Self::build).
+    /// Hears how far the recovery is: at the beginning, once every 10,000 entries, and at its end. Called by [`build`](Self::build), on
+    /// the thread that calls that, so it should not take long. A panic in it fails that with [`BuildError::Journal`].
+    ///
+    /// ```
+    /// use fom_runtime::{journal::MemoryJournal, prelude::*};
+    ///
+    /// let runtime = Runtime::builder()
+    ///     .journal_with(MemoryJournal::new())
+    ///     // "34 % read, 339997 foms back"
+    ///     .on_recovery(|progress| eprintln!("{progress}"))
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), BoxError>(())
+    /// ```
     pub fn on_recovery(mut self, tell: impl FnMut(&RecoveryProgress) + Send + 'static) -> Self {
         self.tell = Box::new(tell);
         self
@@ -309,7 +367,21 @@ impl Builder {
     /// those that ended first are forgotten first. By default 10,000, for an hour, on the clock of the journal, which goes on
     /// while the program does not run.
     ///
-    /// An operation that has not ended is never forgotten.
+    /// An operation that has not ended is never forgotten. An outcome that is forgotten earlier than the client stops asking lets the
+    /// operation run again, so say how long that can be:
+    ///
+    /// ```
+    /// use fom_runtime::{journal::MemoryJournal, prelude::*};
+    /// use std::time::Duration;
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let runtime = Runtime::builder()
+    ///     .journal_with(MemoryJournal::new())
+    ///     .remember(1_000_000, day)
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), BoxError>(())
+    /// ```
     pub fn remember(mut self, outcomes: usize, time: Duration) -> Self {
         self.remember = (outcomes, time);
         self
@@ -345,6 +417,7 @@ impl Builder {
     ///
     /// For those the limit does not count: one whose deadline has passed, or that somebody looks for, comes back in any case. What
     /// cannot be read is found when it comes back. Those that rest take no part in a shutdown, and stay in the journal.
+    /// [`Operations::dormant`](crate::Operations::dormant) says how many there are. [`build`](Self::build) refuses a limit of zero.
     pub fn resident(mut self, most: usize) -> Self {
         self.resident = most;
         self

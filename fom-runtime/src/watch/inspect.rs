@@ -40,9 +40,9 @@ pub struct FomInfo {
     pub state: FomState,
     /// It runs between enter-block and leave-block.
     pub blocked: bool,
-    /// How long it has been in this phase (in the queue, before the first).
+    /// How long it has been in this phase (in the queue, before the first). Of one that came back out of a journal: since then.
     pub in_phase: Duration,
-    /// How long ago it was submitted.
+    /// How long ago it was submitted, or came back out of a journal.
     pub age: Duration,
     /// What it waits for: a resource by its type, an event, a timer.
     pub waiting_for: Option<String>,
