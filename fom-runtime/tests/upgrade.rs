@@ -184,6 +184,53 @@ fn an_older_release_does_not_touch_what_a_newer_one_wrote() {
     );
 }
 
+/// What a newer release has only brought back is as it was: after a rollback it runs, and what the newer one moved is set aside. When
+/// that runs again, so does all.
+#[test]
+fn a_rollback_strands_only_what_the_newer_release_moved() {
+    let journal = MemoryJournal::new();
+    let keys = ["ada", "bob", "eve"];
+    {
+        let runtime = runtime::<first::Call>(&journal, &Heard::default());
+        for callee in keys {
+            let call = first::Call {
+                callee: callee.into(),
+            };
+            let handle = runtime.submit(call).key(callee).start().unwrap();
+            handle.reached([first::RouteKind::Ring]).wait();
+        }
+    }
+    {
+        let runtime = runtime::<second::Call>(&journal, &Heard::default());
+        assert!(runtime.set_aside().is_empty());
+        let call = second::Call { user: "new".into() };
+        let new = runtime.submit(call).key("new").start().unwrap();
+        new.reached([second::RouteKind::Alert]).wait();
+        let ada = runtime.find::<second::Call>("ada").unwrap();
+        let over = ada.reached([second::RouteKind::Over]);
+        ada.send(second::CallEvent::Answer).unwrap();
+        over.wait();
+    }
+    {
+        let runtime = runtime::<first::Call>(&journal, &Heard::default());
+        let aside = runtime.set_aside();
+        assert_eq!(aside.len(), 1, "{aside:?}");
+        assert_eq!(
+            (aside[0].key.clone(), aside[0].version),
+            (Some("new".into()), Some(2))
+        );
+        assert!(runtime.find::<first::Call>("ada").is_none());
+        for key in ["bob", "eve"] {
+            assert_eq!(runtime.find::<first::Call>(key).unwrap().phase(), "Ring");
+        }
+    }
+    let runtime = runtime::<second::Call>(&journal, &Heard::default());
+    assert!(runtime.set_aside().is_empty());
+    for key in ["bob", "eve", "new"] {
+        assert_eq!(runtime.find::<second::Call>(key).unwrap().phase(), "Alert");
+    }
+}
+
 /// A journal that says of one of its entries that it is damaged.
 struct Damaged(MemoryJournal, EntryId);
 
