@@ -170,7 +170,7 @@ fn reference_quotes_the_compiler() {
     }
 }
 
-/// Every test that the README, the table of traps and the chapter on surviving name is there.
+/// Every test that the README, the table of traps and the chapters on surviving and on versions name is there.
 #[test]
 fn tests_that_are_named_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -182,13 +182,19 @@ fn tests_that_are_named_exist() {
     let words = pages
         .iter()
         .flat_map(|page| page.split('`').skip(1).step_by(2));
-    // The chapter has code as well, whose names are not written like those of tests.
-    let chapter = include_str!("../book/src/durability.md");
-    let named_in_chapter = chapter.split('`').skip(1).step_by(2).filter(|name| {
+    // The chapters have code as well, whose names are not written like those of tests.
+    let chapters = [
+        include_str!("../book/src/durability.md"),
+        include_str!("../book/src/versions.md"),
+    ];
+    let names = chapters
+        .iter()
+        .flat_map(|chapter| chapter.split('`').skip(1).step_by(2));
+    let named_in_chapters = names.filter(|name| {
         let is_of_test = |char: char| char.is_ascii_lowercase() || "_:".contains(char);
-        name.chars().all(is_of_test)
+        name.chars().all(is_of_test) && !name.starts_with("testing::")
     });
-    for name in words.chain(named_in_chapter) {
+    for name in words.chain(named_in_chapters) {
         let Some((file, test)) = name.split_once("::") else {
             continue;
         };
@@ -209,6 +215,43 @@ fn tests_that_are_named_exist() {
         named += 1;
     }
     assert!(named > 30, "only {named} names found");
+}
+
+/// Where the power can go: each point of the table has a test, and each place that it says the crash harness kills at is one.
+#[test]
+fn points_where_the_power_can_go_are_those_of_the_harness() {
+    let chapter = include_str!("../book/src/durability.md");
+    let points = include_str!("crash/src/points.rs");
+    let (_, table) = chapter
+        .split_once("| what others saw | shown by |\n")
+        .expect("the table");
+    let rows: Vec<_> = table
+        .lines()
+        .take_while(|line| line.starts_with('|'))
+        .skip(1)
+        .collect();
+    assert!(rows.len() >= 18, "only {} points", rows.len());
+    for row in rows {
+        let (_, shown) = row
+            .trim_end_matches(" |")
+            .rsplit_once("| ")
+            .expect("columns");
+        assert!(
+            shown.contains('`') || shown.starts_with("the same"),
+            "{row}"
+        );
+        for point in shown.split('*').skip(1).step_by(2) {
+            // Before and after each operation of the disk.
+            let of_disk = point
+                .strip_prefix("before ")
+                .or_else(|| point.strip_prefix("after "));
+            let is_there = |name: &str| points.contains(&format!("\"{name}\""));
+            assert!(
+                is_there(point) || of_disk.is_some_and(is_there),
+                "the harness has no point `{point}`"
+            );
+        }
+    }
 }
 
 /// The blocks of a language.
