@@ -5,15 +5,16 @@ mod kit;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
     thread,
     time::{Duration, Instant},
 };
 
 use fom_runtime::{
-    BoxError, Cause, SnapshotError, TestClock,
+    BoxError, Cause, FomInfo, SnapshotError, TestClock,
     journal::{
         Batch, Change, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover,
         Recovery,
@@ -422,11 +423,32 @@ impl WritingTransitions for Diary {
 #[test]
 fn a_record_that_is_too_long_harms_nobody_else() {
     limited(|| async {
-        let runtime = self::runtime(Short::default(), &Log::default());
+        let (begin, begun) = mpsc::channel();
+        let begun = Mutex::new(Some(begun));
+        // The thread that commits begins late.
+        let spawn = move |name: String, main: Box<dyn FnOnce() + Send>| {
+            let waits = match name.as_str() {
+                "fom-journal" => begun.lock().unwrap().take(),
+                _ => None,
+            };
+            let thread = thread::Builder::new().name(name);
+            let spawned = thread.spawn(move || {
+                // An error: the test is over.
+                let _ = waits.map(|begun| begun.recv());
+                main();
+            });
+            spawned.map(drop)
+        };
+        let builder = one(&TestClock::new()).resource(Log::default());
+        let builder = builder.spawn_with(spawn).journal_with(Short::default());
+        let runtime = builder.build().unwrap();
         let diary = runtime.submit(Diary(String::new())).start().unwrap();
-        runtime.quiet().await;
         diary.send(Go::On).unwrap();
         diary.send(Go::On).unwrap();
+        // It has failed, or waits since the journal is behind by now.
+        let waits = |fom: &FomInfo| fom.waiting_for.as_deref() == Some("the journal");
+        wait_for(|| runtime.operations().foms.iter().all(waits).then_some(()));
+        begin.send(()).unwrap();
         let failure = diary.await.unwrap_err();
         let cause = &failure.cause;
         let is_told = matches!(cause, Cause::NotSaved(SnapshotError::TooLong { most, .. }) if *most == LONGEST);

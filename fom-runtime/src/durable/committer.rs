@@ -122,6 +122,13 @@ impl Committer {
         at.saturating_sub(self.to_journal(self.clock.nanos()))
     }
 
+    /// Asks the journal what it takes. Before anybody writes anything: its thread may begin later than the first fom.
+    pub(crate) fn ask_longest(&self, journal: &dyn Journal) {
+        if let Ok(longest) = fenced(|| Ok(journal.longest())) {
+            self.longest.store(longest as u64, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the journal takes an entry of this length.
     pub(crate) fn check_length(&self, length: usize) -> Result<(), SnapshotError> {
         let most = self.longest.load(Ordering::Relaxed);
@@ -251,9 +258,6 @@ impl Committer {
     pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, world: &Weak<World>) {
         let _ended = Ended(self);
         let mut journal = journal;
-        if let Ok(longest) = fenced(|| Ok(journal.longest())) {
-            self.longest.store(longest as u64, Ordering::Relaxed);
-        }
         let mut whole = Batch::new();
         let mut owed = Batch::new();
         let mut untidy = true;

@@ -568,6 +568,7 @@ fn bring_back(
         .committer()
         .map(Arc::clone)
         .expect("set by the recovery");
+    committer.ask_longest(&*journal);
     let weak = Arc::downgrade(world);
     let head = recovered.head;
     let commits = Arc::clone(&committer);
