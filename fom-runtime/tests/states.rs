@@ -18,7 +18,7 @@ use foms::{Chain, Oops, Oops2, Walker, Word, walker};
 use kit::{Gate, Log, limited, many, one, secs};
 
 /// FL-01: a fom is in one of five states, readable from any thread: init until it is admitted, then ready, running and
-/// waiting in turn, and finished for good. (Any other step is a panic of the token, which the models in tests/loom.rs
+/// waiting in turn, and finished for good. (Any other step is a panic of the token, which the models in tests/loom
 /// drive; from outside it cannot be asked for.)
 #[test]
 fn the_states_of_a_fom() {

@@ -65,7 +65,7 @@ fn polled() -> (Polled, Arc<AtomicUsize>) {
 }
 
 /// WK-01: a wake comes from any thread. (That it allocates nothing is tested in tests/allocation.rs; that it takes no
-/// lock but the one of the sleeping reactor, by the models of token and inbox in tests/loom.rs.)
+/// lock but the one of the sleeping reactor, by the models of token and inbox in tests/loom.)
 #[test]
 fn any_thread_wakes() {
     limited(|| async {

@@ -1,11 +1,11 @@
-//! The lock-free pieces, each alone in a file and checked by loom (`tests/loom.rs`).
+//! The lock-free pieces, each alone in a file and checked by loom (`tests/loom`).
 //!
 //! They know nothing of foms or localities: an [`Inbox`] holds whatever has a [`Link`], a [`Token`] counts wakes, a
 //! [`Slot`] holds one box.
 
 #![allow(
     unreachable_pub,
-    reason = "public under `fom_loom`, for the models in tests/loom.rs"
+    reason = "public under `fom_loom`, for the models in tests/loom"
 )]
 
 mod counts;

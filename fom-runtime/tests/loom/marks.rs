@@ -1,0 +1,191 @@
+//! The outcome of one fom, as `src/fom/{mod,outcome}.rs` put it there and take it.
+
+use super::*;
+
+/// One outcome: written by the runner, and dropped once by whoever it belongs to.
+struct Fom {
+    marks: Marks,
+    body: UnsafeCell<Option<Arc<()>>>,
+    /// The handle's, and of those who wait for phases.
+    waker: Mutex<Option<Arc<Notify>>>,
+}
+
+// SAFETY: `body` is touched by whoever the marks leave it to; that those are ordered is checked.
+unsafe impl Sync for Fom {}
+// SAFETY: as above.
+unsafe impl Send for Fom {}
+
+impl Fom {
+    fn new(wanted: bool) -> Arc<Self> {
+        let fom = Self {
+            marks: Marks::default(),
+            body: UnsafeCell::new(None),
+            waker: Mutex::new(None),
+        };
+        fom.marks.reset(wanted);
+        Arc::new(fom)
+    }
+
+    fn set_body(&self, body: Option<Arc<()>>) -> Option<Arc<()>> {
+        // SAFETY: see the impl of `Sync`.
+        self.body
+            .with_mut(|place| std::mem::replace(unsafe { &mut *place }, body))
+    }
+
+    fn tell(&self) {
+        if let Some(waker) = self.waker.lock().unwrap().take() {
+            waker.notify();
+        }
+    }
+
+    /// The runner's end.
+    fn end(&self, outcome: Arc<()>) {
+        self.set_body(Some(outcome));
+        let answered = self.marks.answer(true, false);
+        if answered.watched {
+            self.tell();
+        }
+        if !answered.wanted {
+            assert!(self.set_body(None).is_some());
+        }
+    }
+
+    fn abandon(&self) {
+        if self.marks.abandon() == Some(true) {
+            self.tell();
+        }
+    }
+
+    /// One poll of the handle: the outcome, or that there is none.
+    fn poll(&self, waker: &Arc<Notify>) -> Option<Option<Arc<()>>> {
+        if !self.marks.is_answered() {
+            *self.waker.lock().unwrap() = Some(Arc::clone(waker));
+            if !self.marks.watch() {
+                return None;
+            }
+        }
+        Some(match self.marks.take() {
+            Taken::Outcome => Some(self.set_body(None).expect("left to the handle")),
+            Taken::Abandoned => None,
+        })
+    }
+
+    fn wait(&self) -> Option<Arc<()>> {
+        let waker = Arc::new(Notify::new());
+        loop {
+            if let Some(answer) = self.poll(&waker) {
+                return answer;
+            }
+            waker.wait();
+        }
+    }
+
+    fn detach(&self) {
+        match self.marks.detach() {
+            Detached::Outcome => assert!(self.set_body(None).is_some()),
+            Detached::Waker => drop(self.waker.lock().unwrap().take()),
+            Detached::Nothing => {}
+        }
+    }
+}
+
+/// The handle waits: it gets the outcome, and goes.
+///
+/// Seeded: an `answer` that loads and stores instead of one step (deadlock); `Relaxed` for it (loom saw the handle race for the
+/// body); a handle that waits without another look (deadlock).
+#[test]
+fn the_handle_waits() {
+    model(|| {
+        let fom = Fom::new(true);
+        let outcome = Arc::new(());
+        let runner = thread::spawn({
+            let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+            move || fom.end(outcome)
+        });
+        let got = fom.wait().expect("nobody gave up on it");
+        fom.detach();
+        runner.join().unwrap();
+        assert!(Arc::ptr_eq(&got, &outcome));
+        drop(got);
+        assert_eq!(Arc::strong_count(&outcome), 1);
+    });
+}
+
+/// The handle looks once and goes: the outcome is dropped by one of the two, before both are through.
+///
+/// Seeded: a `detach` that does not look whether the outcome was left to it (it was dropped by nobody); an `answer` that
+/// leaves it to a handle that has gone (the same).
+#[test]
+fn the_handle_goes() {
+    model(|| {
+        let fom = Fom::new(true);
+        let outcome = Arc::new(());
+        let runner = thread::spawn({
+            let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+            move || fom.end(outcome)
+        });
+        drop(fom.poll(&Arc::new(Notify::new())));
+        fom.detach();
+        runner.join().unwrap();
+        assert_eq!(Arc::strong_count(&outcome), 1);
+        assert!(fom.waker.lock().unwrap().is_none(), "no waker is kept");
+    });
+}
+
+/// A shutdown gives up on the fom while it ends and the handle waits: the handle is told, once, and an outcome that was there
+/// before is not taken back.
+///
+/// Seeded: an `abandon` that sets its mark although there is an answer: the handle was told of a failure, and the outcome stayed.
+#[test]
+fn given_up_on() {
+    model(|| {
+        let fom = Fom::new(true);
+        let outcome = Arc::new(());
+        let runner = thread::spawn({
+            let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+            move || fom.end(outcome)
+        });
+        let shutdown = thread::spawn({
+            let fom = Arc::clone(&fom);
+            move || fom.abandon()
+        });
+        let got = fom.wait();
+        fom.detach();
+        runner.join().unwrap();
+        shutdown.join().unwrap();
+        drop(got);
+        assert_eq!(Arc::strong_count(&outcome), 1);
+    });
+}
+
+/// Somebody else waits for the end, beside a handle that goes: it is told, by the fom or at once.
+///
+/// Seeded: an `observe` that does not look whether there is an answer (deadlock).
+#[test]
+fn watched_by_another() {
+    model(|| {
+        let fom = Fom::new(true);
+        let outcome = Arc::new(());
+        let runner = thread::spawn({
+            let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
+            move || fom.end(outcome)
+        });
+        let handle = thread::spawn({
+            let fom = Arc::clone(&fom);
+            move || match fom.marks.detach() {
+                Detached::Outcome => assert!(fom.set_body(None).is_some()),
+                // The waker in this model is that of the other one.
+                Detached::Waker | Detached::Nothing => {}
+            }
+        });
+        let waker = Arc::new(Notify::new());
+        *fom.waker.lock().unwrap() = Some(Arc::clone(&waker));
+        match fom.marks.observe() {
+            Some(in_phase) => assert!(in_phase),
+            None => waker.wait(),
+        }
+        runner.join().unwrap();
+        handle.join().unwrap();
+        assert_eq!(Arc::strong_count(&outcome), 1);
+    });
+}

@@ -1,0 +1,98 @@
+use super::*;
+
+/// A pool in small: what of it is freed when the last slot is back.
+struct Pool {
+    returns: Returns,
+    slots: [Content; 2],
+    freed: AtomicUsize,
+}
+
+// SAFETY: each content is touched by whoever has the slot; that those are ordered is checked.
+unsafe impl Sync for Pool {}
+// SAFETY: as above.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            returns: Returns::new(),
+            slots: [0, 1].map(|n| Content {
+                link: Link::new(),
+                pusher: n,
+                content: UnsafeCell::new(0),
+                alive: None,
+            }),
+            freed: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whoever has slot `n` uses it for the last time and puts it back.
+    fn put(&self, n: usize) {
+        let slot = &self.slots[n];
+        // SAFETY: the slot is the caller's.
+        slot.content.with_mut(|content| unsafe { *content = 1 });
+        // SAFETY: as above, and the pool is alive as long as anybody can look at the slot.
+        let returned = unsafe { self.returns.put(NonNull::from(&slot.link)) };
+        self.free_if(returned);
+    }
+
+    fn free_if(&self, returned: Returned) {
+        if returned == Returned::Last {
+            assert_eq!(self.freed.fetch_add(1, Ordering::Relaxed), 0, "twice");
+            // Nobody uses any of it any more: all has been written, and all of it is seen here.
+            for slot in &self.slots {
+                // SAFETY: that is what is checked.
+                assert_eq!(slot.content.with(|content| unsafe { *content }), 1);
+            }
+        }
+    }
+}
+
+/// The owner takes slots in; what it finds was written before. Gives how many there were.
+fn walk(mut list: *mut Link) -> usize {
+    let mut length = 0;
+    while let Some(link) = NonNull::new(list) {
+        length += 1;
+        // SAFETY: a link in the list is the beginning of a slot that is the owner's now.
+        let slot = unsafe { link.cast::<Content>().as_ref() };
+        // SAFETY: as above.
+        assert_eq!(slot.content.with(|content| unsafe { *content }), 1);
+        list = slot.link.next();
+    }
+    length
+}
+
+/// Slots come back while their owner takes some in and goes: none is lost or counted twice, and exactly one of all frees the
+/// pool, after everybody else.
+///
+/// Seeded: `Relaxed` for the exchange of `put`, or for the count of `left`: loom saw a race for the slot. A close that takes
+/// what came back for still in use, and a `put` that forgets the slots before its own: nobody freed the pool.
+#[test]
+fn puts_against_take_and_close() {
+    model(|| {
+        let pool = Pool::new();
+        let users = [0, 1].map(|n| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.put(n))
+        });
+        let taken = walk(pool.returns.take());
+        let returned = pool.returns.close(|back| 2 - taken - walk(back));
+        pool.free_if(returned);
+        for user in users {
+            user.join().unwrap();
+        }
+        assert_eq!(pool.freed.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// With nothing in use the owner is the last.
+#[test]
+fn closed_with_all_back() {
+    model(|| {
+        let pool = Pool::new();
+        pool.put(0);
+        pool.put(1);
+        let returned = pool.returns.close(|back| 2 - walk(back));
+        assert_eq!(returned, Returned::Last);
+    });
+}

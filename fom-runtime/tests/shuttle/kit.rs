@@ -1,0 +1,194 @@
+//! What the models share: how they are run, and a runtime whose threads are joined.
+
+use super::*;
+
+/// Runs `f` in that many orders drawn evenly, and in that many with few but well-placed switches (PCT), which find what
+/// needs one thread to be held back for long.
+pub(super) fn check(orders: usize, f: impl Fn() + Send + Sync + 'static) {
+    fn run(scheduler: impl Scheduler + 'static, f: Arc<impl Fn() + Send + Sync + 'static>) {
+        let mut config = Config::new();
+        // A phase function with its panic machinery needs more than the 32 KiB that shuttle gives.
+        config.stack_size = 0x2_0000;
+        // That every ordering is taken for SeqCst: what weaker ones allow is looked at by loom.
+        config.silence_warnings = true;
+        Runner::new(scheduler, config).run(move || f());
+    }
+    // `SHUTTLE_ORDERS=20` tries twenty times as many.
+    let times = std::env::var("SHUTTLE_ORDERS").map_or(1, |times| times.parse().unwrap());
+    let f = Arc::new(f);
+    run(RandomScheduler::new(orders * times), Arc::clone(&f));
+    run(PctScheduler::new(3, orders * times), f);
+}
+
+/// A time that never comes: shuttle has no clock.
+pub(super) const NEVER: Duration = Duration::from_secs(3600);
+
+/// A runtime whose threads are joined in the end: one that does not end is a deadlock.
+pub(super) struct Bench {
+    pub(super) runtime: Runtime,
+    pub(super) threads: Arc<std::sync::Mutex<Vec<thread::JoinHandle<()>>>>,
+    pub(super) watch: Arc<Watch>,
+}
+
+/// What the foms of one runtime look after together.
+pub(super) struct Watch {
+    /// Somebody runs in this locality.
+    pub(super) inside: [AtomicBool; 2],
+    /// Foms in a blocking section, and how many at most.
+    pub(super) sections: AtomicUsize,
+    pub(super) most: usize,
+}
+
+/// Visits of phases in one locality. No atomic: that is what is checked.
+#[derive(Default)]
+pub(super) struct Visits(pub(super) usize);
+
+pub(super) const MOST: Followers = Followers {
+    least: 1,
+    most: 8,
+    idle: NEVER,
+};
+
+impl Bench {
+    pub(super) fn new(localities: usize, followers: Followers) -> Self {
+        Self::balanced(localities, followers, Balance::Off, &TestClock::new())
+    }
+
+    pub(super) fn balanced(
+        localities: usize,
+        followers: Followers,
+        balance: Balance,
+        clock: &TestClock,
+    ) -> Self {
+        Self::made(localities, followers, clock, |builder| {
+            builder.balance(balance)
+        })
+    }
+
+    pub(super) fn with(
+        localities: usize,
+        followers: Followers,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        Self::made(localities, followers, &TestClock::new(), change)
+    }
+
+    pub(super) fn made(
+        localities: usize,
+        followers: Followers,
+        clock: &TestClock,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        let threads = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let watch = Arc::new(Watch {
+            inside: [AtomicBool::new(false), AtomicBool::new(false)],
+            sections: AtomicUsize::new(0),
+            most: followers.most,
+        });
+        let runtime = change(Runtime::builder())
+            .localities(localities)
+            .machine(Machine::synthetic(1, 1, localities, 1))
+            .pin(false)
+            .clock(clock)
+            .followers(followers)
+            .resource(Arc::clone(&watch))
+            .locality_data(|_| Ok::<_, std::io::Error>(Visits::default()))
+            .spawn_with({
+                let threads = Arc::clone(&threads);
+                move |_, main| {
+                    let thread = thread::spawn(main);
+                    threads.lock().unwrap().push(thread);
+                    Ok(())
+                }
+            })
+            .build()
+            .unwrap();
+        Self {
+            runtime,
+            threads,
+            watch,
+        }
+    }
+
+    pub(super) fn visits(&self) -> usize {
+        block_on(self.runtime.each(|local| local.data::<Visits>().0))
+            .unwrap()
+            .into_iter()
+            .sum()
+    }
+
+    /// Joins every thread that was ever made.
+    pub(super) fn end(self, how: Option<Shutdown>) {
+        self.end_with(how, || {});
+    }
+
+    /// The same, with what must be over before its threads can end.
+    pub(super) fn end_with(self, how: Option<Shutdown>, before: impl FnOnce()) {
+        let runtime = self.runtime;
+        if let Some(how) = how {
+            let report = runtime.shutdown_blocking(how, NEVER);
+            assert!(report.remained.is_empty());
+            before();
+            assert_eq!(runtime.in_flight(), 0);
+        } else {
+            drop(runtime);
+            before();
+        }
+        loop {
+            let Some(thread) = self.threads.lock().unwrap().pop() else {
+                break;
+            };
+            thread.join().unwrap();
+        }
+        assert_eq!(self.watch.sections.load(Ordering::Relaxed), 0);
+    }
+}
+
+/// A place where threads wait for a word, outside of the runtime.
+#[derive(Default)]
+pub(super) struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub(super) fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    pub(super) fn wait(&self) {
+        let mut open = self.open.lock().unwrap();
+        while !*open {
+            open = self.opened.wait(open).unwrap();
+        }
+    }
+}
+
+/// Is alone in its locality, and counts.
+pub(super) fn visit<E>(cx: &mut Cx<'_, E>) {
+    let here = cx.locality();
+    let watch = Arc::clone(cx.resource::<Arc<Watch>>());
+    assert!(
+        !watch.inside[here].swap(true, Ordering::AcqRel),
+        "two foms in one locality"
+    );
+    cx.local(|visits: &mut Visits| {
+        let before = visits.0;
+        thread::yield_now();
+        visits.0 = before + 1;
+    });
+    watch.inside[here].store(false, Ordering::Release);
+}
+
+/// Blocks while `f` runs.
+pub(super) fn section<E>(cx: &mut Cx<'_, E>, f: impl FnOnce()) -> Result<(), BoxError> {
+    let watch = Arc::clone(cx.resource::<Arc<Watch>>());
+    let guard = cx.enter_block()?;
+    let others = watch.sections.fetch_add(1, Ordering::AcqRel);
+    assert!(others < watch.most, "more sections than may be");
+    f();
+    watch.sections.fetch_sub(1, Ordering::AcqRel);
+    drop(guard);
+    Ok(())
+}
