@@ -32,10 +32,18 @@ pub(crate) mod atomic {
 
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 mod locks {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
-    pub(crate) use std::{thread::sleep, thread_local};
+    pub(crate) use std::{
+        thread::{sleep, yield_now},
+        thread_local,
+    };
+
+    /// The time by which waits are limited.
+    pub(crate) fn now() -> Instant {
+        Instant::now()
+    }
 
     /// A condition variable whose `wait` takes and gives the guard.
     #[derive(Debug, Default)]
@@ -69,14 +77,42 @@ mod locks {
 
 #[cfg(fom_shuttle)]
 mod locks {
-    use std::time::Duration;
+    use std::{
+        ops::{Deref, DerefMut},
+        sync::{
+            LazyLock,
+            atomic::{AtomicU64, Ordering::Relaxed},
+        },
+        time::{Duration, Instant},
+    };
 
-    pub(crate) use shuttle::sync::MutexGuard;
-    pub(crate) use shuttle::thread_local;
+    use shuttle::rand::{Rng, thread_rng};
 
-    /// Shuttle has no time: others go on, or do not.
+    pub(crate) use shuttle::{thread::yield_now, thread_local};
+
+    /// What waits for this long or longer waits until it is told.
+    const EVER: Duration = Duration::from_secs(60);
+
+    shuttle::lazy_static! {
+        /// Nanoseconds that have passed in this run.
+        static ref PASSED: AtomicU64 = AtomicU64::new(0);
+    }
+
+    fn pass(time: Duration) -> Instant {
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let passed = PASSED.fetch_add(time, Relaxed) + time;
+        *BEGUN + Duration::from_nanos(passed)
+    }
+
+    /// The time by which waits are limited. Whatever is done takes some of it, drawn as the order is.
+    pub(crate) fn now() -> Instant {
+        pass(Duration::from_micros(thread_rng().gen_range(0..200)))
+    }
+
+    /// Others go on, or do not.
     pub(crate) fn sleep(_: Duration) {
-        shuttle::thread::yield_now();
+        yield_now();
     }
 
     #[derive(Debug, Default)]
@@ -88,9 +124,32 @@ mod locks {
         }
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
+            let guard = self.0.lock();
+            MutexGuard {
+                of: self,
+                guard: guard.unwrap_or_else(|poisoned| poisoned.into_inner()),
+            }
+        }
+    }
+
+    /// A guard that knows its lock, so that a wait can do without shuttle's own.
+    #[derive(Debug)]
+    pub(crate) struct MutexGuard<'a, T> {
+        of: &'a Mutex<T>,
+        guard: shuttle::sync::MutexGuard<'a, T>,
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.guard
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.guard
         }
     }
 
@@ -116,18 +175,32 @@ mod locks {
 
     impl Condvar {
         pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0
-                .wait(guard)
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
+            let MutexGuard { of, guard } = guard;
+            let guard = self.0.wait(guard);
+            MutexGuard {
+                of,
+                guard: guard.unwrap_or_else(|poisoned| poisoned.into_inner()),
+            }
         }
 
-        /// Shuttle has no time: nothing ever runs out.
+        /// Shuttle has no time: what has a short limit is told for no reason, or hears at any moment that its time is over.
         pub(crate) fn wait_for<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,
-            _: Duration,
+            time: Duration,
         ) -> (MutexGuard<'a, T>, bool) {
-            (self.wait(guard), false)
+            if time >= EVER {
+                return (self.wait(guard), false);
+            }
+            let of = guard.of;
+            drop(guard);
+            yield_now();
+            let guard = of.lock();
+            let out = thread_rng().gen_bool(0.5);
+            if out {
+                pass(time);
+            }
+            (guard, out)
         }
 
         pub(crate) fn notify_one(&self) {

@@ -10,7 +10,7 @@ use crate::{
     fom::AnyRef,
     journal::{Batch, JournalError},
     locality::Home,
-    sync::atomic::Ordering,
+    sync::{atomic::Ordering, now},
 };
 
 /// Groups that are handed over at the latest.
@@ -64,7 +64,7 @@ impl Part {
             lazy: Batch::new(),
             waiting: Vec::new(),
             schemas: Vec::new(),
-            since: Instant::now(),
+            since: now(),
             came_round: false,
             home: None,
             tell: Some(tell),
@@ -176,7 +176,7 @@ impl Commits {
                 lazy: fresh(&mut self.lazy),
                 waiting: std::mem::take(&mut self.waiting),
                 schemas: self.machines[self.told..].to_vec(),
-                since: Instant::now(),
+                since: now(),
                 came_round,
                 home: Some(home.clone()),
                 tell: None,

@@ -23,6 +23,7 @@ use crate::{
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
+        now,
     },
 };
 
@@ -179,7 +180,7 @@ impl Committer {
 
     /// A locality has run those who were answered last, and has nothing to commit.
     pub(crate) fn came_round(&self) {
-        self.queue.lock().gather.came_round(Instant::now());
+        self.queue.lock().gather.came_round(now());
         self.todo.notify_one();
     }
 
@@ -187,7 +188,7 @@ impl Committer {
     pub(crate) fn is_behind(&self) -> bool {
         let queue = self.queue.lock();
         let since = queue.owed_since.into_iter().chain(queue.lazy_since).min();
-        since.is_some_and(|since| since.elapsed() > LAZY)
+        since.is_some_and(|since| now().saturating_duration_since(since) > LAZY)
     }
 
     /// There is something to be tried again after a while.
@@ -207,7 +208,7 @@ impl Committer {
     pub(crate) fn wait_closed(&self, by: Instant) {
         let mut queue = self.queue.lock();
         while !queue.ended {
-            let left = by.saturating_duration_since(Instant::now());
+            let left = by.saturating_duration_since(now());
             if left.is_zero() {
                 return;
             }
@@ -217,12 +218,12 @@ impl Committer {
 
     /// What is to be committed now. None: it is closed. Empty: there is nothing to do for a while.
     fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Part>> {
-        let begun = Instant::now();
+        let begun = now();
         let mut idle_at = idle_in.map(|time| begun + time);
         let mut queue = self.queue.lock();
         loop {
             let lazy_at = queue.lazy_since.map(|since| since + LAZY);
-            let now = Instant::now();
+            let now = now();
             let gathered_at = queue.gather.until().filter(|until| now < *until);
             if queue.waited_for && gathered_at.is_none()
                 || queue.closed
@@ -293,7 +294,7 @@ impl Committer {
                     whole.end_group();
                 }
                 self.add_head(&mut whole, &mut head);
-                let begun = Instant::now();
+                let begun = now();
                 let done = fenced(|| journal.commit(&whole));
                 works = done.is_ok();
                 if works {
@@ -302,7 +303,7 @@ impl Committer {
                     self.drop_later(dropped);
                     owed = some_of(&whole, &lazy);
                 }
-                let took = begun.elapsed();
+                let took = now().saturating_duration_since(begun);
                 self.owe(!owed.is_empty(), &done, world);
                 self.look_at_stats(&*journal);
                 self.finish(parts, &done, took);
@@ -370,10 +371,7 @@ impl Committer {
         let mut queue = self.queue.lock();
         let before = queue.owed_since.is_some();
         queue.owed_since = match owes {
-            true => queue
-                .owed_since
-                .or(queue.lazy_since)
-                .or(Some(Instant::now())),
+            true => queue.owed_since.or(queue.lazy_since).or(Some(now())),
             false => None,
         };
         drop(queue);
@@ -420,7 +418,7 @@ impl Committer {
             let mut queue = self.queue.lock();
             let lazy = queue.parts.iter().filter(|part| !part.is_waited_for());
             queue.lazy_since = lazy.map(|part| part.since).min();
-            queue.gather.answered(took, answered, Instant::now());
+            queue.gather.answered(took, answered, now());
             let pause = crate::clock::nanos(queue.gather.pause());
             self.pause.store(pause, Ordering::Relaxed);
         }

@@ -16,12 +16,14 @@ use crate::{
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
+        thread_local,
     },
 };
 
 thread_local! {
     /// This thread makes a fom of what rests. What reads it is the user's, and may look for another one.
-    static REVIVES: Cell<bool> = const { Cell::new(false) };
+    #[allow(clippy::missing_const_for_thread_local, reason = "shuttle has none")]
+    static REVIVES: Cell<bool> = Cell::new(false);
 }
 
 /// Longer than that nobody sleeps without looking: a clock may be a test's.
@@ -85,7 +87,7 @@ impl Dormant {
 
     /// Whether this thread makes a fom of one at this moment, in code of the user's: then it can make no other.
     pub(crate) fn is_reviving() -> bool {
-        REVIVES.get()
+        REVIVES.with(Cell::get)
     }
 
     /// How many rest.
@@ -114,7 +116,7 @@ impl Dormant {
 
     /// Makes a fom of one that rests. False: none with this id rests; if somebody else was at it, it is made by now.
     pub(crate) fn revive(&self, world: &Arc<World>, id: FomId) -> bool {
-        if self.left() == 0 || world.is_closed() || REVIVES.get() {
+        if self.left() == 0 || world.is_closed() || REVIVES.with(Cell::get) {
             return false;
         }
         self.revive_alone(world, id, self.door.lock())
@@ -125,9 +127,9 @@ impl Dormant {
         let Some(bytes) = self.inner.lock().records.remove(&id) else {
             return false;
         };
-        REVIVES.set(true);
+        REVIVES.with(|revives| revives.set(true));
         let revived = Types::bring_back(world, entry_of(id.get()), &bytes);
-        REVIVES.set(false);
+        REVIVES.with(|revives| revives.set(false));
         let ready = {
             let mut inner = self.inner.lock();
             inner.forget(world, id, &bytes);
@@ -215,7 +217,7 @@ impl Dormant {
     /// Makes foms of those whose time has come, and as many others as there is room for. What comes next: at what time.
     fn tend(&self, world: &Arc<World>) -> Next {
         loop {
-            if world.takes_nothing() || REVIVES.get() {
+            if world.takes_nothing() || REVIVES.with(Cell::get) {
                 return Next::Wait(None);
             }
             // Whether there is room is looked at by one at a time: two would bring back one more than there is room for.

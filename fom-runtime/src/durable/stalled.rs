@@ -10,6 +10,7 @@ use crate::{
     journal::{Batch, Change, Journal, JournalError},
     lock::LockGuard,
     runtime::World,
+    sync::now,
 };
 
 /// How often a journal may refuse before the rest waits for the next time: each refusal may cost a write.
@@ -109,7 +110,7 @@ impl Committer {
         world: &Arc<World>,
         commit: impl FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>,
     ) {
-        let now = Instant::now();
+        let now = now();
         let (due, later) = std::mem::take(&mut *self.stalled.lock())
             .into_iter()
             .partition::<Vec<_>, _>(|one| one.again.is_none_or(|again| again <= now));

@@ -631,6 +631,6 @@ fn abort(world: &World, localities: &[Locality]) {
     }
     world.wait_ended(
         localities.len(),
-        std::time::Instant::now() + Duration::from_secs(10),
+        crate::sync::now() + Duration::from_secs(10),
     );
 }

@@ -24,6 +24,13 @@ impl<O: Operation> Submission<'_, O> {
             unreachable!("asked for before")
         };
         let place: Place = (TypeId::of::<O>(), id);
+        if let Some(key) = &self.key
+            && world.dormant.left() > 0
+        {
+            // What rests has its key, too. Now: to make a fom of one takes the lock that is held from here on.
+            let place = (TypeId::of::<O>(), key.clone());
+            world.dormant.revive_key(world, &place);
+        }
         // Nobody else looks until this one is in flight.
         let mut slots = world.memory.lock(world.journal_now());
         let mut seen = slots.look(&place);
@@ -31,7 +38,7 @@ impl<O: Operation> Submission<'_, O> {
             drop(slots);
             if !world.dormant.revive(world, id) {
                 // Somebody else is at it.
-                std::thread::yield_now();
+                crate::sync::yield_now();
             }
             if self.world.is_late() {
                 return Err(self.refused(RefusedReason::ShuttingDown));

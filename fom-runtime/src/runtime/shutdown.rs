@@ -1,14 +1,12 @@
 //! The end of a runtime: drained or at once, both bounded. Whoever waits for a fom gets an answer.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
 use crate::{
     runtime::{Runtime, World, world::Mode},
+    sync::now,
     watch::{FomInfo, inspect},
 };
 
@@ -71,8 +69,8 @@ impl Runtime {
 
     /// As [`shutdown`](Self::shutdown), blocking the thread.
     pub fn shutdown_blocking(&self, how: Shutdown, within: Duration) -> ShutdownReport {
-        let now = Instant::now();
-        let by = now.checked_add(within).unwrap_or(now + FOREVER);
+        let begun = now();
+        let by = begun.checked_add(within).unwrap_or(begun + FOREVER);
         let (world, localities) = (&self.world, &self.world.localities);
         let services = world.services.get();
         match (services, how) {
@@ -92,7 +90,7 @@ impl Runtime {
                 remained = inspect(world).foms;
             }
             tell_all(world);
-            all_ended = world.wait_idle(by.max(Instant::now() + GRACE));
+            all_ended = world.wait_idle(by.max(now() + GRACE));
         }
         if !all_ended {
             if remained.is_empty() {
@@ -109,9 +107,9 @@ impl Runtime {
             home.stop();
         }
         if all_ended {
-            world.wait_ended(localities.len(), by.max(Instant::now() + GRACE));
+            world.wait_ended(localities.len(), by.max(now() + GRACE));
             if let Some(committer) = world.committer() {
-                committer.wait_closed(by.max(Instant::now() + GRACE));
+                committer.wait_closed(by.max(now() + GRACE));
             }
         }
         ShutdownReport { remained }
@@ -147,7 +145,7 @@ impl Drop for Guard {
         if let Some(committer) = self.world.committer()
             && !crate::locality::runs_fom_of(&self.world)
         {
-            committer.wait_closed(Instant::now() + CLOSING);
+            committer.wait_closed(now() + CLOSING);
         }
     }
 }

@@ -466,7 +466,7 @@ impl World {
             if done(&ends) {
                 return true;
             }
-            let left = by.saturating_duration_since(Instant::now());
+            let left = by.saturating_duration_since(crate::sync::now());
             if left.is_zero() {
                 return false;
             }

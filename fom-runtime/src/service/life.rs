@@ -319,7 +319,7 @@ impl Registry {
         if spawned.is_ok() {
             let mut is_done = done.0.lock();
             while !*is_done {
-                let left = by.saturating_duration_since(Instant::now());
+                let left = by.saturating_duration_since(crate::sync::now());
                 if left.is_zero() {
                     break;
                 }

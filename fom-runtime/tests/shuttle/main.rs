@@ -6,12 +6,15 @@
 //! ```
 //!
 //! A wake that is lost, or a thread that does not end, is a deadlock, which shuttle reports with the order that led
-//! there. There is no time: what waits with a limit waits for ever. Sockets and tokio's own timers are not modelled.
+//! there. Time passes as it likes: a wait of less than a minute may run out at
+//! any moment, a longer one never does. Sockets and tokio's own timers are not modelled.
 //!
 //! What was broken on purpose to see that a model notices stands at the model as `seeded`.
 #![cfg(fom_shuttle)]
 
 mod active;
+mod commits;
+mod disk;
 mod ending;
 mod foms;
 mod hand_over;
@@ -20,13 +23,15 @@ mod kit;
 mod locks;
 mod moving;
 mod nothing_left;
+mod once;
+mod resting;
 mod waking;
 
 use std::{sync::Arc, time::Duration};
 
 use fom_runtime::{
-    Builder, Followers, FomRef, FomState, Handle, RefusedReason, TestClock, balance::Balance,
-    prelude::*, topology::Machine,
+    Builder, Followers, FomId, FomRef, FomState, Handle, RefusedReason, TestClock, TransitionCause,
+    balance::Balance, prelude::*, topology::Machine,
 };
 use shuttle::{
     Config, Runner,
@@ -39,5 +44,6 @@ use shuttle::{
     thread,
 };
 
+use disk::Disk;
 use foms::{Parent, Task, Word, Work, task};
 use kit::{Bench, Gate, MOST, NEVER, Watch, check, section, visit};

@@ -1,0 +1,202 @@
+//! A journal for the models: it takes its time, fails now and then, and knows what it was asked for.
+
+use std::collections::BTreeMap;
+
+use fom_runtime::journal::{
+    Batch, Change, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
+};
+use shuttle::rand::{Rng, thread_rng};
+
+use super::*;
+
+/// Clones are the same disk.
+#[derive(Clone, Default)]
+pub(super) struct Disk(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    kept: MemoryJournal,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many commits may fail yet.
+    faults: usize,
+    /// The mark of each entry that was ever put, as it is in the journal or was last.
+    marks: BTreeMap<EntryId, usize>,
+    /// How often each fom came back.
+    back: BTreeMap<FomId, usize>,
+    /// Foms that came to their end.
+    arrived: usize,
+}
+
+/// Where a mark stands in a record: the number behind this sign.
+const SIGN: u8 = b'@';
+
+/// What an operation keeps so that its records show in which order they were written.
+pub(super) fn mark(number: usize) -> String {
+    format!("{}{number:03}", char::from(SIGN))
+}
+
+fn mark_in(bytes: &[u8]) -> Option<usize> {
+    let at = bytes.iter().position(|byte| *byte == SIGN)?;
+    std::str::from_utf8(bytes.get(at + 1..at + 4)?)
+        .ok()?
+        .parse()
+        .ok()
+}
+
+fn entry(fom: FomId) -> EntryId {
+    EntryId(EntryId::HEAD.0 + fom.get())
+}
+
+impl Disk {
+    /// So many commits fail at most.
+    pub(super) fn failing(faults: usize) -> Self {
+        let disk = Self::default();
+        disk.0.state.lock().unwrap().faults = faults;
+        disk
+    }
+
+    /// One that keeps this from before.
+    pub(super) fn keeping(entries: &[(EntryId, Vec<u8>)]) -> Self {
+        let disk = Self::default();
+        let mut batch = Batch::new();
+        for (id, bytes) in entries {
+            batch.put(*id, bytes);
+        }
+        batch.end_group();
+        disk.0.kept.clone().commit(&batch).unwrap();
+        disk
+    }
+
+    /// All that it keeps.
+    pub(super) fn all(&self) -> Vec<(EntryId, Vec<u8>)> {
+        let kept = &self.0.kept;
+        let ids = kept.ids().into_iter();
+        ids.map(|id| (id, kept.entry(id).unwrap())).collect()
+    }
+
+    /// A runtime with this journal.
+    pub(super) fn bench(
+        &self,
+        localities: usize,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Bench {
+        Bench::with(localities, MOST, |builder| {
+            let disk = self.clone();
+            let builder = builder.resource(self.clone()).listen(move |transition| {
+                if transition.cause() == TransitionCause::Resumed {
+                    *disk
+                        .0
+                        .state
+                        .lock()
+                        .unwrap()
+                        .back
+                        .entry(transition.id())
+                        .or_default() += 1;
+                    disk.0.changed.notify_all();
+                }
+            });
+            change(builder.journal_with(self.clone()))
+        })
+    }
+
+    /// The last mark that the journal has of this fom.
+    pub(super) fn mark_of(&self, fom: FomId) -> Option<usize> {
+        let marks = &self.0.state.lock().unwrap().marks;
+        marks.get(&entry(fom)).copied()
+    }
+
+    /// What it keeps but for what says how that is to be read.
+    pub(super) fn entries(&self) -> Vec<EntryId> {
+        let ids = self.0.kept.ids().into_iter();
+        ids.filter(|id| *id >= EntryId::HEAD).collect()
+    }
+
+    /// How often this fom came back.
+    pub(super) fn back(&self, fom: FomId) -> usize {
+        let state = self.0.state.lock().unwrap();
+        state.back.get(&fom).copied().unwrap_or(0)
+    }
+
+    /// Until it keeps so many of those.
+    pub(super) fn wait_for_entries(&self, entries: usize) {
+        self.wait(|_| self.entries().len() == entries);
+    }
+
+    /// Until the last mark that it was given of this fom is that.
+    pub(super) fn wait_for_mark(&self, fom: FomId, mark: usize) {
+        self.wait(|state| state.marks.get(&entry(fom)) == Some(&mark));
+    }
+
+    /// Said by a fom in its last step.
+    pub(super) fn arrived(&self) {
+        self.0.state.lock().unwrap().arrived += 1;
+        self.0.changed.notify_all();
+    }
+
+    /// Until so many have said it.
+    pub(super) fn wait_for_arrived(&self, foms: usize) {
+        self.wait(|state| state.arrived == foms);
+    }
+
+    /// Until this fom has come back.
+    pub(super) fn wait_for_back(&self, fom: FomId) {
+        self.wait(|state| state.back.contains_key(&fom));
+    }
+
+    /// Until so many foms have come back, or none is kept any more.
+    pub(super) fn wait_for_back_or_gone(&self, foms: usize) {
+        self.wait(|state| state.back.len() >= foms || self.entries().is_empty());
+    }
+
+    fn wait(&self, until: impl Fn(&State) -> bool) {
+        let mut state = self.0.state.lock().unwrap();
+        while !until(&state) {
+            state = self.0.changed.wait(state).unwrap();
+        }
+    }
+}
+
+impl Journal for Disk {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        self.0.kept.clone().recover(to)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        // The sync takes its time.
+        thread::yield_now();
+        let mut state = self.0.state.lock().unwrap();
+        if state.faults > 0 && thread_rng().gen_bool(0.4) {
+            state.faults -= 1;
+            drop(state);
+            let full = std::io::ErrorKind::StorageFull.into();
+            return Err(JournalError::io("write", "here", full));
+        }
+        for change in batch.groups().flat_map(|group| group.changes()) {
+            if let Change::Put { id, bytes } = change
+                && let Some(mark) = mark_in(bytes)
+            {
+                let before = state.marks.insert(id, mark);
+                assert!(
+                    before.is_none_or(|before| before < mark),
+                    "{id} stood at {before:?} before {mark}"
+                );
+            }
+        }
+        let mut kept = self.0.kept.clone();
+        kept.commit(batch)?;
+        drop(state);
+        self.0.changed.notify_all();
+        // Done, and nobody knows yet.
+        thread::yield_now();
+        Ok(())
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.0.kept.stats()
+    }
+}

@@ -1,0 +1,129 @@
+//! Operation ids: submissions with one id meet each other, the end of the first, and what is forgotten.
+
+use serde::{Deserialize, Serialize};
+
+use super::*;
+
+/// How often each account was booked.
+#[derive(Clone, Default)]
+struct Runs(Arc<[AtomicUsize; 2]>);
+
+impl Runs {
+    fn of(&self, account: usize) -> usize {
+        self.0[account].load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Pay {
+    account: usize,
+}
+
+#[fom(operation(Pay))]
+enum Payment {
+    #[phase(start, sync, to(Paid))]
+    Book,
+    #[phase(end)]
+    Paid { receipt: usize },
+}
+
+impl PaymentTransitions for Pay {
+    fn book(&mut self, cx: &mut Cx<'_>) -> Result<PaymentAfterBook, BoxError> {
+        let receipt = cx.resource::<Runs>().0[self.account].fetch_add(1, Ordering::SeqCst);
+        Ok(PaymentAfterBook::Paid { receipt })
+    }
+}
+
+/// The receipt; none: the journal failed, or what failed before is not through yet.
+fn pay(runtime: &Runtime, account: usize) -> Option<usize> {
+    let submission = runtime.submit(Pay { account }).once(account as u64);
+    match submission.start().map(Handle::wait) {
+        Ok(Ok(ended)) => match ended.phase {
+            Payment::Paid { receipt } => Some(receipt),
+            Payment::Book => unreachable!("no end"),
+        },
+        Ok(Err(failure)) => {
+            assert!(matches!(failure.cause, Cause::Journal(_)), "{failure:?}");
+            None
+        }
+        Err(refused) => {
+            assert_eq!(refused.reason(), RefusedReason::SetAside);
+            None
+        }
+    }
+}
+
+/// Until the journal works.
+fn pay_at_last(runtime: &Runtime, account: usize) -> usize {
+    loop {
+        match pay(runtime, account) {
+            Some(receipt) => return receipt,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+/// Submissions with one id meet the end of the first, and its commit that fails: it runs once, and all who are answered have its
+/// answer, also after a restart.
+///
+/// Seeded: the lock on the ids given back before the first one is in flight (it ran twice); an end that forgets those who wait for
+/// its answer (they were told of a shutdown).
+fn one_id(faults: usize) {
+    check(1000, move || {
+        let (disk, runs) = (Disk::failing(faults), Runs::default());
+        let bench = disk.bench(2, |builder| builder.resource(runs.clone()));
+        let others = [(), ()].map(|()| {
+            let runtime = bench.runtime.clone();
+            thread::spawn(move || pay(&runtime, 0))
+        });
+        let mut receipts = vec![pay(&bench.runtime, 0)];
+        receipts.extend(others.map(|other| other.join().unwrap()));
+        assert!(faults > 0 || receipts.iter().all(Option::is_some));
+        receipts.push(Some(pay_at_last(&bench.runtime, 0)));
+        bench.end(Some(Shutdown::Drain));
+        let bench = disk.bench(1, |builder| builder.resource(runs.clone()));
+        receipts.push(Some(pay_at_last(&bench.runtime, 0)));
+        assert!(receipts.iter().flatten().all(|receipt| *receipt == 0));
+        assert_eq!(runs.of(0), 1);
+        assert_eq!(disk.entries().len(), 1, "its outcome");
+        bench.end(Some(Shutdown::Drain));
+    });
+}
+
+#[test]
+fn two_with_one_id() {
+    one_id(0);
+}
+
+#[test]
+fn two_with_one_id_and_a_journal_that_fails() {
+    one_id(1);
+}
+
+/// Of two outcomes one is remembered. Submissions meet the end of both and the moment in which the one is forgotten: each is
+/// answered by some run, and what is forgotten leaves the journal.
+///
+/// Seeded: what is forgotten and not deleted (it stayed in the journal).
+#[test]
+fn a_submission_meets_what_is_forgotten() {
+    check(1000, || {
+        let (disk, runs) = (Disk::default(), Runs::default());
+        let with = |builder: Builder| builder.resource(runs.clone()).remember(1, NEVER);
+        let bench = disk.bench(2, with);
+        let others = [0, 1].map(|account| {
+            let runtime = bench.runtime.clone();
+            thread::spawn(move || pay(&runtime, account))
+        });
+        let receipt = pay(&bench.runtime, 0);
+        let [other, one] = others.map(|other| other.join().unwrap());
+        assert_eq!((one, runs.of(1)), (Some(0), 1));
+        let ran = runs.of(0);
+        assert!((1..=2).contains(&ran) && receipt.max(other) == Some(ran - 1));
+        assert!(receipt.min(other) == Some(0));
+        // What is forgotten leaves the journal with the next batch.
+        let another = bench.runtime.submit(Pay { account: 1 });
+        another.start().unwrap().wait().unwrap();
+        assert_eq!(disk.entries().len(), 1);
+        bench.end(Some(Shutdown::Drain));
+    });
+}
