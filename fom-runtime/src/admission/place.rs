@@ -19,7 +19,7 @@ use crate::{
     id::Key,
     operation::Operation,
     runtime::{Ended, FomRef, Handle, Placement, Submission, block_on},
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
 };
 
 /// A place, whatever the operation type.
@@ -156,11 +156,16 @@ impl<O: Operation> Place<O> {
         Failure::new(cause, start, Some(operation))
     }
 
-    /// Puts in what became of it, and tells who waits.
-    fn settle(&self, watch: Watch, next: Stage<O>) {
-        let next = if watch.wanted { next } else { Stage::Gone };
-        let old = mem::replace(&mut *self.stage.lock(), next);
-        drop(old);
+    /// Puts in what became of it, and tells who waits. With the lock under which it was taken out: whoever looks finds the one or the
+    /// other.
+    fn settle(mut stage: MutexGuard<'_, Stage<O>>, watch: Watch, next: Stage<O>) {
+        let mut unwanted = next;
+        if watch.wanted {
+            mem::swap(&mut *stage, &mut unwanted);
+        }
+        drop(stage);
+        // The user's code, without the lock.
+        drop(unwanted);
         if let Some(waker) = watch.waker {
             waker.wake();
         }
@@ -217,27 +222,34 @@ impl<O: Operation> Entry for Place<O> {
             Ok(Some(handle)) => Stage::Started(handle.fom().clone(), Some(handle)),
             Ok(None) => Stage::Gone,
             Err(refused) => {
-                let why = Unstarted::Refused(refused.reason());
+                let why = match refused.reason() {
+                    // It was queued when the runtime ended: as all that are.
+                    RefusedReason::ShuttingDown => Unstarted::Shutdown,
+                    reason => Unstarted::Refused(reason),
+                };
                 let failure = Self::failure(why, refused.into_operation());
                 Stage::Failed(Box::new(failure))
             }
         };
-        let Some(watch) = self.stage.lock().take_watch() else {
-            return;
-        };
-        self.settle(watch, next);
+        let mut stage = self.stage.lock();
+        if let Some(watch) = stage.take_watch() {
+            Self::settle(stage, watch, next);
+        }
     }
 
     fn answer(&self, why: Unstarted) {
-        let stage = mem::replace(&mut *self.stage.lock(), Stage::Gone);
-        if let Stage::Queued(parts, watch) = stage {
-            let next = match why {
-                Unstarted::Refused(reason) if watch.outside => {
-                    Stage::Turned(reason, parts.operation)
-                }
-                why => Stage::Failed(Box::new(Self::failure(why, parts.operation))),
-            };
-            self.settle(watch, next);
+        let mut stage = self.stage.lock();
+        match mem::replace(&mut *stage, Stage::Gone) {
+            Stage::Queued(parts, watch) => {
+                let next = match why {
+                    Unstarted::Refused(reason) if watch.outside => {
+                        Stage::Turned(reason, parts.operation)
+                    }
+                    why => Stage::Failed(Box::new(Self::failure(why, parts.operation))),
+                };
+                Self::settle(stage, watch, next);
+            }
+            other => *stage = other,
         }
     }
 

@@ -13,6 +13,7 @@
 #![cfg(fom_shuttle)]
 
 mod active;
+mod admission;
 mod commits;
 mod disk;
 mod ending;
@@ -25,6 +26,7 @@ mod moving;
 mod nothing_left;
 mod once;
 mod resting;
+mod services;
 mod waking;
 
 use std::{sync::Arc, time::Duration};

@@ -143,7 +143,7 @@ fn an_id_and_a_key_that_rests() {
 /// One ends while somebody waits for quiet: its room is taken by one of those that rest, though both who looks after them and who
 /// waits see that there is room.
 ///
-/// Seeded: an end that does not say that there is room (deadlock).
+/// Seeded: an end that does not say that there is room (deadlock); a look for room without the door, as it was (two came back).
 #[test]
 fn no_more_than_there_is_room_for() {
     check(1000, || {
