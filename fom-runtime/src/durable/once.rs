@@ -25,6 +25,7 @@ use crate::{
     id::{FomId, Key},
     journal::{EntryId, JournalError},
     operation::Operation,
+    snapshot,
     sync::{Mutex, MutexGuard},
 };
 
@@ -155,13 +156,11 @@ pub(crate) struct Remembered {
 
 /// Reads what [`Once::encode`] wrote, behind the byte that says what it is.
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
-    let mut reader = rmp_serde::Deserializer::new(bytes);
-    reader.set_max_depth(128);
-    let entry = Entry::deserialize(&mut reader).map_err(|_| RestoreError::Damaged)?;
-    let answer = match (entry.failed, reader.get_ref()) {
+    let (entry, rest): (Entry, _) = snapshot::leading(bytes).map_err(|_| RestoreError::Damaged)?;
+    let answer = match (entry.failed, rest) {
         (Some((cause, phase)), []) => Stored::Failed { cause, phase },
         (Some(_), _) => return Err(RestoreError::Damaged),
-        (None, snapshot) => Stored::Ended(Snapshot::from_bytes(*snapshot)?),
+        (None, snapshot) => Stored::Ended(Snapshot::from_bytes(snapshot)?),
     };
     Ok(Remembered {
         machine: entry.machine,

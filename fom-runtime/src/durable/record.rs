@@ -10,6 +10,7 @@ use crate::{
     id::Key,
     journal::EntryId,
     operation::{Codec, Durability, Operation},
+    snapshot,
 };
 
 /// What an entry is: its first byte.
@@ -139,10 +140,7 @@ pub(crate) fn encode_fom<O: Operation>(
 
 /// Reads what [`encode_fom`] wrote, up to the body.
 pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
-    let mut reader = rmp_serde::Deserializer::new(bytes);
-    reader.set_max_depth(128);
-    let meta = Meta::deserialize(&mut reader).map_err(|_| RestoreError::Damaged)?;
-    Ok((meta, reader.get_ref()))
+    snapshot::leading(bytes).map_err(|_| RestoreError::Damaged)
 }
 
 /// A [`Key`] as it is stored. Not as serde would write its variants: those may be reordered.

@@ -9,8 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use serde::Deserialize;
-
 use crate::{
     Durability, Graph,
     durable::{
@@ -485,11 +483,11 @@ impl Sink<'_> {
     fn head_entry(&mut self, id: EntryId, bytes: &[u8]) {
         match bytes.split_first() {
             Some((kind, bytes)) if *kind == Kind::Head as u8 && id == HEAD_ENTRY => {
-                let mut reader = rmp_serde::Deserializer::new(bytes);
-                match Head::deserialize(&mut reader) {
-                    Ok(head) => self.head = Some(head),
+                match snapshot::leading(bytes) {
+                    Ok((head, _)) => self.head = Some(head),
                     Err(error) => {
-                        self.no_head = Some(JournalError::Other(Arc::new(error)));
+                        let error = Box::<dyn std::error::Error + Send + Sync>::from(error);
+                        self.no_head = Some(JournalError::Other(error.into()));
                     }
                 }
             }

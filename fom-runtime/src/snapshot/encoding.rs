@@ -54,6 +54,17 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Mi
     })
 }
 
+/// The value that these bytes begin with, and what stands behind it.
+pub(crate) fn leading<'de, T: Deserialize<'de>>(
+    bytes: &'de [u8],
+) -> Result<(T, &'de [u8]), String> {
+    let (first, rest) = bytes.split_at(value_end(bytes)?);
+    let mut reader = rmp_serde::Deserializer::from_read_ref(first);
+    reader.set_max_depth(MOST_DEPTH);
+    let value = T::deserialize(&mut reader).map_err(|error| error.to_string())?;
+    Ok((value, rest))
+}
+
 /// That the bytes are one value, whole, with nothing behind it.
 ///
 /// Every element that a length promises is there then, so that what is allocated for them is bounded by the bytes.

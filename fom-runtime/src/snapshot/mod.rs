@@ -24,7 +24,7 @@ use crate::{
 };
 pub use body::{Fields, Values};
 pub(crate) use body::{load, save};
-pub(crate) use encoding::{decode, encode, field};
+pub(crate) use encoding::{decode, encode, field, leading};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint, phase_of};
 
