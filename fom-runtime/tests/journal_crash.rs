@@ -30,7 +30,11 @@ enum Step {
     CrashIn(Vec<Changes>, Operation, u64, u64),
     /// A crash before an operation of the disk, while it tidies.
     CrashTidying(Operation, u64, u64),
+    /// A crash before an operation of the disk, while it is closed.
+    CrashClosing(Operation, u64, u64),
     Crash(u64),
+    /// The process is killed, and the system goes on.
+    Kill,
     /// A crash before an operation of the disk, while it recovers.
     CrashRecovering(Operation, u64, u64),
 }
@@ -62,7 +66,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(groups, operation, nth, seed)| Step::CrashIn(groups, operation, nth, seed)),
         2 => (operation(), 1u64..4, any::<u64>())
             .prop_map(|(operation, nth, seed)| Step::CrashTidying(operation, nth, seed)),
+        1 => (operation(), 1u64..4, any::<u64>())
+            .prop_map(|(operation, nth, seed)| Step::CrashClosing(operation, nth, seed)),
         1 => any::<u64>().prop_map(Step::Crash),
+        1 => Just(Step::Kill),
         1 => (operation(), 1u64..6, any::<u64>())
             .prop_map(|(operation, nth, seed)| Step::CrashRecovering(operation, nth, seed)),
     ]
@@ -234,8 +241,22 @@ impl Run {
                 }
             }
             Step::Crash(seed) => {
+                let left = self.disk.crash(luck(seed));
                 self.close();
-                self.disk = self.disk.crash(luck(seed));
+                self.disk = left;
+                self.open();
+            }
+            Step::CrashClosing(operation, nth, seed) => {
+                let left = self.crash_in(operation, nth, seed, Self::close);
+                if let Some(left) = left {
+                    self.disk = left;
+                }
+                self.open();
+            }
+            Step::Kill => {
+                let left = self.disk.killed();
+                self.close();
+                self.disk = left;
                 self.open();
             }
             Step::CrashRecovering(operation, nth, seed) => {

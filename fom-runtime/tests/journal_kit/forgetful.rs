@@ -22,9 +22,36 @@ struct State {
     names: BTreeMap<PathBuf, usize>,
     durable_names: BTreeMap<PathBuf, usize>,
     /// What was not synced of the directory, in order.
-    steps: Vec<BTreeMap<PathBuf, usize>>,
+    steps: Vec<Step>,
     locked: bool,
     failing_syncs: u32,
+}
+
+/// A change of the directory. Each is there as a whole or not; of two, the second may be there alone.
+#[derive(Clone)]
+enum Step {
+    Create(PathBuf, usize),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+}
+
+impl Step {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
+        match self {
+            Self::Create(path, file) => {
+                names.insert(path.clone(), *file);
+            }
+            Self::Rename(from, to) => {
+                // Without the first one, which made it, there is nothing to rename.
+                if let Some(file) = names.remove(from) {
+                    names.insert(to.clone(), file);
+                }
+            }
+            Self::Remove(path) => {
+                names.remove(path);
+            }
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -57,6 +84,16 @@ impl Forgetful {
         self.state().failing_syncs = 0;
     }
 
+    /// What the process leaves that is killed at this moment, while the system goes on: all of it.
+    pub(crate) fn killed(&self) -> Self {
+        let state = State {
+            locked: false,
+            failing_syncs: 0,
+            ..self.state().clone()
+        };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
     /// What a crash at this moment leaves. `survives` is asked for each piece of which it is open whether it reached the disk.
     pub(crate) fn crash(&self, mut survives: impl FnMut() -> bool) -> Self {
         let state = self.state();
@@ -64,15 +101,16 @@ impl Forgetful {
             names: state.durable_names.clone(),
             ..State::default()
         };
-        for names in &state.steps {
-            if !survives() {
-                break;
+        for step in &state.steps {
+            if survives() {
+                step.apply(&mut left.names);
             }
-            left.names.clone_from(names);
         }
         left.durable_names = left.names.clone();
         for writes in &state.files {
             let mut kept = Vec::new();
+            let durable = writes.iter().filter(|write| write.fate == Fate::Durable);
+            let known = durable.map(|write| write.offset + write.bytes.len()).max();
             for write in writes {
                 if write.fate == Fate::Durable {
                     kept.push(write.clone());
@@ -82,13 +120,23 @@ impl Forgetful {
                 while at < write.bytes.len() {
                     let length = SECTOR - (write.offset + at) % SECTOR;
                     let end = (at + length).min(write.bytes.len());
-                    if survives() {
-                        kept.push(Write {
-                            offset: write.offset + at,
-                            bytes: write.bytes[at..end].to_vec(),
-                            fate: Fate::Durable,
-                        });
-                    }
+                    let offset = write.offset + at;
+                    let bytes = match survives() {
+                        true => write.bytes[at..end].to_vec(),
+                        // A block that is new to the file may hold what was there before, of any file.
+                        false if offset >= known.unwrap_or(0) && survives() => {
+                            vec![0xa5; end - at]
+                        }
+                        false => {
+                            at = end;
+                            continue;
+                        }
+                    };
+                    kept.push(Write {
+                        offset,
+                        bytes,
+                        fate: Fate::Durable,
+                    });
                     at = end;
                 }
             }
@@ -121,8 +169,9 @@ impl State {
         found.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn changed(&mut self) {
-        self.steps.push(self.names.clone());
+    fn change(&mut self, step: Step) {
+        step.apply(&mut self.names);
+        self.steps.push(step);
     }
 }
 
@@ -144,8 +193,7 @@ impl Disk for Forgetful {
         }
         state.files.push(Vec::new());
         let file = state.files.len() - 1;
-        state.names.insert(path.into(), file);
-        state.changed();
+        state.change(Step::Create(path.into(), file));
         Ok(Box::new(File {
             disk: self.clone(),
             file,
@@ -162,18 +210,15 @@ impl Disk for Forgetful {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
-        let file = state.find(from)?;
-        state.names.remove(from);
-        state.names.insert(to.into(), file);
-        state.changed();
+        state.find(from)?;
+        state.change(Step::Rename(from.into(), to.into()));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.find(path)?;
-        state.names.remove(path);
-        state.changed();
+        state.change(Step::Remove(path.into()));
         Ok(())
     }
 

@@ -120,16 +120,19 @@ fn anew(
     number: u64,
     size: u64,
 ) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
-    let path = directory.segment(number);
+    let path = directory.unfinished(number);
     let file = directory.disk.create(&path);
     let mut file = file.map_err(|error| JournalError::io("make", path.clone(), error))?;
-    // Really written: an appending write to blocks that were only set aside costs a third of the speed.
-    match fill(&mut *file, size) {
+    // Really written: an appending write to blocks that were only set aside costs a third of the speed. It has its name when it is
+    // durable: before that a crash may leave anything in it, as what its blocks were before.
+    let made = fill(&mut *file, size)
+        .and_then(|()| directory.disk.rename(&path, &directory.segment(number)));
+    match made {
         Ok(()) => Ok((file, size)),
         Err(error) => {
             drop(file);
-            // What is half made only takes room that is lacking. If it stays, the next opening finds it unused.
-            let _ = directory.remove(number);
+            // What is half made only takes room that is lacking. If it stays, the next opening removes it.
+            let _ = directory.disk.remove(&path);
             Err(JournalError::io("make", path, error))
         }
     }

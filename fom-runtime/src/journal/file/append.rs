@@ -6,6 +6,7 @@ use super::{
     FileJournal,
     ahead::{Ahead, Made, make},
     compact::Moves,
+    directory::CLEARED,
     format::{HEAD, HEADER, Header, Kind, LONGEST, LONGEST_GROUP, ROW, encode_frame, frame_length},
     index::Segment,
     salt,
@@ -169,6 +170,28 @@ impl FileJournal {
         Ok(())
     }
 
+    /// Says where it ends, when it is closed: a segment that is a header only, of which a crash leaves just the same. What is missing
+    /// in front of it was not torn, then. If it cannot be written, it is as after a crash.
+    pub(super) fn write_end(&mut self, ahead: Option<Made>) {
+        if !self.recovered || self.end.is_some() || self.index.segments.is_empty() {
+            return;
+        }
+        let number = self.number();
+        let made = ahead.map_or_else(|| make(&self.directory, None, number, CLEARED as u64), Ok);
+        let Ok(Made {
+            number, mut file, ..
+        }) = made
+        else {
+            return;
+        };
+        let header = Header {
+            salt: salt(),
+            number,
+            ..self.header()
+        };
+        let _ = write_all(&mut *file, &header.encode(), 0).and_then(|()| file.sync());
+    }
+
     /// What the header of the next segment says, but for its number and salt.
     fn header(&self) -> Header {
         let previous = self.index.segments.back();
@@ -218,6 +241,9 @@ impl FileJournal {
             let end = self.index.apply_frame(number, at, written(group.changes()));
             owed += end - at;
             at = end;
+        }
+        if let Some((end, size)) = self.end.take() {
+            self.discard(end, size);
         }
         self.owe(owed);
         if let Some(floor) = moves.and_then(|moves| moves.floor) {

@@ -77,7 +77,8 @@ impl FileJournal {
     /// Bytes of all segments.
     pub(super) fn size(&self) -> u64 {
         let others = self.spares.len() + usize::from(!self.ahead.is_none());
-        self.used() + others as u64 * self.segment_bytes
+        let end = self.end.map_or(0, |(_, size)| size);
+        self.used() + others as u64 * self.segment_bytes + end
     }
 
     /// The size that it keeps below.

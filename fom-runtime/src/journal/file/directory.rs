@@ -14,6 +14,8 @@ use crate::journal::{
 };
 
 const LOCK: &str = "LOCK";
+const SEGMENT: &str = ".log";
+const UNFINISHED: &str = ".new";
 /// Above any number that is ever reached.
 const HIGHEST: u64 = 1 << 62;
 /// So many bytes of a file that was made ahead are zeros, whatever it was before.
@@ -46,7 +48,21 @@ pub(super) struct Found {
 
 impl Directory {
     pub(super) fn segment(&self, number: u64) -> PathBuf {
-        self.path.join(format!("{number:016x}.log"))
+        self.path.join(format!("{number:016x}{SEGMENT}"))
+    }
+
+    /// The name of a segment while it is made.
+    pub(super) fn unfinished(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}{UNFINISHED}"))
+    }
+
+    /// Removes what a crash left while it was made. What cannot be removed only takes room.
+    pub(super) fn remove_unfinished(&self) {
+        let names = self.names().unwrap_or_default();
+        let unfinished = names.iter().filter_map(|name| number_of(name, UNFINISHED));
+        for number in unfinished {
+            let _ = self.disk.remove(&self.unfinished(number));
+        }
     }
 
     /// Makes the directory where there is none, and locks it.
@@ -76,7 +92,10 @@ impl Directory {
     pub(super) fn names(&self) -> Result<Vec<String>, JournalError> {
         let names = self.disk.list(&self.path);
         let names = names.map_err(|error| self.error("list", &self.path, error))?;
-        let ours = |name: &String| name == LOCK || number_of(name).is_some();
+        let ours = |name: &String| {
+            let is_segment = number_of(name, SEGMENT).or_else(|| number_of(name, UNFINISHED));
+            name == LOCK || is_segment.is_some()
+        };
         match names.is_empty() || names.iter().any(ours) {
             true => Ok(names),
             false => Err(JournalError::NotAJournal(self.path.clone())),
@@ -86,7 +105,11 @@ impl Directory {
     /// The segments in it.
     pub(super) fn segments(&self) -> Result<BTreeMap<u64, Found>, JournalError> {
         let mut found = BTreeMap::new();
-        for number in self.names()?.iter().filter_map(|name| number_of(name)) {
+        for number in self
+            .names()?
+            .iter()
+            .filter_map(|name| number_of(name, SEGMENT))
+        {
             let path = self.segment(number);
             let read = self.look(&path, number);
             found.insert(number, read.map_err(|error| error.named(path))?);
@@ -173,8 +196,8 @@ impl Unread {
 }
 
 /// The number of the segment that has this name.
-fn number_of(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".log")?;
+fn number_of(name: &str, ending: &str) -> Option<u64> {
+    let digits = name.strip_suffix(ending)?;
     let lower = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
     let number = digits.len() == 16 && digits.bytes().all(lower);
     let number = number.then(|| u64::from_str_radix(digits, 16).ok())?;

@@ -101,7 +101,7 @@ impl Header {
         if !whole {
             return Err(NoHeader::Broken);
         }
-        Ok(Self {
+        let header = Self {
             salt: u32_at(bytes, 12),
             number: u64_at(bytes, 16),
             journal: u64_at(bytes, 24),
@@ -109,7 +109,12 @@ impl Header {
             previous: u64_at(bytes, 40),
             valid: u64_at(bytes, 48),
             floor: u64_at(bytes, 56),
-        })
+        };
+        // Nothing that is needed comes after it, and what does not hold together was never written.
+        match header.previous < header.number && header.floor <= header.number {
+            true => Ok(header),
+            false => Err(NoHeader::Broken),
+        }
     }
 }
 

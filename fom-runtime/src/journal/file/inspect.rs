@@ -25,6 +25,9 @@ pub struct Inspection {
     pub recovery: Recovery,
     /// Files that hold entries.
     pub segments: usize,
+    /// Whether it says where it ends, as one does that was closed. Then what is missing there is damage, and is never taken for a write
+    /// that a crash broke off.
+    pub closed: bool,
     /// Whether somebody has it open. Then files may have changed while they were read, and damage may be none.
     pub in_use: bool,
 }
@@ -52,6 +55,7 @@ impl FileJournal {
         Ok(Inspection {
             recovery,
             segments: kept.index.segments.len(),
+            closed: kept.end.is_some(),
             in_use: !is_free,
         })
     }
@@ -61,6 +65,7 @@ impl FileJournal {
         to: &mut dyn Recover,
     ) -> Result<Recovery, JournalError> {
         let mut kept = recovery::read(&self.directory, self.salvage)?;
+        self.directory.remove_unfinished();
         self.make_unused(&kept.unused)?;
         if let Some((number, tail)) = &kept.tail {
             self.keep_aside(*number, &mut kept.torn)?;
@@ -70,6 +75,7 @@ impl FileJournal {
         // Nothing goes behind what a crash left: the next commit begins a segment, whose header says how much counts.
         self.active = None;
         self.index = kept.index;
+        self.end = kept.end;
         self.journal = match kept.journal {
             0 => random().max(1),
             journal => journal,

@@ -19,8 +19,10 @@ use std::{
     collections::BTreeSet,
     fmt,
     hash::{BuildHasher, Hasher, RandomState},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
+    process,
     sync::Arc,
+    thread,
 };
 
 pub use inspect::Inspection;
@@ -78,6 +80,8 @@ pub struct FileJournal {
     floor: u64,
     highest: u64,
     active: Option<Active>,
+    /// The segment that says where the last one ends, with its size, until something is written behind that.
+    end: Option<(u64, u64)>,
     ahead: Ahead,
     /// Files to be used again.
     spares: Vec<u64>,
@@ -89,6 +93,8 @@ pub struct FileJournal {
     owed: u64,
     buffer: Vec<u8>,
     stats: JournalStats,
+    /// The process that opened it. A fork of it has the lock, too, and must not write.
+    process: u32,
     // Last, so that it is given back when nobody writes any more.
     _lock: LockGuard,
 }
@@ -142,9 +148,12 @@ impl FileJournalOptions {
     /// [`JournalError::Locked`] when somebody has it open, [`JournalError::NotAJournal`] when there is something else in that place,
     /// and what the system says.
     pub fn open(self, path: impl AsRef<Path>) -> Result<FileJournal, JournalError> {
+        let path = path.as_ref();
+        // The process may go to another directory, and files are made as long as it runs.
+        let absolute = path::absolute(path);
         let directory = Directory {
             disk: self.disk,
-            path: path.as_ref().into(),
+            path: absolute.map_err(|error| JournalError::io("find", path, error))?,
         };
         let lock = directory.lock()?;
         Ok(FileJournal {
@@ -159,6 +168,7 @@ impl FileJournalOptions {
             floor: 1,
             highest: 0,
             active: None,
+            end: None,
             ahead: Ahead::None,
             spares: Vec::new(),
             aside: BTreeSet::new(),
@@ -167,14 +177,15 @@ impl FileJournalOptions {
             owed: 0,
             buffer: Vec::new(),
             stats: JournalStats::default(),
+            process: process::id(),
             _lock: lock,
         })
     }
 }
 
 impl FileJournal {
-    /// Opens the journal in a directory, which is made if it is not there. What is in it is read by
-    /// [`recover`](Journal::recover).
+    /// Opens the journal in a directory, which is made if it is not there, for the process's user alone; the files in it have the
+    /// rights that the process gives to new ones. What is in it is read by [`recover`](Journal::recover).
     ///
     /// # Errors
     ///
@@ -197,12 +208,19 @@ impl FileJournal {
     pub fn path(&self) -> &PathBuf {
         &self.directory.path
     }
+
+    fn is_ours(&self) -> bool {
+        self.process == process::id()
+    }
 }
 
 impl Drop for FileJournal {
     fn drop(&mut self) {
         // The lock must not be given back while a thread still makes a file.
-        self.ahead.take();
+        let ahead = self.ahead.take();
+        if !thread::panicking() && self.is_ours() {
+            self.write_end(ahead.and_then(Result::ok));
+        }
     }
 }
 
@@ -213,6 +231,9 @@ impl Journal for FileJournal {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         let length = check(batch)?;
+        if !self.is_ours() {
+            return Err(JournalError::Locked(self.directory.path.clone()));
+        }
         if !self.recovered {
             self.recover_from_files(&mut Nobody)?;
         }

@@ -28,6 +28,8 @@ pub(super) struct Kept {
     pub(super) highest: u64,
     /// The last segment.
     pub(super) tail: Option<(u64, Tail)>,
+    /// The last segment, with its size, if all that it says is where the one before it ends.
+    pub(super) end: Option<(u64, u64)>,
     pub(super) torn: Option<Damage>,
     /// Places whose entries are not known.
     pub(super) gaps: Vec<Damage>,
@@ -77,6 +79,7 @@ pub(super) fn read(directory: &Directory, salvage: bool) -> Result<Kept, Journal
         last = Some(read_segment(&look, link, &mut kept)?);
     }
     kept.next = last.unwrap_or(kept.next);
+    kept.take_end();
     Ok(kept)
 }
 
@@ -92,6 +95,16 @@ fn segment_of(link: &Link) -> Segment {
 }
 
 impl Kept {
+    /// A last segment without a frame proves how much of the one before it counts, and holds nothing itself.
+    fn take_end(&mut self) {
+        let is_empty = |tail: &Tail| tail.torn.is_none() && tail.valid == HEADER as u64;
+        let is_empty = self.tail.as_ref().is_some_and(|(_, tail)| is_empty(tail));
+        if is_empty && self.index.segments.len() > 1 {
+            let end = self.index.segments.pop_back();
+            self.end = end.map(|segment| (segment.number, segment.size));
+        }
+    }
+
     /// A place in a segment whose entries are not known: the end, unless that is to be survived.
     fn gap(
         &mut self,
