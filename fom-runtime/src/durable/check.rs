@@ -108,17 +108,20 @@ impl fmt::Display for JournalCheck {
 
 /// Looks at the journal in this directory, and changes nothing.
 pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalError> {
-    let mut checker = Checker {
-        types,
-        found: Vec::new(),
-        schemas: Schemas::default(),
-        keys: HashSet::new(),
-        check: JournalCheck::default(),
-    };
+    let mut checker = Checker::new(types);
     let files = FileJournal::inspect(path, &mut checker)?;
     checker.check.files = files;
     checker.check.set_aside.sort_by_key(|aside| aside.id);
     Ok(checker.check)
+}
+
+/// The same of entries that are in no journal.
+pub(crate) fn check_entries(entries: &[(EntryId, &[u8])], types: &Types) -> JournalCheck {
+    let mut checker = Checker::new(types);
+    for (id, bytes) in entries {
+        checker.entry(*id, bytes);
+    }
+    checker.check
 }
 
 struct Checker<'a> {
@@ -129,7 +132,17 @@ struct Checker<'a> {
     check: JournalCheck,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    fn new(types: &'a Types) -> Self {
+        Self {
+            types,
+            found: Vec::new(),
+            schemas: Schemas::default(),
+            keys: HashSet::new(),
+            check: JournalCheck::default(),
+        }
+    }
+
     fn look(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
         let found = self.types.find(&self.schemas, bytes)?;
         found.of.check(KeptBody {

@@ -42,7 +42,7 @@ pub use aside::SetAside;
 pub use check::JournalCheck;
 #[doc(hidden)]
 pub use check::KeptBody;
-pub(crate) use check::check;
+pub(crate) use check::{check, check_entries};
 pub(crate) use commits::{Commits, Part};
 pub(crate) use committer::Committer;
 pub(crate) use dormant::Dormant;

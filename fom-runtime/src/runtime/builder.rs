@@ -13,11 +13,14 @@ use crate::{
     Clock,
     balance::Balance,
     clock::nanos,
-    durable::{Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, held_locks, recover},
+    durable::{
+        Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
+        recover,
+    },
     error::{BoxError, BuildError},
     fom::Resident,
     id::FomId,
-    journal::{FileJournal, Journal, JournalError},
+    journal::{EntryId, FileJournal, Journal, JournalError},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::{Operation, Persistent},
     runtime::{
@@ -342,6 +345,12 @@ impl Builder {
     /// When there is no journal, when it was written by a later release, and what the system says. Damage is in the report.
     pub fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
         check(directory.as_ref(), &self.types)
+    }
+
+    /// As [`check_journal`](Self::check_journal), of entries that may be anything. For a fuzzer.
+    #[doc(hidden)]
+    pub fn check_hostile_entries(&self, entries: &[(EntryId, &[u8])]) -> JournalCheck {
+        check_entries(entries, &self.types)
     }
 
     /// Hears how far the recovery is: at the beginning, once every 10,000 entries, and at its end. Called by [`build`](Self::build), on

@@ -1,0 +1,22 @@
+//! What is fuzzed: bytes that may be anything give a value or a typed error, without a panic, and without more memory than they
+//! justify.
+//!
+//! A checksum keeps random bytes out, and an adversary can compute it. So each target puts the checksums right where its first
+//! byte says so.
+
+pub mod archive;
+mod disk;
+mod journal;
+mod memory;
+mod record;
+mod restart;
+pub mod seeds;
+mod shop;
+mod snapshot;
+
+pub use self::{
+    journal::{is_opened, journal},
+    record::record,
+    restart::restart,
+    snapshot::snapshot,
+};

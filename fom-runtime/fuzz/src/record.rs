@@ -1,0 +1,42 @@
+//! The entries of a journal: foms, schemas, outcomes, events.
+
+use fom_runtime::{RestoreError, Runtime, journal::EntryId};
+
+use super::{archive::unpack, memory::bounded};
+
+/// The entry that a piece stands for: below 128 one that comes first.
+pub(super) fn entry_of(piece: u8) -> EntryId {
+    match piece {
+        0..128 => EntryId(u64::from(piece)),
+        _ => EntryId(EntryId::HEAD.0 + u64::from(piece)),
+    }
+}
+
+/// The piece that stands for an entry, if there is one.
+pub(super) fn piece_of(entry: EntryId) -> Option<u8> {
+    let piece = match entry < EntryId::HEAD {
+        true => entry.0,
+        false => entry.0 - EntryId::HEAD.0 + 128,
+    };
+    u8::try_from(piece).ok()
+}
+
+/// An [archive](super::archive) of entries. Each is read, or set aside for a reason; none panics.
+pub fn record(bytes: &[u8]) {
+    let entries = unpack(bytes);
+    let builder = Runtime::builder();
+    let check = bounded(bytes, || {
+        let mut entries: Vec<_> = entries
+            .into_iter()
+            .map(|(piece, bytes)| (entry_of(piece), bytes))
+            .collect();
+        entries.sort_by_key(|(id, _)| *id);
+        builder.check_hostile_entries(&entries)
+    });
+    for aside in &check.set_aside {
+        let panicked = matches!(aside.reason, RestoreError::Panicked(_));
+        assert!(!panicked, "{aside}");
+        let _ = aside.snapshot();
+    }
+    assert!(!check.to_string().is_empty());
+}

@@ -1,0 +1,38 @@
+//! A snapshot: of this release, of an older one, in the first format.
+
+use fom_runtime::prelude::*;
+
+use super::{memory::bounded, shop::Order};
+
+/// A byte of which the lowest two bits say what is put around the rest: nothing, or the magic number of a format and a right
+/// checksum.
+///
+/// It is refused with an error, or it is a value that can be saved and read again.
+pub fn snapshot(bytes: &[u8]) {
+    let Some((mode, rest)) = bytes.split_first() else {
+        return;
+    };
+    let magic: &[u8] = match mode & 3 {
+        0 => b"",
+        1 => b"FOM1",
+        _ => b"FOM2",
+    };
+    let mut whole = [magic, rest].concat();
+    if !magic.is_empty() {
+        whole.extend(crc32fast::hash(&whole).to_le_bytes());
+    }
+    bounded(bytes, || {
+        let Ok(snapshot) = Snapshot::from_bytes(whole) else {
+            return;
+        };
+        let _ = (snapshot.phase(), snapshot.machine(), snapshot.version());
+        match Order::restore(&snapshot) {
+            Err(error) => assert!(!error.to_string().is_empty()),
+            Ok((order, phase)) => {
+                let again = order.snapshot(&phase).map(|again| Order::restore(&again));
+                // Not compared: a number may be none.
+                assert!(matches!(again, Ok(Ok(_))), "{again:?}");
+            }
+        }
+    });
+}

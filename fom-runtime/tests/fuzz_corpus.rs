@@ -1,0 +1,84 @@
+//! What the fuzzer begins with and what it found is read without harm: see `fuzz/README.md`. In a binary of its own, since the
+//! allocator refuses what is too much.
+
+#[path = "../fuzz/src/mod.rs"]
+#[allow(unreachable_pub, reason = "it is a library of its own, too")]
+mod fuzz;
+
+use std::{fs, path::PathBuf, sync::Mutex};
+
+type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target); 4] = [
+    ("journal", fuzz::journal),
+    ("record", fuzz::record),
+    ("restart", fuzz::restart),
+    ("snapshot", fuzz::snapshot),
+];
+
+/// One at a time: how much may be allocated is the same for all.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn corpus(target: &str) -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.join("fuzz/corpus").join(target)
+}
+
+fn seeds() -> [(&'static str, Vec<Vec<u8>>); 4] {
+    let records = fuzz::seeds::records();
+    assert!(records.len() >= 5, "foms, an outcome, and an event");
+    assert!(
+        fuzz::is_opened(&fuzz::seeds::journals()[4]),
+        "one that was closed"
+    );
+    [
+        ("journal", fuzz::seeds::journals()),
+        ("snapshot", fuzz::seeds::snapshots()),
+        ("record", records.clone()),
+        ("restart", records),
+    ]
+}
+
+/// Each file of the corpus, with the target that it is for.
+#[test]
+fn the_corpus_is_read_without_harm() {
+    let _alone = ALONE.lock();
+    for (name, target) in TARGETS {
+        let mut files: Vec<_> = fs::read_dir(corpus(name))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+        files.sort();
+        assert!(!files.is_empty());
+        for file in files {
+            // Told if it panics or the process is ended.
+            println!("{}", file.display());
+            target(&fs::read(file).unwrap());
+        }
+    }
+}
+
+/// What the library writes today is read, too; the corpus has what it wrote before.
+#[test]
+fn what_is_written_today_is_read() {
+    let _alone = ALONE.lock();
+    for (name, inputs) in seeds() {
+        let target = TARGETS.iter().find(|(target, _)| *target == name);
+        let (_, target) = target.unwrap();
+        for input in inputs {
+            target(&input);
+        }
+    }
+}
+
+/// `cargo test -p fom-runtime --test fuzz_corpus -- --ignored` after a format has changed.
+#[test]
+#[ignore = "writes the seeds anew"]
+fn write_the_seeds() {
+    for (name, inputs) in seeds() {
+        fs::create_dir_all(corpus(name)).unwrap();
+        for (at, input) in inputs.iter().enumerate() {
+            fs::write(corpus(name).join(format!("seed-{at:02}")), input).unwrap();
+        }
+    }
+}
