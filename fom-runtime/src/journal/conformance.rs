@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::journal::{Batch, Damage, EntryId, Journal, Recover};
+use crate::journal::{Batch, Change, Damage, EntryId, Group, Journal, Recover, Recovery};
 
-/// Checks that a journal keeps the promises of the trait, as far as that can be seen without a crash.
+/// Checks that a journal keeps the promises of the trait, as far as that can be seen without a crash: [`check_killed`] and
+/// [`check_failing`] see the rest.
 ///
 /// `fresh` makes an empty place for a journal and returns what opens it, each time anew; the one that was open before is
 /// dropped by then. Called from a test:
@@ -36,6 +37,195 @@ where
     random_changes_are_kept(&mut fresh());
 }
 
+/// Checks that what was acknowledged is there although the journal was not closed: as after a kill.
+///
+/// As for [`check`], but each journal is opened while the one before it is still open, on a copy of what that one has on its disk at
+/// that moment. For a journal in one directory:
+///
+/// ```
+/// use fom_runtime::journal::{conformance, MemoryJournal};
+///
+/// conformance::check_killed(|| {
+///     let mut kept = MemoryJournal::new();
+///     move || {
+///         // In files: copy the directory that was opened last to a new one, and open that.
+///         kept = kept.fork();
+///         kept.clone()
+///     }
+/// });
+/// ```
+///
+/// # Panics
+///
+/// When a promise is not kept; the message says which.
+pub fn check_killed<J, O>(mut fresh: impl FnMut() -> O)
+where
+    J: Journal,
+    O: FnMut() -> J,
+{
+    let mut open = fresh();
+    let mut random = Random(11);
+    let mut model = BTreeMap::new();
+    let (mut journal, _) = reopen(&mut open);
+    for _ in 0..40 {
+        let batch = random.batch(&mut model);
+        commit(&mut journal, &batch);
+        if random.below(3) == 0 {
+            let _ = journal.tidy();
+        }
+        let (next, given) = reopen(&mut open);
+        assert!(
+            given.entries == model,
+            "what was acknowledged is there when the process is killed, and nothing else"
+        );
+        journal = next;
+    }
+}
+
+/// Checks what a journal keeps of commits that failed.
+///
+/// `fresh` makes an empty place, and returns what opens it, as for [`check`], and what makes its disk fail: told `true`, nothing can be
+/// written from then on; told `false`, it can again.
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use fom_runtime::journal::{conformance, disk::{Fault, FaultyDisk, Operation, RealDisk}, FileJournal};
+/// # let above = std::env::temp_dir().join(format!("fom-conformance-{}", std::process::id()));
+/// # let mut number = 0;
+///
+/// conformance::check_failing(|| {
+///     let disk = FaultyDisk::new(RealDisk);
+///     let options = FileJournal::options().background(false).disk(disk.clone());
+/// #   number += 1;
+/// #   let directory = above.join(number.to_string());
+///     let open = move || options.clone().open(&directory).unwrap();
+///     let fail = move |fails| match fails {
+///         true => disk.inject_from(Operation::Write, 1, Fault::Fail(ErrorKind::StorageFull)),
+///         false => disk.heal(),
+///     };
+///     (open, fail)
+/// });
+/// # std::fs::remove_dir_all(&above).unwrap();
+/// ```
+///
+/// # Panics
+///
+/// When a promise is not kept; the message says which.
+pub fn check_failing<J, O, F>(mut fresh: impl FnMut() -> (O, F))
+where
+    J: Journal,
+    O: FnMut() -> J,
+    F: FnMut(bool),
+{
+    for closes in [false, true] {
+        let (mut open, mut fail) = fresh();
+        let mut random = Random(13);
+        let mut model = BTreeMap::new();
+        let (mut journal, _) = reopen(&mut open);
+        for _ in 0..12 {
+            let batch = random.batch(&mut model);
+            commit(&mut journal, &batch);
+            let entries = journal.stats().entries;
+            // What there is perhaps, one group more each.
+            let mut perhaps = vec![model.clone()];
+            fail(true);
+            for _ in 0..1 + random.below(3) {
+                let mut after = model.clone();
+                let batch = random.batch(&mut after);
+                if batch.is_empty() {
+                    continue;
+                }
+                assert!(
+                    journal.commit(&batch).is_err(),
+                    "a commit that cannot be written is not acknowledged"
+                );
+                perhaps.extend(prefixes(&model, &batch));
+                let _ = journal.tidy();
+            }
+            assert_eq!(
+                journal.stats().entries,
+                entries,
+                "what failed is not counted"
+            );
+            if closes {
+                drop(journal);
+                fail(false);
+                let (next, given, _) = recover(&mut open);
+                let known = perhaps.contains(&given.entries);
+                assert!(
+                    known,
+                    "of a batch that failed there are the groups before the first one that is missing"
+                );
+                model = given.entries;
+                journal = next;
+            } else {
+                fail(false);
+            }
+        }
+        // It works again, and settles what failed.
+        let batch = random.batch(&mut model);
+        commit(&mut journal, &batch);
+        let mut batch = Batch::new();
+        put(&mut batch, 70_000, b"last");
+        commit(&mut journal, &batch);
+        model.insert(70_000, b"last".to_vec());
+        drop(journal);
+        let (_journal, given) = reopen(&mut open);
+        assert!(
+            given.entries == model,
+            "nothing of a commit that failed is kept once a later one has worked"
+        );
+    }
+}
+
+/// What there is after each group.
+fn prefixes(model: &BTreeMap<u64, Vec<u8>>, batch: &Batch) -> Vec<BTreeMap<u64, Vec<u8>>> {
+    let mut entries = model.clone();
+    let after = |group: Group<'_>| {
+        for change in group.changes() {
+            match change {
+                Change::Put { id, bytes } => entries.insert(id.0, bytes.to_vec()),
+                Change::Delete { id } => entries.remove(&id.0),
+            };
+        }
+        entries.clone()
+    };
+    batch.groups().map(after).collect()
+}
+
+/// Numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        // xorshift64 (Marsaglia).
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+
+    /// Some groups, and what they make of the entries.
+    fn batch(&mut self, model: &mut BTreeMap<u64, Vec<u8>>) -> Batch {
+        let mut batch = Batch::new();
+        for _ in 0..self.below(10) {
+            for _ in 0..self.below(4) {
+                let id = [0, 70_000][self.below(2) as usize] + self.below(40);
+                if self.below(3) == 0 {
+                    batch.delete(EntryId(id));
+                    model.remove(&id);
+                } else {
+                    let bytes = vec![self.below(256) as u8; self.below(120) as usize];
+                    batch.put(EntryId(id), &bytes);
+                    model.insert(id, bytes);
+                }
+            }
+            batch.end_group();
+        }
+        batch
+    }
+}
+
 /// Takes in what a journal gives.
 #[derive(Default)]
 struct Given {
@@ -62,6 +252,12 @@ impl Recover for Given {
 }
 
 fn reopen<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given) {
+    let (journal, given, recovery) = recover(open);
+    assert_eq!(recovery.torn, None, "no write was broken off");
+    (journal, given)
+}
+
+fn recover<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given, Recovery) {
     let mut journal = open();
     let mut given = Given::default();
     let recovery = match journal.recover(&mut given) {
@@ -78,7 +274,6 @@ fn reopen<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given) {
         "as many entries come as were told to `expect`"
     );
     assert_eq!(recovery.gaps, [], "nothing was damaged");
-    assert_eq!(recovery.torn, None, "no write was broken off");
     let stats = journal.stats();
     assert_eq!(
         stats.entries, count,
@@ -93,7 +288,7 @@ fn reopen<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given) {
         stats.live_bytes, bytes,
         "`JournalStats::live_bytes` counts what is kept"
     );
-    (journal, given)
+    (journal, given, recovery)
 }
 
 fn commit(journal: &mut impl Journal, batch: &Batch) {
@@ -294,40 +489,18 @@ fn tidying_changes_nothing<J: Journal>(open: &mut impl FnMut() -> J) {
 }
 
 fn random_changes_are_kept<J: Journal>(open: &mut impl FnMut() -> J) {
-    let mut model = BTreeMap::<u64, Vec<u8>>::new();
-    let mut state = 7u64;
-    let mut random = move |below: u64| {
-        // xorshift64 (Marsaglia): the same in each run.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
+    let mut model = BTreeMap::new();
+    let mut random = Random(7);
     for _ in 0..10 {
         let (mut journal, given) = reopen(open);
         assert!(
             given.entries == model,
             "what is given is what was committed"
         );
-        let mut batch = Batch::new();
-        for _ in 0..random(20) {
-            batch.clear();
-            for _ in 0..random(10) {
-                for _ in 0..random(4) {
-                    let id = [0, 70_000][random(2) as usize] + random(40);
-                    if random(3) == 0 {
-                        batch.delete(EntryId(id));
-                        model.remove(&id);
-                    } else {
-                        let bytes = vec![random(256) as u8; random(120) as usize];
-                        batch.put(EntryId(id), &bytes);
-                        model.insert(id, bytes);
-                    }
-                }
-                batch.end_group();
-            }
+        for _ in 0..random.below(20) {
+            let batch = random.batch(&mut model);
             commit(&mut journal, &batch);
-            if random(3) == 0 {
+            if random.below(3) == 0 {
                 let _ = journal.tidy();
             }
         }
