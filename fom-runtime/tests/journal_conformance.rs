@@ -120,7 +120,7 @@ enum Wrong {
     GivesOldBytes,
     CutsNumbers,
     LosesEmptyEntries,
-    CountsWrong,
+    Miscounts,
     WritesWhenDropped,
     SaysItIsDone,
     KeepsWhatFailed,
@@ -141,7 +141,7 @@ const WRONG: [Wrong; 18] = [
     Wrong::GivesOldBytes,
     Wrong::CutsNumbers,
     Wrong::LosesEmptyEntries,
-    Wrong::CountsWrong,
+    Wrong::Miscounts,
     Wrong::WritesWhenDropped,
     Wrong::SaysItIsDone,
     Wrong::KeepsWhatFailed,
@@ -292,7 +292,7 @@ impl Journal for Faulty {
     fn stats(&self) -> JournalStats {
         let kept = self.kept.lock().unwrap();
         let mut stats = JournalStats::default();
-        stats.entries = kept.len() as u64 + u64::from(self.wrong == Wrong::CountsWrong);
+        stats.entries = kept.len() as u64 + u64::from(self.wrong == Wrong::Miscounts);
         stats.live_bytes = kept.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         stats
     }

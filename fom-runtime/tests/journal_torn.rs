@@ -141,3 +141,27 @@ fn torn_ends_do_not_fill_the_disk() {
     let torn = place.files("torn-").len();
     assert!((1..=8).contains(&torn), "{torn} files");
 }
+
+/// The last write is torn, and the one before it is damaged: the one is cut, the other told, each for itself.
+#[test]
+fn a_torn_write_behind_a_damaged_one_is_cut() {
+    let place = Place::new();
+    let (bytes, begin, end) = written(&place);
+    let segment = place.segments()[0].clone();
+    for file in place.files("") {
+        fs::remove_file(file).unwrap();
+    }
+    let mut spoiled = bytes;
+    let at = spoiled
+        .windows(12)
+        .position(|bytes| bytes == b"acknowledged")
+        .unwrap();
+    spoiled[at] ^= 1;
+    // The first of three groups; the others are whole.
+    spoiled[begin..begin + (end - begin) / 3].fill(0);
+    fs::write(&segment, &spoiled).unwrap();
+    let (_, given, found) = open(small(), place.path()).unwrap();
+    assert_eq!(given.damaged.keys().copied().collect::<Vec<_>>(), [70_000]);
+    assert_eq!(found.torn.map(|torn| torn.offset), Some(begin as u64));
+    assert_eq!(given.entries.len(), 2);
+}

@@ -1,8 +1,9 @@
 //! The disk of the system.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io,
+    os::unix::fs::DirBuilderExt,
     path::Path,
 };
 
@@ -24,7 +25,8 @@ impl Disk for RealDisk {
         if !above.exists() {
             self.create_dir(above)?;
         }
-        match fs::create_dir(path) {
+        // What operations carry is nobody else's business. Who wants others to read it makes the directory first.
+        match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
             done => done?,
         }

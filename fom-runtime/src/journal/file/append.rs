@@ -7,7 +7,10 @@ use super::{
     ahead::{Ahead, Made, make},
     compact::Moves,
     directory::CLEARED,
-    format::{HEAD, HEADER, Header, Kind, LONGEST, LONGEST_GROUP, ROW, encode_frame, frame_length},
+    format::{
+        HEAD, HEADER, Header, Kind, LONGEST, LONGEST_BATCH, LONGEST_GROUP, ROW, encode_frame,
+        frame_length,
+    },
     index::Segment,
     salt,
 };
@@ -53,6 +56,9 @@ pub(super) fn check(batch: &Batch) -> Result<usize, JournalError> {
             return Err(too_long(length, LONGEST_GROUP));
         }
         total += length;
+    }
+    if total > LONGEST_BATCH {
+        return Err(too_long(total, LONGEST_BATCH));
     }
     Ok(total)
 }

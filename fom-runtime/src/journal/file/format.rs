@@ -23,6 +23,8 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) const LONGEST: usize = 64 << 20;
 /// The longest group.
 pub(super) const LONGEST_GROUP: usize = 512 << 20;
+/// The longest batch: it goes into one segment, with what is moved, and its offsets fit 32 bits.
+pub(super) const LONGEST_BATCH: usize = 3 << 30;
 /// The longest frame, so that an offset in a segment fits 32 bits. Longer than a group: what is moved has one frame.
 pub(super) const LONGEST_FRAME: usize = 1 << 30;
 

@@ -212,6 +212,13 @@ impl FileJournal {
     fn is_ours(&self) -> bool {
         self.process == process::id()
     }
+
+    fn check_ours(&self) -> Result<(), JournalError> {
+        match self.is_ours() {
+            true => Ok(()),
+            false => Err(JournalError::Locked(self.directory.path.clone())),
+        }
+    }
 }
 
 impl Drop for FileJournal {
@@ -226,14 +233,13 @@ impl Drop for FileJournal {
 
 impl Journal for FileJournal {
     fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        self.check_ours()?;
         self.recover_from_files(to)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         let length = check(batch)?;
-        if !self.is_ours() {
-            return Err(JournalError::Locked(self.directory.path.clone()));
-        }
+        self.check_ours()?;
         if !self.recovered {
             self.recover_from_files(&mut Nobody)?;
         }
@@ -248,6 +254,7 @@ impl Journal for FileJournal {
     }
 
     fn tidy(&mut self) -> Result<bool, JournalError> {
+        self.check_ours()?;
         if !self.recovered {
             self.recover_from_files(&mut Nobody)?;
         }

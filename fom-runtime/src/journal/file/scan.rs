@@ -162,8 +162,8 @@ pub(super) struct Tail {
 /// Finds where the last segment ends: before the first frame that is not whole and that no later sync follows. What a later sync
 /// follows was durable, and is damaged if it is not whole.
 pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail> {
-    // The first bad place that may be the end, with the sequence number that is expected there.
-    let mut bad: Option<(u64, u64, &'static str)> = None;
+    // The bad places of the last sync that is known, with the sequence number that is expected there: one of them may be the end.
+    let mut bad: Vec<(u64, u64, &'static str)> = Vec::new();
     let mut floors = Vec::new();
     // Where each of the last two syncs begins: the last one may turn out to leave nothing valid.
     let mut begins = (HEADER as u64, HEADER as u64);
@@ -175,9 +175,7 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail
                 begun = head.begun();
                 begins = (begins.1, at);
             }
-            if bad.is_some_and(|(sequence, ..)| sequence < begun) {
-                bad = None;
-            }
+            bad.retain(|(sequence, ..)| *sequence >= begun);
         }
         let wrong = match step {
             Step::Frame { at, head } => match has_bad_entry(scan)? {
@@ -193,8 +191,8 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail
             }
             Step::Gap { at, expected, .. } => Some((expected, at, "there is no group here")),
             Step::End { at } => {
-                let (valid, torn) = match bad {
-                    Some((_, bad, what)) => (bad, Some(what)),
+                let (valid, torn) = match bad.first() {
+                    Some((_, bad, what)) => (*bad, Some(*what)),
                     None if scan.is_ended_at(at)? => (at, None),
                     None => (at, Some("a group breaks off here")),
                 };
@@ -212,7 +210,7 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail
                 });
             }
         };
-        bad = bad.or(wrong);
+        bad.extend(wrong);
     }
 }
 
