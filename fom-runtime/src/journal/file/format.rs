@@ -112,11 +112,12 @@ impl Header {
             valid: u64_at(bytes, 48),
             floor: u64_at(bytes, 56),
         };
-        // Nothing that is needed comes after it, and what does not hold together was never written.
-        match header.previous < header.number && header.floor <= header.number {
-            true => Ok(header),
-            false => Err(NoHeader::Broken),
-        }
+        // What does not hold together was never written: nothing that is needed comes after it, and numbers are counted from 1.
+        let is_possible = header.previous < header.number
+            && header.floor <= header.number
+            && header.journal > 0
+            && (1..1 << 62).contains(&header.first);
+        is_possible.then_some(header).ok_or(NoHeader::Broken)
     }
 }
 
