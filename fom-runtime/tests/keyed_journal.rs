@@ -406,6 +406,39 @@ fn those_that_share_a_key_come_back_together() {
     }
 }
 
+/// KY-01: whoever waits for its time comes after those that have the key by then, also if they rest.
+#[test]
+fn what_begins_later_comes_after_who_rests_with_its_key() {
+    limited(|| async {
+        let (journal, log) = (MemoryJournal::new(), Log::default());
+        let clock = TestClock::new();
+        let build = || {
+            let builder = one(&clock).resource(log.clone()).resident(1);
+            builder.journal_with(journal.clone()).build().unwrap()
+        };
+        {
+            let runtime = build();
+            for name in ["first", "k"] {
+                let fom = runtime.submit(step(name)).key(name).start().unwrap();
+                fom.reached([SteppingKind::Holds]).await;
+            }
+        }
+        let runtime = build();
+        let later = runtime.submit(step("later")).key("k").queue();
+        let later = later.after(secs(1)).start().unwrap();
+        later.send(Go::On).unwrap();
+        runtime.quiet().await;
+        clock.advance(secs(1));
+        runtime.quiet().await;
+        assert_eq!(begun(&log), ["first", "k"]);
+        for name in ["first", "k"] {
+            runtime.find::<Step>(name).unwrap().send(Go::On).unwrap();
+        }
+        later.await.unwrap();
+        assert_eq!(begun(&log), ["first", "k", "later"]);
+    });
+}
+
 /// KY-01: with an operation id, too: a second one with the id waits for the one that waits for the key.
 #[test]
 fn one_that_runs_once_waits_for_its_key() {

@@ -155,6 +155,13 @@ impl Header {
             delay.take().map(|delay| delay.order)
         };
         if let (Some(order), Standing::Outside) = (order, standing(extra)) {
+            let world = self.world();
+            if world.dormant.left() > 0
+                && let Some(of) = self.turn()
+            {
+                // Whoever has the key, or waits for it, and rests goes before it.
+                world.dormant.revive_key(world, &of);
+            }
             self.world().directory.enter_late(self, order);
         }
         true
