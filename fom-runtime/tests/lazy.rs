@@ -31,6 +31,43 @@ impl CountingTransitions for Count {
     }
 }
 
+/// Waits for each of its commits.
+#[derive(Serialize, Deserialize)]
+struct Sure;
+
+#[fom(operation(Sure))]
+enum Surely {
+    #[phase(sync, start, to(Sure))]
+    Begin,
+    #[phase(end)]
+    Sure,
+}
+
+impl SurelyTransitions for Sure {
+    fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// Starts one that waits and one that is lazy, so that they are handed over together.
+struct Pair;
+
+#[fom(operation(Pair), transient)]
+enum Pairing {
+    #[phase(sync, start, to(Paired))]
+    Begin,
+    #[phase(end)]
+    Paired,
+}
+
+impl PairingTransitions for Pair {
+    fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.submit(Sure).detach()?;
+        cx.submit(Count { to: 1 }).detach()?;
+        Ok(())
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Forgotten;
 
@@ -91,6 +128,25 @@ fn a_lazy_fom_does_not_wait_until_the_bound_is_reached() {
     );
     journal.open(true);
     waits.wait().unwrap();
+}
+
+/// The bound holds also for what is handed over together with what somebody waits for, however long the disk takes for that.
+#[test]
+fn the_bound_holds_beside_those_who_wait() {
+    let journal = Gated::default();
+    let runtime = runtime(&journal);
+    let begun = Instant::now();
+    let lazy_waits = || {
+        let foms = runtime.operations().foms;
+        let mut lazy = foms.iter().filter(|fom| fom.operation == "Count");
+        lazy.any(|fom| fom.waiting_for.as_deref() == Some("the journal"))
+    };
+    while !lazy_waits() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never waits");
+        runtime.submit(Pair).start().unwrap().wait().unwrap();
+    }
+    journal.open(true);
+    futures::executor::block_on(runtime.idle());
 }
 
 fn listed_as_waiting(runtime: &Runtime) -> bool {

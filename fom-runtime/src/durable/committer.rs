@@ -163,9 +163,9 @@ impl Committer {
         }
         // A lazy part sets the time when it must go down; those after it change nothing.
         let wakes = part.is_waited_for() || queue.lazy_since.is_none() || part.came_round;
-        if part.is_waited_for() {
-            queue.waited_for = true;
-        } else {
+        queue.waited_for |= part.is_waited_for();
+        if !part.lazy.is_empty() {
+            // Also beside what is waited for: this thread may be long in coming, and who is lazy goes on meanwhile.
             queue.lazy_since.get_or_insert(part.since);
         }
         if part.came_round {
@@ -416,7 +416,7 @@ impl Committer {
         let answered = parts.iter().filter(|part| part.is_waited_for()).count();
         {
             let mut queue = self.queue.lock();
-            let lazy = queue.parts.iter().filter(|part| !part.is_waited_for());
+            let lazy = queue.parts.iter().filter(|part| !part.lazy.is_empty());
             queue.lazy_since = lazy.map(|part| part.since).min();
             queue.gather.answered(took, answered, now());
             let pause = crate::clock::nanos(queue.gather.pause());
