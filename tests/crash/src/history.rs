@@ -1,14 +1,22 @@
 //! What happened, one line each, in a file that is no part of the journal. A line is one `write`, so that a process that is
 //! killed after it leaves it whole; one that it is killed in is seen by its missing end and is not counted.
 //!
+//! Each begins with the time, in microseconds since the machine was started, which goes on over kills; and has the letter of its
+//! operation type where there is one.
+//!
 //! | line | what |
 //! | --- | --- |
-//! | `L life how` | a child was started; by the parent |
-//! | `S n machine once` | operation `n` is going to be submitted |
-//! | `T n fom hops from to cause key outcome` | a listener heard of a transition |
+//! | `L life orders` | a child is started; by the parent |
+//! | `S n letter once` | operation `n` is going to be submitted |
+//! | `T n letter fom hops from to cause key locality outcome` | a listener heard of a transition |
 //! | `E n fom hops phase attempt step-key` | a phase function did something |
 //! | `H n outcome` | a handle was told the outcome |
+//! | `G n lock mode` | a phase function begins, and has this lock |
+//! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase has the lock, too, or has not |
+//! | `W n`, `D n` | a phase with a deadline does its work; the deadline has passed |
+//! | `C`, `c` | the journal begins to commit; it has committed |
 //! | `R foms` | so many foms came back |
+//! | `A fom why` | this one was set aside, as it should |
 //! | `! point` | the child kills itself here |
 //! | `X what` | what must never be |
 //! | `Z` | nothing is in flight any more |
@@ -19,10 +27,23 @@ use std::{
     io::{self, Write},
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 /// The end of each line.
 const END: &str = " ;";
+
+/// How long the machine has been up: a clock that all processes have in common.
+pub(crate) fn now() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a system call that writes into what it is given, which is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    // It counts from zero, and nanoseconds are below a second.
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
 
 /// Writes lines.
 #[derive(Clone, Debug)]
@@ -36,7 +57,7 @@ impl History {
 
     /// Writes a line. Whoever cannot has nothing to say to a checker, and must not go on as if it had.
     pub(crate) fn line(&self, line: fmt::Arguments<'_>) {
-        let line = format!("{line}{END}\n");
+        let line = format!("{} {line}{END}\n", now().as_micros());
         if let Err(error) = (&*self.0).write_all(line.as_bytes()) {
             eprintln!("the history cannot be written: {error}");
             std::process::exit(3);
@@ -49,7 +70,8 @@ impl History {
     }
 }
 
-/// The line without its end; none for one that was not ended.
-pub(crate) fn whole(line: &str) -> Option<&str> {
-    line.strip_suffix(END)
+/// The time of a line in microseconds, and the line without it and its end; none for one that was not ended.
+pub(crate) fn whole(line: &str) -> Option<(u64, &str)> {
+    let (time, line) = line.strip_suffix(END)?.split_once(' ')?;
+    Some((time.parse().ok()?, line))
 }

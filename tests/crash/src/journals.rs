@@ -1,17 +1,21 @@
 //! What stands around the journal in files.
 
-use std::{fmt, str::FromStr};
+use std::{collections::HashSet, fmt, str::FromStr};
 
 use fom_runtime::journal::{
     Batch, Change, Damage, EntryId, Journal, JournalError, JournalStats, Recover, Recovery,
 };
 
-use crate::points::{Point, Points};
+use crate::{
+    history::History,
+    points::{Point, Points},
+};
 
 /// A journal with the points that lie between it and the runtime.
 pub(crate) struct Pointed<J> {
     pub(crate) journal: J,
     pub(crate) points: Points,
+    pub(crate) history: History,
 }
 
 struct Passing<'a> {
@@ -43,7 +47,9 @@ impl<J: Journal> Journal for Pointed<J> {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         self.points.pass(Point::BeforeCommit);
+        self.history.line(format_args!("C"));
         self.journal.commit(batch)?;
+        self.history.line(format_args!("c"));
         self.points.pass(Point::AfterCommit);
         Ok(())
     }
@@ -60,10 +66,10 @@ impl<J: Journal> Journal for Pointed<J> {
     }
 }
 
-/// How a journal breaks its promises, to see that it is found.
+/// How a journal, or what stands on it, breaks its promises, to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// It keeps its promises.
+    /// All is kept.
     Not,
     /// It says of a batch that it is durable, and writes it with the next one.
     Loses,
@@ -75,15 +81,28 @@ pub enum Broken {
     ReusesIds,
     /// It keeps a part of a group.
     Halves,
+    /// It gives back some entries as they were first.
+    Forgets,
+    /// Not the journal: half of the foms have locks of their own.
+    TwoLocks,
 }
 
-const NAMES: [(Broken, &str); 6] = [
+impl Broken {
+    /// The names of all.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(_, name)| *name)
+    }
+}
+
+const NAMES: [(Broken, &str); 8] = [
     (Broken::Not, "not"),
     (Broken::Loses, "loses"),
     (Broken::Repeats, "repeats"),
     (Broken::Reorders, "reorders"),
     (Broken::ReusesIds, "reuses-ids"),
     (Broken::Halves, "halves"),
+    (Broken::Forgets, "forgets"),
+    (Broken::TwoLocks, "two-locks"),
 ];
 
 impl fmt::Display for Broken {
@@ -110,6 +129,8 @@ pub(crate) struct Breaking<J> {
     how: Broken,
     /// Batches that are not written yet.
     held: Vec<Batch>,
+    /// Entries that were put.
+    known: HashSet<EntryId>,
 }
 
 impl<J: Journal> Breaking<J> {
@@ -118,15 +139,16 @@ impl<J: Journal> Breaking<J> {
             journal,
             how,
             held: Vec::new(),
+            known: HashSet::new(),
         }
     }
 
     /// The batch with those changes that `keeps` says.
-    fn filtered(batch: &Batch, keeps: impl Fn(usize) -> bool) -> Batch {
+    fn filtered(batch: &Batch, mut keeps: impl FnMut(usize, &Change<'_>) -> bool) -> Batch {
         let mut filtered = Batch::new();
         for group in batch.groups() {
             for (place, change) in group.changes().enumerate() {
-                if keeps(place) {
+                if keeps(place, &change) {
                     match change {
                         Change::Put { id, bytes } => filtered.put(id, bytes),
                         Change::Delete { id } => filtered.delete(id),
@@ -179,7 +201,7 @@ impl<J: Journal> Journal for Breaking<J> {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         match self.how {
-            Broken::Not | Broken::ReusesIds => self.journal.commit(batch),
+            Broken::Not | Broken::ReusesIds | Broken::TwoLocks => self.journal.commit(batch),
             Broken::Loses => {
                 self.held.push(batch.clone());
                 if self.held.len() > 1 {
@@ -208,7 +230,18 @@ impl<J: Journal> Journal for Breaking<J> {
             }
             Broken::Halves => self
                 .journal
-                .commit(&Self::filtered(batch, |place| place == 0)),
+                .commit(&Self::filtered(batch, |place, _| place == 0)),
+            Broken::Forgets => {
+                // Later versions of every fifth entry are thrown away.
+                let known = &mut self.known;
+                let first = Self::filtered(batch, |_, change| match change {
+                    Change::Put { id, .. } if *id >= EntryId::HEAD && id.0.is_multiple_of(5) => {
+                        known.insert(*id)
+                    }
+                    _ => true,
+                });
+                self.journal.commit(&first)
+            }
         }
     }
 

@@ -3,19 +3,26 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `work.rs` | the operations of the child |
+//! | `work/` | the operations of the child, and what each must come to |
+//! | `load.rs` | who submits them |
 //! | `child.rs` | the child: a runtime under load, until it is killed |
+//! | `orders.rs` | what the parent tells it |
 //! | `points.rs` | where it can be killed from inside |
+//! | `faults.rs` | what goes wrong with its disk besides |
 //! | `journals.rs` | the journal around the one in files: with kill points, or broken on purpose |
 //! | `history.rs` | what happened, in a file beside the journal |
-//! | `checker.rs` | what must hold in it |
+//! | `checker/` | what must hold in it |
 //! | `runner.rs` | the parent: kills, starts again, reads along |
 
 mod checker;
 mod child;
+mod faults;
 mod history;
 mod journals;
+mod load;
+mod orders;
 mod points;
+mod random;
 mod runner;
 mod work;
 
@@ -24,3 +31,4 @@ pub use child::child;
 pub use journals::Broken;
 pub use points::Point;
 pub use runner::{Options, Report, run};
+pub use work::is_shared as shares;

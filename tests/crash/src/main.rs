@@ -1,9 +1,21 @@
-//! `crash [--kills N] [--minutes N] [--seed N] [--directory DIR] [--broken HOW]`: kills a program that runs foms so many times, starts it
-//! again each time, and says what it found. Ends with an error when a promise was broken; journal and history stay then.
+//! `crash`: kills a program that runs foms so many times, starts it again each time, and says what it found. `crash --help`.
 
 use std::{process::ExitCode, time::Duration};
 
 use fom_crash::{Broken, Options, child, run};
+
+const HELP: &str = "\
+Kills a program that runs foms, again and again, at random and at named points, starts it again on the same journal, and checks
+what was heard of it against what comes back. Ends with 1 when a promise was broken; journal and history stay then.
+
+    crash [options]
+
+    --kills N         how many kills [300]
+    --minutes N       go on for so long, if that takes longer than the kills
+    --seed N          what follows from it: points, times, faults of the disk, localities [the process's number].
+                      What runs beside what does not, so the same seed may find another thing.
+    --directory DIR   where journal and history are [one of its own, removed when all went well]
+    --broken HOW      break the journal on purpose, to see that it is found: ";
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
@@ -37,14 +49,23 @@ fn parent(args: &[String]) -> Result<bool, String> {
     };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        let value = args.next().ok_or(format!("{arg} needs a value"))?;
+        if matches!(arg.as_str(), "--help" | "-h") {
+            println!("{HELP}{}", Broken::names().collect::<Vec<_>>().join(", "));
+            return Ok(true);
+        }
+        let known = ["--kills", "--minutes", "--seed", "--directory", "--broken"];
+        if !known.contains(&arg.as_str()) {
+            return Err(format!("{arg} is unknown; see --help"));
+        }
+        let value = args
+            .next()
+            .ok_or(format!("{arg} needs a value; see --help"))?;
         match arg.as_str() {
             "--kills" => options.kills = number(value)?,
             "--minutes" => options.at_least = Duration::from_secs(60 * number(value)?),
             "--seed" => options.seed = number(value)?,
             "--directory" => options.directory = value.into(),
-            "--broken" => options.broken = value.parse()?,
-            _ => return Err(format!("{arg} is unknown; see the top of this file")),
+            _ => options.broken = value.parse()?,
         }
     }
     println!("seed {}, in {}", options.seed, options.directory.display());
@@ -55,7 +76,8 @@ fn parent(args: &[String]) -> Result<bool, String> {
     }
     if !report.violations.is_empty() {
         println!(
-            "\njournal and history are in {}",
+            "\nseed {}; journal and history are in {}",
+            options.seed,
             options.directory.display()
         );
     }

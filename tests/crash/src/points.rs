@@ -18,7 +18,7 @@ use fom_runtime::{
     },
 };
 
-use crate::history::History;
+use crate::{faults::Faults, history::History};
 
 /// A place in the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +111,11 @@ impl Point {
             _ => false,
         }
     }
+
+    /// Whether the parent kills the child there, at any time.
+    pub(crate) fn is_outside(self) -> bool {
+        matches!(self, Self::Outside | Self::FullDisk | Self::FailedSync)
+    }
 }
 
 impl fmt::Display for Point {
@@ -176,9 +181,10 @@ impl Points {
         }
     }
 
-    /// The disk, with the point in it.
-    pub(crate) fn disk(&self, nth: u64) -> FaultyDisk {
+    /// The disk, with the point in it, and with faults besides.
+    pub(crate) fn disk(&self, nth: u64, faults: &Faults) -> FaultyDisk {
         let disk = FaultyDisk::new(RealDisk);
+        // Of two at the same operation the first counts, so that the child dies where it should.
         let dying = self.clone();
         let die = move |_: &Path| dying.die();
         match self.point {
@@ -209,6 +215,7 @@ impl Points {
             }
             _ => {}
         }
+        faults.inject(&disk);
         disk
     }
 }

@@ -12,9 +12,12 @@ use std::{
 
 use crate::{
     checker::{Checker, Counts, Violation},
-    history::{History, whole},
+    history::{History, now, whole},
     journals::Broken,
+    orders::Orders,
     points::Point,
+    random::Random,
+    work::WITHIN,
 };
 
 /// How often the parent looks whether the child has died.
@@ -108,6 +111,12 @@ impl fmt::Display for Report {
             "{} effects, {} of them repeated under the same key; {} outcomes told, {} of them again",
             counts.effects, counts.repeated, counts.outcomes, counts.outcomes_again
         )?;
+        writeln!(
+            f,
+            "{} locks were had; {} deadlines passed, {} of them while nothing ran; {} lazy foms lost their last transitions; \
+             {} were set aside for a while",
+            counts.locks, counts.late, counts.overdue, counts.lost_lazily, counts.set_aside
+        )?;
         match self.violations.len() {
             0 => write!(f, "no promise was broken"),
             broken => write!(f, "{broken} times a promise was broken"),
@@ -122,6 +131,13 @@ impl fmt::Display for Report {
 /// What the system says when there is no child or no history.
 pub fn run(options: &Options) -> io::Result<Report> {
     fs::create_dir_all(&options.directory)?;
+    if fs::exists(options.directory.join("history"))? {
+        // What it says is not of these children.
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "there is a history of another run in the directory; look at it and remove it",
+        ));
+    }
     let mut parent = Parent::new(options)?;
     let begun = Instant::now();
     while parent.checker.violations().is_empty()
@@ -168,7 +184,7 @@ struct Parent<'a> {
     read: BufReader<File>,
     checker: Checker,
     kills: BTreeMap<String, (u64, u64)>,
-    random: u64,
+    random: Random,
     life: u64,
     points: Vec<(Point, u64)>,
 }
@@ -183,74 +199,92 @@ impl<'a> Parent<'a> {
             read: BufReader::with_capacity(1 << 20, File::open(&path)?),
             checker: Checker::new(),
             kills: BTreeMap::new(),
-            random: options.seed | 1,
+            random: Random::new(options.seed),
             life: 0,
             points: Point::all(),
         })
     }
 
-    /// A number below `below`; from the seed, by xorshift.
-    fn random(&mut self, below: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) % below.max(1)
-    }
-
-    fn start(&mut self, point: Point, nth: u64, drain: bool) -> io::Result<Child> {
+    /// The next life: all but its point follows from the seed. What is submitted again depends on the history, too.
+    fn orders(&mut self, point: Point, nth: u64, drain: bool) -> Orders {
         self.life += 1;
-        self.history
-            .line(format_args!("L {} {point} {nth}", self.life));
+        let random = &mut self.random;
+        let localities = 1 + random.below(3) as usize;
+        let resident = random.one_of(&[usize::MAX, usize::MAX, 40, 5]);
+        let faults = random.any() * u64::from(random.below(4) == 0);
+        let old_for = (random.below(4) == 0).then(|| random.below(60));
+        let picks: [u64; AGAIN] = std::array::from_fn(|_| random.any());
         let mut again: Vec<_> = self.checker.submitted_once(false).collect();
         if !drain {
             // The latest, and some whose outcome is known.
             again.reverse();
             again.truncate(AGAIN);
             let told: Vec<_> = self.checker.submitted_once(true).collect();
-            for _ in 0..AGAIN.min(told.len()) {
-                let one = self.random(told.len() as u64) as usize;
-                again.push(told[one]);
-            }
+            let told = picks
+                .iter()
+                .filter(|_| !told.is_empty())
+                .map(|pick| told[(pick % told.len() as u64) as usize]);
+            again.extend(told);
         }
         again.sort_unstable();
         again.dedup();
-        let again: Vec<_> = again
-            .iter()
-            .map(|(letter, n)| format!("{letter}{n}"))
-            .collect();
+        Orders {
+            journal: self.options.directory.join("journal"),
+            history: self.options.directory.join("history"),
+            life: self.life,
+            point,
+            nth,
+            broken: self.options.broken,
+            drain,
+            localities,
+            // Some wait for others, which may rest: none rests for ever.
+            resident: if drain { usize::MAX } else { resident },
+            faults: if drain { 0 } else { faults },
+            old_for: old_for.filter(|_| !drain),
+            again,
+        }
+    }
+
+    fn start(&mut self, orders: &Orders) -> io::Result<Child> {
+        self.history.line(format_args!(
+            "L {} {} {}, {} localities, {} resident, faults {}, old for {:?}",
+            orders.life,
+            orders.point,
+            orders.nth,
+            orders.localities,
+            orders.resident,
+            orders.faults,
+            orders.old_for
+        ));
         Command::new(&self.options.child)
             .arg("child")
-            .arg(self.options.directory.join("journal"))
-            .arg(self.options.directory.join("history"))
-            .args([
-                self.life.to_string(),
-                point.to_string(),
-                nth.to_string(),
-                self.options.broken.to_string(),
-                if drain { "drain" } else { "load" }.to_owned(),
-                again.join(","),
-            ])
+            .args(orders.words())
             .stdin(Stdio::null())
             .spawn()
     }
 
     fn live_and_die(&mut self) -> io::Result<()> {
-        // Every other one from outside, the rest at all points in turn.
-        let turn = self.life / 2;
+        // Every third one from outside, the rest at all points in turn.
+        let turn = self.life - self.life.div_ceil(3);
         let (point, times) = match self.life % 3 {
             0 => (Point::Outside, 1),
             _ => self.points[(turn % self.points.len() as u64) as usize],
         };
-        let nth = 1 + self.random(times);
+        let nth = 1 + self.random.below(times);
         // From the very beginning of the process on.
         let time = match point {
-            Point::Outside => Duration::from_micros(2_000 + self.random(150_000)),
+            Point::Outside => Duration::from_micros(2_000 + self.random.below(150_000)),
             Point::FullDisk | Point::FailedSync => {
-                Duration::from_micros(60_000 + self.random(100_000))
+                Duration::from_micros(60_000 + self.random.below(100_000))
             }
             _ => REACH,
         };
-        let mut child = self.start(point, nth, false)?;
+        // Now and then nothing runs for long enough that deadlines pass.
+        if self.random.below(10) == 0 {
+            std::thread::sleep(WITHIN * 5 / 2);
+        }
+        let orders = self.orders(point, nth, false);
+        let mut child = self.start(&orders)?;
         let died = wait(&mut child, time)?;
         if died.is_none() {
             child.kill()?;
@@ -259,8 +293,7 @@ impl<'a> Parent<'a> {
         self.history.break_line()?;
         let reached = self.read_along()?;
         let kills = self.kills.entry(point.to_string()).or_default();
-        let from_outside = matches!(point, Point::Outside | Point::FullDisk | Point::FailedSync);
-        if from_outside && died.is_none() || reached {
+        if point.is_outside() && died.is_none() || reached {
             kills.0 += 1;
         } else if died.is_none() {
             kills.1 += 1;
@@ -272,19 +305,25 @@ impl<'a> Parent<'a> {
     }
 
     fn ended_by_itself(&mut self, status: ExitStatus) {
-        self.checker
-            .line(&format!("X the child ended by itself: {status} ;"));
+        self.say(format_args!("X the child ended by itself: {status}"));
+    }
+
+    /// Of the parent's own knowledge.
+    fn say(&mut self, what: fmt::Arguments<'_>) {
+        let line = format!("{} {what} ;", now().as_micros());
+        self.checker.line(&line);
     }
 
     fn live_to_the_end(&mut self) -> io::Result<()> {
-        let mut child = self.start(Point::Outside, 1, true)?;
+        let orders = self.orders(Point::Outside, 1, true);
+        let mut child = self.start(&orders)?;
         match wait(&mut child, DRAIN)? {
             Some(status) if status.success() => {}
             Some(status) => self.ended_by_itself(status),
             None => {
                 child.kill()?;
                 child.wait()?;
-                self.checker.line("X the child did not come to an end ;");
+                self.say(format_args!("X the child did not come to an end"));
             }
         }
         self.history.break_line()?;
@@ -306,7 +345,7 @@ impl<'a> Parent<'a> {
             if line.is_empty() {
                 continue;
             }
-            reached |= whole(line).is_some_and(|line| line.starts_with("! "));
+            reached |= whole(line).is_some_and(|(_, line)| line.starts_with("! "));
             self.checker.line(line);
         }
         // The end of the file is remembered otherwise.

@@ -1,14 +1,32 @@
-//! The operations of the child. Each knows its number and how many transitions it has made, and saves both.
+//! The operations of the child. Each knows its number and how many transitions it has made, and saves both. What it comes to follows
+//! from its number alone, so that a step that was made twice, or not at all, shows in the end.
+//!
+//! The last phase of each is called `Last`, and does something before it returns: so it is known whether it may have ended.
+
+mod grown;
+mod keyed;
+mod layered;
+mod locks;
+mod loose;
+mod timed;
 
 use std::time::Duration;
 
-use fom_runtime::prelude::*;
+use fom_runtime::{Durability, Graph, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     history::History,
     points::{Point, Points},
 };
+
+pub(crate) use grown::{Grown, read_newer};
+pub use keyed::is_shared;
+pub(crate) use keyed::{Post, Queued, posted};
+pub(crate) use layered::Guarded;
+pub(crate) use locks::{Move, Tables};
+pub(crate) use loose::Loose;
+pub(crate) use timed::{Die, Fail, Late, WITHIN};
 
 /// What every operation has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,9 +67,57 @@ impl Mark {
 pub(crate) trait Story: Persistent {
     /// Its letter in the history.
     const LETTER: char;
+    fn make(n: u64) -> Self;
     fn mark(&self) -> &Mark;
+    fn mark_mut(&mut self) -> &mut Mark;
     /// What it came to, in one word.
     fn outcome(&self) -> String;
+    /// What it has to come to.
+    fn due(n: u64) -> String;
+}
+
+/// What the checker knows of an operation type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) letter: char,
+    pub(crate) graph: &'static Graph,
+    pub(crate) due: fn(u64) -> String,
+    pub(crate) lazy: bool,
+}
+
+const fn kind<O: Story>() -> Kind {
+    Kind {
+        letter: O::LETTER,
+        graph: O::GRAPH,
+        due: O::due,
+        lazy: matches!(O::DURABILITY, Durability::Lazy),
+    }
+}
+
+pub(crate) const KINDS: [Kind; 15] = [
+    kind::<Walk>(),
+    kind::<Tick>(),
+    kind::<Retry>(),
+    kind::<Speak>(),
+    kind::<Talk>(),
+    kind::<Queued>(),
+    kind::<Post>(),
+    kind::<Move>(),
+    kind::<Late>(),
+    kind::<Die>(),
+    kind::<Fail>(),
+    kind::<Loose>(),
+    kind::<Grown>(),
+    kind::<Guarded<Tick>>(),
+    kind::<Guarded<Walk>>(),
+];
+
+/// A number that is the same for the same number, and else any.
+pub(crate) fn mixed(n: u64) -> u64 {
+    let mut n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    n ^= n >> 29;
+    n = n.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    n ^ (n >> 32)
 }
 
 /// Async phases, a loop, sleeps.
@@ -104,8 +170,23 @@ impl WalkingTransitions for Walk {
 
 impl Story for Walk {
     const LETTER: char = 'w';
+    fn make(n: u64) -> Self {
+        Self {
+            mark: Mark::new(n),
+            steps: (mixed(n) % 4) as u32,
+            sum: 1,
+        }
+    }
     fn mark(&self) -> &Mark {
         &self.mark
+    }
+    fn mark_mut(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+    fn due(n: u64) -> String {
+        let steps = mixed(n) % 4;
+        let sum = (0..=steps).rev().fold(1, |sum, left| sum * 10 + left);
+        format!("walked-{sum}")
     }
     fn outcome(&self) -> String {
         format!("walked-{}", self.sum)
@@ -154,8 +235,21 @@ impl TickingTransitions for Tick {
 
 impl Story for Tick {
     const LETTER: char = 't';
+    fn make(n: u64) -> Self {
+        Self {
+            mark: Mark::new(n),
+            text: format!("{:x}", mixed(n) % 4096),
+        }
+    }
     fn mark(&self) -> &Mark {
         &self.mark
+    }
+    fn mark_mut(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+    fn due(n: u64) -> String {
+        let text = format!("{:x}b", mixed(n) % 4096);
+        format!("ticked-{text}{}", text.len())
     }
     fn outcome(&self) -> String {
         format!("ticked-{}", self.text)
@@ -167,6 +261,8 @@ impl Story for Tick {
 pub(crate) struct Retry {
     pub(crate) mark: Mark,
     pub(crate) fails: u32,
+    /// At which attempt each phase went well.
+    pub(crate) tried: Vec<u32>,
 }
 
 #[fom(operation(Retry))]
@@ -185,6 +281,7 @@ impl RetryingTransitions for Retry {
         if cx.attempt() < self.fails {
             return Err("not yet".into());
         }
+        self.tried.push(cx.attempt());
         self.mark.hop();
         Ok(())
     }
@@ -193,6 +290,7 @@ impl RetryingTransitions for Retry {
         if cx.attempt() < self.fails / 2 {
             return Err("not yet".into());
         }
+        self.tried.push(cx.attempt());
         self.mark.hop();
         Ok(())
     }
@@ -200,11 +298,25 @@ impl RetryingTransitions for Retry {
 
 impl Story for Retry {
     const LETTER: char = 'r';
+    fn make(n: u64) -> Self {
+        Self {
+            mark: Mark::new(n),
+            fails: (mixed(n) % 4) as u32,
+            tried: Vec::new(),
+        }
+    }
     fn mark(&self) -> &Mark {
         &self.mark
     }
+    fn mark_mut(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+    fn due(n: u64) -> String {
+        let fails = mixed(n) % 4;
+        format!("tried-{:?}", [fails, fails / 2]).replace(' ', "")
+    }
     fn outcome(&self) -> String {
-        format!("tried-{}", self.fails)
+        format!("tried-{:?}", self.tried).replace(' ', "")
     }
 }
 
@@ -239,11 +351,7 @@ impl SpeakingTransitions for Speak {
         self.mark.effect(cx, "Begin");
         self.mark.hop();
         let n = child_of(self.mark.n);
-        let talk = Talk {
-            mark: Mark::new(n),
-            heard: String::new(),
-        };
-        cx.outbox().submit(talk).key(("talk", n)).post()?;
+        cx.outbox().submit(Talk::make(n)).key(("talk", n)).post()?;
         Ok(SpeakingAfterBegin::Say { word: 0 })
     }
     async fn say(&mut self, cx: &mut Cx<'_>, word: &mut u32) -> Result<SpeakingAfterSay, BoxError> {
@@ -265,8 +373,17 @@ impl SpeakingTransitions for Speak {
 
 impl Story for Speak {
     const LETTER: char = 's';
+    fn make(n: u64) -> Self {
+        Self { mark: Mark::new(n) }
+    }
     fn mark(&self) -> &Mark {
         &self.mark
+    }
+    fn mark_mut(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+    fn due(_: u64) -> String {
+        "spoken".to_owned()
     }
     fn outcome(&self) -> String {
         "spoken".to_owned()
@@ -320,8 +437,20 @@ impl TalkingTransitions for Talk {
 
 impl Story for Talk {
     const LETTER: char = 'k';
+    fn make(n: u64) -> Self {
+        Self {
+            mark: Mark::new(n),
+            heard: String::new(),
+        }
+    }
     fn mark(&self) -> &Mark {
         &self.mark
+    }
+    fn mark_mut(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+    fn due(_: u64) -> String {
+        "heard-012".to_owned()
     }
     fn outcome(&self) -> String {
         format!("heard-{}", self.heard)

@@ -7,22 +7,41 @@
 //!   the crash came before the first who would have heard of it); and it comes back unless it ended so;
 //! - none is twice: each number is heard of once, in order, and each goes on from where the one before led;
 //! - each operation has one fom, and each fom one operation;
-//! - of operations with one key the next one begins when the last one has ended;
-//! - a visit of a phase has one step key, in all its attempts, and no other visit has it; the attempts never go down;
+//! - each goes a way that its graph has, that of a layer joined with what is inside;
+//! - of operations with one key the next one begins when the last one has ended, in the order in which they were submitted or posted;
+//!   those that share it do not wait for each other ([`keys`]);
+//! - a visit of a phase has one step key, in all its attempts, and no other visit has it; attempts never go down, and none is skipped;
+//! - what an operation came to is what follows from its number: nothing was done to it twice, or not at all;
 //! - an operation that was submitted with an id has one outcome, whoever asks and whenever;
 //! - what was sent by an outbox begins, and events that were sent come once and in order;
-//! - in the end all have ended.
+//! - nobody has a long lock beside one who has it to write, and nobody gets it before the transition is committed that gives it back
+//!   ([`locks`]);
+//! - a deadline passes in its time, and one that passed while nothing ran is late at once ([`late`]);
+//! - of lazy transitions only the last ones are lost ([`lazy`]);
+//! - in the end all have ended, what was set aside for a while among them.
+
+mod keys;
+mod late;
+mod lazy;
+mod locks;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fmt,
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use crate::{history::whole, work::child_of};
+use self::{keys::Keys, lazy::Lazy, locks::Locks};
+use crate::{
+    history::whole,
+    work::{Fail, KINDS, Kind, Post, Speak, Story, child_of, posted},
+};
 
 /// Lines of an operation that are shown with what is wrong with it.
 const SHOWN: usize = 14;
+
+/// The operation that is to fail.
+const FAILS: char = Fail::LETTER;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,25 +88,42 @@ pub struct Counts {
     pub outcomes: u64,
     /// Of these: of operations that were submitted again.
     pub outcomes_again: u64,
+    /// Locks that were had.
+    pub locks: u64,
+    /// Deadlines that passed.
+    pub late: u64,
+    /// Of these: while nothing ran.
+    pub overdue: u64,
+    /// Foms that came back further behind than anybody had heard of, as lazy ones may.
+    pub lost_lazily: u64,
+    /// Foms that were set aside for a while.
+    pub set_aside: u64,
 }
 
 /// Reads a history, line by line.
 #[derive(Debug, Default)]
 pub struct Checker {
     life: u64,
+    /// When it began, and what time it is, in microseconds.
+    life_began: u64,
+    now: u64,
     operations: BTreeMap<u64, Operation>,
     /// Which operation a fom is of.
     foms: HashMap<u64, u64>,
     /// Which visit has a step key, by the hash of both: there are millions.
     steps: HashMap<u64, u64>,
-    /// Which operation had a key last.
-    chains: HashMap<String, u64>,
+    /// The ways that there are, by letter, from and to.
+    edges: HashSet<(char, &'static str, &'static str)>,
+    keys: Keys,
+    locks: Locks,
+    lazy: Lazy,
     counts: Counts,
     violations: Vec<Violation>,
 }
 
 #[derive(Debug, Default)]
 struct Operation {
+    letter: Option<char>,
     fom: Option<u64>,
     /// What is known last.
     at: Option<(u32, String)>,
@@ -99,7 +135,30 @@ struct Operation {
     once: Option<char>,
     /// It failed since the journal did: what became of its last transition is not known before it comes back.
     stalled: bool,
+    /// It cannot come back before this transition: of a lazy one it must be on disk by now; of others, somebody got a lock by it.
+    durable: Option<u32>,
+    waits: Option<late::Waits>,
     recent: VecDeque<String>,
+}
+
+impl Operation {
+    fn kind(&self) -> Option<&'static Kind> {
+        self.letter.and_then(kind)
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.kind().is_some_and(|kind| kind.lazy)
+    }
+}
+
+fn kind(letter: char) -> Option<&'static Kind> {
+    static KNOWN: [Kind; KINDS.len()] = KINDS;
+    KNOWN.iter().find(|kind| kind.letter == letter)
+}
+
+/// A phase inside of a layer has the layer's phase before its own name.
+fn is_phase(at: &str, phase: &str) -> bool {
+    at == phase || at.rsplit_once('.').is_some_and(|(_, inner)| inner == phase)
 }
 
 type Hasher = BuildHasherDefault<DefaultHasher>;
@@ -123,7 +182,14 @@ impl<'a> Words<'a> {
 impl Checker {
     /// Nothing is known.
     pub fn new() -> Self {
-        Self::default()
+        let edges = KINDS.iter().flat_map(|kind| {
+            let edges = kind.graph.edges();
+            edges.map(|(from, to)| (kind.letter, from.name(), to.name()))
+        });
+        Self {
+            edges: edges.collect(),
+            ..Self::default()
+        }
     }
 
     /// What was not kept so far.
@@ -165,14 +231,15 @@ impl Checker {
 
     /// Takes in a line of the history, without its line break.
     pub fn line(&mut self, line: &str) {
-        let Some(line) = whole(line) else {
+        let Some((time, line)) = whole(line) else {
             // The process was killed while it wrote it; whoever waited for that was not told.
             return;
         };
         self.counts.lines += 1;
+        self.now = time;
         let mut words = Words(line.split(' '));
         let known = match words.word() {
-            Some("L") => words.number().map(|life| self.life = life),
+            Some("L") => words.number().map(|life| self.begun(life)),
             Some("S") => self.submitted(line, &mut words),
             Some("T") => self.transition(line, &mut words),
             Some("E") => self.effect(line, &mut words),
@@ -181,12 +248,34 @@ impl Checker {
                 self.wrong("said by the child", line[1..].trim().to_owned(), Vec::new());
                 Some(())
             }
+            Some("G" | "V" | "U") => self.lock(line, &mut words),
+            Some("W" | "D") => self.waits(line, &mut words),
+            Some("C") => {
+                self.lazy.commit_begins();
+                Some(())
+            }
+            Some("c") => {
+                self.committed();
+                Some(())
+            }
+            Some("A") => {
+                self.counts.set_aside += 1;
+                Some(())
+            }
             Some("R" | "!" | "Z") => Some(()),
             _ => None,
         };
         if known.is_none() {
             self.wrong("unreadable", line.to_owned(), Vec::new());
         }
+    }
+
+    /// Another process: what was in memory is gone.
+    fn begun(&mut self, life: u64) {
+        self.life = life;
+        self.life_began = self.now;
+        self.locks = Locks::default();
+        self.lazy = Lazy::default();
     }
 
     fn operation(&mut self, n: u64, line: &str) -> &mut Operation {
@@ -202,6 +291,7 @@ impl Checker {
     fn submitted(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let (n, letter, once): (u64, char, _) = (words.number()?, words.number()?, words.word()?);
         let operation = self.operation(n, line);
+        operation.letter = Some(letter);
         if once == "once" {
             operation.once = Some(letter);
         }
@@ -211,7 +301,12 @@ impl Checker {
     /// An operation and its fom belong together.
     fn is_of(&mut self, n: u64, fom: u64) {
         let before = self.foms.insert(fom, n);
-        if let Some(other) = before.filter(|other| *other != n) {
+        let was = |other: &u64| {
+            // Of what was lost with its start there is nothing; and where that was all that there was, the journal begins anew.
+            let other = self.operations.get(other);
+            other.is_none_or(|other| !other.is_lazy() || other.durable.is_some())
+        };
+        if let Some(other) = before.filter(|other| *other != n && was(other)) {
             self.wrong_with(
                 "an id is used again",
                 n,
@@ -229,10 +324,12 @@ impl Checker {
     }
 
     fn transition(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
-        let (n, fom, hops): (u64, u64, u32) = (words.number()?, words.number()?, words.number()?);
+        let (n, letter): (u64, char) = (words.number()?, words.number()?);
+        let (fom, hops): (u64, u32) = (words.number()?, words.number()?);
         let (from, to, cause) = (words.word()?, words.word()?, words.word()?);
-        let (key, outcome) = (words.word()?, words.word()?);
-        self.operation(n, line);
+        let (key, locality, outcome) = (words.word()?, words.number::<u32>()?, words.word()?);
+        let kind = kind(letter)?;
+        self.operation(n, line).letter = Some(letter);
         if cause == "failed-shutdown" {
             // The runtime lets go of it; the journal does not.
             return Some(());
@@ -241,17 +338,29 @@ impl Checker {
         let operation = self.operations.entry(n).or_default();
         let (at, ended, stalled) = (operation.at.clone(), operation.ended, operation.stalled);
         if cause == "failed-journal" {
-            // If it was to start, it may never come back, and be submitted again.
+            // If it was to start, it may never come back, and be submitted again. What it held it has no more.
             operation.stalled = true;
+            operation.durable = None;
+            self.locks.lost(n);
             return Some(());
         }
         operation.stalled = false;
+        self.locks.moved(n);
         self.is_of(n, fom);
-        if ended {
+        if ended && !(kind.lazy && cause == "resumed") {
             self.wrong_with(
                 "ends once",
                 n,
                 "something was heard of it after its end".into(),
+            );
+        }
+        let goes_on = matches!(cause, "returned" | "late" | "exhausted");
+        let from_known = kind.graph.find(from);
+        if goes_on && from_known.is_none_or(|from| !self.has_way(letter, from.name(), to)) {
+            self.wrong_with(
+                "a way that there is",
+                n,
+                format!("it went from {from} to {to}, which its graph does not have"),
             );
         }
         match cause {
@@ -264,7 +373,8 @@ impl Checker {
                 self.counts.resumed += 1;
                 self.resumed(n, at, hops, to);
             }
-            "returned" | "late" => match at {
+            _ if goes_on || cause == "failed-error" && letter == FAILS => match at {
+                Some((last, _)) if cause == "failed-error" && hops == last => {}
                 Some((last, phase)) if hops == last + 1 && from == phase => {}
                 // In the same process it went on, and only its last commit had failed.
                 Some((last, _)) if stalled && hops == last + 1 => {}
@@ -292,20 +402,47 @@ impl Checker {
             operation.outcome = Some(outcome.to_owned());
             // Not needed any more, and there are many.
             operation.effect = None;
-            if outcome.starts_with("heard-") && outcome != "heard-012" {
+            operation.waits = None;
+            let due = (kind.due)(n);
+            if outcome != due {
                 self.wrong_with(
-                    "events once, in order",
+                    "it comes to what it should",
                     n,
-                    format!("sent were 0, 1, 2; it {outcome}"),
+                    format!("to {outcome}, and it is to come to {due}"),
                 );
             }
         }
-        self.in_order(n, key);
+        self.heard_waiting(n, to, cause);
+        self.heard_lazily(n, kind.lazy, hops, locality, cause);
+        self.in_order(n, letter, key);
         Some(())
     }
 
+    fn has_way(&self, letter: char, from: &'static str, to: &str) -> bool {
+        // Names of both are those of the graph.
+        let to = kind(letter).and_then(|kind| kind.graph.find(to));
+        to.is_some_and(|to| self.edges.contains(&(letter, from, to.name())))
+    }
+
     fn resumed(&mut self, n: u64, at: Option<(u32, String)>, hops: u32, to: &str) {
+        let operation = self.operations.entry(n).or_default();
+        let (lazy, durable) = (operation.is_lazy(), operation.durable);
+        if let Some(durable) = durable.filter(|durable| hops < *durable) {
+            let rule = if lazy {
+                "lazy loses the last only"
+            } else {
+                "a lock is given back by what is committed"
+            };
+            let what = format!("it came back with transition {hops}, and {durable} was committed");
+            self.wrong_with(rule, n, what);
+            return;
+        }
         match at {
+            Some((last, _)) if lazy && hops < last => {
+                // Made once more, as other visits.
+                self.counts.lost_lazily += 1;
+                operation.effect = None;
+            }
             Some((last, phase)) if hops == last && to == phase => {}
             Some((last, _)) if hops == last + 1 => self.counts.unheard += 1,
             None if hops == 0 => self.counts.unheard += 1,
@@ -337,35 +474,6 @@ impl Checker {
         operation.ended || phase == "Last" && operation.effect.is_some_and(|(of, ..)| of == *hops)
     }
 
-    /// Those with the same key come one after the other.
-    fn in_order(&mut self, n: u64, key: &str) {
-        if key == "-" {
-            return;
-        }
-        let Some(last) = self.chains.insert(key.to_owned(), n) else {
-            return;
-        };
-        if last == n {
-            return;
-        }
-        if last > n {
-            self.wrong_with(
-                "order of a key",
-                n,
-                format!("{last} came before it with the key {key}"),
-            );
-        }
-        if let Some(before) = self.operations.get(&last)
-            && !Self::may_have_ended(before)
-        {
-            self.wrong_with(
-                "order of a key",
-                last,
-                format!("it had not ended when {n} began with the key {key}"),
-            );
-        }
-    }
-
     fn effect(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let (n, fom, hops): (u64, u64, u32) = (words.number()?, words.number()?, words.number()?);
         let (phase, attempt, key) = (words.word()?, words.number::<u32>()?, words.word()?);
@@ -373,9 +481,9 @@ impl Checker {
         self.operation(n, line);
         self.is_of(n, fom);
         let operation = self.operations.entry(n).or_default();
-        let stays = |last: u32, at: &str| hops == last + 1 && at == phase;
+        let stays = |last: u32, at: &str| hops == last + 1 && is_phase(at, phase);
         match operation.at.clone() {
-            Some((last, at)) if hops == last && at == phase => {}
+            Some((last, at)) if hops == last && is_phase(&at, phase) => {}
             // Nobody hears of a phase that stays.
             Some((last, at)) if stays(last, &at) => operation.at = Some((hops, at)),
             Some((last, at)) => self.wrong_with(
@@ -409,6 +517,13 @@ impl Checker {
                     format!("attempt {attempt} came after attempt {attempts}"),
                 );
             }
+            if attempt > attempts + 1 {
+                self.wrong_with(
+                    "attempts count",
+                    n,
+                    format!("attempt {attempt} came after attempt {attempts}: some were not made"),
+                );
+            }
             if other != step {
                 self.wrong_with(
                     "one key for a visit",
@@ -434,6 +549,14 @@ impl Checker {
         if matches!(outcome, "failed-journal" | "failed-shutdown") {
             return Some(());
         }
+        if outcome == "failed-unread" {
+            // It ended in a newer release, whose outcome this one cannot read.
+            return Some(());
+        }
+        let outcome = match outcome {
+            "failed-error" | "failed-remembered" => "failed",
+            outcome => outcome,
+        };
         let again = std::mem::replace(&mut operation.told, true);
         let before = operation.outcome.replace(outcome.to_owned());
         operation.ended = true;
@@ -455,7 +578,8 @@ impl Checker {
             let show = || operation.recent.iter().cloned().collect();
             match &operation.at {
                 Some((hops, phase)) if !operation.ended => {
-                    if Self::may_have_ended(operation) {
+                    let never_was = operation.is_lazy() && operation.durable.is_none();
+                    if Self::may_have_ended(operation) || never_was {
                         self.counts.ended_unheard += 1;
                     } else {
                         self.wrong(
@@ -474,17 +598,18 @@ impl Checker {
                     show(),
                 );
             }
-            let posts = operation.recent.iter().any(|line| line.contains(" Say "));
-            let child = operations.get(&child_of(*n));
-            if posts && child.is_none_or(|child| child.at.is_none()) {
-                self.wrong(
-                    "what was sent begins",
-                    format!(
-                        "operation {n} started {}, of which nobody heard",
-                        child_of(*n)
-                    ),
-                    show(),
-                );
+            let sends = operation.ended || operation.at.as_ref().is_some_and(|at| at.0 > 0);
+            let sent = match operation.letter {
+                Some(Speak::LETTER) if sends => child_of(*n)..child_of(*n) + 1,
+                Some(Post::LETTER) if sends => n + 1..n + 1 + posted(*n),
+                _ => 0..0,
+            };
+            for child in sent {
+                let begun = operations.get(&child);
+                if begun.is_none_or(|child| child.at.is_none()) {
+                    let what = format!("operation {n} started {child}, of which nobody heard");
+                    self.wrong("what was sent begins", what, show());
+                }
             }
         }
         self.operations = operations;

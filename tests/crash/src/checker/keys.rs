@@ -1,0 +1,65 @@
+//! Who has a key, and in which order.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::Checker;
+use crate::work::{Queued, Story, is_shared};
+
+/// Of each operation type and key: who began with it.
+#[derive(Debug, Default)]
+pub(super) struct Keys(HashMap<(char, String), Key>);
+
+#[derive(Debug, Default)]
+struct Key {
+    /// Those that have begun and are not known to have ended.
+    have: BTreeSet<u64>,
+    /// The highest number that began, and the highest of one that does not share the key.
+    last: u64,
+    last_alone: u64,
+}
+
+impl Checker {
+    /// Those with the same key come one after the other, as their numbers do; those that share it come together.
+    pub(super) fn in_order(&mut self, n: u64, letter: char, key: &str) {
+        if key == "-" {
+            return;
+        }
+        let shares = |n| letter == Queued::LETTER && key.contains("shared") && is_shared(n);
+        let of = self.keys.0.entry((letter, key.to_owned())).or_default();
+        if n < of.last_alone || n < of.last && !shares(n) {
+            let before = if shares(n) { of.last_alone } else { of.last };
+            let what = format!("{before} came before it with the key {key}");
+            self.wrong_with("order of a key", n, what);
+            return;
+        }
+        let others: Vec<_> = of
+            .have
+            .iter()
+            .copied()
+            .filter(|other| *other != n)
+            .collect();
+        of.have.insert(n);
+        of.last = of.last.max(n);
+        if !shares(n) {
+            of.last_alone = n;
+        }
+        for other in others {
+            let ended = self.operations.get(&other).is_none_or(Self::may_have_ended);
+            if !ended && shares(n) && shares(other) {
+                continue;
+            }
+            if let Some(of) = self.keys.0.get_mut(&(letter, key.to_owned())) {
+                of.have.remove(&other);
+            }
+            if !ended {
+                let what = format!("it had not ended when {n} began with the key {key}");
+                self.wrong_with("order of a key", other, what);
+            }
+        }
+        if self.operations.get(&n).is_some_and(|of| of.ended)
+            && let Some(of) = self.keys.0.get_mut(&(letter, key.to_owned()))
+        {
+            of.have.remove(&n);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What goes wrong with the disk in one life of a child, beside the point at which it is killed: it follows from one number.
+
+use std::{io::ErrorKind, thread, time::Duration};
+
+use fom_runtime::{
+    BuildError,
+    journal::{
+        JournalError,
+        disk::{Fault, FaultyDisk, Operation},
+    },
+};
+
+use crate::random::Random;
+
+/// Faults of one life.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Vec<(Operation, u64, Fault)>);
+
+impl Faults {
+    /// None for zero, else some that any number stands for.
+    pub(crate) fn new(number: u64) -> Self {
+        let mut faults = Vec::new();
+        if number == 0 {
+            return Self(faults);
+        }
+        let mut random = Random::new(number);
+        for _ in 0..=random.below(3) {
+            let bytes = random.below(700) as usize;
+            let error = random.one_of(&[ErrorKind::StorageFull, ErrorKind::Other]);
+            let failing =
+                random.one_of(&[Fault::Fail as fn(ErrorKind) -> Fault, Fault::FailAfter])(error);
+            let slow = Duration::from_millis(20 + random.below(200));
+            let (operation, within, fault) = match random.below(11) {
+                0 | 1 => (Operation::Write, 200, Fault::Short(bytes)),
+                2 | 3 => (Operation::Write, 200, Fault::Torn(bytes, error)),
+                4 | 5 => (Operation::Sync, 200, failing),
+                6 => (Operation::Create, 6, failing),
+                7 => (Operation::Rename, 6, failing),
+                8 | 9 => {
+                    let slowly = Fault::before(move |_| thread::sleep(slow));
+                    (Operation::Sync, 100, slowly)
+                }
+                _ => {
+                    let rare = [
+                        Operation::SyncDir,
+                        Operation::Open,
+                        Operation::Read,
+                        Operation::List,
+                        Operation::Remove,
+                    ];
+                    (random.one_of(&rare), 20, failing)
+                }
+            };
+            // Most disks that fail once fail a few times.
+            let (first, times) = (1 + random.below(within), random.one_of(&[1, 1, 2, 6]));
+            faults.extend((first..first + times).map(|nth| (operation, nth, fault.clone())));
+        }
+        Self(faults)
+    }
+
+    pub(crate) fn inject(&self, disk: &FaultyDisk) {
+        for (operation, nth, fault) in &self.0 {
+            disk.inject(*operation, *nth, fault.clone());
+        }
+    }
+
+    /// Whether one of them may be why a runtime could not be built.
+    pub(crate) fn explain(&self, error: &BuildError) -> bool {
+        let failed = matches!(
+            error,
+            BuildError::Journal(JournalError::Full { .. } | JournalError::Io { .. })
+        );
+        failed && !self.0.is_empty()
+    }
+}

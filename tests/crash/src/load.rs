@@ -1,0 +1,281 @@
+//! Those who submit operations and wait for them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use fom_runtime::{Key, RefusedReason, prelude::*};
+use tokio::task::spawn_local;
+
+use crate::{
+    child::{DRAIN, is_newer, stalled},
+    history::History,
+    work::{
+        Die, Fail, Grown, Guarded, Late, Loose, Move, Post, Queued, Retry, Speak, Story, Tick,
+        Walk, is_shared, mixed, posted,
+    },
+};
+
+/// How many operations of each common kind are submitted at a time.
+const USERS: u64 = 8;
+
+/// How many keys there are that operations share, one after the other.
+const CHAINS: u64 = 6;
+
+/// How many keys there are at which operations wait: posted and submitted ones, and those that share.
+const LINES: u64 = 4;
+
+/// How many of one user wait at a key at most.
+const WAITING: usize = 7;
+
+/// More than this many in flight are not added to: what came back is to end.
+const MOST: usize = 400;
+
+/// How long one waits before he tries again what was refused.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Numbers of one life, and of one user.
+const PER_LIFE: u64 = 1_000_000;
+const PER_USER: u64 = 5_000;
+
+/// Somebody who submits operations and waits for them.
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) runtime: Runtime,
+    history: History,
+    life: u64,
+}
+
+impl User {
+    pub(crate) fn new(runtime: Runtime, history: History, life: u64) -> Self {
+        Self {
+            runtime,
+            history,
+            life,
+        }
+    }
+
+    /// All that any release knows.
+    pub(crate) fn load(&self) {
+        let first = self.life * PER_LIFE;
+        let mut firsts = (0..).map(|user| first + user * PER_USER);
+        let mut next = || firsts.next().unwrap_or_default();
+        for place in 0..USERS {
+            spawn_local(self.clone().ones::<Walk>(next(), place % 2 == 0));
+            spawn_local(self.clone().ones::<Tick>(next(), place % 3 == 0));
+            spawn_local(self.clone().ones::<Retry>(next(), place % 3 == 1));
+            spawn_local(self.clone().ones::<Speak>(next(), false));
+            spawn_local(self.clone().ones::<Loose>(next(), false));
+        }
+        for place in 0..USERS / 2 {
+            spawn_local(self.clone().ones::<Late>(next(), false));
+            spawn_local(self.clone().ones::<Move>(next(), false));
+            spawn_local(self.clone().ones::<Die>(next(), false));
+            spawn_local(self.clone().ones::<Fail>(next(), place % 2 == 0));
+            spawn_local(self.clone().ones::<Guarded<Tick>>(next(), place % 2 == 0));
+            spawn_local(self.clone().ones::<Guarded<Walk>>(next(), false));
+        }
+        for chain in 0..CHAINS {
+            if chain % 2 == 0 {
+                spawn_local(self.clone().chained::<Tick>(next(), chain));
+            } else {
+                spawn_local(self.clone().chained::<Walk>(next(), chain));
+            }
+        }
+        for line in 0..LINES {
+            spawn_local(self.clone().line(next(), line));
+            spawn_local(self.clone().sharing(next(), line));
+        }
+    }
+
+    /// What only newer releases know.
+    pub(crate) fn load_newer(&self, drain: bool) {
+        let first = self.life * PER_LIFE + PER_LIFE * 9 / 10;
+        for place in (0..USERS / 2).filter(|_| !drain) {
+            let first = first + place * PER_USER;
+            spawn_local(self.clone().ones::<Grown>(first, place % 2 == 0));
+        }
+    }
+
+    /// One after the other.
+    async fn ones<O: Story>(self, first: u64, once: bool) {
+        for n in (first..first + PER_USER).step_by(2) {
+            while self.runtime.in_flight() > MOST {
+                tokio::time::sleep(PAUSE).await;
+            }
+            self.one::<O>(n, once).await;
+        }
+    }
+
+    async fn one<O: Story>(&self, n: u64, once: bool) {
+        self.say_submitted::<O>(n, once);
+        let mut operation = O::make(n);
+        let refused = loop {
+            let submission = self.runtime.submit(operation);
+            let submission = match (once, mixed(n) % 8) {
+                (true, _) => submission.once(n),
+                (false, 0) => submission.after(Duration::from_micros(300)),
+                (false, _) => submission,
+            };
+            match submission.start() {
+                Ok(handle) => return self.say_outcome(n, handle.await),
+                // The journal fails at times, on purpose: what could not commit goes on by itself in a moment.
+                Err(refused) if refused.reason() == RefusedReason::SetAside && self.all_go_on() => {
+                    operation = refused.into_operation();
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(refused) => break refused.reason(),
+            }
+        };
+        self.history
+            .line(format_args!("X {n} was refused: {refused}"));
+    }
+
+    /// Whether nothing is set aside that should not be.
+    fn all_go_on(&self) -> bool {
+        let aside = self.runtime.set_aside();
+        aside.iter().all(|aside| stalled(aside) || is_newer(aside))
+    }
+
+    /// One after the other with the same key. After a restart the last one may be there still.
+    async fn chained<O: Story>(self, first: u64, chain: u64) {
+        for n in first..first + PER_USER {
+            let Some(handle) = self.with_key::<O>(n, ("chain", chain).into()).await else {
+                return;
+            };
+            self.say_outcome(n, handle.await);
+        }
+    }
+
+    /// It begins when nobody has this key. None: it never will.
+    async fn with_key<O: Story>(&self, n: u64, key: Key) -> Option<Handle<O>> {
+        let mut operation = O::make(n);
+        loop {
+            self.say_submitted::<O>(n, false);
+            let submission = self.runtime.submit(operation).key(key.clone());
+            let refused = match submission.start() {
+                Ok(handle) => return Some(handle),
+                Err(refused) => refused,
+            };
+            let RefusedReason::KeyInUse = refused.reason() else {
+                self.history
+                    .line(format_args!("X {n} was refused: {}", refused.reason()));
+                return None;
+            };
+            if let Some(live) = refused.live() {
+                // None of them: until it ends. One that could not commit has, and comes back in a moment.
+                live.reached([]).await;
+            }
+            tokio::time::sleep(PAUSE).await;
+            operation = refused.into_operation();
+        }
+    }
+
+    /// Some that are posted to a queue, and then some that are submitted to it, so many at a time that most of them wait.
+    async fn line(self, first: u64, line: u64) {
+        let key = Key::from(("line", line));
+        let mut waiting = VecDeque::new();
+        let mut n = first;
+        while n + 10 < first + PER_USER {
+            let Some(post) = self.with_key::<Post>(n, key.clone()).await else {
+                return;
+            };
+            let posted = posted(n);
+            let outcome = post.await;
+            let went_well = outcome.is_ok();
+            self.say_outcome(n, outcome);
+            n += 1 + posted;
+            // One that could not commit posts later: what is submitted now would go before what it posts.
+            if !went_well {
+                continue;
+            }
+            for _ in 0..mixed(n) % 4 {
+                self.queue(n, &key, false, &mut waiting).await;
+                n += 1;
+            }
+        }
+    }
+
+    /// Some of them share a key; they wait for those that do not.
+    async fn sharing(self, first: u64, line: u64) {
+        let key = Key::from(("shared", line));
+        let mut waiting = VecDeque::new();
+        for n in first..first + PER_USER {
+            self.queue(n, &key, is_shared(n), &mut waiting).await;
+        }
+    }
+
+    async fn queue(
+        &self,
+        n: u64,
+        key: &Key,
+        shared: bool,
+        waiting: &mut VecDeque<(u64, Handle<Queued>)>,
+    ) {
+        if waiting.len() >= WAITING
+            && let Some((n, handle)) = waiting.pop_front()
+        {
+            self.say_outcome(n, handle.await);
+        }
+        self.say_submitted::<Queued>(n, false);
+        let submission = self.runtime.submit(Queued::make(n)).key(key.clone());
+        let submission = match shared {
+            true => submission.queue().shared(),
+            false => submission.queue(),
+        };
+        match submission.start() {
+            Ok(handle) => waiting.push_back((n, handle)),
+            Err(refused) => self
+                .history
+                .line(format_args!("X {n} was refused: {}", refused.reason())),
+        }
+    }
+
+    fn say_submitted<O: Story>(&self, n: u64, once: bool) {
+        let once = if once { "once" } else { "-" };
+        self.history
+            .line(format_args!("S {n} {} {once}", O::LETTER));
+    }
+
+    fn say_outcome<O: Story>(&self, n: u64, outcome: Result<Ended<O>, Failure<O>>) {
+        match outcome {
+            Ok(ended) => self
+                .history
+                .line(format_args!("H {n} {}", ended.operation.outcome())),
+            Err(failure) => self.history.line(format_args!(
+                "H {n} failed-{}",
+                failure.cause.name().replace(' ', "-")
+            )),
+        }
+    }
+}
+
+/// What was submitted with its id in an earlier life, once more.
+pub(crate) async fn resubmit(user: User, again: Vec<(char, u64)>) {
+    let begun = Instant::now();
+    let mut waits = BTreeMap::new();
+    for (letter, n) in again {
+        let user = user.clone();
+        waits.insert(
+            n,
+            spawn_local(async move {
+                match letter {
+                    Walk::LETTER => user.one::<Walk>(n, true).await,
+                    Tick::LETTER => user.one::<Tick>(n, true).await,
+                    Fail::LETTER => user.one::<Fail>(n, true).await,
+                    Grown::LETTER => user.one::<Grown>(n, true).await,
+                    Guarded::<Tick>::LETTER => user.one::<Guarded<Tick>>(n, true).await,
+                    _ => user.one::<Retry>(n, true).await,
+                }
+            }),
+        );
+    }
+    for (n, wait) in waits {
+        let left = DRAIN.saturating_sub(begun.elapsed());
+        if tokio::time::timeout(left, wait).await.is_err() {
+            user.history
+                .line(format_args!("X {n}, submitted again, has no outcome"));
+        }
+    }
+}

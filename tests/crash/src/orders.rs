@@ -1,0 +1,91 @@
+//! What the parent tells a child.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+
+use crate::{journals::Broken, points::Point};
+
+/// For one life.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    pub(crate) journal: PathBuf,
+    pub(crate) history: PathBuf,
+    pub(crate) life: u64,
+    /// Where it dies, and at which time that it passes there.
+    pub(crate) point: Point,
+    pub(crate) nth: u64,
+    pub(crate) broken: Broken,
+    /// Nothing new is begun; it ends when nothing is in flight any more.
+    pub(crate) drain: bool,
+    pub(crate) localities: usize,
+    /// How many that come back may be there at once.
+    pub(crate) resident: usize,
+    /// Which faults the disk has.
+    pub(crate) faults: u64,
+    /// It cannot read what a newer release wrote, before it is changed after so many milliseconds.
+    pub(crate) old_for: Option<u64>,
+    /// Operations to be submitted with their ids again.
+    pub(crate) again: Vec<(char, u64)>,
+}
+
+impl Orders {
+    /// As words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let again = self.again.iter().map(|(letter, n)| format!("{letter}{n}"));
+        vec![
+            format!("journal={}", self.journal.display()),
+            format!("history={}", self.history.display()),
+            format!("life={}", self.life),
+            format!("point={}", self.point),
+            format!("nth={}", self.nth),
+            format!("broken={}", self.broken),
+            format!("drain={}", self.drain),
+            format!("localities={}", self.localities),
+            format!("resident={}", self.resident),
+            format!("faults={}", self.faults),
+            format!(
+                "old-for={}",
+                self.old_for.map_or("-".into(), |for_| for_.to_string())
+            ),
+            format!("again={}", again.collect::<Vec<_>>().join(",")),
+        ]
+    }
+
+    /// What the words say.
+    pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
+        let said: BTreeMap<_, _> = words
+            .iter()
+            .filter_map(|word| word.split_once('='))
+            .collect();
+        let word = |name: &str| {
+            said.get(name)
+                .copied()
+                .ok_or(format!("`{name}` is not said"))
+        };
+        fn parsed<T: FromStr<Err: fmt::Display>>(word: &str) -> Result<T, String> {
+            word.parse().map_err(|error| format!("{word}: {error}"))
+        }
+        let again = word("again")?.split(',').filter(|word| !word.is_empty());
+        Ok(Self {
+            journal: word("journal")?.into(),
+            history: word("history")?.into(),
+            life: parsed(word("life")?)?,
+            point: parsed(word("point")?)?,
+            nth: parsed(word("nth")?)?,
+            broken: parsed(word("broken")?)?,
+            drain: parsed(word("drain")?)?,
+            localities: parsed(word("localities")?)?,
+            resident: parsed(word("resident")?)?,
+            faults: parsed(word("faults")?)?,
+            old_for: match word("old-for")? {
+                "-" => None,
+                time => Some(parsed(time)?),
+            },
+            again: again
+                .map(|word| {
+                    let letter = word.chars().next().unwrap_or('?');
+                    Ok((letter, parsed(&word[letter.len_utf8()..])?))
+                })
+                .collect::<Result<_, String>>()?,
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! Numbers that follow from a seed.
+
+/// splitmix64: any seed will do, also a small one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Any number.
+    pub(crate) fn any(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut n = self.0;
+        n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ (n >> 31)
+    }
+
+    /// A number below `below`.
+    pub(crate) fn below(&mut self, below: u64) -> u64 {
+        self.any() % below.max(1)
+    }
+
+    /// One of these.
+    pub(crate) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}

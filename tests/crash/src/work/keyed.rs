@@ -1,0 +1,127 @@
+//! Operations that wait for a key.
+
+use std::time::Duration;
+
+use fom_runtime::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{Mark, Story, mixed};
+
+/// Has its turn when those before it have ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Queued {
+    mark: Mark,
+    turns: u32,
+}
+
+#[fom(operation(Queued))]
+pub(crate) enum Queuing {
+    #[phase(start, to(Last))]
+    Begin,
+    #[phase(sync, to(Done))]
+    Last,
+    #[phase(end)]
+    Done,
+}
+
+impl QueuingTransitions for Queued {
+    async fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Begin");
+        cx.sleep(Duration::from_micros(mixed(self.mark.n) % 1_000))
+            .await;
+        self.turns += 1;
+        self.mark.hop();
+        Ok(())
+    }
+    fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Last");
+        self.mark.hop();
+        Ok(())
+    }
+}
+
+impl Story for Queued {
+    const LETTER: char = 'q';
+    fn make(n: u64) -> Self {
+        Self {
+            mark: Mark::new(n),
+            turns: 0,
+        }
+    }
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+    fn mark_mut(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+    fn outcome(&self) -> String {
+        format!("queued-{}", self.turns)
+    }
+    fn due(_: u64) -> String {
+        "queued-1".to_owned()
+    }
+}
+
+/// Whether the operation with this number shares its key, if that is one that may be shared.
+pub fn is_shared(n: u64) -> bool {
+    !mixed(n).is_multiple_of(3)
+}
+
+/// Posts a few that wait for one key, all with one transition.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Post {
+    mark: Mark,
+}
+
+/// How many are posted by this one: they have the numbers that follow on its own.
+pub(crate) fn posted(n: u64) -> u64 {
+    mixed(n) % 4
+}
+
+#[fom(operation(Post))]
+pub(crate) enum Posting {
+    #[phase(start, sync, to(Last))]
+    Begin,
+    #[phase(sync, to(Done))]
+    Last,
+    #[phase(end)]
+    Done,
+}
+
+impl PostingTransitions for Post {
+    fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Begin");
+        let n = self.mark.n;
+        let line = cx.key().cloned().ok_or("it has no key")?;
+        for n in n + 1..=n + posted(n) {
+            let queued = cx.outbox().submit(Queued::make(n));
+            queued.key(line.clone()).queue().post()?;
+        }
+        self.mark.hop();
+        Ok(())
+    }
+    fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Last");
+        self.mark.hop();
+        Ok(())
+    }
+}
+
+impl Story for Post {
+    const LETTER: char = 'p';
+    fn make(n: u64) -> Self {
+        Self { mark: Mark::new(n) }
+    }
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+    fn mark_mut(&mut self) -> &mut Mark {
+        &mut self.mark
+    }
+    fn outcome(&self) -> String {
+        "posted".to_owned()
+    }
+    fn due(_: u64) -> String {
+        "posted".to_owned()
+    }
+}

@@ -1,0 +1,360 @@
+//! Each rule of the checker, by a history that keeps it and the same one with something wrong in it: also what no broken journal brings
+//! about. Times are in microseconds.
+
+use fom_crash::Checker;
+
+/// What is wrong with these lines, each with its time.
+fn wrong<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'static str> {
+    let mut checker = Checker::new();
+    for line in lines {
+        checker.line(&format!("{line} ;"));
+    }
+    let mut rules: Vec<_> = checker
+        .violations()
+        .iter()
+        .map(|found| found.rule)
+        .collect();
+    rules.dedup();
+    rules
+}
+
+fn ends_wrong<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'static str> {
+    let mut checker = Checker::new();
+    for line in lines {
+        checker.line(&format!("{line} ;"));
+    }
+    checker.finish();
+    checker
+        .violations()
+        .iter()
+        .map(|found| found.rule)
+        .collect()
+}
+
+/// Lines of a text, with `from` replaced by `to` wherever it stands.
+fn changed(text: &str, from: &str, to: &str) -> String {
+    assert!(
+        from.is_empty() || text.contains(from),
+        "{from} is not in {text}"
+    );
+    match from {
+        "" => text.to_owned(),
+        from => text.replace(from, to),
+    }
+}
+
+/// As it is, all is well; changed, this rule is broken, before any other that follows from that.
+fn shows(text: &str, from: &str, to: &str, rule: &'static str) {
+    assert_eq!(wrong(text.lines()), [] as [&str; 0], "{text}");
+    let changed = changed(text, from, to);
+    assert_eq!(wrong(changed.lines()).first(), Some(&rule), "{changed}");
+}
+
+/// Twice through the life of one that walks: 2 makes no step but one.
+const TICK: &str = "\
+0 L 1 x
+1 S 2 t -
+2 T 2 t 7 0 - Begin started - 0 ticked-0
+3 E 2 7 0 Begin 0 key-1
+4 T 2 t 7 1 Begin Middle returned - 0 ticked-0
+5 E 2 7 1 Middle 0 key-2
+6 L 2 x
+7 T 2 t 7 1 - Middle resumed - 0 ticked-0
+8 E 2 7 1 Middle 0 key-2
+9 T 2 t 7 2 Middle Last returned - 0 ticked-0";
+
+#[test]
+fn what_was_heard_is_not_lost() {
+    shows(
+        TICK,
+        "7 T 2 t 7 1 - Middle",
+        "7 T 2 t 7 0 - Begin",
+        "none lost",
+    );
+}
+
+#[test]
+fn nothing_is_done_twice() {
+    shows(
+        TICK,
+        "9 T 2 t 7 2 Middle Last",
+        "9 T 2 t 7 1 Begin Middle",
+        "none twice",
+    );
+}
+
+/// Also if the numbers are right: the graph has no such way.
+#[test]
+fn ways_are_those_of_the_graph() {
+    shows(
+        TICK,
+        "9 T 2 t 7 2 Middle Last",
+        "9 T 2 t 7 2 Middle Begin",
+        "a way that there is",
+    );
+    let layer = "\
+0 L 1 x
+1 T 4 T 7 0 - Begin started - 0 -
+2 T 4 T 7 1 Begin Serve.Begin returned - 0 -
+3 T 4 T 7 2 Serve.Begin Serve.Middle returned - 0 -
+4 L 2 x
+5 T 4 T 7 2 - Serve.Middle resumed - 0 -
+6 E 4 7 2 Middle 0 key-1
+7 T 4 T 7 3 Serve.Middle Serve.Last returned - 0 -
+8 T 4 T 7 4 Serve.Last Serve.Done returned - 0 -
+9 T 4 T 7 5 Serve.Done Last returned - 0 -";
+    // It skips what the layer does after what is inside.
+    shows(
+        layer,
+        "8 T 4 T 7 4 Serve.Last Serve.Done",
+        "8 T 4 T 7 4 Serve.Last Last",
+        "a way that there is",
+    );
+}
+
+#[test]
+fn keys_of_effects_are_of_one_visit() {
+    shows(
+        TICK,
+        "8 E 2 7 1 Middle 0 key-2",
+        "8 E 2 7 1 Middle 0 key-9",
+        "one key for a visit",
+    );
+    shows(
+        TICK,
+        "5 E 2 7 1 Middle 0 key-2",
+        "5 E 2 7 1 Middle 0 key-1",
+        "no key for two visits",
+    );
+}
+
+/// An attempt that was made is not forgotten, and none is made up.
+#[test]
+fn attempts_are_counted_over_kills() {
+    let text = "\
+0 L 1 x
+1 T 2 x 7 0 - Begin started - 0 died-
+2 E 2 7 0 Begin 0 key-1
+3 E 2 7 0 Begin 1 key-1
+4 L 2 x
+5 T 2 x 7 0 - Begin resumed - 0 died-
+6 E 2 7 0 Begin 2 key-1";
+    shows(
+        text,
+        "6 E 2 7 0 Begin 2",
+        "6 E 2 7 0 Begin 0",
+        "attempts count",
+    );
+    shows(
+        text,
+        "6 E 2 7 0 Begin 2",
+        "6 E 2 7 0 Begin 4",
+        "attempts count",
+    );
+}
+
+/// What is used up says what each attempt said, once.
+#[test]
+fn it_comes_to_what_follows_from_its_number() {
+    let text = "\
+0 L 1 x
+1 T 2 x 7 0 - Begin started - 0 died-
+2 E 2 7 0 Begin 3 key-1
+3 T 2 x 7 1 Begin Last exhausted - 0 died-at0,at1,at2,at3
+4 E 2 7 1 Last 0 key-2
+5 T 2 x 7 2 Last Done returned - 0 died-at0,at1,at2,at3";
+    shows(
+        text,
+        "Done returned - 0 died-at0,at1,at2,at3",
+        "Done returned - 0 died-at0,at1,at1,at2,at3",
+        "it comes to what it should",
+    );
+}
+
+/// One that was submitted once has one answer, also if that is a failure, and in another process.
+#[test]
+fn once_has_one_answer() {
+    let text = "\
+0 L 1 x
+1 S 2 f once
+2 T 2 f 7 0 - Begin started - 0 failed
+3 T 2 f 7 1 Begin Last returned - 0 failed
+4 T 2 f 7 1 Last - failed-error - 0 failed
+5 H 2 failed-error
+6 L 2 x
+7 S 2 f once
+8 H 2 failed-remembered";
+    shows(text, "failed-remembered", "moved", "one outcome");
+}
+
+/// Posted ones have their turns in order, with those that were submitted after them.
+#[test]
+fn a_queue_keeps_its_order_over_kills() {
+    let text = "\
+0 L 1 x
+1 T 5 q 11 0 - Begin started (line,1) 0 queued-0
+2 E 5 11 0 Begin 0 key-1
+3 L 2 x
+4 T 5 q 11 0 - Begin resumed (line,1) 0 queued-0
+5 T 5 q 11 1 Begin Last returned (line,1) 0 queued-1
+6 E 5 11 1 Last 0 key-2
+7 T 6 q 12 0 - Begin started (line,1) 0 queued-0
+8 E 6 12 0 Begin 0 key-3
+9 T 6 q 12 1 Begin Last returned (line,1) 0 queued-1
+10 E 6 12 1 Last 0 key-4
+11 T 9 q 13 0 - Begin started (line,1) 0 queued-0";
+    // It begins while the other has the key.
+    shows(text, "6 E 5 11 1 Last 0 key-2\n", "", "order of a key");
+    // One that was posted before comes after.
+    shows(text, "11 T 9 q 13", "11 T 4 q 13", "order of a key");
+}
+
+/// 1 and 2 share a key, 3 does not.
+#[test]
+fn those_that_share_a_key_do_not_run_beside_others() {
+    let text = "\
+0 L 1 x
+1 T 1 q 11 0 - Begin started (shared,1) 0 queued-0
+2 T 2 q 12 0 - Begin started (shared,1) 0 queued-0";
+    let shared: Vec<u64> = (1..60).filter(|n| fom_crash::shares(*n)).collect();
+    let alone = (1..60).find(|n| !fom_crash::shares(*n) && *n > shared[1]);
+    let text = text
+        .replace("T 1 q", &format!("T {} q", shared[0]))
+        .replace("T 2 q", &format!("T {} q", shared[1]));
+    let second = format!("T {} q", shared[1]);
+    let third = format!("T {} q", alone.unwrap());
+    shows(&text, &second, &third, "order of a key");
+}
+
+const LOCKS: &str = "\
+0 L 1 x
+1 T 2 l 11 0 - Begin started - 0 moved
+2 T 3 l 12 0 - Begin started - 0 moved
+3 T 2 l 11 1 Begin Take returned - 0 moved
+4 G 2 1 w
+5 T 3 l 12 1 Begin Take returned - 0 moved
+6 V 2 1 w
+7 T 2 l 11 2 Take Give returned - 0 moved
+8 G 2 1 w
+9 U 2 1 w
+10 G 3 1 r
+11 L 2 x
+12 T 2 l 11 3 - Last resumed - 0 moved
+13 G 3 1 r";
+
+#[test]
+fn a_lock_is_had_by_one() {
+    // While a function runs that has it.
+    shows(
+        LOCKS,
+        "5 T 3 l 12 1 Begin Take returned - 0 moved",
+        "5 G 3 1 r",
+        "a lock is had by one",
+    );
+    // Between two phases that both have it.
+    shows(
+        LOCKS,
+        "8 G 2 1 w",
+        "8 G 3 1 r\n8 G 2 1 w",
+        "a lock is had by one",
+    );
+    // Two may read.
+    let text = changed(LOCKS, "1 w", "1 r");
+    let text = changed(
+        &text,
+        "5 T 3 l 12 1 Begin Take returned - 0 moved",
+        "5 G 3 1 r",
+    );
+    assert_eq!(wrong(text.lines()), [] as [&str; 0]);
+}
+
+/// Whoever gets the lock sees what the other did: that is not undone.
+#[test]
+fn a_lock_is_kept_until_the_transition_is_committed() {
+    shows(
+        LOCKS,
+        "12 T 2 l 11 3 - Last",
+        "12 T 2 l 11 2 - Give",
+        "a lock is given back by what is committed",
+    );
+}
+
+/// The deadline of 40 ms, over a kill.
+const LATE: &str = "\
+0 L 1 x
+1000 T 2 d 11 0 - Begin started - 0 late-0
+2000 T 2 d 11 1 Begin Wait returned - 0 late-0
+3000 W 2
+4000 L 2 x
+5000 T 2 d 11 1 - Wait resumed - 0 late-0
+6000 W 2
+42000 D 2";
+
+#[test]
+fn a_deadline_is_kept_over_kills() {
+    shows(LATE, "42000 D", "7000 D", "a deadline passes in its time");
+    // Nothing ran for long enough.
+    let down = changed(LATE, "4000 L", "90000 L").replace("6000 W 2\n", "");
+    let down = down
+        .replace("5000 T", "95000 T")
+        .replace("42000 D", "96000 D");
+    shows(
+        &down,
+        "96000 D",
+        "96000 W",
+        "what is overdue is late at once",
+    );
+}
+
+/// A lazy fom, beside others in the locality, and two commits that follow.
+const LAZY: &str = "\
+0 L 1 x
+1000 T 2 z 11 0 - Begin started - 0 loose-1
+12000 T 3 z 12 0 - Begin started - 0 loose-1
+13000 T 4 z 13 0 - Begin started - 0 loose-1
+14000 C
+15000 c
+16000 C
+17000 c
+18000 T 2 z 11 1 Begin Step returned - 0 loose-1
+19000 L 2 x
+20000 T 2 z 11 0 - Begin resumed - 0 loose-1";
+
+#[test]
+fn lazy_transitions_are_lost_only_at_the_end() {
+    let kept = changed(LAZY, "18000 T 2 z 11 1", "1001 T 2 z 11 1");
+    let lines: Vec<_> = kept.lines().collect();
+    // The second transition as old as the first.
+    let moved = [0, 1, 8, 2, 3, 4, 5, 6, 7, 9, 10].map(|at| lines[at]);
+    assert_eq!(wrong(LAZY.lines()), [] as [&str; 0]);
+    assert_eq!(wrong(moved), ["lazy loses the last only"]);
+}
+
+/// Nothing gets on that may be lost once it has waited for longer than it may.
+#[test]
+fn lazy_waits_when_the_disk_does_not_come_after() {
+    let text = "\
+0 L 1 x
+1000 T 2 z 11 0 - Begin started - 0 loose-1
+12000 T 3 z 12 0 - Begin started - 0 loose-1
+13000 T 4 z 13 0 - Begin started - 0 loose-1
+14000 C
+70000 T 5 z 14 0 - Begin started - 0 loose-1
+71000 T 6 z 15 0 - Begin started - 0 loose-1";
+    shows(text, "14000 C\n", "", "lazy waits for the disk");
+}
+
+/// What an outbox sent and what was set aside comes in the end.
+#[test]
+fn all_that_was_acknowledged_comes_to_its_end() {
+    assert_eq!(ends_wrong(TICK.lines()), ["none lost"]);
+    let told = format!("{TICK}\n10 E 2 7 2 Last 0 key-3");
+    assert_eq!(ends_wrong(told.lines()), [] as [&str; 0]);
+    let speaks = "\
+0 L 1 x
+1 T 8 s 7 0 - Begin started - 0 spoken
+2 T 8 s 7 1 Begin Say returned - 0 spoken
+3 T 8 s 7 2 Say Last returned - 0 spoken
+4 E 8 7 2 Last 0 key-3";
+    assert_eq!(ends_wrong(speaks.lines()), ["what was sent begins"]);
+}
