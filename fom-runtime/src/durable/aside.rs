@@ -12,6 +12,7 @@ use crate::{
     durable::{Kind, Message, record::decode_meta, schemas::Schemas},
     error::RestoreError,
     id::{FomId, Key},
+    runtime::{KeyOf, World},
     snapshot::{Meta, Schema, phase_of},
     sync::Mutex,
 };
@@ -39,6 +40,8 @@ pub struct SetAside {
     /// What the journal has of it, as it stands there; empty where that is damaged.
     pub bytes: Arc<[u8]>,
     schema: Option<Arc<Schema>>,
+    /// The key for which it keeps its place.
+    pub(crate) place: Option<KeyOf>,
 }
 
 impl SetAside {
@@ -58,9 +61,33 @@ impl SetAside {
             reason,
             bytes: bytes.into(),
             schema: None,
+            place: None,
         };
         aside.read(schemas);
         aside
+    }
+
+    /// Whoever queues behind it for its key waits for it. Not where another one has the key by now: it is no longer before anybody.
+    pub(crate) fn keep_place(&mut self, world: &World) {
+        if let RestoreError::KeyInUse(_) = self.reason {
+            return;
+        }
+        let Ok(entered) = world.types.enter(world, &self.bytes) else {
+            return;
+        };
+        if let Some(key) = entered.meta.key {
+            let of = (entered.of.type_id(), key);
+            let waits = entered.meta.rare.and_then(|rare| rare.waits);
+            world.directory.keep_place(of.clone(), self.id, waits);
+            self.place = Some(of);
+        }
+    }
+
+    /// It is there again, or in the journal no more.
+    pub(crate) fn give_place_up(&self, world: &World) {
+        if let Some(of) = &self.place {
+            world.directory.give_place_up(world, of.clone(), self.id);
+        }
     }
 
     /// As much as can be read of it.

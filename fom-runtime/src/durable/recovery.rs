@@ -228,7 +228,11 @@ impl Types {
         // What reads it is the user's, in part.
         let back = catch_unwind(AssertUnwindSafe(|| world.types.read(world, id, bytes)));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
-            .map_err(|reason| Box::new(world.aside(id, reason, bytes)))
+            .map_err(|reason| {
+                let mut aside = Box::new(world.aside(id, reason, bytes));
+                aside.keep_place(world);
+                aside
+            })
     }
 
     /// Takes in what is in this entry: an outcome is remembered, an event is delivered, and a fom is made, which has the events that

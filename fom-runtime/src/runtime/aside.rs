@@ -76,15 +76,17 @@ impl Runtime {
                 if let Some(fom) = fom {
                     crate::locality::enqueue(world, fom);
                 }
+                aside.give_place_up(world);
                 for event in world.set_aside.events_for(id) {
                     // It stays set aside otherwise, with the reason.
                     let _ = self.retry_set_aside(event);
                 }
                 Ok(())
             }
-            Err(aside) => {
-                let reason = aside.reason.clone();
-                world.set_aside.put(*aside);
+            Err(mut still) => {
+                let reason = still.reason.clone();
+                still.place = still.place.take().or(aside.place);
+                world.set_aside.put(*still);
                 Err(RetryError::Still(reason))
             }
         }
@@ -120,6 +122,7 @@ impl Runtime {
         match told.await.unwrap_or(Err(JournalError::Closed)) {
             Ok(()) => {
                 world.memory.discarded(id);
+                aside.give_place_up(world);
                 Ok(aside)
             }
             Err(error) => {

@@ -190,6 +190,22 @@ impl Directory {
         entry.wait(stamp, shared, fom);
     }
 
+    /// One that is set aside had the key, or waits for it with this number: those who queue behind it wait until it is there again,
+    /// or was [discarded](Self::give_place_up).
+    pub(crate) fn keep_place(&self, of: KeyOf, id: FomId, waits: Option<u64>) {
+        self.stamps.fetch_max(waits.unwrap_or(0), Ordering::Relaxed);
+        let mut keys = self.lock(&of.1);
+        keys.entry(of).or_default().keep_place(id.get(), waits);
+    }
+
+    /// It is there again, or never comes.
+    pub(crate) fn give_place_up(&self, world: &World, of: KeyOf, id: FomId) {
+        self.change(world, of, |entry| {
+            entry.give_place_up(id.get());
+            None
+        });
+    }
+
     /// The number of one that is to wait, in the journal.
     pub(super) fn stamp(&self) -> u64 {
         self.stamps.fetch_add(1, Ordering::Relaxed) + 1
@@ -294,7 +310,10 @@ impl Directory {
                     found.push(KeyInfo {
                         operation: name_of(entry),
                         key: of.1.clone(),
-                        holders: entry.holders().map(|fom| fom.id()).collect(),
+                        holders: {
+                            let there = entry.holders().map(|fom| fom.id());
+                            there.chain(entry.absent().map(FomId)).collect()
+                        },
                         waiting,
                         suspended: entry.suspended(),
                     });

@@ -129,7 +129,8 @@ pub struct KeyInfo {
     pub operation: &'static str,
     /// The key.
     pub key: Key,
-    /// Who has it: several if they share it, or are chained to each other.
+    /// Who has it: several if they share it, or are chained to each other. One that is [set aside](crate::Runtime::set_aside) has it
+    /// still for those that queue behind it.
     pub holders: Vec<FomId>,
     /// Who waits for it, in their order.
     pub waiting: Vec<FomId>,

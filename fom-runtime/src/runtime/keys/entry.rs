@@ -26,6 +26,9 @@ struct Line<T> {
     waiting: BTreeMap<u64, Waiting<T>>,
     /// The last number that was drawn; numbers begin with one.
     drawn: u64,
+    /// Those that are not there and keep their place: the numbers with which they wait, and none for what had the key. By what
+    /// they are called.
+    absent: BTreeMap<u64, Option<u64>>,
     /// How often the key is suspended: while it is, nobody gets it.
     suspended: u32,
     /// Of what type those are that do not get it.
@@ -76,6 +79,7 @@ impl<T> Default for Line<T> {
             shared: false,
             waiting: BTreeMap::new(),
             drawn: 0,
+            absent: BTreeMap::new(),
             suspended: 0,
             suspended_as: "",
             reserved: 0,
@@ -114,9 +118,44 @@ impl<T: Clone> Entry<T> {
 
     /// Whether nothing of it need be kept.
     pub(in crate::runtime) fn is_empty(&self) -> bool {
-        let idle =
-            |line: &Line<T>| line.taken() == 0 && line.suspended == 0 && line.outside.is_empty();
+        let idle = |line: &Line<T>| {
+            line.taken() == 0
+                && line.suspended == 0
+                && line.absent.is_empty()
+                && line.outside.is_empty()
+        };
         self.holder.is_none() && self.line.as_deref().is_none_or(idle)
+    }
+
+    /// One that is not there had the key, or waits with this number: those behind it wait for it.
+    pub(in crate::runtime) fn keep_place(&mut self, name: u64, waits: Option<u64>) {
+        let line = self.line.get_or_insert_default();
+        line.drawn = line.drawn.max(waits.unwrap_or(0));
+        line.absent.insert(name, waits);
+    }
+
+    /// It is there again, or never comes.
+    pub(in crate::runtime) fn give_place_up(&mut self, name: u64) {
+        if let Some(line) = &mut self.line {
+            line.absent.remove(&name);
+        }
+    }
+
+    /// Those that had the key and are not there.
+    pub(in crate::runtime) fn absent(&self) -> impl Iterator<Item = u64> {
+        let absent = self.line.iter().flat_map(|line| &line.absent);
+        absent
+            .filter(|(_, waits)| waits.is_none())
+            .map(|(name, _)| *name)
+    }
+
+    /// Whether one that is not there comes before this number.
+    fn is_behind_absent(&self, number: u64) -> bool {
+        let line = self.line.as_ref();
+        line.is_some_and(|line| {
+            let mut waits = line.absent.values();
+            waits.any(|waits| waits.is_none_or(|before| before < number))
+        })
     }
 
     /// Whether one more may have the key now, together with those that have it.
@@ -165,7 +204,9 @@ impl<T: Clone> Entry<T> {
     /// Lets one in that was let in by [`look`](Self::look), under the same lock.
     pub(in crate::runtime) fn enter(&mut self, order: Order, fom: T) -> Place {
         let shared = matches!(order, Order::Queue { shared: true, .. });
-        if self.no_one_waits() && self.admits(shared) {
+        // Who does not wait asks only that nobody who is there has the key.
+        let behind = matches!(order, Order::Queue { .. }) && self.is_behind_absent(u64::MAX);
+        if self.no_one_waits() && self.admits(shared) && !behind {
             self.put(fom, shared);
             return Place::Has;
         }
@@ -229,8 +270,9 @@ impl<T: Clone> Entry<T> {
 
     /// Gives the key to the next that waits, if there is one that may have it by now.
     pub(in crate::runtime) fn next(&mut self) -> Option<T> {
-        let shared = self.line.as_ref()?.waiting.first_key_value()?.1.shared;
-        if !self.admits(shared) {
+        let (number, first) = self.line.as_ref()?.waiting.first_key_value()?;
+        let (number, shared) = (*number, first.shared);
+        if !self.admits(shared) || self.is_behind_absent(number) {
             return None;
         }
         let (_, next) = self.line.as_mut()?.waiting.pop_first()?;
