@@ -1,8 +1,8 @@
 //! Reading that loses nothing and guesses nothing, whatever the types of the user's are.
 //!
 //! serde's derives read more than they wrote: a field that is not known is passed over, a struct is also read from a
-//! list, by position, a variant also by its number, and a float from any number, rounded. All of these mean that the
-//! type has changed since the value was written, and are errors here. Every deserializer on the way down is wrapped, which is
+//! list, by position, a variant also by its number, a float from any number, rounded, and a text from bytes. All of these mean
+//! that the type has changed since the value was written, and are errors here. Every deserializer on the way down is wrapped, which is
 //! how the crate `serde_ignored` finds unknown fields. What goes through a buffer of serde's own is not seen: the insides
 //! of `flatten`, `untagged`, and of enums with a tag.
 
@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Unexpected,
+    DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected,
     VariantAccess, Visitor,
 };
 
@@ -59,6 +59,7 @@ enum Asked {
     Any,
     Struct,
     Name,
+    Text,
     F32,
     F64,
 }
@@ -116,9 +117,9 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, 'de, D> {
         deserialize_u128() as Any;
         deserialize_f32() as F32;
         deserialize_f64() as F64;
-        deserialize_char() as Any;
-        deserialize_str() as Any;
-        deserialize_string() as Any;
+        deserialize_char() as Text;
+        deserialize_str() as Text;
+        deserialize_string() as Text;
         deserialize_bytes() as Any;
         deserialize_byte_buf() as Any;
         deserialize_option() as Any;
@@ -198,9 +199,8 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, 'de, V> {
         visit_char(char);
         visit_str(&str);
         visit_string(String);
-        visit_bytes(&[u8]);
-        visit_borrowed_bytes(&'de [u8]);
-        visit_byte_buf(Vec<u8>);
+        visit_bytes(&[u8]) unless Asked::Text | Asked::Name => Unexpected::Bytes;
+        visit_borrowed_bytes(&'de [u8]) unless Asked::Text | Asked::Name => Unexpected::Bytes;
     }
 
     fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<V::Value, E> {
@@ -208,6 +208,13 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, 'de, V> {
             key.set(Some(value));
         }
         self.visitor.visit_borrowed_str(value)
+    }
+
+    fn visit_byte_buf<E: Error>(self, value: Vec<u8>) -> Result<V::Value, E> {
+        match self.asked {
+            Asked::Text | Asked::Name => self.visit_bytes(&value),
+            _ => self.visitor.visit_byte_buf(value),
+        }
     }
 
     fn visit_none<E: Error>(self) -> Result<V::Value, E> {
@@ -227,12 +234,18 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, 'de, V> {
             .visit_newtype_struct(Strict::new(inner, self.place))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<V::Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<V::Value, A::Error> {
         if self.asked == Asked::Struct {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self.visitor));
         }
         let place = self.place;
-        self.visitor.visit_seq(Inside { access: seq, place })
+        let access = &mut seq;
+        let value = self.visitor.visit_seq(Inside { access, place })?;
+        // What is left of bytes that are read as a list the reader below passes over.
+        match seq.next_element::<IgnoredAny>()? {
+            None => Ok(value),
+            Some(_) => Err(A::Error::custom("there are more elements than are read")),
+        }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
