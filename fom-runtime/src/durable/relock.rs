@@ -1,10 +1,7 @@
 //! Foms that held long locks when the last run of the runtime ended: after a restart they ask for them before anybody else runs, so
 //! that nobody gets in between two phases that hold the same lock.
 
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, time::Duration};
 
 use crate::{
     fom::Resident,
@@ -12,6 +9,7 @@ use crate::{
     sync::{
         Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
+        now,
     },
 };
 
@@ -52,10 +50,10 @@ impl Relock {
     /// Blocks until all have asked, at most for so long: what a fom opens again before that may wait for others. How many have
     /// not.
     pub(crate) fn wait(&self, most: Duration) -> usize {
-        let by = Instant::now() + most;
+        let by = now() + most;
         let mut left = self.foms.lock();
         while !left.is_empty() {
-            let time = by.saturating_duration_since(Instant::now());
+            let time = by.saturating_duration_since(now());
             if time.is_zero() {
                 break;
             }
