@@ -8,8 +8,8 @@ use super::{
     compact::Moves,
     directory::CLEARED,
     format::{
-        HEAD, HEADER, Header, Kind, LONGEST, LONGEST_BATCH, LONGEST_GROUP, ROW, encode_frame,
-        frame_length,
+        HEAD, HEADER, Header, Kind, LONGEST, LONGEST_BATCH, LONGEST_GROUP, ROW, Salted,
+        encode_frame, frame_length,
     },
     index::Segment,
     salt,
@@ -148,16 +148,17 @@ impl FileJournal {
             buffer.extend_from_slice(&header.encode());
             at = 0;
         }
+        let salted = Salted::new(active.salt);
         let mut index = 0;
         if let Some(moves) = moves {
             let before = buffer.len();
-            encode_frame(buffer, active.salt, next, index, moves.written());
+            encode_frame(buffer, &salted, next, index, moves.written());
             index += 1;
             self.stats.moved_bytes += (buffer.len() - before) as u64;
         }
         for group in groups {
             let changes = written(group.changes());
-            encode_frame(buffer, active.salt, next + u64::from(index), index, changes);
+            encode_frame(buffer, &salted, next + u64::from(index), index, changes);
             index += 1;
         }
         let end = at + buffer.len() as u64;

@@ -159,7 +159,7 @@ impl Head {
     }
 }
 
-/// What a row is about.
+/// What a row is about. In a file they are numbered from 1, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Put,
@@ -239,7 +239,7 @@ pub(super) fn frame_length<'a>(changes: impl Iterator<Item = (Kind, u64, &'a [u8
 /// Appends a frame. The entries are at most [`LONGEST`], the frame at most [`LONGEST_FRAME`].
 pub(super) fn encode_frame<'a>(
     out: &mut Vec<u8>,
-    salt: u32,
+    salted: &Salted,
     sequence: u64,
     index: u32,
     changes: impl Iterator<Item = (Kind, u64, &'a [u8])> + Clone,
@@ -247,16 +247,9 @@ pub(super) fn encode_frame<'a>(
     let start = out.len();
     out.resize(start + HEAD, 0);
     let mut count = 0u32;
-    // A new one looks each time what the processor can do; a clone does not.
-    let salted = Hasher::new_with_initial(salt);
-    let checksum = |bytes: &[u8]| {
-        let mut hasher = salted.clone();
-        hasher.update(bytes);
-        hasher.finalize()
-    };
+    let checksum = |bytes: &[u8]| salted.checksum(bytes);
     for (kind, id, bytes) in changes.clone() {
-        let number = Kind::ALL.iter().position(|known| *known == kind);
-        let number = number.map_or(0, |at| at as u32 + 1);
+        let number = kind as u32 + 1;
         let mut row = [0; ROW];
         row[..8].copy_from_slice(&id.to_le_bytes());
         let kind_and_length = number << LENGTH_BITS | bytes.len() as u32;
@@ -281,9 +274,22 @@ pub(super) fn encode_frame<'a>(
 }
 
 fn checksum(salt: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = Hasher::new_with_initial(salt);
-    hasher.update(bytes);
-    hasher.finalize()
+    Salted::new(salt).checksum(bytes)
+}
+
+/// Makes checksums of one segment. A new one looks what the processor can do, so it is made once for many.
+pub(super) struct Salted(Hasher);
+
+impl Salted {
+    pub(super) fn new(salt: u32) -> Self {
+        Self(Hasher::new_with_initial(salt))
+    }
+
+    fn checksum(&self, bytes: &[u8]) -> u32 {
+        let mut hasher = self.0.clone();
+        hasher.update(bytes);
+        hasher.finalize()
+    }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

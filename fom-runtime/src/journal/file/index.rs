@@ -50,10 +50,16 @@ impl Index {
                     offset: offset as u32,
                     length,
                 };
-                self.count(segment, 1);
                 self.bytes += u64::from(length);
-                if let Some(old) = self.places.insert(id, place) {
-                    self.leave(old);
+                match self.places.insert(id, place) {
+                    // Most often it was put not long ago.
+                    Some(old) if old.segment == segment => self.bytes -= u64::from(old.length),
+                    old => {
+                        self.count(segment, 1);
+                        if let Some(old) = old {
+                            self.leave(old);
+                        }
+                    }
                 }
             }
             Kind::Delete => {
