@@ -42,7 +42,8 @@ impl fmt::Display for EntryId {
 
 /// Keeps entries, so that they are there after a crash.
 ///
-/// Used by one thread at a time. Another store can stand behind it: [`conformance::check`] checks that it keeps these promises.
+/// Used by one thread at a time. Another store can stand behind it: [`conformance::check`], [`conformance::check_killed`] and
+/// [`conformance::check_failing`] check that it keeps these promises.
 pub trait Journal: Send + 'static {
     /// Gives every entry that is kept, each once, those below [`EntryId::HEAD`] first. Called once, before anything else.
     ///
@@ -94,7 +95,7 @@ pub trait Recover {
     fn damaged(&mut self, id: EntryId, damage: Damage);
 }
 
-/// What a recovery found.
+/// What a recovery found. Another store begins with `Recovery::default()`, and sets the fields that it knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
@@ -106,7 +107,7 @@ pub struct Recovery {
     pub gaps: Vec<Damage>,
 }
 
-/// How much a journal keeps, and what that costs.
+/// How much a journal keeps, and what that costs. Another store begins with `JournalStats::default()`, and sets the fields that it knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalStats {
