@@ -195,6 +195,5 @@ pub(super) fn set_waiting() {
 
 /// One request counts as one phase: whether the object must let others of its locality run.
 fn spend<A: Active>(shared: &Shared<A>) -> bool {
-    crate::locality::step(shared.world());
-    crate::locality::spent()
+    crate::locality::step(shared.world()).1
 }

@@ -218,7 +218,7 @@ impl<O: Operation> Course<O> {
                 kept.begin(then);
                 After::Commit
             }
-            Err(error) => After::Failed(Cause::NotSaved(error)),
+            Err(error) => After::failed(Cause::NotSaved(error)),
         }
     }
 
@@ -274,7 +274,7 @@ impl<O: Operation> Course<O> {
             Answer::Committed(then) => Some(self.proceed(fom, then)),
             Answer::Failed(error) => {
                 self.stall(fom, kept, &error);
-                Some(After::Failed(Cause::Journal(error)))
+                Some(After::failed(Cause::Journal(error)))
             }
         }
     }

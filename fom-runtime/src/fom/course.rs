@@ -33,6 +33,14 @@ pub(super) enum Verdict<O: Operation> {
     Interrupted(Interrupt),
 }
 
+/// Where a fom stands that nobody stands in the way of.
+pub(super) enum Onward {
+    Enter,
+    /// Its budget is used up.
+    Spent,
+    Ended,
+}
+
 /// What is to be done next.
 pub(super) enum After<O: Operation> {
     Enter,
@@ -50,7 +58,15 @@ pub(super) enum After<O: Operation> {
     /// It has failed, and its phase says where to go then.
     WayOut,
     Ended,
-    Failed(Cause<O::Error>),
+    /// In a box, since few fail: so that all the others are two words.
+    Failed(Box<Cause<O::Error>>),
+}
+
+impl<O: Operation> After<O> {
+    #[cold]
+    pub(super) fn failed(cause: Cause<O::Error>) -> Self {
+        Self::Failed(Box::new(cause))
+    }
 }
 
 impl<O: Operation> Course<O> {
@@ -108,7 +124,7 @@ impl<O: Operation> Course<O> {
         match fom.gate() {
             Gate::Open => None,
             Gate::Waits(what) => Some(After::Queue(what)),
-            Gate::Barred(why) => Some(After::Failed(match why {
+            Gate::Barred(why) => Some(After::failed(match why {
                 Barred::Shed => Cause::Shed,
                 Barred::Stuck => Cause::Stuck,
                 Barred::Full => Cause::Refused(RefusedReason::KeyFull),
@@ -246,16 +262,34 @@ impl<O: Operation> Course<O> {
         done
     }
 
-    /// Goes to the next phase, when nobody stands in between. `true`: it is an end.
+    /// Goes to the next phase, when nobody stands in between.
     #[inline(always)]
-    pub(super) fn go_on(&mut self, fom: &Typed<O>, next: O::Phase) -> bool {
+    pub(super) fn go_on(&mut self, fom: &Typed<O>, next: O::Phase) -> Onward {
         let from = self.index();
         self.phase = next;
-        self.enter(fom, Some(from), TransitionCause::Returned, None);
-        self.info().is_end()
+        let spent = self.enter(fom, Some(from), TransitionCause::Returned, None);
+        if self.info().is_end() {
+            Onward::Ended
+        } else if spent {
+            Onward::Spent
+        } else {
+            Onward::Enter
+        }
     }
 
-    /// Enters the phase that it is in by now.
+    /// Waits for the next event in this visit, when nobody stands in between. `true`: its budget is used up.
+    #[inline(always)]
+    pub(super) fn stay(&mut self, fom: &Typed<O>) -> bool {
+        // As a phase would: a flood of events must not keep the locality.
+        let (_, spent) = crate::locality::step(fom.world());
+        if fom.is_noted() {
+            fom.next_event();
+            fom.send_outbox();
+        }
+        spent
+    }
+
+    /// Enters the phase that it is in by now. `true`: its budget is used up.
     #[inline(always)]
     pub(super) fn enter(
         &mut self,
@@ -263,15 +297,15 @@ impl<O: Operation> Course<O> {
         from: Option<usize>,
         cause: TransitionCause,
         left: Option<u64>,
-    ) {
+    ) -> bool {
         if const { O::GRAPH.has_locks() } {
             self.leave_locks(fom);
         }
         let world = fom.world();
         let index = self.index();
-        let now = match from {
+        let (now, spent) = match from {
             Some(_) => crate::locality::step(world),
-            None => crate::locality::first_step(world),
+            None => (crate::locality::first_step(world), false),
         };
         if const { O::GRAPH.takes_events() } {
             fom.set_takes((!self.info().takes().is_empty()).then(|| O::kind(&self.phase)));
@@ -283,6 +317,7 @@ impl<O: Operation> Course<O> {
         } else {
             fom.enter(index, now);
         }
+        spent
     }
 
     #[inline(never)]
@@ -433,15 +468,11 @@ impl<O: Operation> Course<O> {
                 }
             }
             Ok(Next::Stay) => {
-                // As a phase would: a flood of events must not keep the locality.
-                crate::locality::step(fom.world());
                 if fom.journaled().is_some() {
+                    crate::locality::step(fom.world());
                     return self.commit(fom, Then::Stay);
                 }
-                if fom.is_noted() {
-                    fom.next_event();
-                    fom.send_outbox();
-                }
+                self.stay(fom);
                 After::Stay
             }
             Err(error) => self.erred(fom, error, cause),
@@ -454,8 +485,8 @@ impl<O: Operation> Course<O> {
             fom.stop_taking_locks();
         }
         match interrupt {
-            Interrupt::Shutdown => After::Failed(Cause::Shutdown),
-            Interrupt::Cancelled => After::Failed(Cause::Cancelled),
+            Interrupt::Shutdown => After::failed(Cause::Shutdown),
+            Interrupt::Cancelled => After::failed(Cause::Cancelled),
             Interrupt::Late => {
                 let Some(timing) = fom.timing() else {
                     unreachable!("late without a deadline")
@@ -480,7 +511,12 @@ impl<O: Operation> Course<O> {
     }
 
     #[cold]
-    fn erred(&mut self, fom: &Typed<O>, error: O::Error, cause: TransitionCause) -> After<O> {
+    pub(super) fn erred(
+        &mut self,
+        fom: &Typed<O>,
+        error: O::Error,
+        cause: TransitionCause,
+    ) -> After<O> {
         fom.drop_outbox();
         // An attempt of the late function would be one more visit without a deadline: it fails at once.
         let own = cause == TransitionCause::Returned;

@@ -40,11 +40,11 @@ impl<O: Operation> Course<O> {
                 | Cause::UndeclaredExit { .. }
         );
         if !const { O::GRAPH.has_ways_out() } || !of_the_phase {
-            return After::Failed(cause);
+            return After::failed(cause);
         }
         let asked = fom.asked();
         if asked >= self.info().ways_out() {
-            return After::Failed(cause);
+            return After::failed(cause);
         }
         // Should that fail too, what was said first is not lost.
         match &cause {
@@ -78,7 +78,7 @@ impl<O: Operation> Course<O> {
         cause: Cause<O::Error>,
     ) -> Result<(), Cause<O::Error>> {
         if let After::Failed(cause) = self.fails(fom, cause) {
-            return Err(cause);
+            return Err(*cause);
         }
         if let Some(failing) = &mut *fom.extra_made().failing.lock() {
             failing.pending = true;

@@ -13,11 +13,11 @@ use crate::{
     Cx, Failure,
     fom::{
         Body, Outcome, Progress, Typed, WaitingFor,
-        course::{After, Course, Verdict, Why, cause_of},
+        course::{After, Course, Onward, Verdict, Why, cause_of},
         launch::SelfRef,
         reference,
     },
-    operation::{AsyncOperation, At, Entry, Operation},
+    operation::{AsyncOperation, At, Entry, Next, Operation},
     watch::TransitionCause,
 };
 
@@ -155,7 +155,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     After::Ended => return course.ended(),
                     After::Failed(cause) => {
                         me.get().commit_failure(course.info().name(), &cause);
-                        return Err(course.failed(me.get(), cause));
+                        return Err(course.failed(me.get(), *cause));
                     }
                 }
             };
@@ -244,9 +244,18 @@ pub(super) fn drive<O: AsyncOperation>(
                 cx: &mut cx,
                 entry,
             };
-            let stepped = Fence::new(me.get(), course.operation.step(at)).await;
-            let verdict = stepped.map_or_else(|verdict| verdict, Verdict::Stepped);
-            after = course.settle_why(me.get(), verdict, why);
+            after = match Fence::new(me.get(), course.operation.step(at)).await {
+                Ok(Ok(Next::Go(next))) if why == Why::Own && !me.get().world().hooks.is_any() => {
+                    match course.go_on(me.get(), next) {
+                        Onward::Ended => After::Ended,
+                        Onward::Enter | Onward::Spent => After::Enter,
+                    }
+                }
+                stepped => {
+                    let verdict = stepped.map_or_else(|verdict| verdict, Verdict::Stepped);
+                    course.settle_why(me.get(), verdict, why)
+                }
+            };
         }
     }
 }

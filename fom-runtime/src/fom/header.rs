@@ -629,13 +629,21 @@ impl Header {
 
     #[inline]
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
+        self.told_to_end().or_else(|| {
+            self.timing()
+                .is_some_and(Timing::is_late)
+                .then_some(Interrupt::Late)
+        })
+    }
+
+    /// Why it is to end before its time.
+    #[inline(always)]
+    pub(super) fn told_to_end(&self) -> Option<Interrupt> {
         // Why before that: who shuts down closes the runtime first.
         if self.world().is_closed() {
             Some(Interrupt::Shutdown)
         } else if self.token.is_cancelled() {
             Some(Interrupt::Cancelled)
-        } else if self.timing().is_some_and(Timing::is_late) {
-            Some(Interrupt::Late)
         } else {
             None
         }

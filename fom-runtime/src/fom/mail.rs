@@ -38,6 +38,32 @@ impl<E> Inner<E> {
     fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
+
+    #[cold]
+    fn push_behind(&mut self, event: E, most: usize) -> Result<(), SendError<E>> {
+        if self.closed {
+            return Err(SendError::Ended(event));
+        }
+        if self.len() >= most {
+            return Err(SendError::Full(event));
+        }
+        self.more.get_or_insert_default().push_back(event);
+        Ok(())
+    }
+
+    #[cold]
+    fn take_of_many(&mut self, mut takes: impl FnMut(&E) -> bool) -> (Option<E>, bool) {
+        let taken = if self.first.as_ref().is_some_and(&mut takes) {
+            let next = self.more.as_mut().and_then(|more| more.pop_front());
+            std::mem::replace(&mut self.first, next)
+        } else if let Some(more) = &mut self.more {
+            let at = more.iter().position(takes);
+            at.and_then(|at| more.remove(at))
+        } else {
+            None
+        };
+        (taken, self.first.is_some())
+    }
 }
 
 impl<E> Mail<E> {
@@ -52,32 +78,27 @@ impl<E> Mail<E> {
     /// # Errors
     ///
     /// The event, when there are `most` already or the fom has ended.
+    #[inline]
     pub(crate) fn push(&self, event: E, most: usize) -> Result<(), SendError<E>> {
         let mut inner = self.0.lock();
-        if inner.closed {
-            return Err(SendError::Ended(event));
-        }
-        if inner.len() >= most {
-            return Err(SendError::Full(event));
-        }
-        if inner.first.is_none() {
+        if inner.first.is_none() && !inner.closed && most > 0 {
             inner.first = Some(event);
-        } else {
-            inner.more.get_or_insert_default().push_back(event);
+            return Ok(());
         }
-        Ok(())
+        inner.push_behind(event, most)
     }
 
-    /// The oldest event that `takes`; those before it stay where they are.
-    pub(crate) fn take(&self, mut takes: impl FnMut(&E) -> bool) -> Option<E> {
+    /// The oldest event that `takes`, and whether others are left; those before it stay where they are.
+    #[inline]
+    pub(crate) fn take(&self, mut takes: impl FnMut(&E) -> bool) -> (Option<E>, bool) {
         let mut inner = self.0.lock();
-        if takes(inner.first.as_ref()?) {
-            let next = inner.more.as_mut().and_then(|more| more.pop_front());
-            return std::mem::replace(&mut inner.first, next);
+        let Some(first) = &inner.first else {
+            return (None, false);
+        };
+        if inner.more.as_ref().is_none_or(|more| more.is_empty()) && takes(first) {
+            return (inner.first.take(), false);
         }
-        let more = inner.more.as_mut()?;
-        let at = more.iter().position(takes)?;
-        more.remove(at)
+        inner.take_of_many(takes)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -114,13 +135,30 @@ mod tests {
         let mail = Mail::new();
         (0..6).for_each(|event| mail.push(event, 6).unwrap());
         assert!(matches!(mail.push(6, 6), Err(SendError::Full(6))));
-        assert_eq!(mail.take(|event| *event == 3), Some(3));
-        assert_eq!(mail.take(|event| *event == 0), Some(0));
-        assert_eq!(mail.take(|event| *event == 9), None);
+        assert_eq!(mail.take(|event| *event == 3), (Some(3), true));
+        assert_eq!(mail.take(|event| *event == 0), (Some(0), true));
+        assert_eq!(mail.take(|event| *event == 9), (None, true));
         mail.push(7, 6).unwrap();
-        assert_eq!(mail.take(|event| *event % 2 == 0), Some(2));
+        assert_eq!(mail.take(|event| *event % 2 == 0), (Some(2), true));
         assert_eq!(mail.close(), 4);
         assert!(matches!(mail.push(8, 6), Err(SendError::Ended(8))));
         assert_eq!(mail.rest(), [1, 4, 5, 7]);
+    }
+
+    /// What one event leaves behind, with a list beside it and without: who is told that there is nothing does not look again.
+    #[test]
+    fn it_is_said_whether_events_are_left() {
+        let mail = Mail::new();
+        for list in [false, true] {
+            mail.push(0, 6).unwrap();
+            assert_eq!(mail.take(|_| false), (None, true), "{list}");
+            assert_eq!(mail.take(|_| true), (Some(0), false), "{list}");
+            assert_eq!(mail.take(|_| true), (None, false), "{list}");
+            // From the second time on there is a list.
+            (1..3).for_each(|event| mail.push(event, 6).unwrap());
+            assert_eq!(mail.take(|_| true), (Some(1), true), "{list}");
+            assert_eq!(mail.take(|_| true), (Some(2), false), "{list}");
+        }
+        assert!(matches!(mail.push(0, 0), Err(SendError::Full(0))));
     }
 }

@@ -107,13 +107,43 @@ impl<O: Operation> Typed<O> {
 
     /// The oldest event that the current phase takes. Only the thread that runs the fom.
     fn take_event(&self) -> Option<O::Event> {
-        // SAFETY: as above.
-        let kind = unsafe { *self.takes.get() }?;
-        let event = self.mail.take(|event| O::takes(kind, event));
+        let (event, _) = self.take_event_sent();
         event.or_else(|| {
+            // SAFETY: as above.
+            let kind = unsafe { *self.takes.get() }?;
             let (kept, _) = self.journaled()?;
             kept.take_message(|event| O::takes(kind, event))
         })
+    }
+
+    /// As [`take_event`](Self::take_event), where none can be in a journal; and whether others are left.
+    #[inline(always)]
+    fn take_event_sent(&self) -> (Option<O::Event>, bool) {
+        // SAFETY: as above.
+        match unsafe { *self.takes.get() } {
+            Some(kind) => self.mail.take(|event| O::takes(kind, event)),
+            None => (None, true),
+        }
+    }
+
+    /// The deadlines, where the machine has any.
+    #[inline(always)]
+    fn timing(&self) -> Option<&Timing> {
+        if const { O::GRAPH.has_deadlines() } {
+            self.mailed.timing()
+        } else {
+            None
+        }
+    }
+
+    /// As [`Header::interrupt`], for who knows whether there are deadlines.
+    #[inline(always)]
+    fn interrupt(&self) -> Option<Interrupt> {
+        if const { O::GRAPH.has_deadlines() } {
+            self.mailed.interrupt()
+        } else {
+            self.told_to_end()
+        }
     }
 }
 

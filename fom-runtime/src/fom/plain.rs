@@ -6,7 +6,7 @@ use crate::{
     Cause, Cx, Failure,
     fom::{
         Body, Outcome, Progress, Typed, WaitingFor,
-        course::{After, Course, Verdict, Why, cause_of},
+        course::{After, Course, Onward, Verdict, Why, cause_of},
         reference,
     },
     operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
@@ -57,12 +57,28 @@ fn drop_failure<O: Operation>(failure: Box<Failure<O>>) {
 }
 
 /// Why the function of the phase is run: the event that it waits for, if it waits for one. None: it is not there.
+///
+/// `left`: whether there were events left when one was taken. Where none were, one that came since has woken the fom, or does so
+/// after this: then it runs again.
 #[inline(always)]
-fn enter<O: SyncOperation>(course: &Course<O>, fom: &Typed<O>) -> Option<Entry<O::Event>> {
+fn enter<O: SyncOperation>(
+    course: &Course<O>,
+    fom: &Typed<O>,
+    heard: bool,
+    left: &mut bool,
+) -> Option<Entry<O::Event>> {
     if !course.info().waits() {
         return Some(Entry::Enter);
     }
-    let event = fom.take_event();
+    let event = if heard {
+        fom.take_event()
+    } else if *left || fom.token.is_woken() {
+        let (event, more) = fom.take_event_sent();
+        *left = more;
+        event
+    } else {
+        None
+    };
     if event.is_none() {
         fom.set_waiting_for(WaitingFor::Event);
     }
@@ -83,16 +99,19 @@ pub(super) fn step<O: SyncOperation>(
     })
 }
 
-/// As [`step`], where somebody may stand in between. In a function of its own, so that the other stays where it is called.
-#[inline(never)]
-fn step_noted<O: SyncOperation>(
-    course: &mut Course<O>,
-    fom: &Typed<O>,
-    entry: Entry<O::Event>,
-) -> Verdict<O> {
-    course
-        .before(fom)
-        .unwrap_or_else(|| Verdict::Stepped(step(course, fom, entry)))
+/// Where a run goes on that has begun, unless with its phase: it is out of the ordinary.
+#[inline(always)]
+fn look<O: SyncOperation>(course: &mut Course<O>, fom: &Typed<O>) -> Option<After<O>> {
+    if let Some(after) = course.committed(fom) {
+        Some(after)
+    } else if let Some(interrupt) = fom.interrupt() {
+        Some(course.settle(fom, Verdict::Interrupted(interrupt)))
+    } else if fom.takes_way_out() {
+        Some(After::WayOut)
+    } else {
+        let until = fom.timing().and_then(|timing| timing.retry_at());
+        until.map(After::Retry)
+    }
 }
 
 // Nothing in here is ever pinned: there is no future.
@@ -106,28 +125,20 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             Self::Gone => return Progress::Waiting,
         };
         fom.set_waiting_for(WaitingFor::Nothing);
-        let mut after = if !fom.has_begun() {
-            course.begin(fom)
-        } else if let Some(after) = course.committed(fom) {
-            after
-        } else if let Some(interrupt) = fom.interrupt() {
-            course.settle(fom, Verdict::Interrupted(interrupt))
-        } else if fom.takes_way_out() {
-            After::WayOut
-        } else if let Some(until) = fom.timing().and_then(|timing| timing.retry_at()) {
-            After::Retry(until)
+        let mut after = if fom.has_begun() {
+            look(course, fom).unwrap_or(After::Enter)
         } else {
-            After::Enter
+            course.begin(fom)
         };
         loop {
             let why = match after {
-                After::Late => Why::Late,
-                After::Exhausted => Why::Exhausted,
-                After::WayOut => Why::Failed,
                 After::Enter | After::Stay if crate::locality::spent() => {
                     return Progress::Again;
                 }
                 After::Enter | After::Stay => Why::Own,
+                After::Late => Why::Late,
+                After::Exhausted => Why::Exhausted,
+                After::WayOut => Why::Failed,
                 After::Retry(until) => {
                     let pause = |waker: &_| course.poll_pause(fom, until, waker);
                     match reference::with_waker(fom, pause) {
@@ -153,7 +164,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     fom.set_waiting_for(what);
                     return Progress::Waiting;
                 }
-                After::Failed(cause) => return self.fail_with(fom, cause),
+                After::Failed(cause) => return self.fail_with(fom, *cause),
             };
             if const { O::GRAPH.has_locks() } && why == Why::Own {
                 match reference::with_waker(fom, |waker| course.poll_locks(fom, waker)) {
@@ -165,40 +176,44 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     Poll::Pending => return Progress::Waiting,
                 }
             }
-            let mut entry = if why != Why::Own {
-                why.entry()
-            } else if let Some(entry) = enter(course, fom) {
-                entry
-            } else {
-                return Progress::Waiting;
-            };
+            let mut heard = fom.world().hooks.is_any();
+            let mut left = true;
             // From phase to phase, until something else than an exit is returned. A panic is caught around the whole run:
             // operation and phase stay where they are.
             after = loop {
-                let verdict = if fom.world().hooks.is_any() && why != Why::Failed {
-                    step_noted(course, fom, entry)
+                let entry = if why != Why::Own {
+                    why.entry()
+                } else if let Some(entry) = enter(course, fom, heard, &mut left) {
+                    entry
                 } else {
-                    match step(course, fom, entry) {
-                        Ok(Next::Go(next)) if why == Why::Own => {
-                            if course.go_on(fom, next) {
-                                return Progress::Finished;
-                            }
-                            if crate::locality::spent() {
-                                return Progress::Again;
-                            }
-                            if const { O::GRAPH.has_locks() } {
-                                break After::Enter;
-                            }
-                            let Some(next) = enter(course, fom) else {
-                                return Progress::Waiting;
-                            };
-                            entry = next;
-                            continue;
-                        }
-                        stepped => Verdict::Stepped(stepped),
-                    }
+                    return Progress::Waiting;
                 };
-                break course.settle_why(fom, verdict, why);
+                if heard
+                    && why != Why::Failed
+                    && let Some(verdict) = course.before(fom)
+                {
+                    break course.settle_why(fom, verdict, why);
+                }
+                let stepped = step(course, fom, entry);
+                heard = fom.world().hooks.is_any();
+                if heard || why != Why::Own {
+                    break course.settle_why(fom, Verdict::Stepped(stepped), why);
+                }
+                let spent = match stepped {
+                    Ok(Next::Go(next)) => match course.go_on(fom, next) {
+                        Onward::Ended => return Progress::Finished,
+                        Onward::Spent => true,
+                        Onward::Enter => false,
+                    },
+                    Ok(Next::Stay) => course.stay(fom),
+                    Err(error) => break course.erred(fom, error, TransitionCause::Returned),
+                };
+                if spent {
+                    return Progress::Again;
+                }
+                if const { O::GRAPH.has_locks() } {
+                    break After::Enter;
+                }
             };
         }
     }

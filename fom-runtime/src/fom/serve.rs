@@ -6,7 +6,7 @@ use std::{pin::Pin, ptr::NonNull};
 use crate::{
     fom::{
         Body, Fom, Header, Progress, Typed,
-        course::{After, Verdict, Why},
+        course::{After, Onward, Verdict, Why},
         plain::{self, Plain},
         reference,
     },
@@ -97,7 +97,7 @@ impl<O: SyncOperation> Plain<O> {
         course.begin_unheard(fom);
         match plain::step(course, fom, Entry::Enter) {
             Ok(Next::Go(next)) => {
-                if course.go_on(fom, next) {
+                if let Onward::Ended = course.go_on(fom, next) {
                     return Progress::Finished;
                 }
                 self.run(fom)
@@ -114,7 +114,7 @@ impl<O: SyncOperation> Plain<O> {
             return self.run(fom);
         };
         match course.settle_why(fom, Verdict::Stepped(stepped), Why::Own) {
-            After::Failed(cause) => self.fail_with(fom, cause),
+            After::Failed(cause) => self.fail_with(fom, *cause),
             After::Ended => Progress::Finished,
             // A further run finds what else there is.
             _ => self.run(fom),

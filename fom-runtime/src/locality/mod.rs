@@ -392,29 +392,37 @@ pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) 
     }));
 }
 
-/// A step of a fom was made, and counts against its budget: the time, as it was a few steps ago.
+/// A step of a fom was made, and counts against its budget: the time, as it was a few steps ago, and whether the fom must go to
+/// the tail.
 #[inline]
-pub(crate) fn step(world: &World) -> u64 {
-    here::peek_core(|core| {
-        let now = core.pace.step(&core.home.world.clock);
-        core.pace.spend();
-        now
-    })
-    .unwrap_or_else(|| world.clock.nanos())
+pub(crate) fn step(world: &World) -> (u64, bool) {
+    match core_here() {
+        Some(mut core) => {
+            let core = &mut *core;
+            let now = core.pace.step(&core.home.world.clock);
+            (now, core.pace.spend())
+        }
+        None => (away(world), false),
+    }
+}
+
+/// The time for who has no core.
+#[cold]
+#[inline(never)]
+fn away(world: &World) -> u64 {
+    world.clock.nanos()
 }
 
 /// The first step of a fom, which is free: else a thread that loses its processor just before it would send a fom to the tail
 /// that has not run at all, behind those that were submitted after it.
 #[inline]
 pub(crate) fn first_step(world: &World) -> u64 {
-    here::peek_core(|core| core.pace.step(&core.home.world.clock))
-        .unwrap_or_else(|| world.clock.nanos())
+    here::peek_core(|core| core.pace.step(&core.home.world.clock)).unwrap_or_else(|| away(world))
 }
 
 /// The time as it is.
 pub(crate) fn look(world: &World) -> u64 {
-    here::peek_core(|core| core.pace.look(&core.home.world.clock))
-        .unwrap_or_else(|| world.clock.nanos())
+    here::peek_core(|core| core.pace.look(&core.home.world.clock)).unwrap_or_else(|| away(world))
 }
 
 /// Whether the running fom must go to the tail.
@@ -426,5 +434,5 @@ pub(crate) fn spent() -> bool {
 /// The time as it was a few steps ago, on a thread that holds a core.
 #[inline]
 pub(crate) fn now(world: &World) -> u64 {
-    here::peek_core(|core| core.now()).unwrap_or_else(|| world.clock.nanos())
+    here::peek_core(|core| core.now()).unwrap_or_else(|| away(world))
 }

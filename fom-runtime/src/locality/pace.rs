@@ -18,8 +18,8 @@ pub(super) struct Pace {
     stride: u32,
     /// Steps until the next look.
     left: u32,
-    /// What is left of the running fom's budget.
-    phases: u32,
+    /// What is left of the running fom's budget, not above zero when it is used up.
+    phases: i32,
     until: u64,
 }
 
@@ -27,6 +27,10 @@ impl Pace {
     /// The clock as it is.
     pub(super) fn look(&mut self, clock: &Clock) -> u64 {
         self.now = clock.nanos();
+        if self.now >= self.until {
+            // Looked at here instead of at each step, of which few change the time. The step that is made is its last.
+            self.phases = self.phases.min(1);
+        }
         self.now
     }
 
@@ -62,27 +66,23 @@ impl Pace {
     /// A step was made: the time, not quite as it is.
     #[inline]
     pub(super) fn step(&mut self, clock: &Clock) -> u64 {
-        if self.left == 0 {
-            self.look_and_adapt(clock);
-        } else {
-            self.left -= 1;
+        match self.left.checked_sub(1) {
+            Some(left) => self.left = left,
+            None => self.look_and_adapt(clock),
         }
         self.now
     }
 
-    /// A step counts against the budget.
+    /// A step counts against the budget. Says whether that is used up by it.
     #[inline]
-    pub(super) fn spend(&mut self) {
-        self.phases = if self.now >= self.until {
-            0
-        } else {
-            self.phases.saturating_sub(1)
-        };
+    pub(super) fn spend(&mut self) -> bool {
+        self.phases = self.phases.wrapping_sub(1);
+        self.spent()
     }
 
     /// Whether the running fom must go to the tail.
     #[inline]
     pub(super) fn spent(&self) -> bool {
-        self.phases == 0
+        self.phases <= 0
     }
 }

@@ -120,6 +120,12 @@ impl Token {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
     }
 
+    /// Whether a wake came since it began to run. Only the thread that runs the fom.
+    #[inline]
+    pub fn is_woken(&self) -> bool {
+        self.0.load(Ordering::Acquire) & WOKEN != 0
+    }
+
     /// Init → Ready.
     #[inline]
     pub fn admit(&self, alone: bool) {

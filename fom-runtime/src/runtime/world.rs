@@ -46,7 +46,7 @@ pub(crate) enum Mode {
 /// A [`Budget`] in the units that it is compared in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
-    pub(crate) phases: u32,
+    pub(crate) phases: i32,
     pub(crate) nanos: u64,
 }
 
@@ -178,7 +178,7 @@ impl World {
             spawner: settings.spawner,
             patrol: Patrol::default(),
             budget: Allowance {
-                phases: settings.budget.phases,
+                phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
                 nanos: crate::clock::nanos(settings.budget.time),
             },
             balance: settings.balance,
