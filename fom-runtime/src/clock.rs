@@ -76,7 +76,11 @@ pub(crate) trait Moved: Send + Sync {
 
 /// Nanoseconds, at most what 64 bits hold (584 years).
 pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    // No 128 bits: this is a part of each look at the clock.
+    duration
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(duration.subsec_nanos().into())
 }
 
 /// A clock that stands still until a test moves it.
@@ -145,6 +149,16 @@ impl TestClock {
 #[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nanoseconds_stop_at_what_64_bits_hold() {
+        let most = Duration::from_nanos(u64::MAX);
+        assert_eq!(nanos(most), u64::MAX);
+        assert_eq!(nanos(most - Duration::from_nanos(1)), u64::MAX - 1);
+        assert_eq!(nanos(most + Duration::from_nanos(1)), u64::MAX);
+        assert_eq!(nanos(Duration::MAX), u64::MAX);
+        assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
+    }
 
     #[test]
     fn a_test_clock_stops_at_its_end() {

@@ -15,14 +15,30 @@ use crate::{Cx, StepKey, cx::resource, error::Unanswered, fom::WaitingFor, sync:
 /// Where a component puts the answer to a request. Dropping it is the answer [`Unanswered`], so a request is answered
 /// exactly once.
 pub struct Reply<T> {
-    to: Option<To<T>>,
+    to: To<T>,
     /// In a box: most foms are not kept, and each byte here is moved for all of them.
     key: Option<Box<StepKey>>,
 }
 
 enum To<T> {
     One(oneshot::Sender<T>),
-    Many(Arc<Collector<T>>, usize),
+    Many(Place<T>),
+}
+
+/// Where the answer to one of many requests goes.
+struct Place<T> {
+    /// None once it is answered.
+    collector: Option<Arc<Collector<T>>>,
+    index: usize,
+}
+
+impl<T> Drop for Place<T> {
+    fn drop(&mut self) {
+        if let Some(collector) = self.collector.take() {
+            // Nobody to tell when it is closed.
+            let _ = collector.put(self.index, Err(Unanswered));
+        }
+    }
 }
 
 impl<T> fmt::Debug for Reply<T> {
@@ -37,18 +53,21 @@ impl<T> Reply<T> {
     /// # Errors
     ///
     /// The answer, when nobody waits for it any more: the fom was cancelled, was late, or had enough with others.
-    pub fn send(mut self, answer: T) -> Result<(), T> {
-        match self.to.take() {
-            Some(To::One(to)) => to.send(answer),
-            Some(To::Many(collector, place)) => {
-                collector
-                    .put(place, Ok(answer))
-                    .map_err(|answer| match answer {
-                        Ok(answer) => answer,
-                        Err(Unanswered) => unreachable!("an answer was put in"),
-                    })
-            }
-            None => Err(answer),
+    #[inline]
+    pub fn send(self, answer: T) -> Result<(), T> {
+        match self.to {
+            To::One(to) => to.send(answer),
+            To::Many(mut place) => match place.collector.take() {
+                Some(collector) => {
+                    collector
+                        .put(place.index, Ok(answer))
+                        .map_err(|answer| match answer {
+                            Ok(answer) => answer,
+                            Err(Unanswered) => unreachable!("an answer was put in"),
+                        })
+                }
+                None => Err(answer),
+            },
         }
     }
 
@@ -62,21 +81,11 @@ impl<T> Reply<T> {
     /// Whether nobody waits for the answer any more.
     pub fn is_unwanted(&self) -> bool {
         match &self.to {
-            Some(To::One(to)) => to.is_closed(),
-            Some(To::Many(collector, _)) => {
+            To::One(to) => to.is_closed(),
+            To::Many(place) => place.collector.as_ref().is_none_or(|collector| {
                 let all = collector.0.lock();
                 all.closed || all.complete()
-            }
-            None => true,
-        }
-    }
-}
-
-impl<T> Drop for Reply<T> {
-    fn drop(&mut self) {
-        if let Some(To::Many(collector, place)) = self.to.take() {
-            // Nobody to tell when it is closed.
-            let _ = collector.put(place, Err(Unanswered));
+            }),
         }
     }
 }
@@ -191,7 +200,7 @@ impl<E> Cx<'_, E> {
         let place = {
             let (resource, place) = resource::<R>(self.fom);
             let key = self.fom.request_key().map(Box::new);
-            let to = Some(To::One(reply));
+            let to = To::One(reply);
             request(resource, Reply { to, key });
             place
         };
@@ -286,7 +295,10 @@ impl<E> Cx<'_, E> {
                 resource,
                 item,
                 Reply {
-                    to: Some(To::Many(Arc::clone(&collecting.0), place)),
+                    to: To::Many(Place {
+                        collector: Some(Arc::clone(&collecting.0)),
+                        index: place,
+                    }),
                     key: self.fom.request_key().map(Box::new),
                 },
             );

@@ -311,13 +311,29 @@ impl<O: Operation> Course<O> {
             fom.set_takes((!self.info().takes().is_empty()).then(|| O::kind(&self.phase)));
         }
         // Most transitions are heard of by nobody and have no deadline.
-        let noted = world.hooks.is_any() || fom.is_noted();
-        if noted || const { O::GRAPH.has_deadlines() } {
+        if world.hooks.is_any() || fom.is_noted() {
             self.enter_noted(fom, from, cause, left, now);
+        } else if const { O::GRAPH.has_deadlines() } {
+            self.enter_timed(fom, left, now);
         } else {
             fom.enter(index, now);
         }
         spent
+    }
+
+    /// Of a machine with deadlines, when nobody hears of it. Gives the time of the transition.
+    #[inline(never)]
+    fn enter_timed(&self, fom: &Typed<O>, left: Option<u64>, mut now: u64) -> u64 {
+        let index = self.index();
+        if let Some(timing) = fom.timing()
+            && (self.info().within().is_some() || left.is_some() || !timing.is_calm())
+        {
+            // Deadlines get the time as it is, the rest as it was a few steps ago.
+            now = crate::locality::look(fom.world());
+            timing.enter(fom, index, now, left);
+        }
+        fom.enter(index, now);
+        now
     }
 
     #[inline(never)]
@@ -334,17 +350,11 @@ impl<O: Operation> Course<O> {
         let index = self.index();
         let info = self.info();
         let (before, tried) = (fom.since(), fom.attempt());
-        let timing = fom
-            .timing()
-            .filter(|timing| info.within().is_some() || left.is_some() || !timing.is_calm());
-        // Deadlines and listeners get the time as it is, the rest as it was a few steps ago.
-        if hooks.is_some() || timing.is_some() {
+        // Listeners get the time as it is.
+        if hooks.is_some() {
             now = crate::locality::look(world);
         }
-        if let Some(timing) = timing {
-            timing.enter(fom, index, now, left);
-        }
-        fom.enter(index, now);
+        now = self.enter_timed(fom, left, now);
         let has_more = fom.extra().is_some();
         if has_more {
             fom.remember(index, now);

@@ -262,12 +262,10 @@ impl Header {
         FomId(self.id.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn priority(&self) -> Priority {
-        match self.own.load(Ordering::Relaxed) & PRIORITY {
-            0 => Priority::High,
-            1 => Priority::Normal,
-            _ => Priority::Low,
-        }
+    /// Its [`Priority`] as a number.
+    #[inline]
+    pub(crate) fn priority(&self) -> usize {
+        (self.own.load(Ordering::Relaxed) & PRIORITY).into()
     }
 
     pub(crate) fn submitted(&self) -> u64 {

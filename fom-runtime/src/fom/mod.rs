@@ -36,12 +36,12 @@ use std::{
     alloc::Layout,
     any::TypeId,
     cell::UnsafeCell,
-    mem::offset_of,
+    mem::{MaybeUninit, offset_of},
     num::NonZeroU16,
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    ptr::{self, NonNull},
+    ptr::NonNull,
     sync::Arc,
 };
 
@@ -153,10 +153,12 @@ unsafe impl<O: Operation> Sync for Typed<O> {}
 impl<E> Mailed<E> {
     /// The oldest event that the current phase takes. Only the thread that runs the fom.
     pub(crate) fn take_event(&self) -> Option<E> {
-        let mut event = None::<E>;
+        let mut event = MaybeUninit::<Option<E>>::uninit();
         // SAFETY: the events of this fom are `E`, so its table writes an `Option<E>`.
-        unsafe { (self.pool().vtable.take_event)(self.whole(), ptr::from_mut(&mut event).cast()) };
-        event
+        unsafe {
+            (self.pool().vtable.take_event)(self.whole(), event.as_mut_ptr().cast());
+            event.assume_init()
+        }
     }
 
     /// Keeps the event for the fom and wakes it.
@@ -449,8 +451,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     unsafe fn take_event(header: NonNull<Header>, into: *mut ()) {
         // SAFETY: as the table says.
         let event = unsafe { Self::of(header) }.typed.take_event();
-        // SAFETY: the caller gives an `Option` of the event.
-        unsafe { *into.cast::<Option<O::Event>>() = event };
+        // SAFETY: the caller gives room for an `Option` of the event.
+        unsafe { into.cast::<Option<O::Event>>().write(event) };
     }
 
     // SAFETY: asks of its caller what `Vtable` says.

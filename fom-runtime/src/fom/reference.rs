@@ -35,7 +35,7 @@ pub(crate) struct Vtable {
     pub(super) reject: unsafe fn(NonNull<Header>),
     /// Ends it before it has run, with the outcome in this `Option<Outcome>`. It takes the runtime's reference.
     pub(super) settle: unsafe fn(NonNull<Header>, *mut ()),
-    /// Into an `Option` of the event.
+    /// Into room for an `Option` of the event.
     pub(super) take_event: unsafe fn(NonNull<Header>, *mut ()),
     /// Into an `Outcome`, out of the body.
     pub(super) take_outcome: unsafe fn(NonNull<Header>, *mut ()),
@@ -191,7 +191,7 @@ impl Header {
     fn ready(&self) {
         // SAFETY: so there is no other resident reference, and this one is to be enqueued.
         let fom = unsafe { Resident::new(self.whole()) };
-        crate::locality::enqueue(self.world(), fom);
+        crate::locality::enqueue_woken(self.world(), fom);
     }
 }
 

@@ -128,7 +128,7 @@ impl Core {
         if fom.token.state() == FomState::Init {
             fom.token.admit(fom.is_alone());
         }
-        self.queue.push(fom.priority(), fom);
+        self.queue.push(fom);
     }
 
     /// To the tail of its run queue, from the thread that runs here. That thread may have put something into the inbox while
@@ -139,6 +139,16 @@ impl Core {
             self.drain();
         }
         self.enqueue(fom);
+    }
+
+    /// As [`enqueue_after_mail`](Self::enqueue_after_mail), one that was born ready or was just woken: it need not be admitted.
+    #[inline]
+    pub(crate) fn enqueue_ready(&mut self, fom: Resident) {
+        if self.home.inbox.has_mail() {
+            self.drain();
+        }
+        debug_assert_ne!(fom.token.state(), FomState::Init);
+        self.queue.push(fom);
     }
 
     /// Counts a fom that is submitted here: its id, and the time as it was at the last look.

@@ -111,7 +111,9 @@ fn run_job(core: &mut Core, job: Job) {
 }
 
 fn run_foms(mut core: Box<Core>) -> Box<Core> {
-    for run in 1..=BATCH {
+    let mut run = 0;
+    while run < BATCH {
+        run += 1;
         let Some(fom) = core.queue.pop() else { break };
         core = run_fom(core, fom);
         if core.home.crew.somebody_returns() {

@@ -4,6 +4,7 @@ use std::{
     cell::Cell,
     ops::{Deref, DerefMut},
     ptr::{self, NonNull},
+    sync::Arc,
 };
 
 use crate::{
@@ -29,9 +30,7 @@ struct Here {
     /// A box, taken apart: so that there is nothing to be dropped with the thread, which would make each look dearer. It is
     /// null when a thread ends, as the handler takes it up again after each run.
     core: Cell<*mut Core>,
-    /// The runtime whose fom runs on this thread, also while that fom is in a blocking section; an address to compare.
-    world: Cell<*const World>,
-    /// That fom.
+    /// The fom that runs on this thread, also while it is in a blocking section.
     fom: Cell<*const Header>,
     /// Inside how many `with_core` this thread is.
     taken: Cell<u32>,
@@ -44,7 +43,6 @@ impl Here {
     )]
     const NOWHERE: Self = Self {
         core: Cell::new(ptr::null_mut()),
-        world: Cell::new(ptr::null()),
         fom: Cell::new(ptr::null()),
         taken: Cell::new(0),
     };
@@ -72,26 +70,26 @@ pub(crate) fn has_core() -> bool {
 
 /// Whether this thread runs a fom of this runtime, with the core or in a blocking section.
 pub(crate) fn runs_fom_of(world: &World) -> bool {
-    HERE.with(|here| ptr::eq(here.world.get(), world))
+    let fom = HERE.with(|here| here.fom.get());
+    // SAFETY: as in `running`.
+    unsafe { fom.as_ref() }.is_some_and(|fom| ptr::eq(Arc::as_ptr(fom.world()), world))
 }
 
 /// Whether this thread runs a locality, or a fom beside it in a blocking section: of any runtime.
 pub(crate) fn runs_foms() -> bool {
     HERE.with(|here| {
-        !here.core.get().is_null() || !here.world.get().is_null() || here.taken.get() > 0
+        !here.core.get().is_null() || !here.fom.get().is_null() || here.taken.get() > 0
     })
 }
 
 /// Looks at the fom of this runtime that runs on this thread, with the core or in a blocking section. None once it has ended.
 pub(crate) fn running<R>(world: &World, f: impl FnOnce(&Header) -> R) -> Option<R> {
-    let fom = HERE.with(|here| {
-        let is = ptr::eq(here.world.get(), world);
-        is.then(|| here.fom.get())
-    })?;
+    let fom = HERE.with(|here| here.fom.get());
     // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there; no code of the user's, which alone asks, runs
     // after the slot was given back.
     let fom = unsafe { fom.as_ref() }?;
-    (fom.token.state() == FomState::Running).then(|| f(fom))
+    let is = ptr::eq(Arc::as_ptr(fom.world()), world);
+    (is && fom.token.state() == FomState::Running).then(|| f(fom))
 }
 
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` there is none.
@@ -202,7 +200,7 @@ pub(crate) fn around<R>(
         // SAFETY: a fom that is ready has not ended.
         let fom = unsafe { fom.as_ref() };
         fom.token.start(fom.is_alone());
-        begin(core.home.world(), fom);
+        begin(fom);
     }
     core.running = Some(fom);
     lay(core);
@@ -215,18 +213,12 @@ pub(crate) fn around<R>(
 
 /// A new run begins.
 #[inline]
-pub(super) fn begin(world: &World, fom: &Header) {
-    HERE.with(|here| {
-        here.world.set(world);
-        here.fom.set(fom);
-    });
+pub(super) fn begin(fom: &Header) {
+    HERE.with(|here| here.fom.set(fom));
 }
 
 /// The run is over.
 #[inline]
 pub(super) fn end() {
-    HERE.with(|here| {
-        here.world.set(ptr::null());
-        here.fom.set(ptr::null());
-    });
+    HERE.with(|here| here.fom.set(ptr::null()));
 }

@@ -344,17 +344,26 @@ impl Home {
 #[inline]
 pub(crate) fn enqueue(world: &World, fom: Resident) {
     let index = fom.home_index();
-    let mut fom = Some(fom);
-    here::peek_core(|core| {
-        if core.home.is(world, index)
-            && let Some(fom) = fom.take()
-        {
-            core.enqueue_after_mail(fom);
-        }
-    });
-    if let Some(fom) = fom {
-        world.localities[index].post(Parcel::Fom(fom));
+    match core_here() {
+        Some(mut core) if core.home.is(world, index) => core.enqueue_after_mail(fom),
+        _ => post_fom(world, index, fom),
     }
+}
+
+/// As [`enqueue`], one that was just woken.
+#[inline(never)]
+pub(crate) fn enqueue_woken(world: &World, fom: Resident) {
+    let index = fom.home_index();
+    match core_here() {
+        Some(mut core) if core.home.is(world, index) => core.enqueue_ready(fom),
+        _ => post_fom(world, index, fom),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn post_fom(world: &World, index: usize, fom: Resident) {
+    world.localities[index].post(Parcel::Fom(fom));
 }
 
 /// Whether this thread holds the core of this locality.

@@ -97,9 +97,10 @@ impl RunQueue {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, priority: Priority, fom: Resident) {
+    pub(super) fn push(&mut self, fom: Resident) {
         self.len += 1;
-        self.queues[priority as usize].push(fom);
+        let lowest = self.queues.len() - 1;
+        self.queues[fom.priority().min(lowest)].push(fom);
     }
 
     #[inline]

@@ -215,7 +215,7 @@ impl Token {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let new = match word & STATE {
-                WAITING => word & !STATE | READY,
+                WAITING => word - WAITING + READY,
                 RUNNING => word | WOKEN,
                 // The same word again, but as a read-modify-write: what the waker stored before is then visible to
                 // the run that this wake coalesces into.

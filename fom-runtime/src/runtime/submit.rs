@@ -331,7 +331,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             phase,
         });
         // SAFETY: just made, so this is the one resident reference.
-        core.enqueue_after_mail(unsafe { Resident::new(fom.0) });
+        core.enqueue_ready(unsafe { Resident::new(fom.0) });
         (fom.0, id)
     }
 
