@@ -170,6 +170,14 @@ impl Drop for Waiter<'_> {
 
 impl World {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
+        let mut budget = Allowance {
+            phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
+            nanos: crate::clock::nanos(settings.budget.time),
+        };
+        if budget.nanos == 0 {
+            // It is used up by the first step, which the next look at the clock would say too late.
+            budget.phases = budget.phases.min(1);
+        }
         Arc::new(Self {
             clock: settings.clock,
             hooks: Hooks::new(settings.journaled),
@@ -177,10 +185,7 @@ impl World {
             directory: Directory::new(settings.key_queue),
             spawner: settings.spawner,
             patrol: Patrol::default(),
-            budget: Allowance {
-                phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
-                nanos: crate::clock::nanos(settings.budget.time),
-            },
+            budget,
             balance: settings.balance,
             idle_set: IdleSet::new(settings.localities.len()),
             mailbox: settings.mailbox,
