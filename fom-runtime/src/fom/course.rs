@@ -262,12 +262,21 @@ impl<O: Operation> Course<O> {
         done
     }
 
-    /// Goes to the next phase, when nobody stands in between.
+    /// Goes to the next phase. The caller has looked, after the step, that nobody hears of it.
     #[inline(always)]
     pub(super) fn go_on(&mut self, fom: &Typed<O>, next: O::Phase) -> Onward {
         let from = self.index();
         self.phase = next;
-        let spent = self.enter(fom, Some(from), TransitionCause::Returned, None);
+        if const { O::GRAPH.has_locks() } {
+            self.leave_locks(fom);
+        }
+        let (now, spent) = crate::locality::step(fom.world());
+        self.take_events(fom);
+        if fom.is_noted() {
+            self.go_on_noted(fom, from, now);
+        } else {
+            self.enter_unheard(fom, None, now);
+        }
         if self.info().is_end() {
             Onward::Ended
         } else if spent {
@@ -275,6 +284,12 @@ impl<O: Operation> Course<O> {
         } else {
             Onward::Enter
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn go_on_noted(&mut self, fom: &Typed<O>, from: usize, now: u64) {
+        self.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
     }
 
     /// Waits for the next event in this visit, when nobody stands in between. `true`: its budget is used up.
@@ -289,7 +304,7 @@ impl<O: Operation> Course<O> {
         spent
     }
 
-    /// Enters the phase that it is in by now. `true`: its budget is used up.
+    /// Enters the phase that it is in by now.
     #[inline(always)]
     pub(super) fn enter(
         &mut self,
@@ -297,28 +312,39 @@ impl<O: Operation> Course<O> {
         from: Option<usize>,
         cause: TransitionCause,
         left: Option<u64>,
-    ) -> bool {
+    ) {
         if const { O::GRAPH.has_locks() } {
             self.leave_locks(fom);
         }
         let world = fom.world();
-        let index = self.index();
-        let (now, spent) = match from {
-            Some(_) => crate::locality::step(world),
-            None => (crate::locality::first_step(world), false),
+        let now = match from {
+            Some(_) => crate::locality::step(world).0,
+            None => crate::locality::first_step(world),
         };
+        self.take_events(fom);
+        if world.hooks.is_any() || fom.is_noted() {
+            self.enter_noted(fom, from, cause, left, now);
+        } else {
+            self.enter_unheard(fom, left, now);
+        }
+    }
+
+    /// From now on the events of this phase are taken.
+    #[inline(always)]
+    fn take_events(&self, fom: &Typed<O>) {
         if const { O::GRAPH.takes_events() } {
             fom.set_takes((!self.info().takes().is_empty()).then(|| O::kind(&self.phase)));
         }
-        // Most transitions are heard of by nobody and have no deadline.
-        if world.hooks.is_any() || fom.is_noted() {
-            self.enter_noted(fom, from, cause, left, now);
-        } else if const { O::GRAPH.has_deadlines() } {
+    }
+
+    /// Most transitions are heard of by nobody and have no deadline.
+    #[inline(always)]
+    fn enter_unheard(&self, fom: &Typed<O>, left: Option<u64>, now: u64) {
+        if const { O::GRAPH.has_deadlines() } {
             self.enter_timed(fom, left, now);
         } else {
-            fom.enter(index, now);
+            fom.enter(self.index(), now);
         }
-        spent
     }
 
     /// Of a machine with deadlines, when nobody hears of it. Gives the time of the transition.

@@ -62,7 +62,7 @@ use crate::{
     durable::Kept,
     error::{Cause, Failure},
     lanes::LanePlace,
-    locality::Timer,
+    locality::{Locality, Timer},
     operation::Operation,
     protocol::FomState,
     runtime::World,
@@ -368,7 +368,12 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             fom.leave_messages(body.ended().err().map(|failure| &failure.cause));
         }
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
-        fom.leave(failed, untaken, by_handler);
+        // What is turned away has never begun, and has armed nothing.
+        if by_handler && let Some(timing) = fom.timing() {
+            timing.end(fom);
+        }
+        let home = fom.home();
+        fom.leave(home, failed, untaken, by_handler);
         if journaled {
             fom.leave_stalled();
         }
@@ -391,9 +396,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
         let world = Arc::as_ptr(fom.world());
         if by_handler {
-            fom.home().counts.one_done();
+            home.counts.one_done();
         } else {
-            fom.home().counts.one_back();
+            home.counts.one_back();
         }
         if reference::give_up(fom) {
             // SAFETY: that was the last one.
@@ -548,18 +553,14 @@ impl Header {
 
     /// The end of a fom's life in the tables, before its outcome is told.
     #[inline(always)]
-    fn leave(&self, failed: bool, untaken: usize, by_handler: bool) {
-        // What is turned away has never begun, and has armed nothing.
-        if by_handler && let Some(timing) = self.timing() {
-            timing.end(self);
-        }
+    fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
         let world = self.world();
         if let Some(extra) = self.extra() {
             self.leave_key(extra, by_handler);
         }
         self.unlist();
         if by_handler {
-            self.home().counts.one_left();
+            home.counts.one_left();
         }
         world.give_room();
         if self.is_resumed() {
@@ -567,7 +568,7 @@ impl Header {
         }
         let age = crate::locality::now(world).saturating_sub(self.submitted());
         let pool = self.pool();
-        if by_handler && self.home_index() == pool.home {
+        if by_handler && home.index == pool.home {
             pool.totals.ended(failed, age, untaken);
         } else {
             pool.totals.ended_elsewhere(failed, age, untaken);

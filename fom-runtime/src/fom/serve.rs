@@ -96,7 +96,7 @@ impl<O: SyncOperation> Plain<O> {
         }
         course.begin_unheard(fom);
         match plain::step(course, fom, Entry::Enter) {
-            Ok(Next::Go(next)) => {
+            Ok(Next::Go(next)) if !world.hooks.is_any() => {
                 if let Onward::Ended = course.go_on(fom, next) {
                     return Progress::Finished;
                 }
@@ -106,7 +106,7 @@ impl<O: SyncOperation> Plain<O> {
         }
     }
 
-    /// What the first step came to that is no exit.
+    /// What the first step came to that is no exit, or one that somebody hears of.
     #[cold]
     #[inline(never)]
     fn settle_first(mut self: Pin<&mut Self>, fom: &Typed<O>, stepped: Stepped<O>) -> Progress {
