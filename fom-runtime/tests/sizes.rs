@@ -2,6 +2,7 @@
 
 use fom_runtime::prelude::*;
 
+#[allow(dead_code, reason = "it is only waited for")]
 enum Go {
     Go,
 }
