@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     Graph, Snapshot,
-    durable::{Kind, Message, record::decode_meta, schemas::Schemas},
+    durable::{Kind, Message, record::decode_fom, schemas::Schemas},
     error::RestoreError,
     id::{FomId, Key},
     runtime::{KeyOf, World},
@@ -93,16 +93,13 @@ impl SetAside {
     /// As much as can be read of it.
     fn read(&mut self, schemas: Option<&Schemas>) -> Option<()> {
         let bytes = Arc::clone(&self.bytes);
-        let (kind, bytes) = bytes.split_first()?;
+        let (kind, rest) = bytes.split_first()?;
         if *kind == Kind::Message as u8 {
-            let (machine, operation, key) = Message::receiver(bytes)?;
+            let (machine, operation, key) = Message::receiver(rest)?;
             (self.machine, self.operation, self.key) = (Some(machine), Some(operation), key);
             return None;
         }
-        if *kind != Kind::Fom as u8 {
-            return None;
-        }
-        let (meta, body) = decode_meta(bytes).ok()?;
+        let (meta, body) = decode_fom(&bytes).ok()?;
         self.key = meta.key;
         let fingerprint = u64::from_le_bytes(*body.first_chunk()?);
         let schema = schemas?.get(fingerprint)?;
@@ -119,8 +116,7 @@ impl SetAside {
     pub fn snapshot(&self) -> Option<Snapshot> {
         // Without a schema it is no fom.
         let schema = self.schema.as_ref()?;
-        let (_, bytes) = self.bytes.split_first()?;
-        let (saved, body) = decode_meta(bytes).ok()?;
+        let (saved, body) = decode_fom(&self.bytes).ok()?;
         let meta = Meta {
             id: self.id.get(),
             attempt: saved.attempt,

@@ -21,10 +21,10 @@ const MOST: usize = 4096;
 pub(crate) struct Commits {
     /// There is something to hand over: looked at after each run.
     filled: bool,
-    /// What somebody waits for.
-    batch: Batch,
+    /// What somebody waits for. Boxed, since it is taken out and put back at every step.
+    batch: Option<Box<Batch>>,
     /// What nobody waits for. It goes first: who waits is not to overtake what he was sent by who did not.
-    lazy: Batch,
+    lazy: Option<Box<Batch>>,
     /// Those who wait for it.
     pub(crate) waiting: Vec<AnyRef>,
     /// The machines whose records have been handed over or are to be.
@@ -41,9 +41,9 @@ pub(crate) struct Commits {
 
 /// What one locality hands over.
 pub(crate) struct Part {
-    pub(super) batch: Batch,
+    pub(super) batch: Box<Batch>,
     /// What nobody waits for, which goes first.
-    pub(super) lazy: Batch,
+    pub(super) lazy: Option<Box<Batch>>,
     waiting: Vec<AnyRef>,
     /// Machines of which there was no record before.
     pub(super) schemas: Vec<&'static Graph>,
@@ -60,8 +60,8 @@ impl Part {
     /// What is of no locality.
     pub(crate) fn alone(batch: Batch, tell: oneshot::Sender<Result<(), JournalError>>) -> Self {
         Self {
-            batch,
-            lazy: Batch::new(),
+            batch: Box::new(batch),
+            lazy: None,
             waiting: Vec::new(),
             schemas: Vec::new(),
             since: now(),
@@ -92,9 +92,9 @@ impl Part {
             // By reference: what is dropped with the last of a fom is the user's, and may panic before all are told.
             for fom in &waiting {
                 if let Some(kept) = fom.kept() {
-                    kept.answer(answer.clone());
+                    kept.answer(&answer);
                 }
-                fom.wake();
+                core.wake(fom);
             }
         }));
     }
@@ -103,12 +103,13 @@ impl Part {
 impl Commits {
     /// Where a group is to be written, so that the user's code in that runs with the core in its place; to be
     /// [given back](Self::added).
-    pub(crate) fn take_batch(&mut self, waits: bool) -> Batch {
-        std::mem::take(if waits {
+    pub(crate) fn take_batch(&mut self, waits: bool) -> Option<Box<Batch>> {
+        let place = if waits {
             &mut self.batch
         } else {
             &mut self.lazy
-        })
+        };
+        place.take()
     }
 
     /// Whether there is nothing to hand over.
@@ -118,7 +119,8 @@ impl Commits {
     }
 
     fn len(&self) -> usize {
-        self.batch.len() + self.lazy.len()
+        let batches = [&self.batch, &self.lazy].into_iter().flatten();
+        batches.map(|batch| batch.len()).sum()
     }
 
     /// A record of this machine is in the batch.
@@ -130,17 +132,17 @@ impl Commits {
     }
 
     /// A group was added at this time to what was taken out before, if it could be written.
-    pub(crate) fn added(&mut self, waits: bool, batch: Batch, now: u64) {
+    pub(crate) fn added(&mut self, waits: bool, batch: Box<Batch>, now: u64) {
         let place = if waits {
             &mut self.batch
         } else {
             &mut self.lazy
         };
-        *place = batch;
-        self.filled = !(self.batch.is_empty() && self.lazy.is_empty());
-        if self.len() <= 1 {
+        if !self.filled && !batch.is_empty() {
+            self.filled = true;
             self.since = now;
         }
+        *place = Some(batch);
     }
 
     /// Whether it is better to hand over now: nothing more comes soon, or it has waited long enough.
@@ -167,13 +169,15 @@ impl Commits {
             }
         } else {
             self.unanswered += usize::from(!self.waiting.is_empty());
-            let fresh = |batch: &mut Batch| match batch.is_empty() {
-                true => Batch::new(),
-                false => std::mem::replace(batch, committer.spare()),
+            let filled = |batch: &mut Option<Box<Batch>>| match batch {
+                Some(batch) if !batch.is_empty() => {
+                    Some(std::mem::replace(batch, committer.spare()))
+                }
+                _ => None,
             };
             committer.take(Part {
-                batch: fresh(&mut self.batch),
-                lazy: fresh(&mut self.lazy),
+                batch: filled(&mut self.batch).unwrap_or_default(),
+                lazy: filled(&mut self.lazy),
                 waiting: std::mem::take(&mut self.waiting),
                 schemas: self.machines[self.told..].to_vec(),
                 since: now(),

@@ -83,7 +83,8 @@ struct Queue {
     gather: Gather,
     /// Since when there is something that nobody waits for and that could not be committed.
     owed_since: Option<Instant>,
-    spares: Vec<Batch>,
+    #[expect(clippy::vec_box, reason = "they are handed on as boxes")]
+    spares: Vec<Box<Batch>>,
     closed: bool,
     ended: bool,
 }
@@ -146,7 +147,7 @@ impl Committer {
     }
 
     /// A batch to be filled.
-    pub(crate) fn spare(&self) -> Batch {
+    pub(crate) fn spare(&self) -> Box<Batch> {
         self.queue.lock().spares.pop().unwrap_or_default()
     }
 
@@ -164,7 +165,7 @@ impl Committer {
         // A lazy part sets the time when it must go down; those after it change nothing.
         let wakes = part.is_waited_for() || queue.lazy_since.is_none() || part.came_round;
         queue.waited_for |= part.is_waited_for();
-        if !part.lazy.is_empty() {
+        if part.lazy.is_some() {
             // Also beside what is waited for: this thread may be long in coming, and who is lazy goes on meanwhile.
             queue.lazy_since.get_or_insert(part.since);
         }
@@ -259,7 +260,7 @@ impl Committer {
     pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, world: &Weak<World>) {
         let _ended = Ended(self);
         let mut journal = journal;
-        let mut whole = Batch::new();
+        let mut whole = Box::<Batch>::default();
         let mut owed = Batch::new();
         let mut untidy = true;
         let mut was_untidy_error = false;
@@ -279,7 +280,9 @@ impl Committer {
                 let mut lazy = Vec::new();
                 append(&mut whole, &mut owed, &mut lazy);
                 for part in &mut parts {
-                    append(&mut whole, &mut part.lazy, &mut lazy);
+                    if let Some(groups) = &mut part.lazy {
+                        append(&mut whole, groups, &mut lazy);
+                    }
                     // Most often there is one, and then nothing is copied.
                     if whole.is_empty() {
                         std::mem::swap(&mut whole, &mut part.batch);
@@ -308,7 +311,7 @@ impl Committer {
                 self.look_at_stats(&*journal);
                 self.finish(parts, &done, took);
                 if whole.bytes() > LARGE {
-                    whole = Batch::new();
+                    *whole = Batch::new();
                 }
             }
             if closed {
@@ -393,15 +396,8 @@ impl Committer {
 
     /// The last group of each batch: the ids that are used, and the time.
     fn add_head(&self, whole: &mut Batch, head: &mut Head) {
-        let next_id = whole
-            .groups()
-            .flat_map(|group| group.changes())
-            .filter_map(|change| match change {
-                Change::Put { id, .. } if id >= EntryId::HEAD => Some(fom_of(id) + 1),
-                _ => None,
-            })
-            .max();
-        head.next_id = head.next_id.max(next_id.unwrap_or(0));
+        let beyond = whole.beyond().max(EntryId::HEAD);
+        head.next_id = head.next_id.max(fom_of(beyond));
         head.time = self.to_journal(self.clock.nanos());
         head.seen = Stamp::now(&self.clock);
         // Should this not come into the journal, they are forgotten again at the next start.
@@ -416,23 +412,22 @@ impl Committer {
         let answered = parts.iter().filter(|part| part.is_waited_for()).count();
         {
             let mut queue = self.queue.lock();
-            let lazy = queue.parts.iter().filter(|part| !part.lazy.is_empty());
+            let lazy = queue.parts.iter().filter(|part| part.lazy.is_some());
             queue.lazy_since = lazy.map(|part| part.since).min();
             queue.gather.answered(took, answered, now());
             let pause = crate::clock::nanos(queue.gather.pause());
             self.pause.store(pause, Ordering::Relaxed);
         }
+        let mut filled = Vec::new();
         for mut part in parts {
-            let filled = [
-                std::mem::take(&mut part.batch),
-                std::mem::take(&mut part.lazy),
-            ];
+            filled.push(std::mem::take(&mut part.batch));
+            filled.extend(part.lazy.take());
             part.answer(done);
-            let mut queue = self.queue.lock();
-            for batch in filled {
-                if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.capacity()) {
-                    queue.spares.push(batch);
-                }
+        }
+        let mut queue = self.queue.lock();
+        for batch in filled {
+            if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.capacity()) {
+                queue.spares.push(batch);
             }
         }
     }

@@ -52,8 +52,18 @@ impl Stamp {
         let wall = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, nanos);
-        let (boot, up) = uptime().unwrap_or_default();
-        Self { boot, up, wall }
+        match (boot(), uptime()) {
+            (Some(boot), Some(up)) => Self {
+                boot: boot.to_owned(),
+                up,
+                wall,
+            },
+            _ => Self {
+                boot: String::new(),
+                up: 0,
+                wall,
+            },
+        }
     }
 
     /// How much time has passed from `self` to `later`.
@@ -66,15 +76,33 @@ impl Stamp {
     }
 }
 
-/// Which start of the machine this is, and how long ago it was: with the time that the machine slept.
-fn uptime() -> Option<(String, u64)> {
+/// Which start of the machine this is.
+fn boot() -> Option<&'static str> {
     // Asked for each batch, and it does not change.
     static BOOT: OnceLock<Option<String>> = OnceLock::new();
-    let boot = BOOT.get_or_init(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
-    let up = fs::read_to_string("/proc/uptime").ok()?;
-    let seconds: f64 = up.split_whitespace().next()?.parse().ok()?;
-    let up = Duration::try_from_secs_f64(seconds).ok()?;
-    Some((boot.as_ref()?.trim().to_owned(), nanos(up)))
+    let boot = BOOT.get_or_init(|| {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(boot.trim().to_owned())
+    });
+    boot.as_deref()
+}
+
+/// How long ago the machine was started, in nanoseconds: with the time that it slept.
+#[cfg(any(target_os = "android", target_os = "linux"))]
+fn uptime() -> Option<u64> {
+    let mut up = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: it writes to what it is given, which is valid and ours.
+    let done = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut up) };
+    let (seconds, nanoseconds) = (up.tv_sec.try_into().ok()?, up.tv_nsec.try_into().ok()?);
+    (done == 0).then(|| nanos(Duration::new(seconds, nanoseconds)))
+}
+
+#[cfg(not(any(target_os = "android", target_os = "linux")))]
+fn uptime() -> Option<u64> {
+    None
 }
 
 impl Head {
@@ -142,7 +170,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_an_uptime_that_grows() {
-        let (boot, up) = uptime().expect("tests run on Linux");
-        assert!(!boot.is_empty() && up > 0);
+        let (boot, up) = (boot().expect("tests run on Linux"), uptime());
+        assert!(!boot.is_empty() && up.is_some_and(|up| up > 0));
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use crate::{
-    durable::{Meta, Posted, Stalled},
+    durable::{Meta, Posted, Rare, Stalled},
     journal::{EntryId, JournalError},
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU8, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
     },
     watch::TransitionCause,
 };
@@ -29,26 +29,102 @@ const EXHAUSTED: u32 = 1 << 30;
 /// Made with the fom. Written by the thread that runs the fom, which tells the committer; and by whoever brings the answer.
 pub(crate) struct Kept {
     state: AtomicU8,
+    /// Whether the journal has a record of it.
+    recorded: AtomicBool,
     /// Requests made since the phase function was entered. Written by the thread that runs the fom.
     requests: AtomicU32,
     inner: Mutex<Inner>,
-    /// Events that came through an outbox; none: it takes no more.
-    inbox: Mutex<Option<VecDeque<Posted>>>,
 }
 
+/// Small, since there may be very many foms. Key and operation id stand elsewhere beside the fom.
 pub(crate) struct Inner {
-    /// What is kept with operation and phase. `step` is the number of the step that is on its way, or was committed last.
-    pub(crate) meta: Meta,
-    /// Whether the journal has a record of it.
-    pub(crate) recorded: bool,
+    /// The number of the step that is on its way, or was committed last.
+    pub(crate) step: u64,
+    pub(crate) due: Option<u64>,
     /// What comes after the commit.
-    pub(crate) then: Option<Then>,
-    /// Why it could not be committed; boxed, since there are many foms and few errors.
-    error: Option<Box<JournalError>>,
-    /// Entries of events that were taken since the last step was committed.
+    then: Option<Then>,
+    more: Option<Box<More>>,
+    pub(crate) attempt: u32,
+    pub(super) home: u16,
+    pub(super) settled: bool,
+    pub(super) priority: u8,
+    /// It takes no more events that come through an outbox.
+    closed: bool,
+}
+
+/// What few foms have, made when it is needed.
+#[derive(Default)]
+pub(crate) struct More {
+    pub(crate) causes: Vec<String>,
+    pub(crate) kept: Option<(u64, String)>,
+    pub(super) rare: Rare,
+    /// Why its step could not be committed.
+    error: Option<JournalError>,
+    /// Events that came through an outbox.
+    inbox: VecDeque<Posted>,
+    /// Entries of those that were taken since the last step was committed.
     pub(crate) taken: Vec<EntryId>,
     /// Its last step, which could not be committed: tried again when it has gone.
-    pub(crate) stalled: Option<Box<Stalled>>,
+    pub(crate) stalled: Option<Stalled>,
+}
+
+impl Inner {
+    pub(crate) fn more(&self) -> Option<&More> {
+        self.more.as_deref()
+    }
+
+    pub(crate) fn more_mut(&mut self) -> Option<&mut More> {
+        self.more.as_deref_mut()
+    }
+
+    pub(crate) fn more_made(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    /// It has its key.
+    pub(crate) fn waits_no_more(&mut self) {
+        if let Some(more) = self.more_mut() {
+            more.rare.waits = None;
+        }
+    }
+
+    /// When its next attempt is due, if one has failed.
+    pub(crate) fn retry(&self) -> Option<u64> {
+        self.more()?.rare.retry
+    }
+
+    pub(crate) fn set_retry(&mut self, at: Option<u64>) {
+        if self.retry() != at {
+            self.more_made().rare.retry = at;
+        }
+    }
+
+    /// Whether it holds long locks, and has more to do with them.
+    pub(crate) fn locked(&self) -> bool {
+        self.more().is_some_and(|more| more.rare.locked)
+    }
+
+    pub(crate) fn set_locked(&mut self, locked: bool) {
+        if self.locked() != locked {
+            self.more_made().rare.locked = locked;
+        }
+    }
+
+    /// Entries of events that were taken since the last step was committed.
+    pub(crate) fn taken(&self) -> &[EntryId] {
+        self.more().map_or(&[], |more| &more.taken)
+    }
+
+    fn forget_taken(&mut self) {
+        if let Some(more) = self.more_mut() {
+            more.taken.clear();
+        }
+    }
+
+    /// What comes after the commit of the step that is being written down.
+    pub(crate) fn set_then(&mut self, then: Then) {
+        self.then = Some(then);
+    }
 }
 
 /// What a fom does when its step is committed.
@@ -56,7 +132,7 @@ pub(crate) struct Inner {
 pub(crate) enum Then {
     /// It enters the phase that it is in by now.
     Enter {
-        from: Option<usize>,
+        from: Option<u8>,
         cause: TransitionCause,
     },
     /// It waits for the next event in this visit.
@@ -78,20 +154,32 @@ pub(crate) enum Answer {
 }
 
 impl Kept {
-    /// Of a fom that was restored, or (`recorded` is false) of a new one.
+    /// Of a fom that was restored, or (`recorded` is false) of a new one. Key and operation id are left to the caller.
     pub(crate) fn new(meta: Meta, recorded: bool) -> Box<Self> {
+        let has_more = !meta.causes.is_empty() || meta.kept.is_some() || meta.rare.is_some();
+        let more = has_more.then(|| {
+            Box::new(More {
+                causes: meta.causes,
+                kept: meta.kept.map(|kept| *kept),
+                rare: meta.rare.map(|rare| *rare).unwrap_or_default(),
+                ..More::default()
+            })
+        });
         Box::new(Self {
             state: AtomicU8::new(CALM),
+            recorded: AtomicBool::new(recorded),
             requests: AtomicU32::new(0),
             inner: Mutex::new(Inner {
-                meta,
-                recorded,
+                step: meta.step,
+                due: meta.due,
                 then: None,
-                error: None,
-                taken: Vec::new(),
-                stalled: None,
+                more,
+                attempt: meta.attempt,
+                home: meta.home,
+                settled: meta.settled,
+                priority: meta.priority,
+                closed: false,
             }),
-            inbox: Mutex::new(Some(VecDeque::new())),
         })
     }
 
@@ -99,9 +187,20 @@ impl Kept {
         self.inner.lock()
     }
 
+    /// Whether the journal has a record of it.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorded.load(Ordering::Relaxed)
+    }
+
+    /// Whether its last step is to be tried again when it has gone.
+    pub(crate) fn is_stalled(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.more().is_some_and(|more| more.stalled.is_some())
+    }
+
     /// The number of the visit.
     pub(crate) fn step(&self) -> u64 {
-        self.inner.lock().meta.step
+        self.inner.lock().step
     }
 
     /// The number of the next request.
@@ -133,38 +232,42 @@ impl Kept {
 
     /// An event came through an outbox; given back when the fom has ended.
     pub(crate) fn post(&self, message: Posted) -> Result<(), Posted> {
-        match &mut *self.inbox.lock() {
-            Some(inbox) => {
-                inbox.push_back(message);
-                Ok(())
-            }
-            None => Err(message),
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(message);
         }
+        inner.more_made().inbox.push_back(message);
+        Ok(())
     }
 
     /// The oldest event that `takes`. Only the thread that runs the fom.
     pub(crate) fn take_message<E: 'static>(&self, takes: impl Fn(&E) -> bool) -> Option<E> {
-        let taken = {
-            let mut inbox = self.inbox.lock();
-            let inbox = inbox.as_mut()?;
-            let at = inbox.iter().position(|message| {
+        let event = {
+            let mut inner = self.inner.lock();
+            let more = inner.more_mut()?;
+            let at = more.inbox.iter().position(|message| {
                 let event = message.event.downcast_ref();
                 event.is_some_and(&takes)
             })?;
-            inbox.remove(at)?
+            let taken = more.inbox.remove(at)?;
+            more.taken.push(taken.entry);
+            taken.event
         };
-        self.inner.lock().taken.push(taken.entry);
-        taken.event.downcast().ok().map(|event| *event)
+        event.downcast().ok().map(|event| *event)
     }
 
     /// How many events came through an outbox and were not taken.
     pub(crate) fn messages(&self) -> usize {
-        self.inbox.lock().as_ref().map_or(0, VecDeque::len)
+        let inner = self.inner.lock();
+        inner.more().map_or(0, |more| more.inbox.len())
     }
 
     /// Takes no more of them, and gives back what is left.
     pub(crate) fn close(&self) -> Vec<Posted> {
-        self.inbox.lock().take().map(Vec::from).unwrap_or_default()
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        let left = inner.more_mut().map(|more| std::mem::take(&mut more.inbox));
+        left.map(Vec::from).unwrap_or_default()
     }
 
     pub(crate) fn is_pending(&self) -> bool {
@@ -172,14 +275,22 @@ impl Kept {
     }
 
     /// The step that was just written down is on its way to the committer. Only the thread that runs the fom.
-    pub(crate) fn begin(&self, then: Then) {
-        self.inner.lock().then = Some(then);
+    pub(crate) fn begin(&self) {
         self.state.store(PENDING, Ordering::Relaxed);
     }
 
+    /// The step is on its way, and nobody waits for it. Only the thread that runs the fom.
+    pub(crate) fn went_on(&self) {
+        self.stepped();
+        self.recorded.store(true, Ordering::Relaxed);
+        self.inner.lock().forget_taken();
+    }
+
     /// By whoever brings the answer; then the fom is to be woken.
-    pub(crate) fn answer(&self, answer: Result<(), JournalError>) {
-        self.inner.lock().error = answer.err().map(Box::new);
+    pub(crate) fn answer(&self, answer: &Result<(), JournalError>) {
+        if let Err(error) = answer {
+            self.inner.lock().more_made().error = Some(error.clone());
+        }
         self.state.store(ANSWERED, Ordering::Release);
     }
 
@@ -193,13 +304,13 @@ impl Kept {
                 self.stepped();
                 let mut inner = self.inner.lock();
                 let then = inner.then.take().unwrap_or(Then::Fail);
-                match inner.error.take() {
+                match inner.more_mut().and_then(|more| more.error.take()) {
                     None => {
-                        inner.recorded = true;
-                        inner.taken.clear();
+                        self.recorded.store(true, Ordering::Relaxed);
+                        inner.forget_taken();
                         Answer::Committed(then)
                     }
-                    Some(error) => Answer::Failed(*error),
+                    Some(error) => Answer::Failed(error),
                 }
             }
         }

@@ -47,13 +47,13 @@ pub(crate) use commits::{Commits, Part};
 pub(crate) use committer::Committer;
 pub(crate) use dormant::Dormant;
 pub(crate) use head::{Head, random};
-pub(crate) use kept::{Answer, Kept, Then};
+pub(crate) use kept::{Answer, Inner, Kept, Then};
 #[doc(hidden)]
 pub use message::Event;
 pub(crate) use message::{Message, Posted, Written, rewrite};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox};
-pub(crate) use record::{Kind, Meta, Rare, codec, encode_fom, entry_of};
+pub(crate) use record::{Kind, Meta, Rare, codec, encode_head, entry_of};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};

@@ -2,15 +2,20 @@
 //!
 //! A byte that says what it is, then [`Meta`], then the body: operation and phase, to be read with a schema, which is an entry of
 //! its own.
+//!
+//! [`Meta`] is written at every step, so it is a few bytes and not MessagePack: flags (1), the step and the home as varints, and what
+//! the flags say of: the deadline (8, little-endian), the key, the operation id, and the rest, a record of MessagePack. The first
+//! records had all of it in one ([`Kind::FirstFom`]).
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::{RestoreError, SnapshotError},
+    durable::kept::{Inner, More},
+    error::RestoreError,
     id::Key,
     journal::EntryId,
     operation::{Codec, Durability, Operation},
-    snapshot,
+    snapshot::leading,
 };
 
 /// What an entry is: its first byte.
@@ -21,8 +26,10 @@ pub(crate) enum Kind {
     Head = 1,
     /// How the bodies of a type are to be read.
     Schema = 2,
+    /// A fom that has not ended, as it was first written.
+    FirstFom = 3,
     /// A fom that has not ended.
-    Fom = 3,
+    Fom = 6,
     /// How a fom ended that was submitted with an operation id.
     Outcome = 5,
     /// An event for a fom.
@@ -30,7 +37,7 @@ pub(crate) enum Kind {
 }
 
 /// What is kept of a fom beside its operation and phase.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Meta {
     /// The number of the step that its phase was entered with.
     pub(crate) step: u64,
@@ -49,13 +56,13 @@ pub(crate) struct Meta {
     /// Its priority.
     pub(crate) priority: u8,
     /// Its key.
-    #[serde(with = "stored_key")]
+    #[serde(deserialize_with = "stored_key::deserialize")]
     pub(crate) key: Option<Key>,
     /// Its operation id.
-    #[serde(with = "stored_key")]
+    #[serde(deserialize_with = "stored_key::deserialize")]
     pub(crate) once: Option<Key>,
-    /// What few have. Last, since it is in few records, and in none of older ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What few have. Last, since it is in few of the first records, and in none of older ones.
+    #[serde(default)]
     pub(crate) rare: Option<Box<Rare>>,
 }
 
@@ -72,38 +79,6 @@ pub(crate) struct Rare {
     /// It holds long locks, and has more to do with them.
     #[serde(default)]
     pub(crate) locked: bool,
-}
-
-impl Meta {
-    /// When its next attempt is due, if one has failed.
-    pub(crate) fn retry(&self) -> Option<u64> {
-        self.rare.as_ref().and_then(|rare| rare.retry)
-    }
-
-    pub(crate) fn set_retry(&mut self, at: Option<u64>) {
-        if self.retry() != at {
-            self.change_rare(|rare| rare.retry = at);
-        }
-    }
-
-    /// Whether it holds long locks, and has more to do with them.
-    pub(crate) fn locked(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.locked)
-    }
-
-    pub(crate) fn set_locked(&mut self, locked: bool) {
-        if self.locked() != locked {
-            self.change_rare(|rare| rare.locked = locked);
-        }
-    }
-
-    fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
-        change(self.rare.get_or_insert_default());
-        // Nothing in it: as if it had never been.
-        if self.rare.as_deref() == Some(&Rare::default()) {
-            self.rare = None;
-        }
-    }
 }
 
 /// How the foms of a type are kept, if they are.
@@ -124,23 +99,176 @@ pub(crate) fn fom_of(entry: EntryId) -> u64 {
     entry.0 - EntryId::HEAD.0
 }
 
-/// Appends the entry of a fom.
-pub(crate) fn encode_fom<O: Operation>(
-    codec: &Codec<O>,
-    meta: &Meta,
-    operation: &O,
-    phase: &O::Phase,
-    out: &mut Vec<u8>,
-) -> Result<(), SnapshotError> {
-    out.push(Kind::Fom as u8);
-    rmp_serde::encode::write(out, meta)
-        .map_err(|error| SnapshotError::Operation(error.to_string()))?;
-    (codec.save_body)(operation, phase, out)
+/// Whether this is the entry of a fom.
+pub(super) fn is_fom(bytes: &[u8]) -> bool {
+    let kinds = [Kind::Fom as u8, Kind::FirstFom as u8];
+    bytes.first().is_some_and(|kind| kinds.contains(kind))
 }
 
-/// Reads what [`encode_fom`] wrote, up to the body.
-pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
-    snapshot::leading(bytes).map_err(|_| RestoreError::Damaged)
+// What there is, as flags; the two lowest bits are the priority.
+const PRIORITY: u8 = 0b11;
+const SETTLED: u8 = 1 << 2;
+const DUE: u8 = 1 << 3;
+const KEY: u8 = 1 << 4;
+const ONCE: u8 = 1 << 5;
+const REST: u8 = 1 << 6;
+
+/// What few records have: attempts and what they said, a deadline that is kept, and what is rarer still.
+type Rest<C, K, R> = (u32, C, K, R);
+
+/// Appends the entry of a fom up to the body.
+pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, out: &mut Vec<u8>) {
+    let more = kept.more();
+    let more = more.filter(|more| {
+        !more.causes.is_empty() || more.kept.is_some() || more.rare != Rare::default()
+    });
+    let has_rest = more.is_some() || kept.attempt > 0;
+    let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+    let flags = kept.priority & PRIORITY
+        | flag(kept.settled, SETTLED)
+        | flag(kept.due.is_some(), DUE)
+        | flag(key.is_some(), KEY)
+        | flag(once.is_some(), ONCE)
+        | flag(has_rest, REST);
+    out.extend_from_slice(&[Kind::Fom as u8, flags]);
+    put_varint(kept.step, out);
+    put_varint(kept.home.into(), out);
+    if let Some(due) = kept.due {
+        out.extend_from_slice(&due.to_le_bytes());
+    }
+    for key in [key, once].into_iter().flatten() {
+        put_key(key, out);
+    }
+    if has_rest {
+        let nothing = More::default();
+        let more = more.unwrap_or(&nothing);
+        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.rare);
+        // Numbers and texts: there is nothing in it that could fail.
+        let _ = rmp_serde::encode::write(out, &rest);
+    }
+}
+
+/// Reads the entry of a fom, up to the body.
+pub(crate) fn decode_fom(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
+    match bytes.split_first() {
+        Some((kind, bytes)) if *kind == Kind::Fom as u8 => decode_head(bytes),
+        Some((kind, bytes)) if *kind == Kind::FirstFom as u8 => leading(bytes).ok(),
+        _ => None,
+    }
+    .ok_or(RestoreError::Damaged)
+}
+
+fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
+    let (&flags, bytes) = bytes.split_first()?;
+    let (step, bytes) = take_varint(bytes)?;
+    let (home, mut bytes) = take_varint(bytes)?;
+    let mut meta = Meta {
+        step,
+        home: u16::try_from(home).ok()?,
+        settled: flags & SETTLED != 0,
+        priority: flags & PRIORITY,
+        ..Meta::default()
+    };
+    if flags & DUE != 0 {
+        let (due, after) = bytes.split_first_chunk()?;
+        meta.due = Some(u64::from_le_bytes(*due));
+        bytes = after;
+    }
+    for (flag, place) in [(KEY, &mut meta.key), (ONCE, &mut meta.once)] {
+        if flags & flag != 0 {
+            let (key, after) = take_key(bytes, 0)?;
+            *place = Some(key);
+            bytes = after;
+        }
+    }
+    if flags & REST != 0 {
+        let (rest, after) = leading::<Rest<_, Option<(u64, String)>, Rare>>(bytes).ok()?;
+        let (kept, rare);
+        (meta.attempt, meta.causes, kept, rare) = rest;
+        meta.kept = kept.map(Box::new);
+        meta.rare = (rare != Rare::default()).then(|| Box::new(rare));
+        bytes = after;
+    }
+    // A flag that this release does not know says of something that it cannot read.
+    let known = PRIORITY | SETTLED | DUE | KEY | ONCE | REST;
+    (flags & !known == 0).then_some((meta, bytes))
+}
+
+const INT: u8 = 0;
+const TEXT: u8 = 1;
+const BYTES: u8 = 2;
+const PAIR: u8 = 3;
+
+/// How deep pairs may be in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
+const DEEPEST_KEY: u8 = 64;
+
+fn put_key(key: &Key, out: &mut Vec<u8>) {
+    let mut put = |kind, bytes: &[u8]| {
+        out.push(kind);
+        put_varint(bytes.len() as u64, out);
+        out.extend_from_slice(bytes);
+    };
+    match key {
+        Key::Int(number) => {
+            out.push(INT);
+            put_varint(*number, out);
+        }
+        Key::Text(text) => put(TEXT, text.as_bytes()),
+        Key::Bytes(bytes) => put(BYTES, bytes),
+        Key::Pair(pair) => {
+            out.push(PAIR);
+            put_key(&pair.0, out);
+            put_key(&pair.1, out);
+        }
+    }
+}
+
+fn take_key(bytes: &[u8], depth: u8) -> Option<(Key, &[u8])> {
+    let (&kind, bytes) = bytes.split_first()?;
+    if kind == PAIR {
+        if depth == DEEPEST_KEY {
+            return None;
+        }
+        let (one, bytes) = take_key(bytes, depth + 1)?;
+        let (other, bytes) = take_key(bytes, depth + 1)?;
+        return Some((Key::from((one, other)), bytes));
+    }
+    let (number, bytes) = take_varint(bytes)?;
+    if kind == INT {
+        return Some((Key::Int(number), bytes));
+    }
+    let (key, bytes) = bytes.split_at_checked(usize::try_from(number).ok()?)?;
+    let key = match kind {
+        TEXT => Key::Text(std::str::from_utf8(key).ok()?.into()),
+        BYTES => Key::Bytes(key.into()),
+        _ => return None,
+    };
+    Some((key, bytes))
+}
+
+/// A number in as many bytes as it needs, seven bits in each, the lowest first.
+fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0u64;
+    for (at, byte) in bytes.iter().take(10).enumerate() {
+        let part = u64::from(byte & 0x7f);
+        let shifted = part << (7 * at);
+        if shifted >> (7 * at) != part {
+            return None;
+        }
+        number |= shifted;
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[at + 1..]));
+        }
+    }
+    None
 }
 
 /// A [`Key`] as it is stored. Not as serde would write its variants: those may be reordered.
@@ -192,5 +320,143 @@ pub(super) mod stored_key {
     ) -> Result<Option<Key>, D::Error> {
         let key = Option::<Stored>::deserialize(input).map_err(D::Error::custom)?;
         Ok(key.map(Key::from))
+    }
+}
+
+#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::durable::Kept;
+
+    /// The entry of a fom that has all of this, and the body `body`.
+    fn written(meta: &Meta) -> Vec<u8> {
+        let kept = Kept::new(meta.clone(), true);
+        let mut out = Vec::new();
+        encode_head(
+            &kept.inner(),
+            meta.key.as_ref(),
+            meta.once.as_ref(),
+            &mut out,
+        );
+        out.extend_from_slice(b"body");
+        out
+    }
+
+    fn full() -> Meta {
+        Meta {
+            step: 300,
+            attempt: 2,
+            causes: vec!["no".to_owned(), "no!".to_owned()],
+            due: Some(1 << 40),
+            kept: Some(Box::new((77, "Ring".to_owned()))),
+            home: 3,
+            settled: true,
+            priority: 2,
+            key: Some(Key::from(("alice", 7u64))),
+            once: Some(Key::from("call-1")),
+            rare: Some(Box::new(Rare {
+                shared: true,
+                waits: Some(5),
+                ..Rare::default()
+            })),
+        }
+    }
+
+    /// What the first release of the journal wrote, byte by byte.
+    #[test]
+    fn first_records_are_read() {
+        let plain = b"\x03\x9a\x01\x00\x90\xc0\xc0\x00\xc2\x01\xc0\xc0body";
+        let meta = Meta {
+            step: 1,
+            priority: 1,
+            ..Meta::default()
+        };
+        assert_eq!(decode_fom(plain).unwrap(), (meta, &b"body"[..]));
+        let all = b"\x03\x9b\xcd\x01\x2c\x02\x92\xa2no\xa3no!\xcf\x00\x00\x01\x00\x00\x00\x00\x00\x92\x4d\xa4Ring\
+            \x03\xc3\x02\x81\xa4pair\x92\x81\xa4text\xa5alice\x81\xa3int\x07\x81\xa4text\xa6call-1\x92\xc3\x05body";
+        assert_eq!(decode_fom(all).unwrap(), (full(), &b"body"[..]));
+    }
+
+    /// Most records have nothing but a step, a home and a priority.
+    #[test]
+    fn a_plain_record_has_a_head_of_four_bytes() {
+        let meta = Meta {
+            step: 9,
+            priority: 1,
+            ..Meta::default()
+        };
+        let bytes = written(&meta);
+        assert_eq!(bytes, b"\x06\x01\x09\x00body");
+        assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_or_says_more_than_is_known_is_refused() {
+        let bytes = written(&full());
+        assert_eq!(decode_fom(&bytes).unwrap(), (full(), &b"body"[..]));
+        for end in 0..bytes.len() - b"body".len() {
+            let cut = decode_fom(&bytes[..end]);
+            assert!(matches!(cut, Err(RestoreError::Damaged)), "{end}");
+        }
+        let mut newer = bytes;
+        newer[1] |= 0x80;
+        assert!(matches!(decode_fom(&newer), Err(RestoreError::Damaged)));
+        let mut deep = vec![Kind::Fom as u8, KEY, 0, 0];
+        deep.extend([PAIR; 100_000]);
+        assert!(matches!(decode_fom(&deep), Err(RestoreError::Damaged)));
+        // A text of 2^63 bytes.
+        let long = [Kind::Fom as u8, KEY, 0, 0, TEXT]
+            .into_iter()
+            .chain([0xff; 8])
+            .chain([0x7f]);
+        let long: Vec<u8> = long.collect();
+        assert!(matches!(decode_fom(&long), Err(RestoreError::Damaged)));
+    }
+
+    fn keys() -> impl Strategy<Value = Key> {
+        let leaf = prop_oneof![
+            any::<u64>().prop_map(Key::from),
+            ".{0,20}".prop_map(Key::from),
+            proptest::collection::vec(any::<u8>(), 0..20)
+                .prop_map(|bytes| Key::Bytes(bytes.into())),
+        ];
+        leaf.prop_recursive(3, 8, 2, |inner| (inner.clone(), inner).prop_map(Key::from))
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(
+            (step, attempt, due, home) in any::<(u64, u32, Option<u64>, u16)>(),
+            (settled, priority, shared, waits) in any::<(bool, u8, bool, Option<u64>)>(),
+            (retry, locked) in any::<(Option<u64>, bool)>(),
+            (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
+            key in proptest::option::of(keys()),
+            once in proptest::option::of(keys()),
+        ) {
+            let meta = Meta {
+                step,
+                attempt,
+                causes,
+                due,
+                kept: kept.map(Box::new),
+                home,
+                settled,
+                priority: priority % 3,
+                key,
+                once,
+                rare: retry.map(|_| Box::new(Rare { shared, waits, retry, locked })),
+            };
+            let bytes = written(&meta);
+            prop_assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
+        }
+
+        #[test]
+        fn anything_else_is_refused_or_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode_fom(&bytes);
+            bytes.insert(0, Kind::Fom as u8);
+            let _ = decode_fom(&bytes);
+        }
     }
 }

@@ -12,11 +12,11 @@ use std::{
 use crate::{
     Durability, Graph,
     durable::{
-        Committer, Head, Kept, Kind, Message, Meta, SetAside,
+        Committer, Head, Kind, Message, Meta, SetAside,
         committer::{HEAD_ENTRY, fenced},
         once::decode_outcome,
         random,
-        record::{decode_meta, fom_of},
+        record::{decode_fom, fom_of},
         schemas::Schemas,
     },
     error::{BuildError, RestoreError},
@@ -83,8 +83,7 @@ impl fmt::Debug for Revived {
 impl Found<'_> {
     pub(crate) fn revive<O: Persistent>(self) -> Result<Revived, RestoreError> {
         let (operation, phase) = snapshot::load::<O>(self.schema, self.body)?;
-        let kept = Kept::new(self.meta, true);
-        restore::<O>(self.world, self.id, operation, phase, kept).map(Revived)
+        restore::<O>(self.world, self.id, operation, phase, self.meta).map(Revived)
     }
 }
 
@@ -302,11 +301,7 @@ impl Types {
         schemas: &Schemas,
         bytes: &'a [u8],
     ) -> Result<Entered<'a>, RestoreError> {
-        let bytes = match bytes.split_first() {
-            Some((kind, bytes)) if *kind == Kind::Fom as u8 => bytes,
-            _ => return Err(RestoreError::Damaged),
-        };
-        let (meta, body) = decode_meta(bytes)?;
+        let (meta, body) = decode_fom(bytes)?;
         let fingerprint = body.first_chunk().ok_or(RestoreError::Damaged)?;
         let fingerprint = u64::from_le_bytes(*fingerprint);
         let schema = schemas.get(fingerprint).or_else(|| {

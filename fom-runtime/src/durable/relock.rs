@@ -68,5 +68,5 @@ impl Relock {
 
 /// Whether it held long locks.
 pub(crate) fn held_locks(fom: &Resident) -> bool {
-    fom.kept().is_some_and(|kept| kept.inner().meta.locked())
+    fom.kept().is_some_and(|kept| kept.inner().locked())
 }

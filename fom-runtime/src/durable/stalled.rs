@@ -4,7 +4,7 @@
 use std::{any::TypeId, collections::HashMap, sync::Arc, time::Instant};
 
 use crate::{
-    durable::{Committer, Kind, Types, committer::AGAIN, entry_of},
+    durable::{Committer, Kind, Types, committer::AGAIN, entry_of, record::is_fom},
     error::RestoreError,
     id::{FomId, Key},
     journal::{Batch, Change, Journal, JournalError},
@@ -82,7 +82,6 @@ impl Stalled {
 
     /// Whether its fom comes back.
     pub(crate) fn comes_back(&self) -> bool {
-        let is_fom = |bytes: &[u8]| bytes.first() == Some(&(Kind::Fom as u8));
         self.own().is_some_and(is_fom)
     }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
     durable::{
-        Answer, Committer, Kept, Meta, Once, Stalled, Stored, Then, codec, encode_fom, entry_of,
+        Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head, entry_of,
     },
     error::{Cause, SnapshotError},
     fom::{
@@ -49,10 +49,7 @@ impl<O: Operation> Typed<O> {
             Some((answer, _)) => remember(self, &mut group, answer),
             None => group.delete(entry_of(self.id().get())),
         }
-        let taken = std::mem::take(&mut kept.inner().taken);
-        for message in taken {
-            group.delete(message);
-        }
+        delete_taken(kept, &mut group);
         group.end_group();
         self.stall(group, &error);
         Some(Cause::Journal(error))
@@ -68,7 +65,7 @@ impl<O: Operation> Typed<O> {
         let locks = self.leave_declared();
         let stalled = Stalled::new(self.id(), group, error.clone(), place, locks);
         self.world().list_stalled(&stalled);
-        kept.inner().stalled = Some(Box::new(stalled));
+        kept.inner().more_made().stalled = Some(stalled);
     }
 
     /// It fails in this phase: has it committed that it is no longer there, unless it is to be there after a restart.
@@ -77,7 +74,7 @@ impl<O: Operation> Typed<O> {
         let Some((kept, _)) = self.journaled() else {
             return;
         };
-        let is_to_be = kept.inner().recorded || self.once().is_some();
+        let is_to_be = kept.is_recorded() || self.once().is_some();
         if matches!(cause, Cause::Shutdown | Cause::Journal(_)) || !is_to_be {
             return;
         }
@@ -87,23 +84,21 @@ impl<O: Operation> Typed<O> {
                 Some(_) => remember(self, batch, Stored::failed::<O>(cause, phase)),
                 None => batch.delete(entry_of(self.id().get())),
             }
-            let taken = kept.inner().taken.clone();
-            for message in taken {
-                batch.delete(message);
-            }
+            delete_taken(kept, batch);
+            kept.inner().set_then(Then::Fail);
             Ok(())
         });
         if waits && written.is_ok() {
-            kept.begin(Then::Fail);
+            kept.begin();
         }
     }
 
     /// The last step of a fom that has left all tables, if it could not be committed: from now on it may come back.
     #[cold]
     pub(super) fn leave_stalled(&self) {
-        let stalled = self.kept().and_then(|kept| kept.inner().stalled.take());
-        if let Some(stalled) = stalled {
-            self.world().stall(*stalled);
+        let take = |kept: &Kept| kept.inner().more_mut()?.stalled.take();
+        if let Some(stalled) = self.kept().and_then(take) {
+            self.world().stall(stalled);
         }
     }
 
@@ -119,10 +114,8 @@ impl<O: Operation> Typed<O> {
             Some(Cause::Shutdown) => return,
             Some(Cause::Journal(_)) => {
                 let inner = kept.inner();
-                inner
-                    .stalled
-                    .as_ref()
-                    .is_some_and(|stalled| stalled.comes_back())
+                let stalled = inner.more().and_then(|more| more.stalled.as_ref());
+                stalled.is_some_and(Stalled::comes_back)
             }
             _ => false,
         };
@@ -140,8 +133,8 @@ fn group<O: Operation>(
 ) -> Result<(), SnapshotError> {
     crate::locality::regain_leaked(fom);
     // Taken out: nothing of the user's runs with the core in hand.
-    let mut batch =
-        crate::locality::with_core(|core| core.commits.take_batch(waits)).unwrap_or_default();
+    let batch = crate::locality::with_core(|core| core.commits.take_batch(waits));
+    let mut batch = batch.flatten().unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
     let written = written.and_then(|()| match fom.world().committer() {
@@ -157,8 +150,8 @@ fn group<O: Operation>(
         core.commits.waiting.extend(waiting);
         core.commits.uses(O::GRAPH);
         let mut sends = false;
-        if let Some(extra) = fom.extra() {
-            for entry in extra.outbox.lock().entries() {
+        if let Some(rare) = fom.rare() {
+            for entry in rare.outbox.lock().entries() {
                 core.commits.uses(entry.graph);
                 sends = true;
             }
@@ -171,6 +164,13 @@ fn group<O: Operation>(
         }
     });
     written
+}
+
+/// Deletes the events that a fom which ends took since its last step.
+fn delete_taken(kept: &Kept, batch: &mut Batch) {
+    for message in kept.inner().taken() {
+        batch.delete(*message);
+    }
 }
 
 /// How it ended takes the place of its record.
@@ -190,32 +190,23 @@ impl<O: Operation> Course<O> {
         let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.world().committer()) else {
             return self.proceed(fom, then);
         };
-        let now = fom.world().clock.nanos();
-        let ends = self.info().is_end();
-        let waits = O::DURABILITY == Durability::Sync || committer.is_behind();
-        let recorded = {
-            let mut inner = kept.inner();
-            self.write_down(fom, &mut inner.meta, &then, now, committer);
-            inner.recorded
-        };
-        let written = if ends && !recorded {
+        if self.info().is_end() && !kept.is_recorded() {
             // It was never there.
-            Ok(())
-        } else {
-            group(fom, waits, |batch| self.write(fom, batch))
-        };
+            return self.proceed(fom, then);
+        }
+        let waits = O::DURABILITY == Durability::Sync || committer.is_behind();
+        let written = group(fom, waits, |batch| {
+            self.write(fom, batch, |inner| {
+                self.write_down(fom, inner, then, committer)
+            })
+        });
         match written {
-            Ok(()) if ends && !recorded => self.proceed(fom, then),
             Ok(()) if !waits => {
-                kept.stepped();
-                let mut inner = kept.inner();
-                inner.recorded = true;
-                inner.taken.clear();
-                drop(inner);
+                kept.went_on();
                 self.proceed(fom, then)
             }
             Ok(()) => {
-                kept.begin(then);
+                kept.begin();
                 After::Commit
             }
             Err(error) => After::failed(Cause::NotSaved(error)),
@@ -223,46 +214,44 @@ impl<O: Operation> Course<O> {
     }
 
     /// Everything that is kept beside operation and phase, as it is after this step.
-    fn write_down(
-        &self,
-        fom: &Typed<O>,
-        meta: &mut Meta,
-        then: &Then,
-        now: u64,
-        committer: &Committer,
-    ) {
+    fn write_down(&self, fom: &Typed<O>, inner: &mut Inner, then: Then, committer: &Committer) {
+        inner.set_then(then);
         if !matches!(then, Then::Retry(_)) {
-            meta.step += 1;
+            inner.step += 1;
         }
         if const { O::GRAPH.has_locks() } {
             // One that failed before it had them again after a restart is still to have them first.
-            let held = fom.holds_declared() || matches!(then, Then::Retry(_)) && meta.locked();
-            meta.set_locked(held && self.info().holds_locks());
+            let held = fom.holds_declared() || matches!(then, Then::Retry(_)) && inner.locked();
+            inner.set_locked(held && self.info().holds_locks());
         }
         let Some(timing) = fom.timing() else { return };
-        let deadlines = match then {
+        let (causes, deadlines) = match then {
             Then::Enter { cause, .. } => {
-                let resumed = *cause == TransitionCause::Resumed;
-                let left = fom.extra().and_then(|extra| extra.left).filter(|_| resumed);
-                meta.attempt = 0;
-                meta.causes = Vec::new();
-                timing.preview(fom, self.index(), now, left)
+                let resumed = cause == TransitionCause::Resumed;
+                let saved = fom.extra().and_then(|extra| extra.saved.as_deref());
+                let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
+                inner.attempt = 0;
+                let now = fom.world().clock.nanos();
+                (Vec::new(), timing.preview(fom, self.index(), now, left))
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {
-                meta.attempt = timing.attempt();
-                meta.causes = fom.causes();
-                timing.deadlines()
+                inner.attempt = timing.attempt();
+                (fom.causes(), timing.deadlines())
             }
         };
-        meta.set_retry(match then {
-            Then::Retry(until) => Some(committer.to_journal(*until)),
+        inner.set_retry(match then {
+            Then::Retry(until) => Some(committer.to_journal(until)),
             _ => None,
         });
-        meta.due = deadlines.own.map(|at| committer.to_journal(at));
-        meta.kept = deadlines.kept.map(|(at, owner)| {
+        inner.due = deadlines.own.map(|at| committer.to_journal(at));
+        let kept = deadlines.kept.map(|(at, owner)| {
             let owner = O::GRAPH.phases()[owner].name();
-            Box::new((committer.to_journal(at), owner.to_owned()))
+            (committer.to_journal(at), owner.to_owned())
         });
+        if inner.more().is_some() || !causes.is_empty() || kept.is_some() {
+            let more = inner.more_made();
+            (more.causes, more.kept) = (causes, kept);
+        }
     }
 
     /// What comes after a step of which it was written down that it is to be committed. None: there is none.
@@ -282,11 +271,11 @@ impl<O: Operation> Course<O> {
     /// Its step could not be committed: it is kept, unless it is its first, which is as if it had never been.
     #[cold]
     fn stall(&self, fom: &Typed<O>, kept: &Kept, error: &JournalError) {
-        if !kept.inner().recorded || matches!(error, JournalError::Closed) {
+        if !kept.is_recorded() || matches!(error, JournalError::Closed) {
             return;
         }
         let mut group = Batch::new();
-        let written = catch_unwind(AssertUnwindSafe(|| self.write(fom, &mut group)));
+        let written = catch_unwind(AssertUnwindSafe(|| self.write(fom, &mut group, |_| {})));
         // What could be written before can be written now; if not, what was committed before stays.
         if let Ok(Ok(())) = written {
             group.end_group();
@@ -295,29 +284,46 @@ impl<O: Operation> Course<O> {
         fom.drop_outbox();
     }
 
-    /// The group of the step by which it stands where it stands.
-    fn write(&self, fom: &Typed<O>, batch: &mut Batch) -> Result<(), SnapshotError> {
+    /// The group of the step by which it stands where it stands, after `step` has said how it does.
+    fn write(
+        &self,
+        fom: &Typed<O>,
+        batch: &mut Batch,
+        step: impl FnOnce(&mut Inner),
+    ) -> Result<(), SnapshotError> {
         let Some((kept, codec)) = fom.journaled() else {
             return Ok(());
         };
         let entry = entry_of(fom.id().get());
-        if self.info().is_end() && fom.once().is_some() {
-            let answer = Stored::ended(&self.operation, &self.phase);
-            remember(fom, batch, answer.map_err(SnapshotError::Operation)?);
-        } else if self.info().is_end() {
-            batch.delete(entry);
-        } else {
-            let inner = kept.inner();
+        let ends = self.info().is_end();
+        let mut done = Vec::new();
+        let stand = || {
+            let mut inner = kept.inner();
+            step(&mut inner);
+            done.extend_from_slice(inner.taken());
+            inner
+        };
+        if !ends {
             batch.put_with(entry, |out| {
-                encode_fom(&codec, &inner.meta, &self.operation, &self.phase, out)
+                let once = fom.once().map(|once| &once.id);
+                encode_head(&stand(), fom.key(), once, out);
+                // Without the lock: this is the user's.
+                (codec.save_body)(&self.operation, &self.phase, out)
             })?;
+        } else {
+            drop(stand());
+            if fom.once().is_some() {
+                let answer = Stored::ended(&self.operation, &self.phase);
+                remember(fom, batch, answer.map_err(SnapshotError::Operation)?);
+            } else {
+                batch.delete(entry);
+            }
         }
-        let taken = kept.inner().taken.clone();
-        for message in taken {
+        for message in done {
             batch.delete(message);
         }
-        if let Some(extra) = fom.extra() {
-            for entry in extra.outbox.lock().entries() {
+        if let Some(rare) = fom.rare() {
+            for entry in rare.outbox.lock().entries() {
                 batch.put(entry.id, &entry.bytes);
             }
         }
@@ -337,7 +343,7 @@ impl<O: Operation> Course<O> {
                         return self.interrupted_or(fom, then);
                     }
                 } else {
-                    self.enter(fom, from, cause, None);
+                    self.enter(fom, from.map(usize::from), cause, None);
                 }
                 if self.info().is_end() {
                     return After::Ended;

@@ -144,14 +144,9 @@ impl<O: Operation> Course<O> {
     #[inline]
     fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         let (kept, _) = fom.journaled()?;
-        {
-            let mut inner = kept.inner();
-            if let Some(rare) = &mut inner.meta.rare {
-                rare.waits = None;
-            }
-            if inner.recorded {
-                return None;
-            }
+        kept.inner().waits_no_more();
+        if kept.is_recorded() {
+            return None;
         }
         let cause = if fom.is_resumed() {
             TransitionCause::Resumed
@@ -164,8 +159,9 @@ impl<O: Operation> Course<O> {
     /// It stands again where it stood. What comes then: its phase, or what is left of the pause before that.
     #[cold]
     pub(super) fn resume(&mut self, fom: &Typed<O>) -> After<O> {
-        let (left, tries, kept) = fom.extra().map_or((None, 0, None), |extra| {
-            (extra.left, extra.tries, extra.kept_deadline)
+        let saved = fom.extra().and_then(|extra| extra.saved.as_deref());
+        let (left, tries, kept) = saved.map_or((None, 0, None), |saved| {
+            (saved.left, saved.tries, saved.kept_deadline)
         });
         self.enter(fom, None, TransitionCause::Resumed, left);
         if let Some(timing) = fom.timing() {
@@ -176,7 +172,7 @@ impl<O: Operation> Course<O> {
             // What is overdue is late at once, before anything of the phase runs again.
             let now = fom.world().clock.nanos();
             timing.fired(fom, now);
-            let due = fom.journaled().and_then(|it| it.0.inner().meta.retry());
+            let due = fom.journaled().and_then(|it| it.0.inner().retry());
             if let (Some(due), Some(committer)) = (due, fom.world().committer()) {
                 return After::Retry(now.saturating_add(committer.left_until(due)));
             }
@@ -494,6 +490,7 @@ impl<O: Operation> Course<O> {
                 let from = Some(self.index());
                 self.phase = next;
                 if fom.journaled().is_some() {
+                    let from = from.map(|from| from as u8);
                     return self.commit(fom, Then::Enter { from, cause });
                 }
                 self.enter(fom, from, cause, None);

@@ -43,18 +43,9 @@ pub(crate) struct Extra {
     pub(crate) history: Option<Box<Mutex<VecDeque<Seen>>>>,
     /// Visits of phases since it was made, as far as they were to be counted. Written by the thread that runs the fom.
     pub(crate) visits: AtomicU64,
-    /// What is sent at the next transition. Written by the thread that runs the fom.
-    pub(crate) outbox: Mutex<Outbox>,
-    /// What the failed attempts of this visit said.
-    pub(crate) causes: Mutex<Vec<String>>,
-    /// If this visit has failed, and its phase says where to go then.
-    pub(crate) failing: Mutex<Option<Box<Failing>>>,
-    /// What was left of the deadline when the fom was saved.
-    pub(crate) left: Option<u64>,
-    /// Attempts that had failed when it was saved.
-    pub(crate) tries: u32,
-    /// A deadline that an earlier phase keeps over the one that it was saved in, on the runtime's clock, and which phase.
-    pub(crate) kept_deadline: Option<(u64, usize)>,
+    pub(crate) rare: OnceLock<Box<Rare>>,
+    /// If it was saved before.
+    pub(crate) saved: Option<Box<WasSaved>>,
     /// If it is kept in a journal.
     pub(crate) kept: Option<Box<Kept>>,
     /// What it does when it comes back has failed, and is to be done again before the next attempt. Written by the thread that runs the
@@ -67,12 +58,8 @@ pub(crate) struct Extra {
     pub(crate) lane: AtomicU64,
     /// If it was submitted with an operation id.
     pub(crate) once: Option<Box<Once>>,
-    /// The helpers that it waits for, as long as it keeps their team.
-    pub(crate) team: Mutex<Weak<Gathering>>,
     /// When it may begin.
     pub(super) turn: Turn,
-    /// Of an active object.
-    pub(crate) explains: OnceLock<Weak<dyn Explain>>,
     /// What is dropped when it has ended.
     pub(crate) ticket: Mutex<Option<Ticket>>,
     /// The key that it has together with the fom that submitted it.
@@ -82,6 +69,41 @@ pub(crate) struct Extra {
     pub(super) waits: Mutex<Waits>,
     /// If it ever waited for a long lock, or held one that a phase declares.
     pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
+}
+
+/// What hardly any visit of a phase needs. Apart, since a fom that is kept in a journal has an [`Extra`], and there may be very many.
+#[derive(Default)]
+pub(crate) struct Rare {
+    /// What is sent at the next transition. Written by the thread that runs the fom.
+    pub(crate) outbox: Mutex<Outbox>,
+    /// What the failed attempts of this visit said.
+    pub(crate) causes: Mutex<Vec<String>>,
+    /// If this visit has failed, and its phase says where to go then.
+    pub(crate) failing: Mutex<Option<Box<Failing>>>,
+    /// The helpers that it waits for, as long as it keeps their team.
+    pub(crate) team: Mutex<Weak<Gathering>>,
+    /// Of an active object.
+    pub(crate) explains: OnceLock<Weak<dyn Explain>>,
+}
+
+impl Rare {
+    pub(crate) fn with_causes(causes: Vec<String>) -> Self {
+        Self {
+            causes: Mutex::new(causes),
+            ..Self::default()
+        }
+    }
+}
+
+/// How a fom stood that is submitted again.
+#[derive(Default)]
+pub(crate) struct WasSaved {
+    /// What was left of its deadline.
+    pub(crate) left: Option<u64>,
+    /// Attempts that had failed.
+    pub(crate) tries: u32,
+    /// A deadline that an earlier phase keeps over its own, on the runtime's clock, and which phase.
+    pub(crate) kept_deadline: Option<(u64, usize)>,
 }
 
 /// Dropped when a fom has ended, in whatever way, or could not be made: whoever lent it something has it back.
@@ -100,20 +122,20 @@ impl Extra {
                 .then(|| VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))
                 .map(|history| Box::new(Mutex::new(history))),
             visits: AtomicU64::new(0),
-            causes: Mutex::default(),
-            failing: Mutex::default(),
-            outbox: Mutex::default(),
-            left: meta.left,
-            tries: meta.attempt,
-            kept_deadline: None,
+            rare: OnceLock::new(),
+            saved: (meta.left.is_some() || meta.attempt > 0).then(|| {
+                Box::new(WasSaved {
+                    left: meta.left,
+                    tries: meta.attempt,
+                    kept_deadline: None,
+                })
+            }),
             kept,
             owes_resume: AtomicBool::new(false),
             came_back: false,
             lane: AtomicU64::new(0),
             once: None,
-            team: Mutex::default(),
             turn: Turn::default(),
-            explains: OnceLock::new(),
             ticket: Mutex::default(),
             chained: None,
             paused: AtomicBool::new(false),

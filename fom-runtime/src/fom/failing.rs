@@ -5,7 +5,7 @@ use std::any::Any;
 use crate::{
     error::Cause,
     fom::{
-        Header, Typed,
+        Header, Rare, Typed,
         course::{After, Course},
     },
     operation::Operation,
@@ -64,7 +64,7 @@ impl<O: Operation> Course<O> {
             word: cause.name(),
             cause: Some(Box::new(cause)),
         };
-        let before = fom.extra_made().failing.lock().replace(Box::new(failing));
+        let before = fom.rare_made().failing.lock().replace(Box::new(failing));
         // What the user's error holds is dropped without the lock.
         drop(before);
         After::WayOut
@@ -80,7 +80,7 @@ impl<O: Operation> Course<O> {
         if let After::Failed(cause) = self.fails(fom, cause) {
             return Err(*cause);
         }
-        if let Some(failing) = &mut *fom.extra_made().failing.lock() {
+        if let Some(failing) = &mut *fom.rare_made().failing.lock() {
             failing.pending = true;
         }
         Ok(())
@@ -102,7 +102,7 @@ impl<O: Operation> Typed<O> {
 /// Only the thread that runs the fom touches any of it.
 impl Header {
     fn failing<T>(&self, look: impl FnOnce(&mut Failing) -> T) -> Option<T> {
-        self.extra()?.failing.lock().as_deref_mut().map(look)
+        self.rare()?.failing.lock().as_deref_mut().map(look)
     }
 
     /// How many functions were asked in this visit where to go, the one that runs now included.
@@ -126,12 +126,12 @@ impl Header {
         let cause = Box::new(cause);
         self.failing(|failing| failing.cause = Some(cause));
     }
+}
 
+impl Rare {
     /// A visit begins.
     pub(super) fn forget_failure(&self) {
-        if let Some(extra) = self.extra() {
-            let failing = extra.failing.lock().take();
-            drop(failing);
-        }
+        let failing = self.failing.lock().take();
+        drop(failing);
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use crate::{
     Graph, PhaseInfo,
     durable::{Item, Kept, Once, StepKey},
-    fom::{Explain, Extra, Gathering, Pool, Timing},
+    fom::{Explain, Extra, Gathering, Pool, Rare, Timing},
     id::{FomId, Key},
     lanes::LanePlace,
     locality::{Home, Locality},
@@ -326,9 +326,19 @@ impl Header {
         unsafe { self.extra.load(Ordering::Acquire).as_ref() }
     }
 
+    #[inline]
+    pub(crate) fn rare(&self) -> Option<&Rare> {
+        self.extra()?.rare.get().map(|rare| &**rare)
+    }
+
+    /// Makes it when there is none.
+    pub(crate) fn rare_made(&self) -> &Rare {
+        self.extra_made().rare.get_or_init(Box::default)
+    }
+
     /// Who says more of it, if it is an active object.
     pub(crate) fn explained(&self) -> Option<Arc<dyn Explain>> {
-        self.extra()?.explains.get()?.upgrade()
+        self.rare()?.explains.get()?.upgrade()
     }
 
     /// Makes it when there is none.
@@ -496,7 +506,7 @@ impl Header {
     /// Into its outbox. Only the thread that runs the fom.
     pub(crate) fn post(&self, item: Item) {
         self.set_own(NOTED, true);
-        self.extra_made().outbox.lock().post(item);
+        self.rare_made().outbox.lock().post(item);
     }
 
     /// Whether what it does when it comes back is to be done again. Only the thread that runs the fom.
@@ -519,7 +529,7 @@ impl Header {
             said.truncate(end);
         }
         self.set_own(NOTED, true);
-        let mut causes = self.extra_made().causes.lock();
+        let mut causes = self.rare_made().causes.lock();
         if causes.len() == MOST_CAUSES {
             // The first says how it began, the last how it is; of those between the oldest goes.
             causes.remove(1);
@@ -529,24 +539,24 @@ impl Header {
 
     /// What the failed attempts of this visit said.
     pub(crate) fn causes(&self) -> Vec<String> {
-        self.extra()
-            .map(|extra| extra.causes.lock().clone())
+        self.rare()
+            .map(|rare| rare.causes.lock().clone())
             .unwrap_or_default()
     }
 
     /// A visit begins.
     pub(super) fn forget_attempts(&self) {
-        if let Some(extra) = self.extra() {
-            extra.causes.lock().clear();
+        if let Some(rare) = self.rare() {
+            rare.causes.lock().clear();
+            rare.forget_failure();
         }
-        self.forget_failure();
     }
 
     /// Sends what is in its outbox: its transition is made, and committed if it is to be.
     #[inline]
     pub(super) fn send_outbox(&self) {
-        if let Some(extra) = self.extra() {
-            let items = extra.outbox.lock().take();
+        if let Some(rare) = self.rare() {
+            let items = rare.outbox.lock().take();
             for item in items {
                 // What cannot start is dropped, which is the user's code.
                 self.fenced("while its outbox was sent", || (item.send)(self.world()));
@@ -556,9 +566,9 @@ impl Header {
 
     /// Its phase function failed: nothing of that is ever sent.
     pub(super) fn drop_outbox(&self) {
-        if let Some(extra) = self.extra() {
+        if let Some(rare) = self.rare() {
             // Dropped without the lock: operations of the user's.
-            let items = extra.outbox.lock().take();
+            let items = rare.outbox.lock().take();
             for item in items {
                 self.fenced("while its outbox was dropped", || drop(item));
             }
@@ -567,18 +577,18 @@ impl Header {
 
     /// The helpers that it will wait for. Only the thread that runs the fom.
     pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
-        *self.extra_made().team.lock() = Arc::downgrade(team);
+        *self.rare_made().team.lock() = Arc::downgrade(team);
     }
 
     /// Who of its helpers has not ended.
     pub(crate) fn team_left(&self) -> Vec<FomId> {
-        let team = self.extra().and_then(|extra| extra.team.lock().upgrade());
+        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
         team.map_or_else(Vec::new, |team| team.left())
     }
 
     /// Who of its helpers must end before it goes on, if it waits for them.
     pub(crate) fn team_needed(&self) -> Vec<FomId> {
-        let team = self.extra().and_then(|extra| extra.team.lock().upgrade());
+        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
         team.filter(|_| self.waiting_for() == WaitingFor::Foms)
             .map_or_else(Vec::new, |team| team.needed())
     }

@@ -46,7 +46,7 @@ use std::{
 };
 
 use body::Body;
-pub(crate) use extra::{Explain, Extra, Ticket, Told, Watcher};
+pub(crate) use extra::{Explain, Extra, Rare, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use mail::Mailed;
@@ -539,7 +539,7 @@ impl Header {
         self.end_delay();
         self.go_on(extra);
         // A stalled one keeps its key: nobody may overtake it. One that is chained comes back for itself.
-        let stalled = |kept: &Kept| kept.inner().stalled.is_some();
+        let stalled = |kept: &Kept| kept.is_stalled();
         if extra.chained.is_some()
             || extra.key.is_some() && !extra.kept.as_deref().is_some_and(stalled)
         {

@@ -52,7 +52,7 @@ pub(super) fn end<O: Operation>(
         Err(Some(failure)) => match &failure.cause {
             Cause::Shutdown => (Err(NoAnswer::Gone), None),
             Cause::Journal(error) => {
-                let stays = kept.is_some_and(|(kept, _)| kept.inner().recorded);
+                let stays = kept.is_some_and(|(kept, _)| kept.is_recorded());
                 let why = if stays {
                     NoAnswer::Stays
                 } else {

@@ -45,7 +45,7 @@ pub(crate) enum Barred {
 pub(super) struct Turn {
     standing: AtomicU64,
     delayed: AtomicBool,
-    delay: Mutex<Option<Delay>>,
+    delay: Mutex<Option<Box<Delay>>>,
 }
 
 /// What is done before a fom may begin.
@@ -75,7 +75,7 @@ impl Extra {
         self.turn = Turn {
             standing: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
             delayed: AtomicBool::new(true),
-            delay: Mutex::new(Some(Delay { sleep, order })),
+            delay: Mutex::new(Some(Box::new(Delay { sleep, order }))),
         };
     }
 }

@@ -23,6 +23,8 @@ pub struct Batch {
     changes: Vec<Stored>,
     /// Where each group ends in `changes`.
     ends: Vec<usize>,
+    /// No entry with this number or a greater one was ever put into it.
+    beyond: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -86,6 +88,7 @@ impl Batch {
         let start = self.bytes.len();
         let done = write(&mut self.bytes);
         let bytes = Some(start..self.bytes.len());
+        self.beyond = self.beyond.max(id.0.saturating_add(1));
         self.changes.push(Stored { id, bytes });
         done
     }
@@ -129,6 +132,7 @@ impl Batch {
         }));
         self.ends
             .extend(other.ends.drain(..).map(|end| end + changes));
+        self.beyond = self.beyond.max(std::mem::take(&mut other.beyond));
     }
 
     /// Removes everything, and keeps the memory.
@@ -136,6 +140,7 @@ impl Batch {
         self.bytes.clear();
         self.changes.clear();
         self.ends.clear();
+        self.beyond = 0;
     }
 
     /// How long the longest entry is of the group that is not ended yet.
@@ -166,6 +171,11 @@ impl Batch {
     /// How many bytes its entries have.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// No entry with this number or a greater one is put.
+    pub(crate) fn beyond(&self) -> EntryId {
+        EntryId(self.beyond)
     }
 
     /// How many bytes it has room for.

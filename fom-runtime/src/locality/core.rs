@@ -151,6 +151,16 @@ impl Core {
         self.queue.push(fom);
     }
 
+    /// Wakes a fom: one that lives here goes straight into its run queue.
+    pub(crate) fn wake(&mut self, fom: &Header) {
+        if !self.home.is(fom.world(), fom.home_index()) {
+            fom.wake();
+        } else if fom.wake_here() {
+            // SAFETY: its token was just taken from Waiting to Ready.
+            self.enqueue_ready(unsafe { Resident::new(fom.whole()) });
+        }
+    }
+
     /// Counts a fom that is submitted here: its id, and the time as it was at the last look.
     #[inline]
     pub(crate) fn one_born(&mut self) -> (FomId, u64) {

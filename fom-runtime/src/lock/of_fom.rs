@@ -83,7 +83,7 @@ impl Header {
 
     /// It goes on in the place of one that held these, and has them if it has more to do with them. Before it runs.
     pub(crate) fn take_over(&self, mut held: Vec<LockGuard>) {
-        if self.kept().is_some_and(|kept| kept.inner().meta.locked()) {
+        if self.kept().is_some_and(|kept| kept.inner().locked()) {
             for guard in &mut held {
                 guard.hand_to(Owner::of_fom(self));
             }

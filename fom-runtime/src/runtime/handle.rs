@@ -222,7 +222,7 @@ impl<O: Operation> FomRef<O> {
     /// Who says more of it in listings.
     pub(crate) fn explained_by(&self, explains: Weak<dyn Explain>) {
         // Once for each fom.
-        let _ = self.0.extra_made().explains.set(explains);
+        let _ = self.0.rare_made().explains.set(explains);
     }
 
     /// What it has beside it if it is kept in a journal.
@@ -315,7 +315,7 @@ impl<O: Operation> FomRef<O> {
 
 /// The phase that a fom has begun; none while it is still in the queue before its first, or waits until that is committed.
 fn visited(fom: &Header) -> usize {
-    let committed = fom.kept().is_none_or(|kept| kept.inner().recorded);
+    let committed = fom.kept().is_none_or(Kept::is_recorded);
     if fom.has_begun() && committed {
         fom.phase_index()
     } else {

@@ -1,12 +1,18 @@
 //! Makes foms: of what is submitted, and of what the journal keeps.
 
-use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
+use std::{
+    any::TypeId,
+    mem::take,
+    ptr::NonNull,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use crate::{
     Sleep,
     durable::{self, Kept, Once},
     error::RestoreError,
-    fom::{AnyRef, Birth, Extra, Header, Launch, Resident, Seed, Stocks, Ticket},
+    fom::{AnyRef, Birth, Extra, Header, Launch, Rare, Resident, Seed, Stocks, Ticket},
     id::{FomId, Key},
     locality::Home,
     operation::Operation,
@@ -49,11 +55,14 @@ pub(crate) fn restore<O: Operation>(
     id: FomId,
     operation: O,
     phase: O::Phase,
-    kept: Box<Kept>,
+    mut saved: durable::Meta,
 ) -> Result<Resident, RestoreError> {
-    let (key, once, meta, kept_deadline, home, settled, priority, (shared, waits)) = {
-        let inner = kept.inner();
-        let saved = &inner.meta;
+    let (key, once) = (saved.key.take(), saved.once.take());
+    let (shared, waits) = saved
+        .rare
+        .as_deref()
+        .map_or((false, None), |rare| (rare.shared, rare.waits));
+    let (meta, kept_deadline, home, settled, priority) = {
         let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
         let meta = Meta {
             id: id.get(),
@@ -68,7 +77,7 @@ pub(crate) fn restore<O: Operation>(
             let owner = owner.unwrap_or_else(|| O::index(O::kind(&phase)));
             (now.saturating_add(left(*at)), owner)
         });
-        let home = match &saved.key {
+        let home = match &key {
             // With those that will be submitted with this key.
             Some(key) if !saved.settled => world.directory.hash(key) as usize,
             _ => usize::from(saved.home),
@@ -79,19 +88,7 @@ pub(crate) fn restore<O: Operation>(
             _ => Priority::Low,
         };
         let home = home % world.localities.len();
-        (
-            saved.key.clone(),
-            saved.once.clone(),
-            meta,
-            kept_deadline,
-            home,
-            saved.settled,
-            priority,
-            saved
-                .rare
-                .as_deref()
-                .map_or((false, None), |rare| (rare.shared, rare.waits)),
-        )
+        (meta, kept_deadline, home, saved.settled, priority)
     };
     world.localities[home].counts.one_sent();
     world.take_room_again();
@@ -105,7 +102,7 @@ pub(crate) fn restore<O: Operation>(
         meta,
         priority,
         id: Some(id),
-        kept: Some(kept),
+        kept: Some(Kept::new(saved, true)),
         kept_deadline,
         came_back: true,
         once: once.clone(),
@@ -169,8 +166,6 @@ impl Maker<'_> {
                     home: self.index as u16,
                     settled: self.placed,
                     priority: self.priority as u8,
-                    key: key.clone(),
-                    once: self.once.clone(),
                     rare: self.order.stored(None),
                     ..durable::Meta::default()
                 };
@@ -187,10 +182,13 @@ impl Maker<'_> {
             || self.chained.is_some()
         {
             let mut extra = Extra::new(key, world.history, &self.meta, kept);
-            extra.kept_deadline = self.kept_deadline;
-            if let Some(kept) = &extra.kept {
-                let causes = std::mem::take(&mut kept.inner().meta.causes);
-                extra.causes = Mutex::new(causes);
+            if self.kept_deadline.is_some() {
+                extra.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
+            }
+            let kept = extra.kept.as_deref();
+            let causes = kept.and_then(|kept| Some(take(&mut kept.inner().more_mut()?.causes)));
+            if let Some(causes) = causes.filter(|causes| !causes.is_empty()) {
+                extra.rare = OnceLock::from(Box::new(Rare::with_causes(causes)));
             }
             extra.came_back = self.came_back;
             extra.once = self.once.map(Once::new);

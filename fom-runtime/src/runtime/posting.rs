@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    durable::{self, Item, Kept, Message, Posted, Written, encode_fom, entry_of, rewrite},
+    durable::{self, Item, Kept, Message, Posted, Written, encode_head, entry_of, rewrite},
     error::{Refused, RefusedReason, RestoreError, SnapshotError},
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
@@ -41,18 +41,19 @@ impl<O: Operation> Submission<'_, O> {
                 home: index as u16,
                 settled: self.placement.is_some(),
                 priority: self.priority as u8,
-                key: self.key.clone(),
                 rare: self.order.stored(Some(world.directory.stamp())),
                 ..durable::Meta::default()
             };
             let mut bytes = Vec::new();
-            encode_fom(&codec, &meta, &self.operation, &self.phase, &mut bytes)?;
+            let saved = Kept::new(meta, true);
+            encode_head(&saved.inner(), self.key.as_ref(), None, &mut bytes);
+            (codec.save_body)(&self.operation, &self.phase, &mut bytes)?;
             entry = Some(durable::Entry {
                 id: entry_of(id.get()),
                 bytes,
                 graph: O::GRAPH,
             });
-            kept = Some(Kept::new(meta, true));
+            kept = Some(saved);
         }
         self.special().recorded = index.map(|index| (id, index, kept));
         let Self {
