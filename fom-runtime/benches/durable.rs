@@ -146,10 +146,13 @@ const QUESTION: Question = Question {
         Row {
             question: "  written to make room there",
             unit: "bytes",
-            value: |round, peer| round.get("512", peer, "moved_bytes"),
+            value: |round, peer| {
+                let moved = round.get("512", peer, "moved_bytes");
+                moved.filter(|_| peer == "fom:kept")
+            },
             better: Better::Less,
             fom: "fom:kept",
-            limit: "fom",
+            limit: "limit",
             target: NONE,
         },
         Row {

@@ -424,6 +424,9 @@ impl Builder {
     /// ([`Runtime::find`], a submission with that key, an event through an outbox), by its operation id, or by its id
     /// ([`Runtime::operation`], [`Runtime::wake`], [`Runtime::cancel`]). The oldest come first. By default there is no limit.
     ///
+    /// Those that are back and wait count, too: where foms wait for each other's events, give a limit that has room for all that
+    /// may wait at a time, or none.
+    ///
     /// For those the limit does not count: one whose deadline has passed, or that somebody looks for, comes back in any case. What
     /// cannot be read is found when it comes back. Those that rest take no part in a shutdown, and stay in the journal.
     /// [`Operations::dormant`](crate::Operations::dormant) says how many there are. [`build`](Self::build) refuses a limit of zero.
