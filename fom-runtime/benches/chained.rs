@@ -53,7 +53,7 @@ const QUESTION: Question = Question {
     ],
     rows: &[
         Row {
-            question: "chained requests, 10,000 in flight",
+            question: "chained requests by `cx.call`, 10,000 in flight",
             unit: "ns a call",
             value: |round, peer| round.get("10000", peer, "ns_per_call"),
             better: Better::Less,

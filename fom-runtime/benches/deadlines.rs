@@ -95,7 +95,7 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  to wake and cancel",
+            question: "  to wake from the same locality, and cancel",
             unit: "CPU ns",
             value: |round, peer| round.get("never", peer, WAKE),
             better: Better::Less,
@@ -109,7 +109,7 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "1,000,000 that fire within 1 s, spawn to finish",
+            question: "1,000,000 that fire within 1 s, in the order of their spawning",
             unit: "CPU ns",
             value: |round, peer| round.get("within", peer, CPU),
             better: Better::Less,
@@ -127,7 +127,7 @@ const QUESTION: Question = Question {
             target: LATE,
         },
         Row {
-            question: "  all spawned at once, each with its own time",
+            question: "  all spawned at once, deadlines in the order of their spawning",
             unit: "CPU ns",
             value: |round, peer| round.get("sleep", peer, CPU),
             better: Better::Less,

@@ -63,7 +63,7 @@ const QUESTION: Question = Question {
     ],
     rows: &[
         Row {
-            question: "requests over 10,000 keys, uniform",
+            question: "requests over 10,000 keys through a stream, uniform",
             unit: "million/s",
             value: |round, peer| round.get("uniform", peer, RATE),
             better: Better::More,

@@ -37,7 +37,7 @@ const QUESTION: Question = Question {
     }],
     rows: &[
         Row {
-            question: "1,000,000 parked, 64 bytes of state, sync phases",
+            question: "1,000,000 parked, 64 bytes of state, an event without data, sync phases",
             unit: "bytes each",
             value: |round, peer| round.get("1M", peer, "bytes_per_op"),
             better: Better::Less,

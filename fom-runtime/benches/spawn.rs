@@ -72,7 +72,7 @@ const QUESTION: Question = Question {
     ],
     rows: &[
         Row {
-            question: "4 phases, spawn to finish, 2 localities",
+            question: "4 phases, spawn to finish, 2 localities; the peers yield after each phase, fom does not",
             unit: "ns a transition",
             value: |round, peer| round.get("two", peer, NS),
             better: Better::Less,
@@ -86,7 +86,7 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  with a turn for every phase",
+            question: "  all yield after each phase",
             unit: "ns a transition",
             value: |round, peer| round.get("two", peer, NS),
             better: Better::Less,
@@ -100,7 +100,7 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  with async phases",
+            question: "  async phases; the peers yield, fom does not",
             unit: "ns a transition",
             value: |round, peer| round.get("two", peer, NS),
             better: Better::Less,
@@ -114,7 +114,7 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  with peers that do not yield, either",
+            question: "  none yields",
             unit: "ns a transition",
             value: |round, peer| round.get("straight", peer, NS),
             better: Better::Less,
@@ -128,7 +128,7 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  of 400 phases, 1 locality",
+            question: "  400 phases, 1 locality; the peers yield after each phase, fom after each 64",
             unit: "ns a transition",
             value: |round, peer| round.get("long", peer, NS),
             better: Better::Less,

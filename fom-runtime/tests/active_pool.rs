@@ -38,8 +38,8 @@ fn desk(number: usize) -> fom_runtime::active::Activation<Desk> {
     .activation()
 }
 
-/// AO-08: calls go to who has the least to do, through the proxy that a single object has; the objects are spread over the
-/// localities.
+/// AO-08, in part: a pool gives each call to the object that has the least to do, through the proxy that a single object has. The
+/// objects are spread over the localities. Not shown: a distributed scheduler. All objects of a pool are in one process.
 #[test]
 fn calls_go_to_who_is_free() {
     limited(|| async {
@@ -71,7 +71,7 @@ fn calls_go_to_who_is_free() {
     });
 }
 
-/// AO-08: one key, one object.
+/// AO-08, in part: one key, one object.
 #[test]
 fn calls_of_one_key_go_to_one_object() {
     limited(|| async {

@@ -364,7 +364,7 @@ impl ReallyTransitions for Real {
 }
 
 /// WK-16: all times come from one clock: a test's, which moves when it is told, or the machine's monotonic one. On a
-/// clock that stands, nothing is ever late.
+/// clock that stands, nothing is ever late. Not shown: a step of the machine's date, which no test sets.
 /// Trap 12: a locality that is idle, with nobody posting anything to it, still minds its deadlines and sleeps.
 #[test]
 fn time_comes_from_the_clock_and_passes_while_idle() {

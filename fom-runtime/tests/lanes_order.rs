@@ -206,7 +206,8 @@ fn push(
 }
 
 /// KY-01: requests of a key run one after the other in the order of their submission, whatever they wait for and however they end;
-/// KY-05: also when submitters have to wait for room; KY-13: also when they come in batches.
+/// KY-05: also when submitters have to wait for room; KY-13, in part: also when they come in
+/// batches. Each request of a batch runs by itself.
 #[test]
 fn requests_of_a_key_are_in_order_over_random_schedules() {
     std::panic::set_hook(Box::new(|_| {}));

@@ -217,7 +217,7 @@ fn off_by_default() {
     });
 }
 
-/// An idle locality is given foms; they run on there as if they had been there from the beginning, and all is counted.
+/// LO-13: an idle locality is given foms; they run on there as if they had been there from the beginning, and all is counted.
 #[test]
 fn an_idle_locality_is_given_foms() {
     limited(|| async {
@@ -257,7 +257,7 @@ fn an_idle_locality_is_given_foms() {
     });
 }
 
-/// What was placed by hand, has a key, or has touched the locality's data stays, also beside foms that are moved.
+/// LO-13: what was placed by hand, has a key, or has touched the locality's data stays, also beside foms that are moved.
 #[test]
 fn what_relies_on_its_home_stays() {
     limited(|| async {

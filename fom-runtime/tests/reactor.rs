@@ -68,7 +68,8 @@ fn tokio_user() -> task::Task {
     })
 }
 
-/// LO-07: what a fom awaits of tokio wakes it while its locality is otherwise idle.
+/// LO-07: what a fom awaits of tokio wakes it while its locality is otherwise idle. Not shown, here and below: how many system calls
+/// a wake takes. Not there: work of an idle locality that another thread runs in place.
 #[test]
 fn tokio_in_an_idle_locality() {
     let _limit = limit();
@@ -83,7 +84,8 @@ fn tokio_in_an_idle_locality() {
     }
 }
 
-/// LO-16: the handler that is promoted while others block serves the sockets and timers: they are not tied to a thread.
+/// LO-16: the handler that is promoted while others block serves the sockets and timers: they are not tied to a thread. Not there: a
+/// handle that is suspended while its event is processed, since the reactor reports readiness and runs nothing of the user's.
 #[test]
 fn tokio_while_others_block() {
     let _limit = limit();
@@ -414,8 +416,19 @@ fn jobs_do_not_starve_the_reactor() {
 /// LO-07: a locality that sleeps is woken from plain threads, by every way there is, again and again.
 #[test]
 fn a_sleeping_locality_is_woken() {
+    woken_from_outside(one());
+}
+
+/// LO-14: a locality that looks for work before it sleeps is woken as well, while it looks and after that.
+#[test]
+fn a_locality_that_spins_is_woken() {
+    let spin = Duration::from_micros(50);
+    let builder = Runtime::builder().localities(1).pin(false).spin(spin);
+    woken_from_outside(builder.build().unwrap());
+}
+
+fn woken_from_outside(runtime: Runtime) {
     let _limit = limit();
-    let runtime = one();
     let (wake, mut woken) = async_mpsc::unbounded_channel::<std::sync::mpsc::Sender<u32>>();
     let answers = task(move |_| {
         Box::pin(async move {

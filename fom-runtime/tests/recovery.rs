@@ -504,7 +504,8 @@ fn a_recovery_that_fails_leaves_nothing_behind() {
     });
 }
 
-/// What was there comes back, also when it is more than is taken in.
+/// PR-08: a record holds the state of a fom and nothing of the runtime's settings: with a smaller capacity all foms come back, and no new
+/// one is taken in.
 #[test]
 fn a_smaller_capacity_lets_all_come_back_and_nothing_new_in() {
     limited(async || {

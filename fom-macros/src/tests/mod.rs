@@ -288,3 +288,25 @@ fn a_layer_hands_over_to_what_is_inside() {
         },
     ));
 }
+
+/// SM-17: an enum has at most 255 phases; the message names the first phase too many.
+#[test]
+fn the_256th_phase_is_refused() {
+    let machine = |phases: usize| {
+        let variants = (0..phases).map(|number| {
+            let name = quote::format_ident!("P{number}");
+            let next = quote::format_ident!("P{}", number + 1);
+            match number {
+                0 => quote!(#[phase(start, sync, to(#next))] #name),
+                last if last + 1 == phases => quote!(#[phase(end)] #name),
+                _ => quote!(#[phase(sync, to(#next))] #name),
+            }
+        });
+        let item = quote!(enum Many { #(#variants),* });
+        crate::fallback::attribute(quote!(operation(Job), transient), item).to_string()
+    };
+    assert!(!machine(255).contains("compile_error"));
+    let refused = machine(256);
+    assert_eq!(refused.matches("compile_error").count(), 1);
+    assert!(refused.contains("this is phase number 256, and 255 is the most; split the operation"));
+}

@@ -62,7 +62,11 @@ pub(crate) fn answers(answers: &[Answer], quick: bool) -> String {
     );
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
     let of = |best: &Option<Best>| number(best.as_ref().map(|best| best.value));
-    for answer in answers {
+    // The instructions have a table of their own, which is counted again with each change.
+    let timed = answers
+        .iter()
+        .filter(|answer| answer.unit != "instructions");
+    for answer in timed {
         // A part of the question above it is set in by two spaces, which Markdown does not show.
         let question = match answer.question.strip_prefix("  ") {
             Some(part) => format!("… {part}"),
