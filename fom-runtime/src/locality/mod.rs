@@ -38,7 +38,7 @@ pub(crate) use self::{
     core::Core,
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
-    here::{core_here, has_core, is_taken, running, runs_fom_of, runs_foms, with_core},
+    here::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
     idle::IdleSet,
     patrol::Patrol,
     reactor::Reactor,
@@ -344,7 +344,8 @@ impl Home {
 #[inline]
 pub(crate) fn enqueue(world: &World, fom: Resident) {
     let index = fom.home_index();
-    match core_here() {
+    // SAFETY: what is queued are pointers; no code of users runs.
+    match unsafe { peek() } {
         Some(mut core) if core.home.is(world, index) => core.enqueue_after_mail(fom),
         _ => post_fom(world, index, fom),
     }
@@ -354,7 +355,8 @@ pub(crate) fn enqueue(world: &World, fom: Resident) {
 #[inline(never)]
 pub(crate) fn enqueue_woken(world: &World, fom: Resident) {
     let index = fom.home_index();
-    match core_here() {
+    // SAFETY: as in `enqueue`.
+    match unsafe { peek() } {
         Some(mut core) if core.home.is(world, index) => core.enqueue_ready(fom),
         _ => post_fom(world, index, fom),
     }
@@ -369,23 +371,17 @@ fn post_fom(world: &World, index: usize, fom: Resident) {
 /// Whether this thread holds the core of this locality.
 #[inline]
 pub(crate) fn holds(world: &World, index: usize) -> bool {
-    here::peek_core(|core| core.home.is(world, index)).unwrap_or(false)
+    // SAFETY: pointers are compared.
+    unsafe { peek() }.is_some_and(|core| core.home.is(world, index))
 }
 
 /// The locality of this runtime that this thread holds the core of.
 #[inline]
 pub(crate) fn here_in(world: &World) -> Option<usize> {
-    here::peek_core(|core| {
-        core.home
-            .is(world, core.home.index)
-            .then_some(core.home.index)
-    })?
-}
-
-/// The core that this thread holds, for making a fom: no user's code runs in there.
-#[inline(always)]
-pub(crate) fn at_home<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    here::peek_core(f)
+    // SAFETY: as in `holds`.
+    let core = unsafe { peek() }?;
+    let index = core.home.index;
+    core.home.is(world, index).then_some(index)
 }
 
 /// Runs `f` soon, on the thread that holds the core of the fom's home, which it stays while `f` runs.
@@ -405,7 +401,8 @@ pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) 
 /// the tail.
 #[inline]
 pub(crate) fn step(world: &World) -> (u64, bool) {
-    match core_here() {
+    // SAFETY: the clock is the runtime's own.
+    match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
             let now = core.pace.step(&core.home.world.clock);
@@ -426,22 +423,38 @@ fn away(world: &World) -> u64 {
 /// that has not run at all, behind those that were submitted after it.
 #[inline]
 pub(crate) fn first_step(world: &World) -> u64 {
-    here::peek_core(|core| core.pace.step(&core.home.world.clock)).unwrap_or_else(|| away(world))
+    // SAFETY: as in `step`.
+    match unsafe { peek() } {
+        Some(mut core) => {
+            let core = &mut *core;
+            core.pace.step(&core.home.world.clock)
+        }
+        None => away(world),
+    }
 }
 
 /// The time as it is.
 pub(crate) fn look(world: &World) -> u64 {
-    here::peek_core(|core| core.pace.look(&core.home.world.clock)).unwrap_or_else(|| away(world))
+    // SAFETY: as in `step`.
+    match unsafe { peek() } {
+        Some(mut core) => {
+            let core = &mut *core;
+            core.pace.look(&core.home.world.clock)
+        }
+        None => away(world),
+    }
 }
 
 /// Whether the running fom must go to the tail.
 #[inline]
 pub(crate) fn spent() -> bool {
-    here::peek_core(|core| core.pace.spent()).unwrap_or(false)
+    // SAFETY: a number is looked at.
+    unsafe { peek() }.is_some_and(|core| core.pace.spent())
 }
 
 /// The time as it was a few steps ago, on a thread that holds a core.
 #[inline]
 pub(crate) fn now(world: &World) -> u64 {
-    here::peek_core(|core| core.now()).unwrap_or_else(|| away(world))
+    // SAFETY: as in `spent`.
+    unsafe { peek() }.map_or_else(|| away(world), |core| core.now())
 }
