@@ -129,6 +129,8 @@ pub(crate) struct Locality {
     stopping: AtomicBool,
     /// It has ended; what is posted now is rejected.
     closed: AtomicBool,
+    /// No fom can live in its memory any more.
+    released: AtomicBool,
     reactor: reactor::Entrance,
 }
 
@@ -157,6 +159,7 @@ impl Locality {
             processors: lend::Processors::default(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            released: AtomicBool::new(false),
             reactor: reactor.entrance(),
         }
     }
@@ -194,9 +197,17 @@ impl Locality {
                 parcel.reject();
             }
             // What came too late may have made pools anew, which would keep the runtime for ever.
-            self.pools.clear();
-            self.outer.lock().clear();
+            if self.released.load(Ordering::SeqCst) {
+                self.release();
+            }
         }
+    }
+
+    /// Lets go of its memory: what handles still refer to stays until they are gone. From then on nothing of it is listed.
+    pub(crate) fn release(&self) {
+        self.released.store(true, Ordering::SeqCst);
+        self.pools.clear();
+        self.outer.lock().clear();
     }
 
     /// Lets the locality end once its last fom has.
@@ -302,15 +313,6 @@ impl Home {
             found |= fom.home_index() == self.index && fom.sweep();
         }
         found
-    }
-
-    /// Whether no fom is left that lives here, or may come here.
-    fn is_over(&self) -> bool {
-        if self.world.balance.moves_foms() {
-            self.world.is_idle()
-        } else {
-            self.counts.is_idle()
-        }
     }
 
     /// Whether a thread comes back from leave-block.

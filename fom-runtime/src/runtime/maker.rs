@@ -195,6 +195,11 @@ impl Maker<'_> {
                 extra.rare = OnceLock::from(Box::new(Rare::with_causes(causes)));
             }
             extra.came_back = self.came_back;
+            if const { O::GRAPH.has_locks() } && self.came_back {
+                let kept = extra.kept.as_deref();
+                let held = kept.is_some_and(|kept| kept.inner().locked());
+                *extra.held_locks.get_mut() = held;
+            }
             extra.once = self.once.map(Once::new);
             extra.ticket = Mutex::new(self.ticket);
             extra.chained = self.chained.map(Box::new);
