@@ -410,7 +410,8 @@ pub(crate) fn step(world: &World) -> (u64, bool) {
             let now = core.pace.step(&core.home.world.clock);
             (now, core.pace.spend())
         }
-        None => (away(world), false),
+        // User code has leaked its guard of a blocking section. That ends with the run.
+        None => (away(world), true),
     }
 }
 
@@ -451,7 +452,7 @@ pub(crate) fn look(world: &World) -> u64 {
 #[inline]
 pub(crate) fn spent() -> bool {
     // SAFETY: a number is looked at.
-    unsafe { peek() }.is_some_and(|core| core.pace.spent())
+    unsafe { peek() }.is_none_or(|core| core.pace.spent())
 }
 
 /// The time as it was a few steps ago, on a thread that holds a core.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{disk::mark, *};
 
-/// Waits for two words, each for a limited time.
+/// Waits for four words, two of them in one visit, each visit for a limited time.
 #[derive(Serialize, Deserialize)]
 struct Order {
     mark: String,
@@ -15,12 +15,20 @@ struct Order {
 
 #[fom(operation(Order), event(Word))]
 enum Buying {
-    #[phase(start, sync, on(Go), within = "1s", late, keep(Second), to(Second, Late))]
+    #[phase(
+        start,
+        sync,
+        on(Go),
+        within = "1s",
+        late,
+        keep(Second),
+        to(Second, Late)
+    )]
     First,
-    #[phase(sync, on(Go), within = "2s", late, to(Stay, Paid, Late))]
+    #[phase(sync, on(Go), within = "2s", late, to(Third, Late))]
     Second,
     #[phase(sync, on(Go), within = "1s", late, to(Paid, Late))]
-    Stay,
+    Third,
     #[phase(end)]
     Paid,
     #[phase(end)]
@@ -56,7 +64,10 @@ impl BuyingTransitions for Order {
 
     fn second(&mut self, cx: &mut Cx<'_, Word>, _: Word) -> Result<BuyingAfterSecond, BoxError> {
         self.step(cx);
-        Ok(BuyingAfterSecond::Stay)
+        Ok(match self.steps {
+            2 => BuyingAfterSecond::Stay,
+            _ => BuyingAfterSecond::Third,
+        })
     }
 
     fn second_late(&mut self, cx: &mut Cx<'_, Word>) -> Result<BuyingAfterSecond, BoxError> {
@@ -64,14 +75,14 @@ impl BuyingTransitions for Order {
         Ok(BuyingAfterSecond::Late)
     }
 
-    fn stay(&mut self, cx: &mut Cx<'_, Word>, _: Word) -> Result<BuyingAfterStay, BoxError> {
+    fn third(&mut self, cx: &mut Cx<'_, Word>, _: Word) -> Result<BuyingAfterThird, BoxError> {
         self.step(cx);
-        Ok(BuyingAfterStay::Paid)
+        Ok(BuyingAfterThird::Paid)
     }
 
-    fn stay_late(&mut self, cx: &mut Cx<'_, Word>) -> Result<BuyingAfterStay, BoxError> {
+    fn third_late(&mut self, cx: &mut Cx<'_, Word>) -> Result<BuyingAfterThird, BoxError> {
         self.late(cx);
-        Ok(BuyingAfterStay::Late)
+        Ok(BuyingAfterThird::Late)
     }
 }
 
@@ -93,7 +104,7 @@ fn late(faults: usize) {
         let sends = {
             let fom = FomRef::clone(&order);
             thread::spawn(move || {
-                for _ in 0..3 {
+                for _ in 0..4 {
                     // It may have ended.
                     let _ = fom.send(Word::Go);
                 }
@@ -112,8 +123,8 @@ fn late(faults: usize) {
             Ok(ended) => {
                 let Order { steps, late, .. } = ended.operation;
                 match ended.phase {
-                    Buying::Paid => assert_eq!((steps, late), (3, 0)),
-                    Buying::Late => assert!(late == 1 && (1..=3).contains(&steps)),
+                    Buying::Paid => assert_eq!((steps, late), (4, 0)),
+                    Buying::Late => assert!(late == 1 && (1..=4).contains(&steps)),
                     _ => unreachable!("it has two ends"),
                 }
             }
