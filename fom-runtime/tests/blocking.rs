@@ -298,6 +298,43 @@ fn a_leaked_guard_does_not_keep_a_deadline_from_being_armed() {
     );
 }
 
+/// Leaks its guard, and goes round and round after that.
+struct Loops;
+
+#[fom(operation(Loops), transient)]
+enum Looping {
+    #[phase(start, sync, to(Again))]
+    Leak,
+    #[phase(sync, to(Again, Done))]
+    Again,
+    #[phase(end)]
+    Done,
+}
+
+impl LoopingTransitions for Loops {
+    fn leak(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        std::mem::forget(cx.enter_block()?);
+        Ok(())
+    }
+
+    fn again(&mut self, _: &mut Cx<'_>) -> Result<LoopingAfterAgain, BoxError> {
+        Ok(LoopingAfterAgain::Again)
+    }
+}
+
+/// LO-04: a fom that has leaked its guard is back in its locality with its next step: it takes turns, and can be cancelled.
+#[test]
+fn a_leaked_guard_ends_with_the_next_step() {
+    let _limit = limit();
+    let runtime = one();
+    let fom = runtime.submit(Loops).start().unwrap();
+    futures::executor::block_on(fom.reached([LoopingKind::Again]).into_future());
+    let other = runtime.submit(quick(|_| {})).start().unwrap();
+    other.wait().unwrap();
+    fom.cancel();
+    assert!(matches!(fom.wait().unwrap_err().cause, Cause::Cancelled));
+}
+
 /// LO-04: enter-block does not nest, and is an error outside of a phase function's own turn.
 #[test]
 fn entering_twice_is_an_error() {

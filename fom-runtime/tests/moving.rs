@@ -449,3 +449,42 @@ fn a_shutdown_finds_foms_that_wait_elsewhere() {
         }
     });
 }
+
+/// A fom that hangs keeps the threads of its own locality: the other one ends, though foms were moved between the two, and those that
+/// wait in the locality of the one that hangs are told to end when it goes on.
+#[test]
+fn a_hung_fom_keeps_its_own_locality_alone() {
+    for hung in [0, 1] {
+        limited(move || async move {
+            let party = Party::new(Balance::Foms);
+            let foms = party.crowd_that_moved().await;
+            let (go_on, told) = mpsc::channel::<()>();
+            let (tell, began) = mpsc::channel();
+            let hangs = Parent(Some(Box::new(move |_| {
+                tell.send(()).unwrap();
+                // It goes on when the other end is dropped.
+                let _ = told.recv();
+            })));
+            let hangs = party.runtime.submit(hangs);
+            let hangs = hangs.place(Placement::Locality(hung)).start().unwrap();
+            began.recv().unwrap();
+            let report = party.runtime.shutdown(Shutdown::Now, secs(0)).await;
+            assert!(report.remained.iter().any(|fom| fom.id == hangs.id()));
+            let has_ended =
+                |index: usize| party.runtime.operations().localities[index].threads == 0;
+            while !has_ended(1 - hung) {
+                std::thread::yield_now();
+            }
+            assert!(!has_ended(hung));
+            drop(go_on);
+            while !has_ended(hung) {
+                std::thread::yield_now();
+            }
+            let all = foms.len();
+            for fom in foms {
+                assert!(matches!(fom.await.unwrap_err().cause, Cause::Shutdown));
+            }
+            assert_eq!(party.ended.load(Ordering::SeqCst), all);
+        });
+    }
+}

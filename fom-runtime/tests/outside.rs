@@ -184,6 +184,40 @@ fn a_sleep_wakes_who_polled_it_last() {
     fom.wait().unwrap();
 }
 
+/// A sleep that was carried out of its fom: armed in the locality, or not polled yet, when the runtime ends. It ends with that.
+#[test]
+fn a_sleep_ends_with_its_runtime() {
+    let _limit = limit();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(&TestClock::new())
+        .build()
+        .unwrap();
+    let (tell, told) = mpsc::channel();
+    let fom = quick(move |cx| {
+        for _ in 0..3 {
+            tell.send(cx.sleep(Duration::from_secs(1))).unwrap();
+        }
+    });
+    runtime.submit(fom).start().unwrap().wait().unwrap();
+    let [mut armed, mut armed_outside, late] = [(); 3].map(|()| Box::pin(told.recv().unwrap()));
+    let (armed_there, inside) = mpsc::channel();
+    let fom = quick(move |_| {
+        assert!(poll_once(armed.as_mut()).is_pending());
+        armed_there.send(armed).unwrap();
+    });
+    runtime.submit(fom).start().unwrap().wait().unwrap();
+    let armed = inside.recv().unwrap();
+    assert!(poll_once(armed_outside.as_mut()).is_pending());
+    let sleepers = [armed, armed_outside].map(|sleep| std::thread::spawn(|| block_on(sleep)));
+    drop(runtime);
+    for sleeper in sleepers {
+        sleeper.join().unwrap();
+    }
+    block_on(late);
+}
+
 /// `Duration::MAX` is how one says "without a limit".
 #[test]
 fn a_shutdown_without_a_limit_drains() {

@@ -154,6 +154,37 @@ fn a_socket_outlives_its_handler() {
     receives.wait().unwrap();
 }
 
+/// Takes its time when it is dropped.
+struct Guest(Arc<AtomicBool>);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        std::thread::sleep(Duration::from_millis(20));
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// What was spawned in a locality and has not ended is dropped before a shutdown returns.
+#[test]
+fn what_was_spawned_is_dropped_before_a_shutdown_returns() {
+    let _limit = limit();
+    for how in [Shutdown::Drain, Shutdown::Now] {
+        let runtime = one();
+        let gone = Arc::new(AtomicBool::new(false));
+        let guest = Guest(Arc::clone(&gone));
+        let spawns = quick(move |_| {
+            tokio::spawn(async move {
+                let _guest = guest;
+                std::future::pending::<()>().await;
+            });
+        });
+        runtime.submit(spawns).start().unwrap().wait().unwrap();
+        let report = runtime.shutdown_blocking(how, task::LIMIT);
+        assert!(report.remained.is_empty());
+        assert!(gone.load(SeqCst));
+    }
+}
+
 /// Trap 12: timers fire in a locality where nothing else happens, on the real clock.
 #[test]
 fn timers_fire_in_an_idle_locality() {

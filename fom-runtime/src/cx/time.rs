@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -15,6 +16,8 @@ use crate::{
 };
 
 /// A sleep on the runtime's clock; a test's clock ends it too. See [`Cx::sleep`](crate::Cx::sleep).
+///
+/// One that is kept beyond the end of its runtime ends with it: nothing tells the time any more.
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
     home: Home,
@@ -86,8 +89,29 @@ impl Sleep {
         }
         let sleeper = Sleeper::new(waker.clone());
         self.armed = Some(Arc::clone(&sleeper));
-        let at = self.at;
-        self.at_home(move |core| core.timers.arm_sleeper(&sleeper, at));
+        let (at, arming) = (self.at, Arming(Some(sleeper)));
+        self.at_home(move |core| arming.arm(core, at));
+    }
+}
+
+/// A sleeper on its way into its locality. One that does not get there, because the locality has ended, is woken.
+struct Arming(Option<Arc<Sleeper>>);
+
+impl Arming {
+    fn arm(mut self, core: &mut Core, at: u64) {
+        if let Some(sleeper) = self.0.take() {
+            core.timers.arm_sleeper(&sleeper, at);
+        }
+    }
+}
+
+impl Drop for Arming {
+    fn drop(&mut self) {
+        let waker = self.0.take().and_then(|it| it.waker.lock().take());
+        if let Some(waker) = waker {
+            // It may be of an executor of the user's, and this the thread of anybody.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
     }
 }
 
@@ -95,7 +119,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.home.world().clock.nanos() >= self.at {
+        if self.home.world().clock.nanos() >= self.at || self.home.is_closed() {
             return Poll::Ready(());
         }
         self.arm(cx.waker());

@@ -223,6 +223,9 @@ impl<O: Operation> Course<O> {
             // One that failed before it had them again after a restart is still to have them first.
             let held = fom.holds_declared() || matches!(then, Then::Retry(_)) && inner.locked();
             inner.set_locked(held && self.info().holds_locks());
+            if !matches!(then, Then::Retry(_)) {
+                fom.forget_held_locks();
+            }
         }
         let Some(timing) = fom.timing() else { return };
         let (causes, deadlines) = match then {

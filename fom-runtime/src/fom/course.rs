@@ -515,6 +515,11 @@ impl<O: Operation> Course<O> {
     #[cold]
     fn interrupted(&mut self, fom: &Typed<O>, interrupt: Interrupt) -> After<O> {
         if const { O::GRAPH.has_locks() } {
+            if matches!(interrupt, Interrupt::Late)
+                && let Some(waits) = self.lock_again(fom)
+            {
+                return waits;
+            }
             fom.stop_taking_locks();
         }
         match interrupt {

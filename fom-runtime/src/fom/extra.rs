@@ -51,6 +51,8 @@ pub(crate) struct Extra {
     /// What it does when it comes back has failed, and is to be done again before the next attempt. Written by the thread that runs the
     /// fom.
     pub(crate) owes_resume: AtomicBool,
+    /// It held the locks of its phase before it came back, and has made no step since. Written by the thread that runs the fom.
+    pub(crate) held_locks: AtomicBool,
     /// It came back out of the journal.
     pub(crate) came_back: bool,
     /// Which key of which lanes it keeps until it ends, as [`LanePlace::word`](crate::lanes::LanePlace::word); zero for none. Only the
@@ -132,6 +134,7 @@ impl Extra {
             }),
             kept,
             owes_resume: AtomicBool::new(false),
+            held_locks: AtomicBool::new(false),
             came_back: false,
             lane: AtomicU64::new(0),
             once: None,

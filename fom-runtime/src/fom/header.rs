@@ -521,6 +521,18 @@ impl Header {
         }
     }
 
+    pub(super) fn held_locks(&self) -> bool {
+        self.extra()
+            .is_some_and(|extra| extra.held_locks.load(Ordering::Relaxed))
+    }
+
+    /// It makes a step: what it holds now counts.
+    pub(super) fn forget_held_locks(&self) {
+        if let Some(extra) = self.extra() {
+            extra.held_locks.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// An attempt at its phase failed with this. Only the thread that runs the fom.
     pub(super) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
         let said = catch_unwind(AssertUnwindSafe(|| describe(error)));

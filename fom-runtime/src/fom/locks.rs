@@ -9,10 +9,12 @@ use crate::{
     Cx,
     error::Cause,
     fom::{
-        Header, Typed,
-        course::{Course, cause_of},
+        Header, Typed, WaitingFor,
+        course::{After, Course, cause_of},
+        reference,
     },
     operation::Operation,
+    watch::TransitionCause,
 };
 
 impl<O: Operation> Course<O> {
@@ -41,6 +43,25 @@ impl<O: Operation> Course<O> {
         fom.put_declared(declared);
         fom.world().relock.has_asked(fom.id());
         polled.map_err(Cause::Locks)
+    }
+
+    /// It is late, and held its locks when the runtime ended before: its late function runs when it has them again, as it would have
+    /// without that end. `Some`: it waits for them, or has failed.
+    #[cold]
+    pub(super) fn lock_again(&mut self, fom: &Typed<O>) -> Option<After<O>> {
+        if !fom.held_locks() || !self.info().is_late() {
+            return None;
+        }
+        // Which locks they are it may know only after that.
+        if let Some(failed) = self.resume_again(fom, TransitionCause::Late) {
+            return Some(failed);
+        }
+        match reference::with_waker(fom, |waker| self.poll_locks(fom, waker)) {
+            Poll::Ready(Ok(())) => None,
+            Poll::Ready(Err(cause)) => Some(self.fails(fom, cause)),
+            // It is still late when it is woken, and comes back to here.
+            Poll::Pending => Some(After::Queue(WaitingFor::Lock)),
+        }
     }
 
     /// It enters a phase: what was held for the one before is kept at most until that one's own locks are taken.

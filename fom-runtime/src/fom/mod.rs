@@ -547,7 +547,10 @@ impl Header {
         }
         if by_handler && let Some(place) = LanePlace::from_word(extra.lane.load(Ordering::Relaxed))
         {
-            crate::locality::at_home(|core| core.lanes.ended_later(place));
+            // SAFETY: numbers are put into lists.
+            if let Some(mut core) = unsafe { crate::locality::peek() } {
+                core.lanes.ended_later(place);
+            }
         }
     }
 

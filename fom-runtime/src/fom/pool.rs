@@ -117,17 +117,14 @@ impl Pool {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
         let (place, returns) = unsafe { ((*this).place, &raw const (*this).returns) };
         if let Some(place) = place {
-            let here = crate::locality::at_home(|core| {
+            // SAFETY: what was in the slot is dropped; a pointer is put into a list.
+            if let Some(mut core) = unsafe { crate::locality::peek() } {
                 // SAFETY: as above.
                 let pool = unsafe { &*this };
-                let here = core.home.is(&pool.world, pool.home);
-                if here {
+                if core.home.is(&pool.world, pool.home) {
                     core.stocks.put(place, slot.cast());
+                    return;
                 }
-                here
-            });
-            if here == Some(true) {
-                return;
             }
         }
         // SAFETY: the pool is alive as above; the link is the slot's, and nobody else has the slot.

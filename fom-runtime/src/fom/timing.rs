@@ -191,10 +191,13 @@ impl Timing {
 
     /// Takes a ticket for a visit of an adaptive phase, and says how long that may take.
     fn adapt(&self, header: &Header, index: usize, now: u64, left: Option<u64>) -> Option<u64> {
-        let estimated = estimate(header, index, now, |estimate| match left {
-            Some(left) => (estimate.resume(), left),
-            None => estimate.enter(),
-        });
+        // SAFETY: an estimate only calculates.
+        let estimated = unsafe {
+            estimate(header, index, now, |estimate| match left {
+                Some(left) => (estimate.resume(), left),
+                None => estimate.enter(),
+            })
+        };
         let (ticket, time) = estimated?;
         self.ticket.store(ticket.bits(), Ordering::Relaxed);
         Some(time)
@@ -205,9 +208,14 @@ impl Timing {
     fn give_back(&self, header: &Header, how: impl FnOnce(&mut Estimate, Ticket)) {
         if let Some(ticket) = Ticket::from_bits(self.ticket.load(Ordering::Relaxed)) {
             self.ticket.store(0, Ordering::Relaxed);
-            estimate(header, header.phase_index(), 0, |estimate| {
-                how(estimate, ticket)
-            });
+            // The estimate is in the core: back to that first, should user code have leaked its guard of a blocking section.
+            regain_leaked(header);
+            // SAFETY: `how` is one of the functions of this file, and calls an estimate, which only calculates.
+            unsafe {
+                estimate(header, header.phase_index(), 0, |estimate| {
+                    how(estimate, ticket);
+                });
+            }
         }
     }
 

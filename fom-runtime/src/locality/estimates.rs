@@ -104,21 +104,25 @@ impl Estimate {
 }
 
 /// Runs `f` with the estimate of a phase in the locality that this thread holds.
+///
+/// # Safety
+///
+/// `f` does what the promise to [`peek`](super::peek) allows.
 #[inline]
-pub(crate) fn estimate<R>(
+pub(crate) unsafe fn estimate<R>(
     fom: &Header,
     phase: usize,
     now: u64,
     f: impl FnOnce(&mut Estimate) -> R,
 ) -> Option<R> {
-    let done = super::here::peek_core(|core| {
-        let gauges = &core.home.gauges;
-        let of = core
-            .estimates
-            .of(gauges, fom.type_id(), fom.graph(), phase, now);
-        of.map(f)
-    });
-    done.flatten()
+    // SAFETY: the caller's promise; a new estimate calls nothing of users.
+    let mut core = unsafe { super::peek() }?;
+    let core = &mut *core;
+    let gauges = &core.home.gauges;
+    let of = core
+        .estimates
+        .of(gauges, fom.type_id(), fom.graph(), phase, now);
+    of.map(f)
 }
 
 impl Gauge {

@@ -12,8 +12,10 @@
 //! - *Its deadline.* Its timer is taken out of the giver's wheel, and put into the taker's before it is in the taker's queue.
 //! - *The counts.* It is counted in with the taker before it is counted out with the giver, so no sum is ever zero while it
 //!   is on its way; see [`Counts`](super::Counts).
-//! - *A shutdown.* A locality whose runtime moves foms ends only when no fom is left anywhere (`handler.rs`): a job with
-//!   foms in it is never rejected, and the memory of a fom is listed as long as it lives, wherever that is.
+//! - *A shutdown.* A locality ends when no fom is counted in it and the runtime is closed. The giver counts its foms in with the taker
+//!   first, and looks after that whether the runtime is closed: then it takes them back. So either the taker sees the count and stays,
+//!   or the giver keeps its foms: a job with foms in it is never rejected. The memory of a fom is listed until every locality has
+//!   ended, wherever the fom is.
 //!
 //! What asks for a fom at its home by a job looks, when the job runs, whether that is still its home
 //! ([`at_home_of`](super::at_home_of)). On the thread that holds the core of its home it stays so: only that one moves it.
@@ -95,8 +97,13 @@ impl Core {
             service: Duration::from_nanos(self.busy.service),
             ..Load::default()
         };
-        let localities = &self.home.world().localities;
-        let idle_set = &self.home.world().idle_set;
+        let world = self.home.world();
+        if world.is_closed() {
+            // What is left ends at its next wait.
+            return;
+        }
+        let localities = &world.localities;
+        let idle_set = &world.idle_set;
         let idle = idle_set.iter().map(|index| {
             let plan = &localities[index].plan;
             (index, Distance::between(&self.home.plan, plan))
@@ -138,6 +145,12 @@ impl Core {
         let here = self.home.clone();
         let there = &here.world().localities[to];
         there.counts.sent(foms.len() as u64);
+        if here.world().is_closed() {
+            // It may have ended.
+            there.take_back_all(foms.len() as u64);
+            foms.into_iter().for_each(|fom| self.enqueue(fom));
+            return;
+        }
         let moved: Vec<_> = foms
             .into_iter()
             .map(|fom| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     fom::Resident,
     lanes,
-    locality::{Core, Home, Job, Locality, crew::Idle, here},
+    locality::{Core, Home, Job, crew::Idle, here},
     sync::atomic::Ordering,
 };
 
@@ -66,7 +66,7 @@ fn handle(mut core: Box<Core>) {
         core.publish();
         home.world().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
-            if home.is_over() {
+            if home.counts.is_idle() {
                 return end(core);
             }
             // Whoever came in since the shutdown looked for those to wake.
@@ -150,17 +150,17 @@ fn end(mut core: Box<Core>) {
     }
     // They may have the data in their hands.
     core.drop_chores();
+    // Sleeps that somebody keeps: nothing tells them the time any more.
+    while let Some(due) = core.timers.pop_due(u64::MAX) {
+        due.fire(&mut core, u64::MAX);
+    }
     for data in core.data.drain(..) {
         home.fenced("the data of", || drop(data));
     }
-    if home.world().balance.moves_foms() {
-        // They have waited for the last fom, wherever that was.
-        home.world().localities.iter().for_each(Locality::poke);
-    }
     home.crew.dismiss();
-    // What handles still refer to stays until they are gone.
-    home.pools.clear();
-    home.outer.lock().clear();
+    if !home.world().balance.moves_foms() {
+        home.release();
+    }
     // Those who wait for quiet, and what was spawned on the reactor, may panic when they are told of the end.
     home.fenced("the rest of", || drop(core));
     home.world().locality_ended();

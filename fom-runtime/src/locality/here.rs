@@ -34,6 +34,9 @@ struct Here {
     fom: Cell<*const Header>,
     /// Inside how many `with_core` this thread is.
     taken: Cell<u32>,
+    /// Whether a [`Peeked`] is there.
+    #[cfg(any(debug_assertions, fom_shuttle))]
+    peeked: Cell<bool>,
 }
 
 impl Here {
@@ -45,19 +48,43 @@ impl Here {
         core: Cell::new(ptr::null_mut()),
         fom: Cell::new(ptr::null()),
         taken: Cell::new(0),
+        #[cfg(any(debug_assertions, fom_shuttle))]
+        peeked: Cell::new(false),
     };
+
+    /// The core is about to be reached, or to be taken out: nothing else may have it.
+    #[inline(always)]
+    fn assert_free(&self) {
+        #[cfg(any(debug_assertions, fom_shuttle))]
+        assert!(
+            !self.peeked.get(),
+            "the core of this thread is borrowed already"
+        );
+    }
+
+    #[inline(always)]
+    fn set_peeked(&self, _peeked: bool) {
+        #[cfg(any(debug_assertions, fom_shuttle))]
+        self.peeked.set(_peeked);
+    }
 }
 
 /// Lays the core down for the code that a fom runs.
 #[inline]
 pub(super) fn lay(core: Box<Core>) {
-    HERE.with(|here| here.core.set(Box::into_raw(core)));
+    HERE.with(|here| {
+        debug_assert!(here.core.get().is_null(), "a thread holds one core");
+        here.core.set(Box::into_raw(core));
+    });
 }
 
 /// Takes it up again.
 #[inline]
 pub(super) fn take() -> Option<Box<Core>> {
-    let core = HERE.with(|here| here.core.replace(ptr::null_mut()));
+    let core = HERE.with(|here| {
+        here.assert_free();
+        here.core.replace(ptr::null_mut())
+    });
     // SAFETY: it came from `Box::into_raw` in `lay`, and is out of the cell now.
     (!core.is_null()).then(|| unsafe { Box::from_raw(core) })
 }
@@ -108,6 +135,7 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     }
 
     let core = HERE.with(|here| {
+        here.assert_free();
         let core = here.core.replace(ptr::null_mut());
         if !core.is_null() {
             here.taken.set(here.taken.get() + 1);
@@ -125,16 +153,15 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     Some(done)
 }
 
-/// The core that this thread holds, for short work of our own that never comes back here. Neither users' code nor `with_core` may
-/// run while it is there.
-pub(crate) struct Peeked(ptr::NonNull<Core>);
+/// The core that this thread holds, borrowed for short work of the runtime's own.
+pub(crate) struct Peeked(NonNull<Core>);
 
 impl Deref for Peeked {
     type Target = Core;
 
     #[inline(always)]
     fn deref(&self) -> &Core {
-        // SAFETY: it stays in the cell, and nobody looks there meanwhile.
+        // SAFETY: it lies in the cell, and the promise to `peek` is that nothing else reaches it there meanwhile.
         unsafe { self.0.as_ref() }
     }
 }
@@ -147,18 +174,30 @@ impl DerefMut for Peeked {
     }
 }
 
-/// Its users' code stays in one piece, where a closure may become a function of its own.
-#[inline(always)]
-pub(crate) fn core_here() -> Option<Peeked> {
-    let core = HERE.with(|here| here.core.get());
-    ptr::NonNull::new(core).map(Peeked)
+impl Drop for Peeked {
+    #[inline(always)]
+    fn drop(&mut self) {
+        #[cfg(any(debug_assertions, fom_shuttle))]
+        HERE.with(|here| here.set_peeked(false));
+    }
 }
 
-/// As [`with_core`], for the same as [`core_here`].
+/// Borrows the core that this thread holds, if it holds one. Unlike [`with_core`] it leaves the core in its place, which costs nothing.
+///
+/// A guard and no closure: the code that uses it stays in one piece, where a closure may become a function of its own.
+///
+/// # Safety
+///
+/// Until the guard is dropped this thread neither calls code of users (also not what they implement or drop) nor reaches the core in
+/// another way: `peek`, [`with_core`], `lay`, `take`. Builds with debug assertions check the second half.
 #[inline(always)]
-pub(super) fn peek_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    let mut core = core_here()?;
-    Some(f(&mut core))
+pub(crate) unsafe fn peek() -> Option<Peeked> {
+    HERE.with(|here| {
+        here.assert_free();
+        let core = NonNull::new(here.core.get())?;
+        here.set_peeked(true);
+        Some(Peeked(core))
+    })
 }
 
 /// Runs what has the core in its hands without being a fom, a job or a task on the reactor: blocking in there would be for

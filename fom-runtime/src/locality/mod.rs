@@ -38,7 +38,7 @@ pub(crate) use self::{
     core::Core,
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
-    here::{core_here, has_core, is_taken, running, runs_fom_of, runs_foms, with_core},
+    here::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
     idle::IdleSet,
     patrol::Patrol,
     reactor::Reactor,
@@ -129,6 +129,8 @@ pub(crate) struct Locality {
     stopping: AtomicBool,
     /// It has ended; what is posted now is rejected.
     closed: AtomicBool,
+    /// No fom can live in its memory any more.
+    released: AtomicBool,
     reactor: reactor::Entrance,
 }
 
@@ -157,6 +159,7 @@ impl Locality {
             processors: lend::Processors::default(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            released: AtomicBool::new(false),
             reactor: reactor.entrance(),
         }
     }
@@ -194,9 +197,17 @@ impl Locality {
                 parcel.reject();
             }
             // What came too late may have made pools anew, which would keep the runtime for ever.
-            self.pools.clear();
-            self.outer.lock().clear();
+            if self.released.load(Ordering::SeqCst) {
+                self.release();
+            }
         }
+    }
+
+    /// Lets go of its memory: what handles still refer to stays until they are gone. From then on nothing of it is listed.
+    pub(crate) fn release(&self) {
+        self.released.store(true, Ordering::SeqCst);
+        self.pools.clear();
+        self.outer.lock().clear();
     }
 
     /// Lets the locality end once its last fom has.
@@ -304,15 +315,6 @@ impl Home {
         found
     }
 
-    /// Whether no fom is left that lives here, or may come here.
-    fn is_over(&self) -> bool {
-        if self.world.balance.moves_foms() {
-            self.world.is_idle()
-        } else {
-            self.counts.is_idle()
-        }
-    }
-
     /// Whether a thread comes back from leave-block.
     #[inline]
     pub(crate) fn somebody_returns(&self) -> bool {
@@ -344,7 +346,8 @@ impl Home {
 #[inline]
 pub(crate) fn enqueue(world: &World, fom: Resident) {
     let index = fom.home_index();
-    match core_here() {
+    // SAFETY: what is queued are pointers; no code of users runs.
+    match unsafe { peek() } {
         Some(mut core) if core.home.is(world, index) => core.enqueue_after_mail(fom),
         _ => post_fom(world, index, fom),
     }
@@ -354,7 +357,8 @@ pub(crate) fn enqueue(world: &World, fom: Resident) {
 #[inline(never)]
 pub(crate) fn enqueue_woken(world: &World, fom: Resident) {
     let index = fom.home_index();
-    match core_here() {
+    // SAFETY: as in `enqueue`.
+    match unsafe { peek() } {
         Some(mut core) if core.home.is(world, index) => core.enqueue_ready(fom),
         _ => post_fom(world, index, fom),
     }
@@ -369,23 +373,17 @@ fn post_fom(world: &World, index: usize, fom: Resident) {
 /// Whether this thread holds the core of this locality.
 #[inline]
 pub(crate) fn holds(world: &World, index: usize) -> bool {
-    here::peek_core(|core| core.home.is(world, index)).unwrap_or(false)
+    // SAFETY: pointers are compared.
+    unsafe { peek() }.is_some_and(|core| core.home.is(world, index))
 }
 
 /// The locality of this runtime that this thread holds the core of.
 #[inline]
 pub(crate) fn here_in(world: &World) -> Option<usize> {
-    here::peek_core(|core| {
-        core.home
-            .is(world, core.home.index)
-            .then_some(core.home.index)
-    })?
-}
-
-/// The core that this thread holds, for making a fom: no user's code runs in there.
-#[inline(always)]
-pub(crate) fn at_home<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    here::peek_core(f)
+    // SAFETY: as in `holds`.
+    let core = unsafe { peek() }?;
+    let index = core.home.index;
+    core.home.is(world, index).then_some(index)
 }
 
 /// Runs `f` soon, on the thread that holds the core of the fom's home, which it stays while `f` runs.
@@ -405,13 +403,15 @@ pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) 
 /// the tail.
 #[inline]
 pub(crate) fn step(world: &World) -> (u64, bool) {
-    match core_here() {
+    // SAFETY: the clock is the runtime's own.
+    match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
             let now = core.pace.step(&core.home.world.clock);
             (now, core.pace.spend())
         }
-        None => (away(world), false),
+        // User code has leaked its guard of a blocking section. That ends with the run.
+        None => (away(world), true),
     }
 }
 
@@ -426,22 +426,38 @@ fn away(world: &World) -> u64 {
 /// that has not run at all, behind those that were submitted after it.
 #[inline]
 pub(crate) fn first_step(world: &World) -> u64 {
-    here::peek_core(|core| core.pace.step(&core.home.world.clock)).unwrap_or_else(|| away(world))
+    // SAFETY: as in `step`.
+    match unsafe { peek() } {
+        Some(mut core) => {
+            let core = &mut *core;
+            core.pace.step(&core.home.world.clock)
+        }
+        None => away(world),
+    }
 }
 
 /// The time as it is.
 pub(crate) fn look(world: &World) -> u64 {
-    here::peek_core(|core| core.pace.look(&core.home.world.clock)).unwrap_or_else(|| away(world))
+    // SAFETY: as in `step`.
+    match unsafe { peek() } {
+        Some(mut core) => {
+            let core = &mut *core;
+            core.pace.look(&core.home.world.clock)
+        }
+        None => away(world),
+    }
 }
 
 /// Whether the running fom must go to the tail.
 #[inline]
 pub(crate) fn spent() -> bool {
-    here::peek_core(|core| core.pace.spent()).unwrap_or(false)
+    // SAFETY: a number is looked at.
+    unsafe { peek() }.is_none_or(|core| core.pace.spent())
 }
 
 /// The time as it was a few steps ago, on a thread that holds a core.
 #[inline]
 pub(crate) fn now(world: &World) -> u64 {
-    here::peek_core(|core| core.now()).unwrap_or_else(|| away(world))
+    // SAFETY: as in `spent`.
+    unsafe { peek() }.map_or_else(|| away(world), |core| core.now())
 }

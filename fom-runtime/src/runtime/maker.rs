@@ -27,6 +27,8 @@ pub(super) struct Maker<'a> {
     pub(super) index: usize,
     /// On the thread that holds the core of its home.
     pub(super) here: bool,
+    /// The place of its phase in the graph.
+    pub(super) phase: usize,
     pub(super) wanted: bool,
     pub(super) settled: bool,
     /// Its home was asked for, other than by its key.
@@ -62,6 +64,7 @@ pub(crate) fn restore<O: Operation>(
         .rare
         .as_deref()
         .map_or((false, None), |rare| (rare.shared, rare.waits));
+    let number = O::index(O::kind(&phase));
     let (meta, kept_deadline, home, settled, priority) = {
         let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
         let meta = Meta {
@@ -74,7 +77,7 @@ pub(crate) fn restore<O: Operation>(
         let kept_deadline = saved.kept.as_deref().map(|(at, owner)| {
             // Of a phase that is gone it is the deadline of the one that the fom is in.
             let owner = O::GRAPH.place_ever(owner);
-            let owner = owner.unwrap_or_else(|| O::index(O::kind(&phase)));
+            let owner = owner.unwrap_or(number);
             (now.saturating_add(left(*at)), owner)
         });
         let home = match &key {
@@ -96,6 +99,7 @@ pub(crate) fn restore<O: Operation>(
         world,
         index: home,
         here: false,
+        phase: number,
         wanted: false,
         settled: settled || key.is_some(),
         placed: settled,
@@ -191,6 +195,11 @@ impl Maker<'_> {
                 extra.rare = OnceLock::from(Box::new(Rare::with_causes(causes)));
             }
             extra.came_back = self.came_back;
+            if const { O::GRAPH.has_locks() } && self.came_back {
+                let kept = extra.kept.as_deref();
+                let held = kept.is_some_and(|kept| kept.inner().locked());
+                *extra.held_locks.get_mut() = held;
+            }
             extra.once = self.once.map(Once::new);
             extra.ticket = Mutex::new(self.ticket);
             extra.chained = self.chained.map(Box::new);
@@ -208,7 +217,7 @@ impl Maker<'_> {
                 home: self.index,
                 priority: self.priority,
                 now,
-                phase: O::index(O::kind(&phase)),
+                phase: self.phase,
                 settled: self.settled,
                 resumed: self.meta.resumed,
                 extra,
@@ -225,14 +234,14 @@ impl Maker<'_> {
             (launched.0, id)
         };
         if self.here {
-            let launched = crate::locality::at_home(|core| {
-                let (id, now) = match self.id {
-                    Some(id) => core.one_born_as(id),
-                    None => core.one_born(),
-                };
-                launch(&mut core.stocks, id, now)
-            });
-            launched.expect("looked at just now, on this thread")
+            // SAFETY: nothing of the operation is called, and a future that is made does not run.
+            let core = unsafe { crate::locality::peek() };
+            let mut core = core.expect("looked at just now, on this thread");
+            let (id, now) = match self.id {
+                Some(id) => core.one_born_as(id),
+                None => core.one_born(),
+            };
+            launch(&mut core.stocks, id, now)
         } else {
             let id = self.id.unwrap_or_else(|| world.next_id());
             let now = world.clock.nanos();

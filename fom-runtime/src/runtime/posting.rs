@@ -22,8 +22,8 @@ impl<O: Operation> Submission<'_, O> {
     pub(crate) fn prepare(mut self, sender_is_kept: bool) -> Result<Prepared, SnapshotError> {
         let world = self.world;
         let index = self.home();
-        let id =
-            crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
+        let id = crate::locality::with_core(|core| core.one_numbered())
+            .unwrap_or_else(|| world.next_id());
         let mut entry = None;
         let mut kept = None;
         if let (true, Some(codec), Some(committer), Some(index)) = (
@@ -102,7 +102,7 @@ where
 {
     let keeps = world.journaled && durable::codec::<O>().is_some();
     let id =
-        crate::locality::at_home(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
+        crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
     let entry = entry_of(id.get());
     if !keeps {
         let send = Box::new(move |world: &Arc<World>| {

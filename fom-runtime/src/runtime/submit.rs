@@ -309,14 +309,18 @@ impl<'a, O: Operation> Submission<'a, O> {
         } = self;
         // There are none: nothing need be done to drop them.
         std::mem::forget((key, special));
-        let mut core = crate::locality::core_here().expect("looked at just now, on this thread");
+        // It may be the user's, if the operation was written by hand: before the core is borrowed.
+        let number = O::index(O::kind(&phase));
+        // SAFETY: nothing of the operation is called, and a future that is made does not run.
+        let core = unsafe { crate::locality::peek() };
+        let mut core = core.expect("looked at just now, on this thread");
         let (id, now) = core.one_born();
         let birth = Birth {
             id,
             home: core.home.index,
             priority,
             now,
-            phase: O::index(O::kind(&phase)),
+            phase: number,
             settled: false,
             resumed: false,
             extra: None,
@@ -341,6 +345,8 @@ impl<'a, O: Operation> Submission<'a, O> {
         wanted: bool,
     ) -> Result<(NonNull<Header>, FomId), Turned<'a, O>> {
         let world = self.world;
+        // It may be the user's, if the operation was written by hand: before anything is counted, locked or borrowed.
+        let number = O::index(O::kind(&self.phase));
         let turned = |sent, reason, operation, live| Turned {
             world,
             sent,
@@ -415,6 +421,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             world,
             index,
             here,
+            phase: number,
             wanted,
             settled,
             placed: self.key.is_none() && settled || self.key.is_some() && self.placement.is_some(),

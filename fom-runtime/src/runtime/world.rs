@@ -434,6 +434,10 @@ impl World {
         ends.localities += 1;
         self.changed.notify_all();
         if ends.localities == self.localities.len() {
+            if self.balance.moves_foms() {
+                // Until now a fom that was moved may have lived in the memory of a locality that had ended.
+                self.localities.iter().for_each(Locality::release);
+            }
             self.patrol.end();
             if let Some(committer) = self.committer() {
                 committer.close();

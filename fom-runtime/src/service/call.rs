@@ -91,7 +91,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     ///
     /// [`CallFailure`]; [`CallCause::WouldBlock`] where this thread has a locality to run, which would stand still meanwhile.
     pub fn wait(self) -> Result<R, CallFailure<A>> {
-        if crate::locality::is_taken() || crate::locality::at_home(|_| ()).is_some() {
+        if crate::locality::is_taken() || crate::locality::has_core() {
             let cause = CallCause::WouldBlock;
             return Err(self.fail(cause));
         }

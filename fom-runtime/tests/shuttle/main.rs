@@ -21,6 +21,7 @@ mod foms;
 mod hand_over;
 mod keys;
 mod kit;
+mod late;
 mod locks;
 mod moving;
 mod nothing_left;

@@ -161,6 +161,7 @@ fn no_more_than_there_is_room_for() {
             disk.wait_for_back(id);
             let operations = bench.runtime.operations();
             assert!(operations.foms.len() <= 1, "{operations}");
+            assert_eq!(disk.back(id), 1);
             assert!(bench.runtime.cancel(id));
         }
         quiet.join().unwrap();
