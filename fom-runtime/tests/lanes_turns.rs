@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, Shutdown, prelude::*};
+use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, Shutdown, TestClock, prelude::*};
 use kit::{Gate, limited, secs};
 
 type Order = Arc<Mutex<Vec<(u64, u64)>>>;
@@ -45,10 +45,25 @@ fn runtime() -> Runtime {
 
 /// What ran, in its order, of requests that were all there before the first of them ran.
 async fn run(options: LaneOptions, keys: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
-    let runtime = runtime();
+    run_in(&runtime(), options, keys).await
+}
+
+async fn run_on(
+    clock: &TestClock,
+    options: LaneOptions,
+    keys: impl Iterator<Item = u64>,
+) -> Vec<(u64, u64)> {
+    run_in(&kit::one(clock).build().unwrap(), options, keys).await
+}
+
+async fn run_in(
+    runtime: &Runtime,
+    options: LaneOptions,
+    keys: impl Iterator<Item = u64>,
+) -> Vec<(u64, u64)> {
     let lanes = runtime.lanes::<Note, u64>(options);
     let order = Order::default();
-    let gate = Gate::close(&runtime, 0);
+    let gate = Gate::close(runtime, 0);
     let mut numbers = HashMap::<u64, u64>::new();
     for key in keys {
         let number = numbers.entry(key).or_default();
@@ -107,6 +122,92 @@ fn keys_take_turns_of_a_quantum() {
             longest = longest.max(row);
         }
         assert_eq!(longest, 4);
+    });
+}
+
+/// The keys of what ran, each with how often it ran in a row; on a clock that stands still, so that a request takes no time.
+async fn rows(quantum: u32, keys: impl Iterator<Item = u64>) -> Vec<(u64, u32)> {
+    // No quantum of nanoseconds has a whole number of shares for each of these numbers of requests.
+    let options = LaneOptions::default().quantum(quantum, Duration::from_nanos(100_003));
+    let mut rows = Vec::<(u64, u32)>::new();
+    for (key, _) in run_on(&TestClock::new(), options, keys).await {
+        match rows.last_mut() {
+            Some((last, row)) if *last == key => *row += 1,
+            _ => rows.push((key, 1)),
+        }
+    }
+    rows
+}
+
+/// One key, so many times.
+fn times(key: u64, times: u32) -> impl Iterator<Item = u64> {
+    (0..times).map(move |_| key)
+}
+
+/// KY-06: a turn is that many requests, neither one more nor one fewer, whether or not they divide the time.
+#[test]
+fn a_turn_has_as_many_requests_as_its_quantum() {
+    limited(|| async {
+        for quantum in (1..40).chain([64, 100, 1_000]) {
+            // All come in line, then all move into queues of their own, and take turns there.
+            let keys = (0..8 * quantum).flat_map(|_| [1, 2, 3]);
+            let rows = rows(quantum, keys).await;
+            let turns: Vec<_> = rows.iter().filter(|(_, row)| *row > 1).collect();
+            assert!(
+                turns.iter().all(|(_, row)| *row == quantum),
+                "{quantum}: {rows:?}"
+            );
+            assert!(quantum == 1 || turns.len() > 9, "{quantum}: {rows:?}");
+        }
+    });
+}
+
+/// KY-06: a key that had its quantum in line gets a queue of its own, and stands back there until others had a quantum in line.
+#[test]
+fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
+    limited(|| async {
+        for n in [1, 3, 4, 7] {
+            let keys = times(1, 2 * n).chain(times(2, 2 * n));
+            assert_eq!(rows(n, keys).await, [(1, n), (2, n), (1, n), (2, n)]);
+            // Others that nobody would call hot.
+            let others = (0..u64::from(2 * n)).map(|other| 100 + other);
+            let mut expected = vec![(1, n)];
+            expected.extend((0..u64::from(n)).map(|other| (100 + other, 1)));
+            expected.push((1, n));
+            expected.extend((u64::from(n)..u64::from(2 * n)).map(|other| (100 + other, 1)));
+            assert_eq!(rows(n, times(1, 2 * n).chain(others)).await, expected);
+        }
+    });
+}
+
+/// KY-06: it has none when a cycle ends in the middle of its quantum, nor when its queue was empty for a moment.
+#[test]
+fn a_key_has_no_second_quantum_in_a_new_cycle() {
+    limited(|| async {
+        // Keys are counted by few cells, so some of them may meet in one, and go behind others sooner. In the last row nobody else is
+        // left.
+        for before in 0..70 {
+            let n = 4;
+            let others = (0..60 * u64::from(n) + before).map(|other| 1_000 + other);
+            let keys = others.chain((0..8).flat_map(|_| times(1, n + 1).chain(times(2, n + 1))));
+            let rows = rows(n, keys).await;
+            let longest = rows[..rows.len() - 1].iter().map(|(_, row)| *row).max();
+            assert_eq!(longest, Some(n), "{before}: {rows:?}");
+        }
+    });
+}
+
+/// KY-06: the line has its quantum after each turn of a key with a queue, also when that queue is empty then.
+#[test]
+fn the_line_goes_on_after_each_turn_of_a_key() {
+    limited(|| async {
+        let n = 4;
+        // Both had their quantum, and have one more.
+        let hot = (0..=n).flat_map(|_| [1, 2]);
+        let rows = rows(n, hot.chain(100..108)).await;
+        let hot: Vec<_> = (0..).zip(&rows).filter(|(_, row)| row.0 < 100).collect();
+        let places: Vec<_> = hot[8..].iter().map(|(place, _)| *place).collect();
+        assert_eq!(places, [8 + 4, 8 + 4 + 1 + 4], "{rows:?}");
     });
 }
 
@@ -282,6 +383,57 @@ impl HoldingTransitions for Held {
         self.0.wait_for(|open| *open).await?;
         Ok(())
     }
+}
+
+/// Writes down that it has begun, and waits.
+struct Begins(Note, tokio::sync::watch::Receiver<bool>);
+
+#[fom(operation(Begins), transient)]
+enum Beginning {
+    #[phase(start, to(Begun))]
+    Begin,
+    #[phase(end)]
+    Begun,
+}
+
+impl BeginningTransitions for Begins {
+    async fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        let Note { key, number, order } = &self.0;
+        order.lock().unwrap().push((*key, *number));
+        if *key >= 100 {
+            self.1.wait_for(|open| *open).await?;
+        }
+        Ok(())
+    }
+}
+
+/// KY-06: requests in line that wait for something have used up their part of the quantum: keys with queues have their turns.
+#[test]
+fn requests_that_wait_do_not_keep_the_line_going() {
+    limited(|| async {
+        let runtime = kit::one(&TestClock::new()).build().unwrap();
+        let n = 4;
+        let lanes = runtime.lanes::<Begins, u64>(LaneOptions::default().quantum(n, secs(1)));
+        let order = Order::default();
+        let (open, opened) = tokio::sync::watch::channel(false);
+        let gate = Gate::close(&runtime, 0);
+        for key in times(1, 3 * n).chain(100..108) {
+            let (order, number) = (Arc::clone(&order), 0);
+            let note = Note { key, number, order };
+            lanes.push(key, Begins(note, opened.clone())).unwrap();
+        }
+        gate.open();
+        runtime.quiet().await;
+        let keys: Vec<_> = order.lock().unwrap().iter().map(|(key, _)| *key).collect();
+        let hot = |rest: std::ops::Range<u64>| times(1, n).chain(rest);
+        let expected: Vec<_> = hot(100..104)
+            .chain(hot(104..108))
+            .chain(hot(0..0))
+            .collect();
+        assert_eq!(keys, expected);
+        open.send(true).unwrap();
+        runtime.shutdown(Shutdown::Drain, secs(20)).await;
+    });
 }
 
 /// A key that panics when it is compared loses its request, and is reported; all others go on, and the runtime ends.

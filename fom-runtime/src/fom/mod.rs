@@ -400,7 +400,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         } else {
             home.counts.one_back();
         }
-        if reference::give_up(fom) {
+        // SAFETY: it is the runtime's reference, and nothing of the fom is used after this.
+        if unsafe { reference::give_up(header) } {
             // SAFETY: that was the last one.
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {

@@ -212,7 +212,8 @@ impl Stock {
 impl Drop for Stock {
     fn drop(&mut self) {
         // The count that the slots in use have; given up by `Pool::freed`.
-        let pool = ptr::from_ref(Arc::as_ref(&self.pool));
+        // Not from a reference, which knows nothing of the counts beside the pool.
+        let pool = Arc::as_ptr(&self.pool);
         // SAFETY: `pool` is held by an `Arc`, here still.
         unsafe { Arc::increment_strong_count(pool) };
         let free = length(self.free);

@@ -145,7 +145,8 @@ impl Clone for AnyRef {
 impl Drop for AnyRef {
     #[inline]
     fn drop(&mut self) {
-        if give_up(self) {
+        // SAFETY: it is counted, and given up here.
+        if unsafe { give_up(self.0) } {
             // SAFETY: that was the last one.
             unsafe { dispose(self.0, self.pool().vtable.clear) };
         }
@@ -222,10 +223,17 @@ pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
     }
 }
 
-/// Gives one reference up. Says whether it was the last, whose owner disposes of the fom.
+/// Gives one reference up. Says whether it was the last, whose owner disposes of the fom. Given a pointer: a reference to the header would
+/// have to hold until this returns, and another thread may free the fom as soon as it is counted down.
+///
+/// # Safety
+///
+/// The caller has this reference, and does not use it any more unless it was the last.
 #[inline(always)]
-pub(super) fn give_up(fom: &Header) -> bool {
-    let last = fom.refs.fetch_sub(1, Ordering::Release) == 1;
+pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
+    // SAFETY: alive until it is counted down; the count is an atomic, which may go while it is borrowed.
+    let refs = unsafe { &*(&raw const (*fom.as_ptr()).refs) };
+    let last = refs.fetch_sub(1, Ordering::Release) == 1;
     if last {
         atomic::fence(Ordering::Acquire);
     }

@@ -69,7 +69,8 @@ impl<O: SyncOperation> Fom<O, (), Plain<O>> {
         fom.pool().totals.ended(failed, age, 0);
         fom.fenced("while its outcome was dropped", || body.as_mut().clear());
         // Somebody may have found it in the listing meanwhile.
-        if reference::give_up(fom) {
+        // SAFETY: it is the runtime's reference, and nothing of the fom is used after this.
+        if unsafe { reference::give_up(header) } {
             // SAFETY: that was the last one. Nothing of the user's is left in it.
             unsafe { reference::dispose(header, Self::clear) };
         }

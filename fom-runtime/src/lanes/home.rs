@@ -7,8 +7,6 @@
 
 use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 
-use slab::Slab;
-
 use crate::{
     durable::{self, Kept},
     fom::{Birth, Extra, Header, Launch, Progress, Resident, Seed},
@@ -16,6 +14,7 @@ use crate::{
         LaneKey, Shared,
         inlet::Item,
         keys::{Keys, Placed, Who},
+        sets::{AnyLanes, LanePlace, Reached, Turn},
     },
     locality::{Core, Home, here},
     operation::Operation,
@@ -28,133 +27,6 @@ const TURN: u32 = 64;
 /// Requests put into queues in one turn.
 const MOVES: u32 = 4_096;
 
-/// All lanes of one locality.
-#[derive(Default)]
-pub(crate) struct LaneSets {
-    sets: Slab<Set>,
-    /// Those that have something to run, or to look for.
-    ready: VecDeque<usize>,
-}
-
-struct Set {
-    lanes: Box<dyn AnyLanes>,
-    ready: bool,
-    /// Nobody can push any more: it goes when it is empty.
-    retired: bool,
-}
-
-/// Lanes of any type.
-trait AnyLanes: Send {
-    /// Of what they share, to be found by.
-    fn address(&self) -> usize;
-    fn turn(&self) -> fn(Box<Core>, usize) -> Box<Core>;
-    fn ended_later(&mut self, key: usize);
-}
-
-impl LaneSets {
-    #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    fn make_ready(&mut self, place: usize) {
-        let set = &mut self.sets[place];
-        if !std::mem::replace(&mut set.ready, true) {
-            self.ready.push_back(place);
-        }
-    }
-
-    /// The runtime is closed: all look at that.
-    pub(crate) fn make_all_ready(&mut self) {
-        let places: Vec<_> = self.sets.iter().map(|(place, _)| place).collect();
-        for place in places {
-            self.make_ready(place);
-        }
-    }
-
-    /// The lanes in this place, for their turn, which knows of what type they are.
-    fn of<O: Operation, K: LaneKey>(&mut self, place: usize) -> Reached<O, K> {
-        Reached(NonNull::from(&mut *self.sets[place].lanes).cast())
-    }
-
-    /// A request that had waited for something has ended, on the thread that holds the core.
-    pub(crate) fn ended_later(&mut self, ticket: LanePlace) {
-        self.sets[ticket.place()].lanes.ended_later(ticket.key());
-        self.make_ready(ticket.place());
-    }
-
-    fn find(&self, address: usize) -> Option<usize> {
-        let mut sets = self.sets.iter();
-        sets.find(|(_, set)| set.lanes.address() == address)
-            .map(|(place, _)| place)
-    }
-
-    /// There is something in the inlet.
-    pub(super) fn signal<O: Operation, K: LaneKey>(
-        &mut self,
-        shared: Arc<Shared<O, K>>,
-        index: usize,
-    ) {
-        let place = self.find(Arc::as_ptr(&shared).addr()).unwrap_or_else(|| {
-            self.sets.insert(Set {
-                lanes: Box::new(Lanes::new(shared, index)),
-                ready: false,
-                retired: false,
-            })
-        });
-        self.make_ready(place);
-    }
-
-    /// Nobody pushes any more.
-    pub(super) fn retire<O: Operation, K: LaneKey>(&mut self, shared: &Arc<Shared<O, K>>) {
-        if let Some(place) = self.find(Arc::as_ptr(shared).addr()) {
-            self.sets[place].retired = true;
-            self.make_ready(place);
-        }
-    }
-}
-
-/// Where the key of a fom stands that came from lanes: one number, kept beside the fom while it waits.
-#[derive(Clone, Copy)]
-pub(crate) struct LanePlace(u64);
-
-impl LanePlace {
-    fn new(place: usize, key: usize) -> Self {
-        // None is zero.
-        Self((place as u64) << 40 | (key as u64 + 1))
-    }
-
-    pub(crate) fn from_word(word: u64) -> Option<Self> {
-        (word != 0).then_some(Self(word))
-    }
-
-    pub(crate) fn word(self) -> u64 {
-        self.0
-    }
-
-    fn place(self) -> usize {
-        (self.0 >> 40) as usize
-    }
-
-    fn key(self) -> usize {
-        (self.0 & ((1 << 40) - 1)) as usize - 1
-    }
-}
-
-/// The lanes that have their turn, found once for all of it.
-struct Reached<O: Operation, K>(NonNull<Lanes<O, K>>);
-
-impl<O: Operation, K> Reached<O, K> {
-    /// Only with the core in hand: with that goes all that is in it.
-    #[inline]
-    fn get(&mut self, _: &mut Core) -> &mut Lanes<O, K> {
-        // SAFETY: it was made by the turn of a set, which is of this type, and lies in a box of its own. The set goes when nothing of it
-        // is in flight and it has no turn: so it is there as long as this turn has not ended, and as long as a request that it runs
-        // has not. Whoever has the core, as the caller has, is alone with it.
-        unsafe { self.0.as_mut() }
-    }
-}
-
 /// A request that runs.
 struct Current<K> {
     fom: NonNull<Header>,
@@ -162,7 +34,7 @@ struct Current<K> {
 }
 
 /// One set of lanes in one locality.
-struct Lanes<O: Operation, K> {
+pub(super) struct Lanes<O: Operation, K> {
     shared: Arc<Shared<O, K>>,
     index: usize,
     /// What was taken out of the inlet and has not been looked at.
@@ -185,7 +57,7 @@ impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    fn turn(&self) -> fn(Box<Core>, usize) -> Box<Core> {
+    fn turn(&self) -> Turn {
         turn::<O, K>
     }
 
@@ -196,7 +68,7 @@ impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
 }
 
 impl<O: Operation, K: LaneKey> Lanes<O, K> {
-    fn new(shared: Arc<Shared<O, K>>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<Shared<O, K>>, index: usize) -> Self {
         let options = &shared.options;
         let quantum = crate::clock::nanos(options.time);
         Self {
@@ -279,13 +151,17 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         !self.batch.is_empty() || self.keys.has_ready()
     }
 
-    /// The key of a request that is away, in a blocking section or for good, is noted with it.
-    fn promote(&mut self, place: usize) {
+    /// The key of a request that is away, in a blocking section or for good, is noted with it. `took`: how long it was at it until then,
+    /// as far as that is known.
+    fn promote(&mut self, place: usize, took: u64) {
         let Some(Current { fom, who }) = self.current.take() else {
             return;
         };
         let key = match who {
-            Who::New { hash, key } => self.keys.hold(hash, key, true),
+            Who::New { hash, key } => {
+                self.keys.ran_in_line(hash, took);
+                self.keys.hold(hash, key, true)
+            }
             Who::Held(key) => key,
         };
         // SAFETY: it is noted as running, so it has not ended.
@@ -298,7 +174,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     fn next(&mut self, moves: &mut u32) -> Option<(Who<K>, O)> {
         let held = |(key, operation)| (Who::Held(key), operation);
         if self.keys.is_turn_of_ring()
-            && let Some(next) = self.keys.next()
+            && let Some(next) = self.keys.next(!self.batch.is_empty())
         {
             return Some(held(next));
         }
@@ -313,7 +189,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
                 Placed::Later => *moves -= 1,
             }
         }
-        self.keys.next().map(held)
+        self.keys.next(false).map(held)
     }
 }
 
@@ -321,13 +197,10 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
 #[cold]
 #[inline(never)]
 pub(crate) fn run(mut core: Box<Core>) -> Box<Core> {
-    for _ in 0..core.lanes.ready.len() {
-        let Some(place) = core.lanes.ready.pop_front() else {
+    for _ in 0..core.lanes.ready() {
+        let Some((place, turn)) = core.lanes.next_turn() else {
             break;
         };
-        let set = &mut core.lanes.sets[place];
-        set.ready = false;
-        let turn = set.lanes.turn();
         core = turn(core, place);
     }
     core
@@ -335,9 +208,9 @@ pub(crate) fn run(mut core: Box<Core>) -> Box<Core> {
 
 fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core> {
     let home = core.home.clone();
-    let mut reached = core.lanes.of::<O, K>(place);
+    let reached = core.lanes.of::<O, K>(place);
     let lanes = reached.get(&mut core);
-    lanes.promote(place);
+    lanes.promote(place, 0);
     if home.world().is_closed() {
         lanes.refuse_all(&home);
         return retire(core, place, reached);
@@ -346,7 +219,7 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
     let mut moves = MOVES;
     for _ in 0..TURN {
         let lanes = reached.get(&mut core);
-        lanes.promote(place);
+        lanes.promote(place, 0);
         let mut next = None;
         home.fenced("a key of lanes of", || next = lanes.next(&mut moves));
         let Some((who, operation)) = next else {
@@ -358,7 +231,7 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
             home.counts.given_away(1);
             continue;
         };
-        core = run_one(core, &home, (place, &mut reached), who, operation);
+        core = run_one(core, &home, (place, &reached), who, operation);
         core.hand_over_when_due();
         // Once the runtime is closed, what queues is given back in the next turn.
         if home.somebody_returns() || home.world().is_closed() {
@@ -381,13 +254,11 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
 fn retire<O: Operation, K: LaneKey>(
     mut core: Box<Core>,
     place: usize,
-    mut reached: Reached<O, K>,
+    reached: Reached<O, K>,
 ) -> Box<Core> {
     let lanes = reached.get(&mut core);
     let empty = lanes.keys.is_empty() && lanes.current.is_none();
-    let set = &core.lanes.sets[place];
-    if empty && set.retired && !set.ready {
-        let set = core.lanes.sets.remove(place);
+    if empty && let Some(set) = core.lanes.take_retired(place) {
         let home = core.home.clone();
         // What was refused may be in there still.
         home.fenced("lanes of", || here::holding(|| drop(set)));
@@ -400,7 +271,7 @@ fn retire<O: Operation, K: LaneKey>(
 fn run_one<O: Operation, K: LaneKey>(
     mut core: Box<Core>,
     home: &Home,
-    (place, reached): (usize, &mut Reached<O, K>),
+    (place, reached): (usize, &Reached<O, K>),
     who: Who<K>,
     operation: O,
 ) -> Box<Core> {
@@ -446,7 +317,7 @@ fn run_one<O: Operation, K: LaneKey>(
             lanes.ended += 1;
             match who {
                 Who::New { hash, key } => {
-                    lanes.keys.ended_in_line(hash, took);
+                    lanes.keys.ran_in_line(hash, took);
                     if const { std::mem::needs_drop::<K>() } {
                         home.fenced("a key of lanes of", || drop(key));
                     }
@@ -456,7 +327,7 @@ fn run_one<O: Operation, K: LaneKey>(
         }
         Some(current) => {
             lanes.current = Some(current);
-            lanes.promote(place);
+            lanes.promote(place, took);
         }
     }
     if progress != Progress::Finished {

@@ -11,7 +11,8 @@
 //! little earlier, each one of its own, and that is all that a hash decides. A cycle is so short that keys which nobody could call hot
 //! do not fill their cells together.
 //!
-//! Requests in line and the ring take turns: after a quantum of the one comes a key's turn of the other.
+//! Requests in line and the ring take turns: after a quantum of the one comes a key's turn of the other. So a key that was at it for a
+//! quantum in line, and gets a queue then, does not go on in the ring before others had a quantum of the line.
 
 use std::collections::VecDeque;
 
@@ -61,13 +62,14 @@ pub(super) struct Keys<O, K> {
     /// The key that has its turn in the ring, and how long it was at it.
     turn: Option<usize>,
     turn_spent: u64,
-    /// How long requests in line were at it since the last turn of the ring, and in this cycle.
+    /// How long requests in line were at it since the last turn of the ring, and in this cycle. The former begins again with a key
+    /// that gets a queue and finds the ring empty: what was used up is its own.
     line_spent: u64,
     cycle_spent: u64,
     spare: Vec<VecDeque<O>>,
     cells: Box<[Cell; CELLS]>,
     cycle: u32,
-    /// A key may be at it so long; each request counts for at least `least`.
+    /// A key may be at it so long; each request counts for at least `least`, of which a quantum has a whole number.
     quantum: u64,
     least: u64,
     per_key: usize,
@@ -90,6 +92,10 @@ fn cell(hash: u64) -> usize {
 impl<O, K: Eq + Clone> Keys<O, K> {
     pub(super) fn new(requests: u32, quantum: u64, per_key: usize) -> Self {
         let quantum = quantum.clamp(1, u64::from(u32::MAX / 2));
+        // A request takes a nanosecond at least, so no more of them fit.
+        let requests = u64::from(requests.max(1)).min(quantum);
+        // Rounded down, one more request than that would fit into a quantum; rounded up into one as it was, fewer.
+        let least = quantum.div_ceil(requests);
         Self {
             held: Slab::new(),
             places: HashTable::new(),
@@ -101,8 +107,8 @@ impl<O, K: Eq + Clone> Keys<O, K> {
             spare: Vec::new(),
             cells: Box::new([Cell::default(); CELLS]),
             cycle: 0,
-            quantum,
-            least: (quantum / u64::from(requests.max(1))).max(1),
+            quantum: least * requests,
+            least,
             per_key,
             changed: false,
         }
@@ -149,6 +155,9 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         match found {
             None if !self.is_spent(hash) => Placed::Now(Who::New { hash, key }, operation),
             None => {
+                if self.ring.is_empty() {
+                    self.line_spent = 0;
+                }
                 let place = self.hold(hash, key, false);
                 self.held[place].waiting.push_back(operation);
                 self.ring.push_back(place);
@@ -166,20 +175,21 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// The next of those that queue.
+    /// The next of those that queue. `line_waits`: not if it is the turn of the requests in line. Drops keys: may panic.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<(usize, O)> {
+    pub(super) fn next(&mut self, line_waits: bool) -> Option<(usize, O)> {
         loop {
             let place = match self.turn.take() {
                 Some(place) => place,
+                None if line_waits && self.line_spent < self.quantum => return None,
                 None => {
                     self.turn_spent = 0;
-                    self.line_spent = 0;
                     self.ring.pop_front()?
                 }
             };
             let held = &mut self.held[place];
             if let Some(operation) = held.waiting.pop_front() {
+                self.line_spent = 0;
                 held.busy = true;
                 if held.full && held.waiting.len() <= self.per_key / 2 {
                     held.full = false;
@@ -187,6 +197,8 @@ impl<O, K: Eq + Clone> Keys<O, K> {
                 }
                 return Some((place, operation));
             }
+            let (hash, spent) = (held.hash, std::mem::take(&mut self.turn_spent));
+            self.charge(hash, spent);
             self.release_memory(place);
         }
     }
@@ -223,26 +235,32 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         drop(key);
     }
 
-    /// A request in line has ended; it took so long.
+    /// A request in line has ended, or waits for something; it was at it for so long.
     #[inline]
-    pub(super) fn ended_in_line(&mut self, hash: u64, took: u64) {
+    pub(super) fn ran_in_line(&mut self, hash: u64, took: u64) {
         let more = took.clamp(self.least, self.quantum);
         self.line_spent += more;
         self.cycle_spent += more;
+        self.charge(hash, more);
+    }
+
+    /// A key was at it for so long. The one with which a cycle ends takes what it has used up along: it may go on at once.
+    #[inline]
+    fn charge(&mut self, hash: u64, more: u64) {
         let cell = &mut self.cells[cell(hash)];
         let before = if cell.cycle == self.cycle {
             cell.spent
         } else {
             0
         };
-        *cell = Cell {
-            cycle: self.cycle,
-            spent: before.saturating_add(more as u32),
-        };
         if self.cycle_spent >= CYCLE * self.quantum {
             self.cycle_spent = 0;
             self.cycle = self.cycle.wrapping_add(1);
         }
+        *cell = Cell {
+            cycle: self.cycle,
+            spent: before.saturating_add(more.min(self.quantum) as u32),
+        };
     }
 
     /// A request that had its turn from the ring has ended in it, and took so long.

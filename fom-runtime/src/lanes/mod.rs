@@ -6,6 +6,7 @@
 //! | `error.rs` | why a request was not taken in |
 //! | `inlet.rs` | where requests come into a locality |
 //! | `keys.rs` | what is known of keys there |
+//! | `sets.rs` | all lanes of a locality, and how they are reached |
 //! | `home.rs` | how requests become foms, and their part of the handler's round |
 //! | `feed.rs` | one submitter's batches |
 
@@ -15,6 +16,7 @@ mod home;
 mod inlet;
 mod keys;
 mod options;
+mod sets;
 
 use std::{
     collections::VecDeque,
@@ -28,9 +30,10 @@ use foldhash::fast::RandomState;
 
 pub use error::{PushError, PushReason};
 pub use feed::Feed;
-pub(crate) use home::{LanePlace, LaneSets, run};
+pub(crate) use home::run;
 use inlet::{Inlet, Item};
 pub use options::LaneOptions;
+pub(crate) use sets::{LanePlace, LaneSets};
 
 use crate::{
     operation::Operation,

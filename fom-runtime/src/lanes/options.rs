@@ -52,7 +52,8 @@ impl LaneOptions {
     }
 
     /// How long a key may go on while others are ready: so many requests, or this time if that is over first. Then it goes to
-    /// the tail.
+    /// the tail. Each request counts for the time that it takes, at least for its share: the time divided by the requests, rounded
+    /// up to a nanosecond.
     pub fn quantum(mut self, requests: u32, time: Duration) -> Self {
         self.requests = requests;
         self.time = time;

@@ -66,6 +66,10 @@ fn handle(mut core: Box<Core>) {
         core.publish();
         home.world().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
+            if home.inbox.has_mail() {
+                // It may have been posted before the locality was told to stop.
+                continue;
+            }
             if home.counts.is_idle() {
                 return end(core);
             }

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     runtime::{Runtime, World, world::Mode},
+    service::UnfinishedStop,
     sync::now,
     watch::{FomInfo, inspect},
 };
@@ -27,6 +28,9 @@ pub struct ShutdownReport {
     /// Foms that had not ended in time. A drain that ran out of time has told them to end; whoever waited for one has
     /// been answered with [`Cause::Shutdown`](crate::Cause::Shutdown).
     pub remained: Vec<FomInfo>,
+    /// Services whose [stop](crate::service::Provider::on_stop) did not come to its end, or was not run: a drain ran out of time, or there
+    /// was none. In the order in which they would have been stopped.
+    pub unfinished_stops: Vec<UnfinishedStop>,
 }
 
 /// How long a fom gets to reach its next wait after a drain ran out of time.
@@ -41,6 +45,8 @@ const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 impl Runtime {
     /// Shuts the runtime down, within this (real) time. A drain that is awaited in a phase waits for that phase, too, and
     /// so takes the whole time: begin it outside.
+    ///
+    /// When this returns, every [service](crate::service) is stopped.
     ///
     /// # Cancel safety
     ///
@@ -72,11 +78,10 @@ impl Runtime {
         let begun = now();
         let by = begun.checked_add(within).unwrap_or(begun + FOREVER);
         let (world, localities) = (&self.world, &self.world.localities);
-        let services = world.services.get();
-        match (services, how) {
-            (Some(services), Shutdown::Drain) => services.drain(world, by),
-            (Some(services), Shutdown::Now) => services.refuse_all(),
-            (None, _) => {}
+        let services = world.services();
+        match how {
+            Shutdown::Drain => services.drain(world, by),
+            Shutdown::Now => services.refuse_all(),
         }
         world.close(match how {
             Shutdown::Drain => Mode::Draining,
@@ -100,9 +105,7 @@ impl Runtime {
                 fom.abandon();
             }
         }
-        if let Some(services) = services {
-            services.close(world);
-        }
+        let unfinished_stops = services.close(world);
         for home in localities.iter() {
             home.stop();
         }
@@ -112,7 +115,10 @@ impl Runtime {
                 committer.wait_closed(by.max(now() + GRACE));
             }
         }
-        ShutdownReport { remained }
+        ShutdownReport {
+            remained,
+            unfinished_stops,
+        }
     }
 }
 
@@ -135,9 +141,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.world.close(Mode::Closed);
         tell_all(&self.world);
-        if let Some(services) = self.world.services.get() {
-            services.close(&self.world);
-        }
+        self.world.services().close(&self.world);
         for home in &self.world.localities {
             home.stop();
         }

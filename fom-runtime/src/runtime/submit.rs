@@ -192,6 +192,13 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
+    /// It starts also where there is no room: without it none would become free.
+    pub(crate) fn beyond_capacity(mut self) -> Self {
+        self.world.take_room_again();
+        self.special().room = Some(HeldRoom::new(self.world));
+        self
+    }
+
     /// Its priority in its home's run queue.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;

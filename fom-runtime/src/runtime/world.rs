@@ -112,8 +112,7 @@ pub(crate) struct World {
     changed: Condvar,
     idle: tokio::sync::Notify,
     incidents: Mutex<VecDeque<String>>,
-    /// Made by who asks for it first.
-    pub(crate) services: OnceLock<Arc<Registry>>,
+    services: OnceLock<Arc<Registry>>,
 }
 
 #[derive(Default)]
@@ -280,6 +279,11 @@ impl World {
         self.dormant.revive_key(self, &place);
         // Also if it does not rest: it may have been brought back by somebody else after the first look.
         self.directory.find(key)
+    }
+
+    /// The services, made by who asks for them first.
+    pub(crate) fn services(&self) -> &Arc<Registry> {
+        self.services.get_or_init(Arc::default)
     }
 
     /// Whether nothing is taken in from outside.

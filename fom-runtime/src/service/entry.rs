@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 use crate::{
     id::FomId,
     service::{
-        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
+        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, UnfinishedStop,
+        provider::Hooks,
     },
     sync::Mutex,
 };
@@ -51,14 +52,27 @@ pub(super) struct Life {
     pub(super) reason: Option<String>,
     /// Since when it is in that state.
     pub(super) since: u64,
-    /// Its start was run to its end, and its stop was not.
-    pub(super) up: bool,
+    /// What is left to do of its stop.
+    pub(super) stop: Stop,
+    /// The runtime has ended: it is stopped, and stays so.
+    ended: bool,
     /// It was unregistered.
     pub(super) gone: bool,
     pub(super) totals: Totals,
     /// Calls that were admitted and of which something may be left, in the order of their admission.
     live: BTreeMap<u64, Arc<dyn Live>>,
     idle: Vec<Idle>,
+}
+
+/// What is left to do of a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Nothing: the start was not run, or failed, or the stop has come to its end.
+    Nothing,
+    /// The start was run to its end.
+    Due,
+    /// It was begun, and has not come to its end.
+    Begun,
 }
 
 /// Somebody who waits until there is no call but, perhaps, the one that it runs in.
@@ -68,6 +82,11 @@ struct Idle {
 }
 
 impl Life {
+    /// Whether the runtime has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// There is no call.
     pub(super) fn is_empty(&self) -> bool {
         self.live.is_empty()
@@ -75,6 +94,7 @@ impl Life {
 
     fn is_idle(&self, but: Option<FomId>) -> bool {
         match (self.live.len(), but) {
+            _ if self.ended => true,
             (0, _) => true,
             (1, Some(but)) => self.live.values().all(|call| call.fom() == Some(but)),
             _ => false,
@@ -116,7 +136,12 @@ impl Entry {
                 state: of.state,
                 reason: None,
                 since: of.since,
-                up: of.state == ServiceState::Started,
+                stop: if of.state == ServiceState::Started {
+                    Stop::Due
+                } else {
+                    Stop::Nothing
+                },
+                ended: false,
                 gone: false,
                 totals: Totals::default(),
                 live: BTreeMap::new(),
@@ -137,7 +162,7 @@ impl Entry {
     /// Goes to `to` if it is in one of these states; whether it was.
     pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: u64) -> bool {
         self.life(|life| {
-            let goes = from.contains(&life.state);
+            let goes = !life.ended && from.contains(&life.state);
             if goes {
                 life.state = to;
                 life.since = now;
@@ -274,6 +299,52 @@ impl Entry {
     /// Its calls, in the order of their admission.
     pub(super) fn calls(&self) -> Vec<Arc<dyn Live>> {
         self.life(|life| life.live.values().cloned().collect())
+    }
+
+    /// The runtime has ended: it is stopped, whatever runs of it still, and stays so. Whether it was not stopped before.
+    pub(super) fn end(&self, now: u64) -> bool {
+        let (was, waiting) = self.life(|life| {
+            let was = life.state;
+            if was != ServiceState::Stopped {
+                life.state = ServiceState::Stopped;
+                life.since = now;
+            }
+            if self.stops {
+                life.reason = life.reason.take().or(match life.stop {
+                    Stop::Nothing => None,
+                    Stop::Due => Some("its stop was not run".to_owned()),
+                    Stop::Begun => Some("its stop did not come to its end".to_owned()),
+                });
+            }
+            life.ended = true;
+            (was, std::mem::take(&mut life.idle))
+        });
+        for waiter in waiting {
+            // As in `left`.
+            let _ = waiter.tell.send(());
+        }
+        was != ServiceState::Stopped
+    }
+
+    /// It is told to stop because it was unregistered.
+    pub(super) fn leave(&self, now: u64) {
+        self.life(|life| {
+            life.gone = true;
+            if !life.ended {
+                life.state = ServiceState::Stopping;
+                life.since = now;
+            }
+        });
+    }
+
+    /// What of its stop was not done, if it has one.
+    pub(super) fn unfinished(&self) -> Option<UnfinishedStop> {
+        let stop = self.life(|life| life.stop);
+        (self.stops && stop != Stop::Nothing).then(|| UnfinishedStop {
+            service: self.name.clone(),
+            owner: self.owner.clone(),
+            begun: stop == Stop::Begun,
+        })
     }
 
     /// Lets go of the user's functions.

@@ -40,7 +40,7 @@ pub enum Happened {
     Registered,
     /// It can be called. One that has nothing to do for that is started in the moment in which it is registered.
     Started,
-    /// It was stopped, and may be started again.
+    /// It was stopped, and may be started again if the runtime has not ended.
     Stopped,
     /// It was unregistered. Calls that run may still do so.
     Unregistered,
@@ -262,7 +262,7 @@ impl Services {
         });
         {
             let mut names = self.registry.names.lock();
-            if self.world.is_closed() {
+            if names.ended {
                 watcher.queue.lock().closed = true;
             }
             if let Some(entry) = names.by_name.get(&watcher.name) {

@@ -17,7 +17,7 @@ use crate::{
     runtime::{Submission, World},
     service::{
         CallCx, DomainState, Happened, LifeError, ServiceState, Services,
-        entry::Entry,
+        entry::{Entry, Stop},
         job::ServiceTask,
         provider::{BoxFuture, Hook},
         registry::Registry,
@@ -35,8 +35,10 @@ pub(super) fn spawn(
     world: &Arc<World>,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Option<BoxFuture<()>>> {
-    let submitted = Submission::new(world, ServiceTask::new(task)).detach();
-    submitted
+    // Also where there is no room: it may be what would make some.
+    let submission = Submission::new(world, ServiceTask::new(task)).beyond_capacity();
+    submission
+        .detach()
         .map(drop)
         .map_err(|refused| refused.into_operation().into_future())
 }
@@ -57,11 +59,13 @@ async fn run(world: &Arc<World>, hook: Option<&Hook>) -> Result<(), String> {
     };
     let here = crate::locality::here_in(world).unwrap_or(0);
     let cx = CallCx::new(Home::new(Arc::clone(world), here));
-    let future = super::caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
-    match AssertUnwindSafe(future).catch_unwind().await {
+    let mut future = super::caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
+    let ran = AssertUnwindSafe(&mut future).catch_unwind().await;
+    // Its destructor is the user's code, as is what an error says.
+    super::fenced(move || drop(future));
+    match ran {
         Ok(Ok(())) => Ok(()),
-        // What it says is the user's code, too.
-        Ok(Err(error)) => Err(super::caught(|| error.to_string()).unwrap_or_default()),
+        Ok(Err(error)) => Err(super::caught(move || error.to_string()).unwrap_or_default()),
         Err(panic) => Err(format!("it panicked: {}", panic_message(panic))),
     }
 }
@@ -98,7 +102,9 @@ impl Starting<'_> {
         };
         let now = world.clock.nanos();
         registry.change(world, entry, |life| {
-            life.up = ran.is_ok();
+            if ran.is_ok() {
+                life.stop = Stop::Due;
+            }
             if life.state != ServiceState::Starting {
                 // Told to stop meanwhile: who did that goes on when this is over.
                 return (None, ());
@@ -123,9 +129,9 @@ impl Drop for Starting<'_> {
     fn drop(&mut self) {
         if let Some(entry) = self.0 {
             entry.life(|life| {
+                life.reason = Some("its start was cancelled".to_owned());
                 if life.state == ServiceState::Starting {
                     life.state = ServiceState::Failed;
-                    life.reason = Some("it was cancelled".to_owned());
                 }
             });
         }
@@ -161,9 +167,16 @@ pub(super) async fn stop_one(
     });
 }
 
-/// Runs the stop of a service whose start was run.
+/// Runs the stop of a service whose start was run, and that of one whose stop was cancelled again.
 async fn take_down(world: &Arc<World>, entry: &Entry) {
-    if !entry.life(|life| std::mem::take(&mut life.up)) {
+    let is_due = entry.life(|life| {
+        let is_due = life.stop != Stop::Nothing && !life.has_ended();
+        if is_due {
+            life.stop = Stop::Begun;
+        }
+        is_due
+    });
+    if !is_due {
         return;
     }
     let hooks = entry.hooks.lock().clone();
@@ -174,6 +187,7 @@ async fn take_down(world: &Arc<World>, entry: &Entry) {
             entry.name
         ));
     }
+    entry.life(|life| life.stop = Stop::Nothing);
 }
 
 /// A service that was unregistered. When this is dropped nothing is left of it but the calls that run.
@@ -199,14 +213,21 @@ impl Drop for Leaving {
         let entry = &self.entry;
         entry.forget();
         entry.life(|life| life.state = ServiceState::Stopped);
+        let unfinished = entry.unfinished();
         {
             let mut names = self.registry.names.lock();
             names.leaving.retain(|one| !Arc::ptr_eq(one, entry));
+            if names.ended {
+                // The report of the shutdown has said so.
+                return;
+            }
+            if unfinished.is_some() && self.world.takes_nothing() {
+                names.cut_off.push(Arc::clone(entry));
+            }
         }
-        if entry.life(|life| life.up) && entry.stops {
-            let name = &entry.name;
-            let what = "was unregistered and its stop was not run: the runtime has ended, or it was cancelled";
-            self.world.incident(format!("service `{name}` {what}"));
+        if let Some(unfinished) = unfinished {
+            let why = "it was unregistered, and the runtime ends, or its fom was cancelled";
+            self.world.incident(format!("{unfinished}: {why}"));
         }
     }
 }
@@ -275,7 +296,7 @@ async fn start_all(
     registry.go(DomainState::Init);
     let mut started: Vec<Arc<Entry>> = Vec::new();
     for entry in registry.registered() {
-        let was_up = entry.life(|life| life.up);
+        let was_up = entry.life(|life| life.stop != Stop::Nothing);
         if let Err(error) = start_one(world, registry, &entry).await {
             for entry in started.iter().rev() {
                 stop_one(world, registry, entry, but).await;
@@ -305,6 +326,9 @@ async fn stop_all(world: &Arc<World>, registry: &Registry, but: Option<FomId>) {
 impl Registry {
     /// Stops all services, blocking this thread, until `by`; from then on no call is taken in any case.
     pub(crate) fn drain(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
+        if self.is_empty() {
+            return self.refuse_all();
+        }
         let done = Arc::new((Mutex::new(false), Condvar::default()));
         let (of, registry) = (Arc::clone(world), Arc::clone(self));
         let tell = Done(Arc::clone(&done));

@@ -61,7 +61,7 @@ pub use provider::{CallCx, Provider};
 pub use registration::{Registration, Running};
 pub(crate) use registry::Registry;
 pub use state::{Admission, DomainState, ServiceState};
-pub use status::{ServiceStatus, ServicesStatus};
+pub use status::{ServiceStatus, ServicesStatus, UnfinishedStop};
 
 use crate::{
     fom::panic_message,
@@ -91,7 +91,7 @@ impl Runtime {
     pub fn services(&self) -> Services {
         Services {
             world: Arc::clone(&self.world),
-            registry: Arc::clone(self.world.services.get_or_init(Arc::default)),
+            registry: Arc::clone(self.world.services()),
         }
     }
 }

@@ -200,11 +200,7 @@ impl Registry {
                 .watchers
                 .tell(entry, Happened::Unregistered, &mut tell);
             let now = world.clock.nanos();
-            entry.life(|life| {
-                life.gone = true;
-                life.state = ServiceState::Stopping;
-                life.since = now;
-            });
+            entry.leave(now);
         }
         tell.all(world);
     }

@@ -4,12 +4,19 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     runtime::World,
-    service::{DomainState, entry::Entry, events::Watchers},
+    service::{
+        DomainState, Happened, UnfinishedStop,
+        entry::Entry,
+        events::{Tell, Watchers},
+    },
     sync::{
         Mutex,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
+
+/// The state of all services after the end of the runtime: they are stopped, and stay so.
+const ENDED: u8 = DomainState::Stopped as u8 + 1;
 
 pub(crate) struct Registry {
     domain: AtomicU8,
@@ -26,6 +33,10 @@ pub(super) struct Names {
     pub(super) by_name: BTreeMap<String, Arc<Entry>>,
     /// Unregistered, with something left that runs.
     pub(super) leaving: Vec<Arc<Entry>>,
+    /// Unregistered, with a stop that the end of the runtime has cut off.
+    pub(super) cut_off: Vec<Arc<Entry>>,
+    /// The runtime has ended.
+    pub(super) ended: bool,
     pub(super) watchers: Watchers,
 }
 
@@ -59,8 +70,13 @@ impl Registry {
         }
     }
 
+    /// Goes to this state, unless the runtime has ended.
     pub(super) fn go(&self, to: DomainState) {
-        self.domain.store(to as u8, Ordering::SeqCst);
+        let next = |now| (now != ENDED).then_some(to as u8);
+        // What is left of a start or a stop goes on when the function that it was in comes back.
+        let _ = self
+            .domain
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
     }
 
     /// Those that are registered and those that are leaving, by level and number.
@@ -87,8 +103,15 @@ impl Registry {
         self.domain.fetch_max(least, Ordering::SeqCst);
     }
 
-    /// Whoever still waits is answered, and the user's functions are let go: they may hold this runtime.
-    pub(crate) fn close(&self, world: &World) {
+    /// Whether there is nothing to be stopped. Of what is registered later, the shutdown says that its stop was not run.
+    pub(super) fn is_empty(&self) -> bool {
+        let names = self.names.lock();
+        names.by_name.is_empty() && names.leaving.is_empty()
+    }
+
+    /// The end of the runtime: whoever still waits is answered, every service is stopped and stays so, and the user's functions are let
+    /// go, as they may hold this runtime. Says which stops did not come to their end, in their order.
+    pub(crate) fn close(&self, world: &Arc<World>) -> Vec<UnfinishedStop> {
         self.refuse_all();
         for entry in self.all() {
             for call in entry.calls() {
@@ -96,11 +119,40 @@ impl Registry {
                     world.incident(format!("a call could not be answered: {panic}"));
                 }
             }
+        }
+        let all = self.end_all(world);
+        for entry in &all {
             entry.forget();
         }
-        let told = self.names.lock().watchers.close();
+        let unfinished = all.iter().rev().filter_map(|entry| entry.unfinished());
+        unfinished.collect()
+    }
+
+    /// In one step, as those see it who watch. Then nothing happens any more.
+    fn end_all(&self, world: &Arc<World>) -> Vec<Arc<Entry>> {
+        let mut tell = Tell::default();
+        let (mut all, told) = {
+            let mut names = self.names.lock();
+            let now = world.clock.nanos();
+            for entry in names.by_name.values() {
+                if entry.end(now) {
+                    names.watchers.tell(entry, Happened::Stopped, &mut tell);
+                }
+            }
+            for entry in &names.leaving {
+                entry.end(now);
+            }
+            names.ended = true;
+            self.domain.store(ENDED, Ordering::SeqCst);
+            let left = names.leaving.iter().chain(&names.cut_off);
+            let all: Vec<_> = names.by_name.values().chain(left).cloned().collect();
+            (all, names.watchers.close())
+        };
+        tell.all(world);
         for waker in told {
             super::fenced(|| waker.wake());
         }
+        all.sort_by_key(|entry| (entry.level, entry.number));
+        all
     }
 }

@@ -55,6 +55,31 @@ pub struct ServicesStatus {
     pub unknown: u64,
 }
 
+/// A service whose [stop](crate::service::Provider::on_stop) did not come to its end before the runtime ended. See
+/// [`ShutdownReport`](crate::ShutdownReport).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UnfinishedStop {
+    /// Its name.
+    pub service: String,
+    /// The owner that registered it.
+    pub owner: String,
+    /// Whether the stop was begun: what it has done until then, it has done.
+    pub begun: bool,
+}
+
+impl fmt::Display for UnfinishedStop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { service, owner, .. } = self;
+        let what = if self.begun {
+            "did not come to its end"
+        } else {
+            "was not run"
+        };
+        write!(f, "the stop of service `{service}` of {owner} {what}")
+    }
+}
+
 impl Services {
     /// The state of all services at this moment. Asks no locality.
     pub fn status(&self) -> ServicesStatus {

@@ -1,7 +1,8 @@
 //! Services that are unregistered while they are called: each call gets one answer, and nothing runs of a service that is gone.
 
 use fom_runtime::service::{
-    CallCause, CallFailure, CancelledBy, Provider, Refusal, Running, Service,
+    CallCause, CallFailure, CancelledBy, DomainState, Happened, Provider, Refusal, Running,
+    Service, ServiceState,
 };
 
 use super::*;
@@ -121,4 +122,71 @@ fn the_owner_and_the_runtime_go() {
         drop(services);
         bench.end(None);
     });
+}
+
+/// A shutdown, whose time may run out at any moment, meets a stop that never ends, one that does, and an owner that goes. When it
+/// returns all are stopped and stay so, who watches has heard of it, and the report names the stops that did not end, and no other.
+fn ended_by_a_shutdown(how: Shutdown) {
+    check(1000, move || {
+        let bench = Bench::new(1, MOST);
+        let services = bench.runtime.services();
+        let stopped = Arc::new(AtomicUsize::new(0));
+        let register = |name, ends| {
+            let count = Arc::clone(&stopped);
+            let provider = Life::default().provider().on_stop(move |_| {
+                let count = Arc::clone(&count);
+                async move {
+                    if !ends {
+                        std::future::pending::<()>().await;
+                    }
+                    count.fetch_add(1, Ordering::AcqRel);
+                    Ok::<_, BoxError>(())
+                }
+            });
+            services
+                .register(&Service::<u32, u32>::new(name), provider)
+                .unwrap()
+        };
+        // The one that ends is stopped first.
+        let (hangs, gone) = (register("hangs", false), register("gone", false));
+        let ends = register("ends", true);
+        let mut heard = services.subscribe("hangs");
+        let watcher = thread::spawn(move || {
+            let mut last = None;
+            while let Some(event) = block_on(heard.next()) {
+                last = Some(event.happened);
+            }
+            last
+        });
+        let owner = thread::spawn(move || drop(gone));
+        let runtime = &bench.runtime;
+        let report = runtime.shutdown_blocking(how, Duration::from_millis(1));
+        let ended = stopped.load(Ordering::Acquire);
+        let assert_stopped = || {
+            assert_eq!(services.domain(), DomainState::Stopped);
+            assert_eq!([hangs.state(), ends.state()], [ServiceState::Stopped; 2]);
+        };
+        assert_stopped();
+        let said = report.unfinished_stops.iter();
+        let said: Vec<_> = said.map(|stop| stop.service.as_str()).collect();
+        assert!(said.contains(&"hangs"), "{said:?}");
+        assert!(said.contains(&"ends") || ended == 1, "{said:?}");
+        assert_eq!(watcher.join().unwrap(), Some(Happened::Stopped));
+        owner.join().unwrap();
+        assert!(ended == 0 || stopped.load(Ordering::Acquire) == 1);
+        assert_stopped();
+        drop((hangs, ends, services));
+        bench.end(None);
+    });
+}
+
+/// Seeded: an end that leaves a service as it is (`stop-outlasts-shutdown`).
+#[test]
+fn stops_that_outlast_a_drain() {
+    ended_by_a_shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn stops_that_are_not_run() {
+    ended_by_a_shutdown(Shutdown::Now);
 }

@@ -120,18 +120,25 @@ impl Drop for KeyPlace<'_> {
 }
 
 /// Room in the runtime, before there is a fom.
-pub(in crate::runtime) struct HeldRoom(Arc<World>);
+pub(in crate::runtime) struct HeldRoom(Option<Arc<World>>);
 
 impl HeldRoom {
+    /// Room that was taken.
+    pub(in crate::runtime) fn new(world: &Arc<World>) -> Self {
+        Self(Some(Arc::clone(world)))
+    }
+
     /// There is one, which takes it.
-    pub(in crate::runtime) fn use_up(self) {
-        std::mem::forget(self);
+    pub(in crate::runtime) fn use_up(mut self) {
+        self.0 = None;
     }
 }
 
 impl Drop for HeldRoom {
     fn drop(&mut self) {
-        self.0.give_room();
+        if let Some(world) = self.0.take() {
+            world.give_room();
+        }
     }
 }
 
@@ -225,7 +232,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         }
         while !world.is_late() {
             if world.take_room() {
-                self.special().room = Some(HeldRoom(Arc::clone(world)));
+                self.special().room = Some(HeldRoom::new(world));
                 break;
             }
             let mut told = Told {
@@ -235,7 +242,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             // There may have been some since.
             world.hand_out_room();
             if (&mut told.told).await.is_ok() {
-                self.special().room = Some(HeldRoom(Arc::clone(world)));
+                self.special().room = Some(HeldRoom::new(world));
                 break;
             }
         }
