@@ -1,0 +1,70 @@
+//! When a locality gives memory back that it no longer needs: see [`Stocks::look`](crate::fom::Stocks::look).
+//!
+//! A chore looks as long as there is a page that could be freed. It begins when the first such page is made, which whoever makes it
+//! says by [`Trims`]: the handler looks at that beside its sockets and before it sleeps, so no transition pays for it.
+
+use std::time::Duration;
+
+use crate::{
+    locality::{Core, chores},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Memory that is not needed between two looks is given back after the second. A burst is gone within three intervals.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Whether a large page was made since the handler last looked.
+#[derive(Default)]
+pub(crate) struct Trims(AtomicBool);
+
+impl Trims {
+    /// What is made for others is seen by the handler, which takes the fom out of its inbox after this.
+    pub(crate) fn want(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn are_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Core {
+    /// Begins to look after the memory, if a large page was made.
+    #[inline]
+    pub(super) fn trim_when_wanted(&mut self) {
+        if self.home.trims.are_wanted() {
+            self.begin_to_trim();
+        }
+    }
+
+    #[cold]
+    fn begin_to_trim(&mut self) {
+        self.home.trims.0.store(false, Ordering::Relaxed);
+        if !self.has_chore(chores::TRIM) {
+            let every = crate::clock::nanos(EVERY);
+            let tick = Box::new(Self::look_at_memory);
+            self.add_chore(chores::TRIM, "memory".into(), every, tick);
+        }
+    }
+
+    fn look_at_memory(&mut self) {
+        self.stocks.look();
+        let are_large = {
+            let mut outer = self.home.outer.lock();
+            outer.look();
+            outer.are_large() || self.stocks.are_large()
+        };
+        self.trim();
+        if !are_large {
+            self.remove_chore(chores::TRIM);
+        }
+    }
+
+    /// In small steps: foms run in between.
+    fn trim(&mut self) {
+        let more = self.stocks.trim() || self.home.outer.lock().trim();
+        if more {
+            self.home.post_job(Box::new(Self::trim));
+        }
+    }
+}
