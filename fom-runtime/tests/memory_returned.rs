@@ -268,6 +268,27 @@ fn one_burst() {
         resident(),
         began.elapsed().as_millis()
     );
+    unsafe extern "C" {
+        fn malloc_stats();
+    }
+    if env::var("DBG").is_ok() {
+        unsafe { malloc_stats() };
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut name = String::new();
+        let mut all = vec![];
+        for line in smaps.lines() {
+            if let Some(kb) = line.strip_prefix("Rss:") {
+                let kb: u64 = kb.trim().trim_end_matches(" kB").parse().unwrap();
+                all.push((kb, name.clone()));
+            } else if line.contains('-') && !line.contains("kB") {
+                name = line.to_owned();
+            }
+        }
+        all.sort();
+        for (kb, name) in all.iter().rev().take(12) {
+            eprintln!("{kb} {name}");
+        }
+    }
     drop(runtime);
     let _ = fs::remove_dir_all(place);
 }

@@ -66,7 +66,11 @@ fn variants(machine: &Machine, ways: Ways<'_>) -> Vec<TokenStream> {
     let mistyped = ways.exits.iter().filter(|exit| exit.phase.is_none());
     mistyped
         .map(|exit| exit.token.to_token_stream())
-        .chain(targets.into_iter().map(|target| variant(&machine.phases[target])))
+        .chain(
+            targets
+                .into_iter()
+                .map(|target| variant(&machine.phases[target])),
+        )
         .collect()
 }
 

@@ -185,7 +185,9 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
                 let Some(name) = paths::name(&word.unraw().to_string(), word.span()) else {
                     diag.error(
                         word,
-                        format!("`{word}` is a keyword that cannot be a name; write a name in `{key}`"),
+                        format!(
+                            "`{word}` is a keyword that cannot be a name; write a name in `{key}`"
+                        ),
                     );
                     continue;
                 };

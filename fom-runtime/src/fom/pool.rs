@@ -242,11 +242,15 @@ impl Stock {
         }
     }
 
-    /// Goes on with what the last look found. `true`: there is more to do.
-    fn trim(&mut self) -> bool {
-        let Some(freed) = self.trim.go_on() else {
-            return self.trim.is_busy();
-        };
+    /// Goes on with what the last look found: if there is something to do, how many bytes go with that.
+    fn trim(&mut self) -> Option<usize> {
+        if !self.trim.is_busy() {
+            return None;
+        }
+        let freed = self.trim.go_on();
+        if freed == 0 {
+            return Some(0);
+        }
         self.made -= freed;
         let pages = self.trim.pages();
         if let Some(page) = &self.page
@@ -257,7 +261,7 @@ impl Stock {
         // Whoever lists the pool may have the others in hand still; there is no fom in those.
         let before = std::mem::replace(&mut *self.pool.pages.lock(), pages);
         drop(before);
-        true
+        Some(freed * self.pool.vtable.layout.size())
     }
 }
 
@@ -327,7 +331,12 @@ impl Page {
     pub(super) fn is_vacant(&self) -> bool {
         (0..self.made()).all(|index| {
             // SAFETY: below `made`, so there is a header, and the page is held.
-            let header = unsafe { self.memory.byte_add(index * self.slot).cast::<Header>().as_ref() };
+            let header = unsafe {
+                self.memory
+                    .byte_add(index * self.slot)
+                    .cast::<Header>()
+                    .as_ref()
+            };
             header.refs.load(Ordering::Relaxed) == 0
         })
     }
@@ -370,9 +379,9 @@ impl Stocks {
         self.stocks.iter_mut().for_each(Stock::look);
     }
 
-    /// Goes on with what the last look found, for a short time. `true`: there is more to do.
-    pub(crate) fn trim(&mut self) -> bool {
-        self.stocks.iter_mut().any(Stock::trim)
+    /// Goes on with what the last look found, for a short time: if there is something to do, how many bytes were freed.
+    pub(crate) fn trim(&mut self) -> Option<usize> {
+        self.stocks.iter_mut().find_map(Stock::trim)
     }
 
     /// Whether there is a page that may be freed one day.

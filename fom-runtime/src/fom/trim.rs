@@ -144,18 +144,17 @@ impl Trim {
         !self.surplus.is_null() || self.sorted || !self.doomed.is_empty()
     }
 
-    /// One step. When that takes pages out of the pool: how many slots those have.
-    pub(super) fn go_on(&mut self) -> Option<usize> {
+    /// One step. How many slots are in the pages that it takes out of the pool.
+    pub(super) fn go_on(&mut self) -> usize {
         if !self.surplus.is_null() {
             self.sort();
-            return None;
-        }
-        if std::mem::take(&mut self.sorted) {
+        } else if std::mem::take(&mut self.sorted) {
             return self.choose();
+        } else {
+            let rest = self.doomed.len().saturating_sub(FREED);
+            self.doomed.truncate(rest);
         }
-        let rest = self.doomed.len().saturating_sub(FREED);
-        self.doomed.truncate(rest);
-        None
+        0
     }
 
     fn sort(&mut self) {
@@ -176,17 +175,21 @@ impl Trim {
     }
 
     /// Takes out the pages that nobody needs, and says in which order the others are used.
-    fn choose(&mut self) -> Option<usize> {
-        let is_whole = |shelf: &mut Shelf| shelf.page.is_large() && shelf.count == shelf.page.made();
+    fn choose(&mut self) -> usize {
+        let is_whole =
+            |shelf: &mut Shelf| shelf.page.is_large() && shelf.count == shelf.page.made();
         let whole = self.shelves.extract_if(.., is_whole);
         self.doomed.extend(whole.map(|shelf| shelf.page));
         debug_assert!(self.doomed.iter().all(|page| page.is_vacant()));
         self.large -= self.doomed.len();
-        let mut order: Vec<_> = self.shelves.iter().filter(|shelf| shelf.count > 0).collect();
+        let mut order: Vec<_> = self
+            .shelves
+            .iter()
+            .filter(|shelf| shelf.count > 0)
+            .collect();
         order.sort_unstable_by_key(|shelf| std::cmp::Reverse(shelf.count));
         self.order = order.iter().map(|shelf| shelf.page.address()).collect();
         self.shelves.shrink_to(2 * self.shelves.len());
-        let freed = self.doomed.iter().map(|page| page.made()).sum();
-        (!self.doomed.is_empty()).then_some(freed)
+        self.doomed.iter().map(|page| page.made()).sum()
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     locality::{Core, Home, here},
     operation::Operation,
     runtime::Priority,
+    shrink::Shrink as _,
     snapshot::Meta,
 };
 
@@ -231,6 +232,8 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
         let rests = self.batch.is_empty() && !self.keys.has_ready();
         if rests {
+            self.batch.shrink();
+            state.arrived.shrink();
             state.rest();
             inlet.set_resting(true);
         }
