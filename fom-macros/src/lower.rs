@@ -105,7 +105,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     let goes_on = args.inner.is_none() || args.to.is_some();
     let function = paths::function(&ident, "").filter(|_| goes_on);
     if function.is_none() && args.end.is_none() && goes_on {
-        let name = paths::snake(&ident.to_string());
+        let name = paths::snake(&ident.unraw().to_string());
         diag.error(
             &ident,
             format!("no function can be called `{name}`; give the phase another name"),

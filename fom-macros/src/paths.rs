@@ -74,16 +74,22 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
         .collect()
 }
 
+/// A keyword since edition 2024 that syn takes for a name. As `r#gen` it is a name in every edition.
+const KEYWORD_OF_2024: &str = "gen";
+
+/// The name as it can stand everywhere: raw if it is a keyword of some edition. `None` if it cannot be a name at all, as `self`.
+pub(crate) fn name(text: &str, span: Span) -> Option<Ident> {
+    if text != KEYWORD_OF_2024 && syn::parse_str::<Ident>(text).is_ok() {
+        return Some(Ident::new(text, span));
+    }
+    let is_name = syn::parse_str::<Ident>(&format!("r#{text}")).is_ok();
+    is_name.then(|| Ident::new_raw(text, span))
+}
+
 /// `Ring` to `ring`, `HttpGet2` to `http_get2`, `Match` to `r#match`. `None` if no function can have the name.
 pub(crate) fn function(phase: &Ident, suffix: &str) -> Option<Ident> {
-    let name = snake(&phase.unraw().to_string()) + suffix;
-    if syn::parse_str::<Ident>(&name).is_ok() {
-        return Some(Ident::new(&name, phase.span()));
-    }
-    let raw = format!("r#{name}");
-    syn::parse_str::<Ident>(&raw)
-        .is_ok()
-        .then(|| Ident::new_raw(&name, phase.span()))
+    let text = snake(&phase.unraw().to_string()) + suffix;
+    name(&text, phase.span())
 }
 
 pub(crate) fn snake(name: &str) -> String {
@@ -131,6 +137,8 @@ mod tests {
             function(&Ident::new(name, Span::call_site()), "").map(|name| name.to_string())
         };
         assert_eq!(of("Match").as_deref(), Some("r#match"));
+        assert_eq!(of("Gen").as_deref(), Some("r#gen"));
+        assert_eq!(of("Union").as_deref(), Some("union"));
         assert_eq!(of("Crate"), None);
     }
 }

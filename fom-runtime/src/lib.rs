@@ -132,6 +132,7 @@ mod runtime;
 #[cfg(not(fom_loom))]
 pub mod service;
 #[cfg(not(fom_loom))]
+mod shrink;
 mod snapshot;
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 pub mod testing;

@@ -6,7 +6,7 @@ mod method;
 mod owned;
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::{Ident, ImplItem, ItemImpl, Path, PathArguments, Type};
 
 use crate::diag::Diagnostics;
@@ -108,7 +108,7 @@ fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<
             format!("`{name}` has no method that could be called; make one with `&mut self` or `&self` `pub`"),
         );
     }
-    let proxy = Ident::new(&format!("{name}Proxy"), name.span());
+    let proxy = format_ident!("{name}Proxy", span = name.span());
     Some(Object {
         krate,
         item,

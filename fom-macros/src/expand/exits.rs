@@ -2,10 +2,11 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, Ident};
 
 use super::{allowed_in_types, braces, visibility};
-use crate::model::{Machine, Phase, Target, Ways};
+use crate::model::{Machine, Phase, Ways};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let own = machine.working().filter(|phase| !phase.is_handed_over());
@@ -32,14 +33,7 @@ fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
     let allowed = allowed_in_types();
     let generics = generics(machine, ways);
     let bounds = &generics.where_clause;
-    let mut variants: Vec<TokenStream> = ways
-        .exits
-        .iter()
-        .flat_map(|exit| variants(machine, exit))
-        .collect();
-    if phase.unsure.is_some() {
-        variants.extend(machine.phases.iter().map(variant));
-    }
+    let variants = variants(machine, ways);
     let named_stay = ways.exits.iter().any(|exit| exit.token == "Stay");
     let stay = (ways.stays && !named_stay).then(|| quote!(Stay,));
     let head = quote_spanned!(span=> #vis enum);
@@ -52,18 +46,32 @@ fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
     }
 }
 
-/// One variant; for a mistyped name that and the one that was probably meant.
-fn variants(machine: &Machine, exit: &Target) -> Vec<TokenStream> {
-    let mut variants = Vec::new();
-    if exit.phase.is_none() {
-        variants.push(exit.token.to_token_stream());
+/// One variant for each exit, for a mistyped name that and the phase that was probably meant; all of them if it is not known
+/// which. Each name stands there once, so that rustc reports no second mistake.
+fn variants(machine: &Machine, ways: Ways<'_>) -> Vec<TokenStream> {
+    let meant = ways
+        .exits
+        .iter()
+        .filter_map(|exit| exit.phase.or(exit.near));
+    let any = 0..machine.phases.len();
+    let any = any.filter(|_| ways.phase.unsure.is_some());
+    let mut targets: Vec<usize> = Vec::new();
+    for target in meant.chain(any) {
+        let name = &machine.phases[target].name;
+        let is_there = |other: &usize| machine.phases[*other].name == *name;
+        if !targets.iter().any(is_there) {
+            targets.push(target);
+        }
     }
-    variants.extend(
-        exit.phase
-            .or(exit.near)
-            .map(|target| variant(&machine.phases[target])),
-    );
-    variants
+    let mistyped = ways.exits.iter().filter(|exit| exit.phase.is_none());
+    mistyped
+        .map(|exit| exit.token.to_token_stream())
+        .chain(
+            targets
+                .into_iter()
+                .map(|target| variant(&machine.phases[target])),
+        )
+        .collect()
 }
 
 fn variant(target: &Phase) -> TokenStream {
@@ -146,7 +154,7 @@ fn names(generics: &Generics) -> impl Iterator<Item = &Ident> {
 
 fn mentions(tokens: &TokenStream, name: &Ident) -> bool {
     tokens.clone().into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Ident(ident) => ident.unraw() == name.unraw(),
         TokenTree::Group(group) => mentions(&group.stream(), name),
         _ => false,
     })

@@ -15,6 +15,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitStr, Token};
 
 use crate::diag::{Diagnostics, did_you_mean};
+use crate::paths;
 
 /// One entry of an attribute's list: `key`, `key(..)` or `key = ..`.
 pub(crate) struct Entry {
@@ -165,7 +166,7 @@ fn entry(part: Vec<TokenTree>, diag: &mut Diagnostics) -> Option<Entry> {
     Some(Entry { key, value })
 }
 
-/// `A, B` inside `key(..)`: names, each once. An empty list is a mistake.
+/// `A, B` inside `key(..)`: names, each once; a keyword may stand there with and without `r#`. An empty list is a mistake.
 pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<Ident> {
     let Value::List(tokens) = value else {
         return Vec::new();
@@ -180,11 +181,20 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
     let mut found: Vec<Ident> = Vec::new();
     for part in split_at_commas(tokens.clone()) {
         match part.as_slice() {
-            [TokenTree::Ident(name)] => {
-                if found.contains(name) {
-                    diag.error(name, format!("`{name}` stands twice in `{key}`; keep one"));
+            [TokenTree::Ident(word)] => {
+                let Some(name) = paths::name(&word.unraw().to_string(), word.span()) else {
+                    diag.error(
+                        word,
+                        format!(
+                            "`{word}` is a keyword that cannot be a name; write a name in `{key}`"
+                        ),
+                    );
+                    continue;
+                };
+                if found.contains(&name) {
+                    diag.error(word, format!("`{word}` stands twice in `{key}`; keep one"));
                 } else {
-                    found.push(name.clone());
+                    found.push(name);
                 }
             }
             _ => {

@@ -21,6 +21,7 @@ use crate::{
     fom::panic_message,
     id::Key,
     locality::Sleeper,
+    shrink::Shrink as _,
 };
 
 pub(super) struct Desk {
@@ -185,9 +186,11 @@ impl Desk {
             return;
         }
         changing.older.remove(&client);
+        changing.older.shrink();
         for request in changing.behind.remove(&client).into_iter().flatten() {
             self.slots.enqueue(&shared.world, request, now);
         }
+        changing.behind.shrink();
     }
 
     fn queued(&self) -> usize {

@@ -24,6 +24,7 @@ use crate::{
     error::RefusedReason,
     fom::panic_message,
     runtime::{Front, World},
+    shrink::Shrink as _,
     sync::{Mutex, MutexGuard, atomic::Ordering},
 };
 
@@ -298,6 +299,7 @@ impl Gate {
             self.full = false;
             self.inbox.push(Event::Level(Level::Normal));
         }
+        self.waiting.shrink();
         // Those who wait are refused, when the runtime is closed.
         while !self.full
             && !shared.world.is_closed()

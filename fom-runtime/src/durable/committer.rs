@@ -36,6 +36,9 @@ pub(crate) const LAZY: Duration = Duration::from_millis(50);
 /// How long there must be nothing to commit before room is made all the same.
 const IDLE: Duration = Duration::from_millis(20);
 
+/// How long there must be nothing to commit before what was needed for that is given back.
+const CALM: Duration = Duration::from_millis(150);
+
 /// How long it waits until it tries again to commit what could not be committed.
 pub(super) const AGAIN: Duration = Duration::from_millis(500);
 
@@ -264,16 +267,23 @@ impl Committer {
         let mut owed = Batch::new();
         let mut untidy = true;
         let mut was_untidy_error = false;
+        let mut is_calm = true;
         loop {
             let idle_in = match (untidy, self.is_stalled() || !owed.is_empty()) {
                 (true, _) => Some(IDLE),
                 (false, true) => Some(AGAIN),
-                (false, false) => None,
+                (false, false) => (!is_calm).then_some(CALM),
             };
             let next = self.next(idle_in);
             let closed = next.is_none();
             let mut parts = next.unwrap_or_default();
             let mut works = true;
+            let calms = parts.is_empty() && !untidy && !is_calm;
+            is_calm = parts.is_empty() && (calms || is_calm);
+            if calms {
+                *whole = Batch::new();
+                self.queue.lock().spares = Vec::new();
+            }
             if !parts.is_empty() || !owed.is_empty() {
                 whole.clear();
                 let schemas = self.schemas.put(&mut whole);

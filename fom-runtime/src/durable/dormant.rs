@@ -13,6 +13,7 @@ use crate::{
     fom::Resident,
     id::FomId,
     runtime::World,
+    shrink::Shrink as _,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
@@ -335,6 +336,8 @@ impl Inner {
         } else {
             self.sharing.remove(place);
             self.keys.remove(place);
+            self.sharing.shrink();
+            self.keys.shrink();
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     journal::EntryId,
     operation::Operation,
     runtime::World,
+    shrink::Shrink as _,
     snapshot,
 };
 
@@ -309,6 +310,7 @@ impl World {
             // Held meanwhile: what is sent now comes behind them.
             let mut orphans = committer.orphans.lock();
             let waiting = orphans.remove(&id).unwrap_or_default();
+            orphans.shrink();
             let posted = waiting.into_iter().map(|message| kept.post(message));
             posted.filter_map(Result::err).collect()
         };

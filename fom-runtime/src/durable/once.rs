@@ -25,6 +25,7 @@ use crate::{
     id::{FomId, Key},
     journal::{EntryId, JournalError},
     operation::Operation,
+    shrink::Shrink as _,
     snapshot,
     sync::{Mutex, MutexGuard},
 };
@@ -271,6 +272,7 @@ impl Memory {
             Some(Slot::Live { fom, .. }) if fom.id() == id => slots.slots.remove(place),
             _ => return Vec::new(),
         };
+        slots.slots.shrink();
         match answer {
             Ok((answer, expires)) => {
                 slots.remember(place.clone(), id, answer, expires);
@@ -418,6 +420,7 @@ impl Slots {
             };
             if let Some(place) = place {
                 self.slots.remove(&place);
+                self.slots.shrink();
             }
             self.forgotten.push(entry_of(id.get()));
         }

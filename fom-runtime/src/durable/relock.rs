@@ -6,6 +6,7 @@ use std::{collections::HashSet, time::Duration};
 use crate::{
     fom::Resident,
     id::FomId,
+    shrink::Shrink as _,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -41,6 +42,7 @@ impl Relock {
     fn strike_out(&self, fom: FomId) {
         let mut left = self.foms.lock();
         left.remove(&fom);
+        left.shrink();
         self.left.store(left.len(), Ordering::SeqCst);
         if left.is_empty() {
             self.asked.notify_all();

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, ops::Deref};
 
+use crate::shrink::Shrink as _;
 use crate::{error::SendError, fom::Header, sync::Mutex};
 
 /// A fom that takes events of a known type: what can be reached without knowing its operation.
@@ -54,7 +55,10 @@ impl<E> Inner<E> {
     #[cold]
     fn take_of_many(&mut self, mut takes: impl FnMut(&E) -> bool) -> (Option<E>, bool) {
         let taken = if self.first.as_ref().is_some_and(&mut takes) {
-            let next = self.more.as_mut().and_then(|more| more.pop_front());
+            let next = self.more.as_mut().and_then(|more| {
+                more.shrink();
+                more.pop_front()
+            });
             std::mem::replace(&mut self.first, next)
         } else if let Some(more) = &mut self.more {
             let at = more.iter().position(takes);

@@ -30,6 +30,7 @@ mod remember;
 mod serve;
 mod team;
 mod timing;
+mod trim;
 mod turn;
 
 use std::{

@@ -4,8 +4,9 @@
 //! what is submitted from elsewhere. The owner takes slots and gives back those that it frees itself; what is freed elsewhere
 //! comes back through [`Returns`].
 //!
-//! A slot stays a slot of its type until the pool is freed, and so does the header in it, also when no fom lives there. So
+//! A slot stays a slot of its type until its page is freed, and so does the header in it, also when no fom lives there. So
 //! the pages are the registry as well: whoever lists a locality walks them and takes a reference to what it finds alive.
+//! A page is freed with its pool, or when none of its slots was needed for a while: see [`trim`](super::trim).
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -17,7 +18,8 @@ use std::{
 use crate::{
     Graph,
     fom::Vtable,
-    fom::{AnyRef, Header, Timing},
+    fom::{AnyRef, Header, Timing, trim::Trim},
+    locality::Locality,
     protocol::{Link, Returned, Returns},
     runtime::{Totals, World},
     sync::{
@@ -28,7 +30,9 @@ use crate::{
 
 /// The first page is small, so that a type with few foms costs little; each further one is twice as large.
 const FIRST_PAGE: usize = 4 << 10;
-const LARGEST_PAGE: usize = 256 << 10;
+pub(super) const LARGEST_PAGE: usize = 256 << 10;
+/// The largest pages begin at a page of the system, of whatever size that is, so that all of one can be given back.
+const SYSTEM_PAGE: usize = 64 << 10;
 
 /// On cache lines of its own: the totals are written at each end, and another locality's pool may be next to it.
 #[repr(align(128))]
@@ -47,7 +51,7 @@ pub(crate) struct Pool {
 }
 
 /// A piece of memory for slots.
-struct Page {
+pub(super) struct Page {
     memory: NonNull<u8>,
     layout: Layout,
     slot: usize,
@@ -62,8 +66,12 @@ unsafe impl Sync for Page {}
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout. No fom is in it: a pool goes when its last slot has been given back, and
-        // headers of empty slots have nothing to drop.
+        if self.is_large() {
+            // An allocator may keep what it is given: what is in there is of no use to it.
+            give_to_system(self.memory, self.layout.size());
+        }
+        // SAFETY: it was allocated with this layout. No fom is in it: a pool goes when its last slot has been given back, and a
+        // page that is trimmed has all its slots in the owner's hands. Headers of empty slots have nothing to drop.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) }
     }
 }
@@ -73,15 +81,21 @@ pub(crate) struct Stock {
     pool: Arc<Pool>,
     /// Slots given back, each one's next in its link.
     free: *mut Link,
+    /// The page in which slots are made.
     page: Option<Arc<Page>>,
-    /// Slots in use and in `free` together.
+    /// Slots in all pages, in use or not.
     made: usize,
+    trim: Trim,
 }
 
 // SAFETY: the list of free slots is the owner's alone, wherever that is.
 unsafe impl Send for Stock {}
 
 impl Pool {
+    fn home(&self) -> &Locality {
+        &self.world.localities[self.home]
+    }
+
     #[inline]
     pub(crate) fn timing_of<'a>(&self, header: &'a Header) -> Option<&'a Timing> {
         let offset = self.vtable.timing?;
@@ -147,6 +161,7 @@ impl Stock {
             free: ptr::null_mut(),
             page: None,
             made: 0,
+            trim: Trim::default(),
         }
     }
 
@@ -177,6 +192,9 @@ impl Stock {
     #[inline(never)]
     fn refill(&mut self) {
         self.free = self.pool.returns.take();
+        if self.free.is_null() {
+            self.free = self.trim.take();
+        }
         if !self.free.is_null() {
             return;
         }
@@ -187,14 +205,7 @@ impl Stock {
         };
         let page = match self.page.take() {
             Some(page) if !full(&page) => page,
-            last => {
-                let size = last.map_or(FIRST_PAGE, |page| {
-                    (page.layout.size() * 2).min(LARGEST_PAGE)
-                });
-                let page = Page::new(vtable, size);
-                self.pool.pages.lock().push(Arc::clone(&page));
-                page
-            }
+            _ => self.add_page(),
         };
         let made = page.made.load(Ordering::Relaxed);
         // SAFETY: not full, so there is room for one more.
@@ -207,6 +218,48 @@ impl Stock {
         self.page = Some(page);
         self.put(slot.cast());
     }
+
+    /// As large as all before it together.
+    fn add_page(&mut self) -> Arc<Page> {
+        let vtable = self.pool.vtable;
+        let before = (self.made * vtable.layout.size()).next_power_of_two();
+        let page = Page::new(vtable, before.clamp(FIRST_PAGE, LARGEST_PAGE));
+        self.pool.pages.lock().push(Arc::clone(&page));
+        self.trim.add(Arc::clone(&page));
+        if page.is_large() {
+            self.pool.home().trims.want();
+        }
+        page
+    }
+
+    /// Lays aside what is free now, and takes what was laid aside at the last look and was not needed since.
+    fn look(&mut self) {
+        if self.trim.look(self.free) {
+            self.free = self.pool.returns.take();
+        }
+    }
+
+    /// Goes on with what the last look found: if there is something to do, how many bytes go with that.
+    fn trim(&mut self) -> Option<usize> {
+        if !self.trim.is_busy() {
+            return None;
+        }
+        let freed = self.trim.go_on();
+        if freed == 0 {
+            return Some(0);
+        }
+        self.made -= freed;
+        let pages = self.trim.pages();
+        if let Some(page) = &self.page
+            && !pages.iter().any(|other| Arc::ptr_eq(other, page))
+        {
+            self.page = None;
+        }
+        // Whoever lists the pool may have the others in hand still; there is no fom in those.
+        let before = std::mem::replace(&mut *self.pool.pages.lock(), pages);
+        drop(before);
+        Some(freed * self.pool.vtable.layout.size())
+    }
 }
 
 impl Drop for Stock {
@@ -216,7 +269,7 @@ impl Drop for Stock {
         let pool = Arc::as_ptr(&self.pool);
         // SAFETY: `pool` is held by an `Arc`, here still.
         unsafe { Arc::increment_strong_count(pool) };
-        let free = length(self.free);
+        let free = length(self.free) + self.trim.free();
         if self
             .pool
             .returns
@@ -228,7 +281,7 @@ impl Drop for Stock {
     }
 }
 
-fn length(mut list: *mut Link) -> usize {
+pub(super) fn length(mut list: *mut Link) -> usize {
     let mut length = 0;
     while !list.is_null() {
         length += 1;
@@ -241,7 +294,9 @@ fn length(mut list: *mut Link) -> usize {
 impl Page {
     fn new(vtable: &Vtable, size: usize) -> Arc<Self> {
         let slot = vtable.layout.size();
-        let layout = Layout::from_size_align(size.max(slot), vtable.layout.align())
+        let size = size.max(slot);
+        let least = if size >= LARGEST_PAGE { SYSTEM_PAGE } else { 1 };
+        let layout = Layout::from_size_align(size, vtable.layout.align().max(least))
             .expect("a page is no larger than a slot or a quarter of a megabyte");
         // SAFETY: a slot has a header, so the size is not zero.
         let memory = NonNull::new(unsafe { alloc(layout) });
@@ -255,6 +310,45 @@ impl Page {
             made: AtomicUsize::new(0),
         })
     }
+
+    /// Whether it may be freed before its pool. The smaller ones of a stock are few.
+    pub(super) fn is_large(&self) -> bool {
+        self.layout.size() >= LARGEST_PAGE
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.memory.addr().get()
+    }
+
+    /// How many slots there are.
+    pub(super) fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Whether no slot of it has a reference. Only for its owner, who has all of them in hand.
+    pub(super) fn is_vacant(&self) -> bool {
+        (0..self.made()).all(|index| {
+            // SAFETY: below `made`, so there is a header, and the page is held.
+            let header = unsafe {
+                self.memory
+                    .byte_add(index * self.slot)
+                    .cast::<Header>()
+                    .as_ref()
+            };
+            header.refs.load(Ordering::Relaxed) == 0
+        })
+    }
+}
+
+/// The memory stays allocated, and has no contents any more.
+fn give_to_system(memory: NonNull<u8>, size: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the caller has the memory alone and reads nothing of it any more. An error leaves it as it is.
+    unsafe {
+        libc::madvise(memory.as_ptr().cast(), size, libc::MADV_DONTNEED);
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (memory, size);
 }
 
 /// The stocks of one owner, by operation type.
@@ -276,6 +370,21 @@ impl Stocks {
     /// For the end of the locality.
     pub(crate) fn clear(&mut self) {
         self.stocks.clear();
+    }
+
+    /// See [`Stock::look`].
+    pub(crate) fn look(&mut self) {
+        self.stocks.iter_mut().for_each(Stock::look);
+    }
+
+    /// Goes on with what the last look found, for a short time: if there is something to do, how many bytes were freed.
+    pub(crate) fn trim(&mut self) -> Option<usize> {
+        self.stocks.iter_mut().find_map(Stock::trim)
+    }
+
+    /// Whether there is a page that may be freed one day.
+    pub(crate) fn are_large(&self) -> bool {
+        self.stocks.iter().any(|stock| stock.trim.has_large())
     }
 
     /// The stock of a type; a new pool is made for the first fom of it, and shown in the locality.
@@ -302,8 +411,7 @@ impl Stocks {
             returns: Returns::new(),
             pages: Mutex::new(Vec::new()),
         });
-        let home = &pool.world.localities[pool.home];
-        home.pools.add(Arc::clone(&pool));
+        pool.home().pools.add(Arc::clone(&pool));
         self.stocks.push(Stock::new(Arc::clone(&pool)));
         self.stocks.len() - 1
     }

@@ -19,6 +19,7 @@ use crate::{
     locality::{Core, Home, here},
     operation::Operation,
     runtime::Priority,
+    shrink::Shrink as _,
     snapshot::Meta,
 };
 
@@ -103,6 +104,8 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
         let rests = self.batch.is_empty() && !self.keys.has_ready();
         if rests {
+            self.batch.shrink();
+            state.arrived.shrink();
             state.rest();
             inlet.set_resting(true);
         }

@@ -19,7 +19,10 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use crate::lanes::inlet::{FullKeys, Item};
+use crate::{
+    lanes::inlet::{FullKeys, Item},
+    shrink::{Shrink as _, room},
+};
 
 /// Cells that say how long keys were at it.
 const CELLS: usize = 256;
@@ -219,11 +222,23 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         place
     }
 
+    /// No key is noted: what many have needed goes.
+    fn shrink(&mut self) {
+        if room(0, self.held.capacity()).is_some() {
+            self.held.shrink_to_fit();
+            self.places.shrink_to(0, |_| 0);
+            self.ring.shrink();
+        }
+    }
+
     /// A key with nothing in flight goes. Drops the key, which is the user's.
     fn release_memory(&mut self, place: usize) {
         let held = self.held.remove(place);
         if let Ok(entry) = self.places.find_entry(held.hash, |other| *other == place) {
             entry.remove();
+        }
+        if self.held.is_empty() {
+            self.shrink();
         }
         if held.full {
             self.changed = true;

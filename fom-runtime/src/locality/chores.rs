@@ -17,6 +17,9 @@ use crate::{
 /// What a chore does in one locality, with what it keeps there.
 pub(crate) type Tick = Box<dyn FnMut(&mut Core) + Send>;
 
+/// The id of the runtime's own chore, which gives memory back. Those of users are counted up from zero.
+pub(super) const TRIM: u64 = u64::MAX;
+
 /// The chores of one locality.
 #[derive(Default)]
 pub(crate) struct Chores(Vec<Chore>);
@@ -58,6 +61,10 @@ impl Core {
             due,
             sleeper,
         });
+    }
+
+    pub(super) fn has_chore(&self, id: u64) -> bool {
+        self.chores.0.iter().any(|chore| chore.id == id)
     }
 
     fn bell(&self, chore: u64) -> Arc<Sleeper> {

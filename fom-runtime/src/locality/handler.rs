@@ -58,6 +58,7 @@ fn handle(mut core: Box<Core>) {
         if core.since_turn >= TURN_EVERY {
             core.since_turn = 0;
             core.reactor.turn();
+            core.trim_when_wanted();
         }
         if core.has_work() || home.crew.somebody_returns() {
             continue;
@@ -79,6 +80,7 @@ fn handle(mut core: Box<Core>) {
             }
         }
         core.tell_quiet();
+        core.trim_when_wanted();
         let clock = &home.world().clock;
         let due_in = core
             .timers

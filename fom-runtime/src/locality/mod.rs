@@ -20,6 +20,7 @@ mod patrol;
 mod queue;
 mod reactor;
 mod timers;
+mod trim;
 mod wheel;
 
 use std::{
@@ -43,6 +44,7 @@ pub(crate) use self::{
     patrol::Patrol,
     reactor::Reactor,
     timers::{Sleeper, Timer, Timers},
+    trim::Heap,
 };
 use crate::{
     fom::{AnyRef, Pool, Pools, Resident, Stocks, panic_message},
@@ -115,6 +117,8 @@ pub(crate) struct Locality {
     pub(crate) gauges: Gauges,
     /// Memory for the foms that are submitted from elsewhere.
     pub(crate) outer: Mutex<Stocks>,
+    /// Whether some of that, or of the handler's own, may be given back one day.
+    pub(crate) trims: trim::Trims,
     /// How many foms are in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
     inbox: CachePadded<Inbox<Parcel>>,
@@ -150,6 +154,7 @@ impl Locality {
             pools: Pools::default(),
             gauges: Gauges::default(),
             outer: Mutex::default(),
+            trims: trim::Trims::default(),
             ready: AtomicUsize::new(0),
             inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     Key,
     lock::{Inner, LockStats, LongLock, Of, next_number, state::State},
+    shrink::Shrink as _,
     sync::Mutex,
 };
 
@@ -204,6 +205,7 @@ impl Drop for Inner {
             }
             _ => None,
         };
+        shard.locks.shrink();
         drop(shard);
         drop(gone);
     }

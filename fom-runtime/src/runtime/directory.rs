@@ -17,6 +17,7 @@ use crate::{
         FomRef, World,
         keys::{Entry, Order, Place, Turned},
     },
+    shrink::Shrink as _,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering, fence},
@@ -26,9 +27,6 @@ use crate::{
 
 /// Locks, so that keys that have nothing to do with each other seldom meet at one.
 const SHARDS: usize = 16;
-
-/// A map that is smaller than this keeps its memory.
-const SMALL: usize = 1024;
 
 /// A key of an operation type.
 pub(crate) type KeyOf = (TypeId, Key);
@@ -343,10 +341,8 @@ impl Directory {
         }
         let mut place = entry.get_mut().hand_out(self.most);
         let removed = entry.get().is_empty().then(|| entry.remove_entry());
-        // What a million keys have needed is not kept for the next thousand.
-        if removed.is_some() && keys.capacity() > SMALL && keys.capacity() > 8 * keys.len() {
-            let twice = 2 * keys.len();
-            keys.shrink_to(twice.max(SMALL));
+        if removed.is_some() {
+            keys.shrink();
         }
         drop(keys);
         // The last reference to a fom drops what is the user's.

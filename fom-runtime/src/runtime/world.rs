@@ -16,7 +16,7 @@ use crate::{
     clock::Moved,
     durable::{Asides, Committer, Dormant, Memory, Relock, Types},
     id::{FomId, Key},
-    locality::{IdleSet, Locality, Patrol, Spawner},
+    locality::{Heap, IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
     protocol::{Counts, Waiters, all_idle},
     runtime::{
@@ -100,6 +100,7 @@ pub(crate) struct World {
     /// Foms that wait for their next attempt, and for which there is room for others meanwhile.
     paused: AtomicUsize,
     pub(super) rooms: Rooms,
+    pub(crate) heap: Heap,
     pub(crate) localities: Box<[Locality]>,
     mode: AtomicU8,
     /// The active objects.
@@ -205,6 +206,7 @@ impl World {
             fronts: Mutex::new(Vec::new()),
             paused: AtomicUsize::new(0),
             rooms: Rooms::default(),
+            heap: Heap::default(),
             localities: settings.localities,
             mode: AtomicU8::new(Mode::Open as u8),
             objects: Objects::default(),

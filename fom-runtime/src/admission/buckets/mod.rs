@@ -21,6 +21,7 @@ use crate::{
     admission::{Line, Next, Nudge, Policy, Request, Tags},
     clock::nanos,
     id::Key,
+    shrink::Shrink as _,
 };
 
 /// Buckets that nobody uses are kept until they are full again; of more than these, those that will be soonest are forgotten.
@@ -185,6 +186,10 @@ impl TokenBuckets {
                     self.idle.remove(&(full_at, place));
                     let bucket = self.buckets.remove(place);
                     self.index.remove(&bucket.key);
+                    self.index.shrink();
+                    if self.buckets.is_empty() {
+                        self.buckets.shrink_to_fit();
+                    }
                 }
                 _ => return,
             }
@@ -253,6 +258,7 @@ impl Policy for TokenBuckets {
             self.buckets[place].state = State::Ready;
             self.ready.push_back(place);
         }
+        self.ready.shrink();
         while let Some(place) = self.ready.pop_front() {
             let bucket = &mut self.buckets[place];
             let request = bucket.line.take();

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::admission::{Request, Tags};
+use crate::shrink::Shrink as _;
 
 /// Requests in the order of their arrival at the intake, whatever the order in which they were put in. A part for policies.
 #[derive(Debug, Default)]
@@ -27,11 +28,13 @@ impl Line {
 
     /// The oldest.
     pub fn take(&mut self) -> Option<Request> {
+        self.0.shrink();
         self.0.pop_front()
     }
 
     /// The newest.
     pub fn take_last(&mut self) -> Option<Request> {
+        self.0.shrink();
         self.0.pop_back()
     }
 

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     admission::{ConfigError, Line, Next, Policy, Request, Tags},
     id::Key,
+    shrink::Shrink as _,
 };
 
 /// What one member of the rounds has.
@@ -116,6 +117,7 @@ impl<M: Clone + Eq + Hash, B: Batch> Rounds<M, B> {
             self.round = round;
             self.members
                 .retain(|_, it| !it.batch.is_empty() || it.round >= round);
+            self.members.shrink();
         }
     }
 

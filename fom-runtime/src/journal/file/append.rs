@@ -106,6 +106,7 @@ impl FileJournal {
     ) -> Result<(), JournalError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
+        self.rests = false;
         let done = self.write_unit(&mut buffer, moves.as_ref(), groups);
         // One very large batch must not keep its memory for ever.
         buffer.shrink_to(4 << 20);

@@ -245,6 +245,9 @@ impl FileJournal {
         if self.wants_ahead() {
             self.begin_or_make_ahead()?;
         }
+        if std::mem::replace(&mut self.rests, true) {
+            self.buffer = Vec::new();
+        }
         Ok(!self.moves.is_empty() || self.is_large())
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::format::{HEAD, Kind, ROW};
+use crate::shrink::Shrink as _;
 
 /// Where an entry is: the place of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,7 @@ impl Index {
             Kind::Delete => {
                 if let Entry::Occupied(entry) = self.places.entry(id) {
                     let old = entry.remove();
+                    self.places.shrink();
                     self.leave(old);
                 }
             }

@@ -92,6 +92,8 @@ pub struct FileJournal {
     /// Bytes that are to be moved for what was written.
     owed: u64,
     buffer: Vec<u8>,
+    /// Nothing was written since it was last tidied.
+    rests: bool,
     stats: JournalStats,
     /// The process that opened it. A fork of it has the lock, too, and must not write.
     process: u32,
@@ -176,6 +178,7 @@ impl FileJournalOptions {
             cursor: None,
             owed: 0,
             buffer: Vec::new(),
+            rests: false,
             stats: JournalStats::default(),
             process: process::id(),
             _lock: lock,
