@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    durable::{Meta, Posted, Rare, Stalled},
+    durable::{EventId, Meta, Posted, Rare, Stalled},
     journal::{EntryId, JournalError},
     sync::{
         Mutex, MutexGuard,
@@ -41,6 +41,8 @@ pub(crate) struct Inner {
     /// The number of the step that is on its way, or was committed last.
     pub(crate) step: u64,
     pub(crate) due: Option<u64>,
+    /// The event that its function took last, since the last step.
+    event: Option<EventId>,
     /// What comes after the commit.
     then: Option<Then>,
     more: Option<Box<More>>,
@@ -116,6 +118,7 @@ impl Inner {
     }
 
     fn forget_taken(&mut self) {
+        self.event = None;
         if let Some(more) = self.more_mut() {
             more.taken.clear();
         }
@@ -172,6 +175,7 @@ impl Kept {
             inner: Mutex::new(Inner {
                 step: meta.step,
                 due: meta.due,
+                event: None,
                 then: None,
                 more,
                 attempt: meta.attempt,
@@ -198,9 +202,22 @@ impl Kept {
         inner.more().is_some_and(|more| more.stalled.is_some())
     }
 
-    /// The number of the visit.
-    pub(crate) fn step(&self) -> u64 {
-        self.inner.lock().step
+    /// The number of the visit, and the event that its function took last.
+    pub(crate) fn visit(&self) -> (u64, Option<EventId>) {
+        let inner = self.inner.lock();
+        (inner.step, inner.event)
+    }
+
+    /// Its function has taken an event, and numbers its requests anew. Only the thread that runs the fom.
+    pub(crate) fn took(&self, event: EventId) {
+        let function = self.requests.load(Ordering::Relaxed) & FAILED;
+        self.requests.store(function, Ordering::Relaxed);
+        self.inner.lock().event = Some(event);
+    }
+
+    /// What is done now is not for the event that was taken last. Only the thread that runs the fom.
+    pub(crate) fn leave_event(&self) {
+        self.inner.lock().event = None;
     }
 
     /// The number of the next request.
@@ -242,7 +259,7 @@ impl Kept {
 
     /// The oldest event that `takes`. Only the thread that runs the fom.
     pub(crate) fn take_message<E: 'static>(&self, takes: impl Fn(&E) -> bool) -> Option<E> {
-        let event = {
+        let taken = {
             let mut inner = self.inner.lock();
             let more = inner.more_mut()?;
             let at = more.inbox.iter().position(|message| {
@@ -251,9 +268,10 @@ impl Kept {
             })?;
             let taken = more.inbox.remove(at)?;
             more.taken.push(taken.entry);
-            taken.event
+            taken
         };
-        event.downcast().ok().map(|event| *event)
+        self.took(taken.id());
+        taken.event.downcast().ok().map(|event| *event)
     }
 
     /// How many events came through an outbox and were not taken.

@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::{Committer, Kept, Kind, Types, record::fom_of},
+    durable::{Committer, EventId, Kept, Kind, Types, record::fom_of},
     error::RestoreError,
     fom::Header,
     id::{FomId, Key},
@@ -75,8 +75,8 @@ pub(crate) enum Written {
     /// This, or what this writes.
     Bytes(Box<[u8]>),
     By(fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>),
-    /// Nothing: its sender is not kept.
-    Not,
+    /// Nothing: its sender is not kept. It has this number.
+    Not(u64),
 }
 
 /// An event that nobody takes for now, and why.
@@ -86,6 +86,13 @@ pub(crate) struct Undelivered {
 }
 
 impl Posted {
+    pub(crate) fn id(&self) -> EventId {
+        match self.written {
+            Written::Not(number) => EventId::Sent(number),
+            _ => EventId::Posted(self.entry),
+        }
+    }
+
     /// The entry once more.
     fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
         match &self.written {
@@ -94,7 +101,7 @@ impl Posted {
                 // It could be written before.
                 catch_unwind(AssertUnwindSafe(|| write(key, &*self.event))).unwrap_or(None)
             }
-            Written::Not => None,
+            Written::Not(_) => None,
         }
     }
 }

@@ -60,4 +60,5 @@ pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
 pub(crate) use relock::{Relock, held_locks};
 pub(crate) use stalled::Stalled;
+pub(crate) use step_key::EventId;
 pub use step_key::StepKey;

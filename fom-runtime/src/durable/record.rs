@@ -202,7 +202,8 @@ const PAIR: u8 = 3;
 /// How deep pairs may be in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
 const DEEPEST_KEY: u8 = 64;
 
-fn put_key(key: &Key, out: &mut Vec<u8>) {
+/// Appends a key so that no two keys are the same bytes. Step keys are made of these bytes: they never change.
+pub(super) fn put_key(key: &Key, out: &mut Vec<u8>) {
     let mut put = |kind, bytes: &[u8]| {
         out.push(kind);
         put_varint(bytes.len() as u64, out);

@@ -294,7 +294,7 @@ impl<O: Operation> Course<O> {
         // As a phase would: a flood of events must not keep the locality.
         let (_, spent) = crate::locality::step(fom.world());
         if fom.is_noted() {
-            fom.next_event();
+            fom.leave_event();
             fom.send_outbox();
         }
         spent
@@ -533,6 +533,10 @@ impl<O: Operation> Course<O> {
                 timing.clear_late(fom, fom.world().clock.nanos());
                 // Its function did not come to its end: the late one has an outbox of its own.
                 fom.drop_outbox();
+                if !self.info().takes().is_empty() {
+                    // After a restart it is late at once, and no event is taken before.
+                    fom.leave_event();
+                }
                 if self.info().is_late() {
                     if let Some(after) = self.resume_again(fom, TransitionCause::Late) {
                         return after;
@@ -570,6 +574,10 @@ impl<O: Operation> Course<O> {
                 let until = fom.world().clock.nanos().saturating_add(wait);
                 if fom.journaled().is_some() {
                     return self.commit(fom, Then::Retry(until));
+                }
+                if !self.info().takes().is_empty() {
+                    // The next attempt takes another event.
+                    fom.leave_event();
                 }
                 After::Retry(until)
             }

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{Kept, Once, Outbox},
+    durable::{EventId, Kept, Once, Outbox},
     fom::{Gathering, Seen, failing::Failing, turn::Turn},
     id::Key,
     lock::FomLocks,
@@ -78,6 +78,8 @@ pub(crate) struct Extra {
 pub(crate) struct Rare {
     /// What is sent at the next transition. Written by the thread that runs the fom.
     pub(crate) outbox: Mutex<Outbox>,
+    /// The event that its function took last, if it is in no journal and the sender gave an id to it.
+    pub(crate) event: Mutex<Option<EventId>>,
     /// What the failed attempts of this visit said.
     pub(crate) causes: Mutex<Vec<String>>,
     /// If this visit has failed, and its phase says where to go then.

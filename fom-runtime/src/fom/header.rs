@@ -15,7 +15,7 @@ use std::{
 
 use crate::{
     Graph, PhaseInfo,
-    durable::{Item, Kept, Once, StepKey},
+    durable::{EventId, Item, Kept, Once, StepKey},
     fom::{Explain, Extra, Gathering, Pool, Rare, Timing},
     id::{FomId, Key},
     lanes::LanePlace,
@@ -485,21 +485,51 @@ impl Header {
         self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
     }
 
-    /// The number of this visit in the life of the fom. Only the thread that runs the fom.
+    /// What is done now is done in this visit, or for this event. Only the thread that runs the fom.
     pub(crate) fn step_key(&self) -> StepKey {
-        let (journal, step) = match (self.world().committer(), self.kept()) {
-            (Some(committer), Some(kept)) => (committer.journal, kept.step()),
+        let run = self.world().run;
+        let (origin, (visit, event)) = match (self.world().committer(), self.kept()) {
+            (Some(committer), Some(kept)) => (committer.journal, kept.visit()),
             _ => {
                 self.set_own(NOTED, true);
                 let visits = self.extra_made().visits.load(Ordering::Relaxed);
-                (self.world().run, visits)
+                (
+                    run,
+                    (visits, self.rare().and_then(|rare| *rare.event.lock())),
+                )
             }
         };
-        StepKey {
-            journal,
-            fom: self.id().get(),
-            step,
-            part: 0,
+        let fom = self.id().get();
+        match event {
+            Some(event) => StepKey::of_event(origin, run, fom, event),
+            None => StepKey::of_visit(origin, fom, visit),
+        }
+    }
+
+    /// An event was taken where events have ids. Only the thread that runs the fom.
+    #[cold]
+    pub(super) fn took(&self, id: Option<EventId>) {
+        match (self.kept(), id) {
+            (Some(kept), Some(id)) => kept.took(id),
+            // Nothing of it is the same in another run: only what its sender says of it counts.
+            _ => {
+                self.set_own(NOTED, true);
+                let given = id.filter(|id| matches!(id, EventId::Given(_)));
+                *self.rare_made().event.lock() = given;
+            }
+        }
+    }
+
+    /// What is done now is not for the event that was taken last. Only the thread that runs the fom.
+    pub(super) fn leave_event(&self) {
+        match self.kept() {
+            Some(kept) => kept.leave_event(),
+            None => {
+                self.next_visit();
+                if let Some(rare) = self.rare() {
+                    *rare.event.lock() = None;
+                }
+            }
         }
     }
 
@@ -559,6 +589,7 @@ impl Header {
     /// A visit begins.
     pub(super) fn forget_attempts(&self) {
         if let Some(rare) = self.rare() {
+            *rare.event.lock() = None;
             rare.causes.lock().clear();
             rare.forget_failure();
         }
@@ -621,8 +652,8 @@ impl Header {
         }
     }
 
-    /// It stays, and what it does with the next event has another key: where there is no journal, which counts these by itself.
-    pub(super) fn next_event(&self) {
+    /// What it does from here on has another key: where there is no journal, which counts these by itself.
+    pub(super) fn next_visit(&self) {
         if let Some(extra) = self.extra() {
             crate::protocol::count(&extra.visits, 1);
         }

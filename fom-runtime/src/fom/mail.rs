@@ -2,8 +2,7 @@
 
 use std::{collections::VecDeque, ops::Deref};
 
-use crate::shrink::Shrink as _;
-use crate::{error::SendError, fom::Header, sync::Mutex};
+use crate::{durable::EventId, error::SendError, fom::Header, shrink::Shrink as _, sync::Mutex};
 
 /// A fom that takes events of a known type: what can be reached without knowing its operation.
 #[repr(C)]
@@ -25,14 +24,32 @@ impl<E> Deref for Mailed<E> {
 pub(crate) struct Mail<E>(Mutex<Inner<E>>);
 
 struct Inner<E> {
-    /// The oldest, so that a fom that is sent one at a time needs no list.
+    /// The oldest, so that a fom that is sent one at a time needs no list. None where events have ids.
     first: Option<E>,
-    #[allow(
-        clippy::box_collection,
-        reason = "one word in each fom instead of four"
-    )]
-    more: Option<Box<VecDeque<E>>>,
+    /// In a box: one word in each fom.
+    more: Option<Box<More<E>>>,
     closed: bool,
+    /// Events have ids: those of a fom that is kept in a journal, and those that were sent with one.
+    named: bool,
+}
+
+enum More<E> {
+    /// Those behind the first.
+    Behind(VecDeque<E>),
+    /// All of them.
+    Named(VecDeque<(Option<EventId>, E)>),
+}
+
+/// An event that was taken, with its id if it has one, and whether others are left.
+type Taken<E> = (Option<(Option<EventId>, E)>, bool);
+
+impl<E> More<E> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Behind(events) => events.len(),
+            Self::Named(events) => events.len(),
+        }
+    }
 }
 
 impl<E> Inner<E> {
@@ -40,69 +57,145 @@ impl<E> Inner<E> {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
+    /// `id`: what it is known by, where events have ids.
     #[cold]
-    fn push_behind(&mut self, event: E, most: usize) -> Result<(), SendError<E>> {
+    fn push_behind(
+        &mut self,
+        event: E,
+        id: impl FnOnce() -> Option<EventId>,
+        most: usize,
+    ) -> Result<(), SendError<E>> {
         if self.closed {
             return Err(SendError::Ended(event));
         }
         if self.len() >= most {
             return Err(SendError::Full(event));
         }
-        self.more.get_or_insert_default().push_back(event);
+        let named = self.named;
+        let more = self.more.get_or_insert_with(|| {
+            Box::new(match named {
+                true => More::Named(VecDeque::new()),
+                false => More::Behind(VecDeque::new()),
+            })
+        });
+        match &mut **more {
+            More::Behind(events) => events.push_back(event),
+            More::Named(events) => events.push_back((id(), event)),
+        }
         Ok(())
     }
 
+    /// From now on events have ids.
+    fn name(&mut self) {
+        if !std::mem::replace(&mut self.named, true) {
+            let first = self.first.take();
+            let behind = match self.more.take().map(|more| *more) {
+                Some(More::Behind(events)) => events,
+                _ => VecDeque::new(),
+            };
+            let all = first.into_iter().chain(behind);
+            self.more = Some(Box::new(More::Named(
+                all.map(|event| (None, event)).collect(),
+            )));
+        }
+    }
+
     #[cold]
-    fn take_of_many(&mut self, mut takes: impl FnMut(&E) -> bool) -> (Option<E>, bool) {
-        let taken = if self.first.as_ref().is_some_and(&mut takes) {
-            let next = self.more.as_mut().and_then(|more| {
-                more.shrink();
-                more.pop_front()
-            });
-            std::mem::replace(&mut self.first, next)
-        } else if let Some(more) = &mut self.more {
-            let at = more.iter().position(takes);
-            at.and_then(|at| more.remove(at))
-        } else {
-            None
-        };
-        (taken, self.first.is_some())
+    fn take_of_many(&mut self, mut takes: impl FnMut(&E) -> bool) -> Taken<E> {
+        match self.more.as_deref_mut() {
+            Some(More::Named(events)) => {
+                let at = events.iter().position(|(_, event)| takes(event));
+                let taken = at.and_then(|at| events.remove(at));
+                events.shrink();
+                (taken, !events.is_empty())
+            }
+            Some(More::Behind(behind)) => {
+                behind.shrink();
+                let taken = if self.first.as_ref().is_some_and(&mut takes) {
+                    std::mem::replace(&mut self.first, behind.pop_front())
+                } else {
+                    let at = behind.iter().position(takes);
+                    at.and_then(|at| behind.remove(at))
+                };
+                (taken.map(|event| (None, event)), self.first.is_some())
+            }
+            None => (None, self.first.is_some()),
+        }
     }
 }
 
 impl<E> Mail<E> {
-    pub(super) fn new() -> Self {
+    /// `named`: events have ids from the beginning.
+    #[inline]
+    pub(super) fn new(named: bool) -> Self {
         Self(Mutex::new(Inner {
             first: None,
             more: None,
             closed: false,
+            named,
         }))
     }
 
+    /// `id` is called where events have ids.
+    ///
     /// # Errors
     ///
     /// The event, when there are `most` already or the fom has ended.
     #[inline]
-    pub(crate) fn push(&self, event: E, most: usize) -> Result<(), SendError<E>> {
+    pub(crate) fn push(
+        &self,
+        event: E,
+        id: impl FnOnce() -> Option<EventId>,
+        most: usize,
+    ) -> Result<(), SendError<E>> {
         let mut inner = self.0.lock();
-        if inner.first.is_none() && !inner.closed && most > 0 {
+        if inner.first.is_none() && !inner.closed && !inner.named && most > 0 {
             inner.first = Some(event);
             return Ok(());
         }
-        inner.push_behind(event, most)
+        inner.push_behind(event, id, most)
     }
 
-    /// The oldest event that `takes`, and whether others are left; those before it stay where they are.
-    #[inline]
-    pub(crate) fn take(&self, mut takes: impl FnMut(&E) -> bool) -> (Option<E>, bool) {
+    /// As [`push`](Self::push), of an event that was sent with an id.
+    #[cold]
+    pub(super) fn push_named(
+        &self,
+        event: E,
+        id: EventId,
+        most: usize,
+    ) -> Result<(), SendError<E>> {
         let mut inner = self.0.lock();
-        let Some(first) = &inner.first else {
-            return (None, false);
-        };
-        if inner.more.as_ref().is_none_or(|more| more.is_empty()) && takes(first) {
-            return (inner.first.take(), false);
+        inner.name();
+        inner.push_behind(event, || Some(id), most)
+    }
+
+    /// The oldest event that `takes`, and whether others are left; those before it stay where they are. `told` is called with its id
+    /// where events have ids.
+    #[inline]
+    pub(crate) fn take(
+        &self,
+        mut takes: impl FnMut(&E) -> bool,
+        told: impl FnOnce(Option<EventId>),
+    ) -> (Option<E>, bool) {
+        let mut inner = self.0.lock();
+        match &inner.first {
+            None if !inner.named => return (None, false),
+            Some(first)
+                if inner.more.as_ref().is_none_or(|more| more.len() == 0) && takes(first) =>
+            {
+                return (inner.first.take(), false);
+            }
+            _ => {}
         }
-        inner.take_of_many(takes)
+        let (named, (taken, left)) = (inner.named, inner.take_of_many(takes));
+        drop(inner);
+        let taken = taken.map(|(id, event)| {
+            if named {
+                told(id);
+            }
+            event
+        });
+        (taken, left)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -122,10 +215,12 @@ impl<E> Mail<E> {
             let mut inner = self.0.lock();
             (inner.first.take(), inner.more.take())
         };
-        first
-            .into_iter()
-            .chain(more.into_iter().flat_map(|more| *more))
-            .collect()
+        let more: Vec<E> = match more.map(|more| *more) {
+            Some(More::Behind(events)) => events.into(),
+            Some(More::Named(events)) => events.into_iter().map(|(_, event)| event).collect(),
+            None => Vec::new(),
+        };
+        first.into_iter().chain(more).collect()
     }
 }
 
@@ -136,33 +231,60 @@ mod tests {
     /// SM-06: whatever is taken from the middle, the rest stays in its order.
     #[test]
     fn what_is_not_taken_keeps_its_order() {
-        let mail = Mail::new();
-        (0..6).for_each(|event| mail.push(event, 6).unwrap());
-        assert!(matches!(mail.push(6, 6), Err(SendError::Full(6))));
-        assert_eq!(mail.take(|event| *event == 3), (Some(3), true));
-        assert_eq!(mail.take(|event| *event == 0), (Some(0), true));
-        assert_eq!(mail.take(|event| *event == 9), (None, true));
-        mail.push(7, 6).unwrap();
-        assert_eq!(mail.take(|event| *event % 2 == 0), (Some(2), true));
-        assert_eq!(mail.close(), 4);
-        assert!(matches!(mail.push(8, 6), Err(SendError::Ended(8))));
-        assert_eq!(mail.rest(), [1, 4, 5, 7]);
+        for named in [false, true] {
+            let mail = Mail::new(named);
+            let take = |takes: fn(&i32) -> bool| mail.take(takes, |_| assert!(named));
+            (0..6).for_each(|event| mail.push(event, || None, 6).unwrap());
+            assert!(matches!(mail.push(6, || None, 6), Err(SendError::Full(6))));
+            assert_eq!(take(|event| *event == 3), (Some(3), true));
+            assert_eq!(take(|event| *event == 0), (Some(0), true));
+            assert_eq!(take(|event| *event == 9), (None, true));
+            mail.push(7, || None, 6).unwrap();
+            assert_eq!(take(|event| *event % 2 == 0), (Some(2), true));
+            assert_eq!(mail.close(), 4);
+            assert!(matches!(mail.push(8, || None, 6), Err(SendError::Ended(8))));
+            assert_eq!(mail.rest(), [1, 4, 5, 7]);
+        }
+    }
+
+    /// Whenever the first event with an id comes, each event has its own.
+    #[test]
+    fn an_event_keeps_the_id_that_it_came_with() {
+        for before in 0..4 {
+            let mail = Mail::new(false);
+            (0..before).for_each(|event| mail.push(event, || None, 9).unwrap());
+            let last = EventId::Given([0, 7]);
+            mail.push_named(before, last, 9).unwrap();
+            mail.push(before + 1, || Some(EventId::Sent(8)), 9).unwrap();
+            for event in 0..before + 2 {
+                let mut told = None;
+                let taken = mail.take(|_| true, |id| told = Some(id));
+                assert_eq!(taken, (Some(event), event < before + 1));
+                let id = match event - before {
+                    0 => Some(last),
+                    1 => Some(EventId::Sent(8)),
+                    _ => None,
+                };
+                assert_eq!(told, Some(id), "{event} of {before}");
+            }
+        }
     }
 
     /// What one event leaves behind, with a list beside it and without: who is told that there is nothing does not look again.
     #[test]
     fn it_is_said_whether_events_are_left() {
-        let mail = Mail::new();
+        let mail = Mail::new(false);
+        let take = |takes| mail.take(|_| takes, |_| unreachable!("none has an id"));
         for list in [false, true] {
-            mail.push(0, 6).unwrap();
-            assert_eq!(mail.take(|_| false), (None, true), "{list}");
-            assert_eq!(mail.take(|_| true), (Some(0), false), "{list}");
-            assert_eq!(mail.take(|_| true), (None, false), "{list}");
+            mail.push(0, || None, 6).unwrap();
+            assert_eq!(take(false), (None, true), "{list}");
+            assert_eq!(take(true), (Some(0), false), "{list}");
+            assert_eq!(take(true), (None, false), "{list}");
             // From the second time on there is a list.
-            (1..3).for_each(|event| mail.push(event, 6).unwrap());
-            assert_eq!(mail.take(|_| true), (Some(1), true), "{list}");
-            assert_eq!(mail.take(|_| true), (Some(2), false), "{list}");
+            (1..3).for_each(|event| mail.push(event, || None, 6).unwrap());
+            assert_eq!(take(true), (Some(1), true), "{list}");
+            assert_eq!(take(true), (Some(2), false), "{list}");
         }
-        assert!(matches!(mail.push(0, 0), Err(SendError::Full(0))));
+        assert!(matches!(mail.push(0, || None, 0), Err(SendError::Full(0))));
     }
 }

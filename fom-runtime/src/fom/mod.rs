@@ -60,8 +60,9 @@ pub(crate) use timing::Timing;
 pub(crate) use turn::{Barred, Standing};
 
 use crate::{
-    durable::Kept,
+    durable::{EventId, Kept},
     error::{Cause, Failure},
+    id::Key,
     lanes::LanePlace,
     locality::{Locality, Timer},
     operation::Operation,
@@ -117,12 +118,24 @@ impl<O: Operation> Typed<O> {
         })
     }
 
+    /// As [`take_event`](Self::take_event), for a function that runs: its next effect is for this event.
+    fn take_further_event(&self) -> Option<O::Event> {
+        let event = self.take_event()?;
+        if self.kept().is_none() {
+            self.next_visit();
+        }
+        Some(event)
+    }
+
     /// As [`take_event`](Self::take_event), where none can be in a journal; and whether others are left.
     #[inline(always)]
     fn take_event_sent(&self) -> (Option<O::Event>, bool) {
         // SAFETY: as above.
         match unsafe { *self.takes.get() } {
-            Some(kind) => self.mail.take(|event| O::takes(kind, event)),
+            Some(kind) => {
+                let takes = |event: &O::Event| O::takes(kind, event);
+                self.mail.take(takes, |id| self.took(id))
+            }
             None => (None, true),
         }
     }
@@ -164,7 +177,21 @@ impl<E> Mailed<E> {
 
     /// Keeps the event for the fom and wakes it.
     pub(crate) fn send(&self, event: E) -> Result<(), crate::error::SendError<E>> {
-        self.mail.push(event, self.world().mailbox)?;
+        let world = self.world();
+        let id = || Some(EventId::Sent(world.next_event()));
+        self.mail.push(event, id, world.mailbox)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// The same, of an event that its sender knows by this id.
+    pub(crate) fn send_with_id(
+        &self,
+        id: &Key,
+        event: E,
+    ) -> Result<(), crate::error::SendError<E>> {
+        let most = self.world().mailbox;
+        self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();
         Ok(())
     }
@@ -249,12 +276,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let fom = slot.cast::<Self>().as_ptr();
         // The runtime's own, and the handle's.
         let refs = if birth.wanted { 2 } else { 1 };
+        let named = birth.extra.as_ref().is_some_and(|it| it.kept.is_some());
         // SAFETY: a slot of this type that nobody else has, with a header and deadlines in it; the other parts are empty, so
         // nothing is overwritten. It is shown to others by the store of `refs`.
         unsafe {
             slot.as_ref().bear(birth);
             (*fom).timing.reset();
-            (&raw mut (*fom).typed.mailed.mail).write(mail::Mail::new());
+            (&raw mut (*fom).typed.mailed.mail).write(mail::Mail::new(named));
             (&raw mut (*fom).typed.takes).write(UnsafeCell::new(None));
             (&raw mut (*fom).body).write(UnsafeCell::new(body(slot.cast())));
             slot.as_ref().refs.store(refs, Ordering::Release);
@@ -457,7 +485,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn take_event(header: NonNull<Header>, into: *mut ()) {
         // SAFETY: as the table says.
-        let event = unsafe { Self::of(header) }.typed.take_event();
+        let event = unsafe { Self::of(header) }.typed.take_further_event();
         // SAFETY: the caller gives room for an `Option` of the event.
         unsafe { into.cast::<Option<O::Event>>().write(event) };
     }

@@ -1,6 +1,6 @@
 //! The core: all that belongs to one locality alone. Whoever holds it is the handler.
 
-use std::{any::Any, collections::VecDeque, ptr::NonNull};
+use std::{any::Any, collections::VecDeque, ptr::NonNull, sync::Arc};
 
 use tokio::sync::oneshot;
 
@@ -14,6 +14,7 @@ use crate::{
         queue::RunQueue, timers::Timers,
     },
     protocol::{FomState, Stopped},
+    runtime::World,
     sync::atomic::Ordering,
 };
 
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     /// The id of the last fom that was submitted here, and how far it is to the next.
     next_id: u64,
     ways: u64,
+    /// The number of the last event that was sent from here to a fom that is kept in the journal.
+    next_event: u64,
     /// Who waits until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
     /// Whether foms are moved to localities that are idle, what is known of the load here, and whether some were moved.
@@ -84,6 +87,7 @@ impl Core {
             runs: 0,
             next_id,
             ways,
+            next_event: next_id,
             quiet: Vec::new(),
             pace: Pace::default(),
             outlook: Outlook::default(),
@@ -172,6 +176,15 @@ impl Core {
     pub(crate) fn one_numbered(&mut self) -> FomId {
         self.next_id = self.next_id.wrapping_add(self.ways);
         FomId(self.next_id)
+    }
+
+    /// The number of an event that is sent from here, if this is a locality of this runtime.
+    pub(crate) fn next_event(&mut self, of: &World) -> Option<u64> {
+        let here = std::ptr::eq(Arc::as_ptr(self.home.world()), of);
+        here.then(|| {
+            self.next_event = self.next_event.wrapping_add(self.ways);
+            self.next_event
+        })
     }
 
     /// Counts a fom that has its id already.

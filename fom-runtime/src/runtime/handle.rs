@@ -264,6 +264,24 @@ impl<O: Operation> FomRef<O> {
         self.typed().send(event)
     }
 
+    /// As [`send`](Self::send), of an event that the sender can send again with the same id: a request with an idempotency key of its
+    /// client, say, or a message with the id of its queue. [`Cx::step_key`](crate::Cx::step_key) is then made of this fom and this
+    /// id, so that a service that is called for the event can tell the repetition from a new request.
+    ///
+    /// The event itself is not dropped when it comes again: the phase takes it as any other. Two different events for this fom must
+    /// not have one id.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_with_id(
+        &self,
+        id: impl Into<Key>,
+        event: O::Event,
+    ) -> Result<(), SendError<O::Event>> {
+        self.typed().send_with_id(&id.into(), event)
+    }
+
     /// Somebody else's way to send it events, without knowing its operation type.
     pub fn sender(&self) -> EventSender<O::Event> {
         EventSender(self.0.clone(), PhantomData)
@@ -416,14 +434,26 @@ impl<E> EventSender<E> {
         Self(AnyRef::of(fom), PhantomData)
     }
 
+    fn fom(&self) -> &Mailed<E> {
+        // SAFETY: it was made for a fom whose events are `E`, which begins with that.
+        unsafe { self.0.as_ptr().cast().as_ref() }
+    }
+
     /// Gives the fom an event.
     ///
     /// # Errors
     ///
     /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
     pub fn send(&self, event: E) -> Result<(), SendError<E>> {
-        // SAFETY: it was made for a fom whose events are `E`, which begins with that.
-        let fom: &Mailed<E> = unsafe { self.0.as_ptr().cast().as_ref() };
-        fom.send(event)
+        self.fom().send(event)
+    }
+
+    /// As [`FomRef::send_with_id`].
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_with_id(&self, id: impl Into<Key>, event: E) -> Result<(), SendError<E>> {
+        self.fom().send_with_id(&id.into(), event)
     }
 }

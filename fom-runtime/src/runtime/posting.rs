@@ -123,7 +123,7 @@ where
     Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
     let written = match sender_is_kept {
         true => Written::By(rewrite::<O>),
-        false => Written::Not,
+        false => Written::Not(world.next_event()),
     };
     let send = Box::new(move |world: &Arc<World>| {
         let event = Box::new(event);

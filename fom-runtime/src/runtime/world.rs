@@ -108,6 +108,7 @@ pub(crate) struct World {
     /// Those who wait until no fom is in flight.
     waiters: Waiters,
     next_number: CachePadded<AtomicU64>,
+    next_event: CachePadded<AtomicU64>,
     pub(crate) turn: CachePadded<AtomicUsize>,
     ends: Mutex<Ends>,
     changed: Condvar,
@@ -212,6 +213,7 @@ impl World {
             objects: Objects::default(),
             waiters: Waiters::default(),
             next_number: CachePadded::new(AtomicU64::new(0)),
+            next_event: CachePadded::new(AtomicU64::new(0)),
             turn: CachePadded::new(AtomicUsize::new(0)),
             ends: Mutex::new(Ends::default()),
             changed: Condvar::default(),
@@ -225,6 +227,14 @@ impl World {
     /// between each other, so that nobody shares a counter with a locality.
     pub(crate) fn next_id(&self) -> FomId {
         FomId(self.next_number.fetch_add(1, Ordering::Relaxed) * self.ways() + 1)
+    }
+
+    /// The number of the next event that is sent by this thread: no other event of this run has it.
+    #[cold]
+    pub(crate) fn next_event(self: &Arc<Self>) -> u64 {
+        let here = crate::locality::at_home(|core| core.next_event(self));
+        let elsewhere = || self.next_event.fetch_add(1, Ordering::Relaxed) * self.ways() + 1;
+        here.flatten().unwrap_or_else(elsewhere)
     }
 
     /// Ids from `first` on are free.

@@ -16,8 +16,8 @@ use crate::{
     orders::Orders,
     points::{Point, Points},
     work::{
-        Die, Fail, Grown, Guarded, Late, Loose, Move, Post, Queued, Retry, Speak, Story, Tables,
-        Talk, Tick, Walk, read_newer,
+        Desk, Die, Fail, Grown, Guarded, Late, Loose, Move, Payer, Post, Queued, Retry, Speak,
+        Story, Tables, Talk, Tick, Till, Walk, read_newer,
     },
 };
 
@@ -183,6 +183,9 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         told::<Fail>,
         told::<Loose>,
         told::<Grown>,
+        told::<Till>,
+        told::<Desk>,
+        told::<Payer>,
         told::<Guarded<Tick>>,
         told::<Guarded<Walk>>,
     ];

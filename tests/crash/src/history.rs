@@ -10,6 +10,7 @@
 //! | `S n letter once` | operation `n` is going to be submitted |
 //! | `T n letter fom hops from to cause key locality outcome` | a listener heard of a transition |
 //! | `E n fom hops phase attempt step-key` | a phase function did something |
+//! | `P n fom event step-key` | a phase function paid for an event |
 //! | `H n outcome` | a handle was told the outcome |
 //! | `G n lock mode` | a phase function begins, and has this lock |
 //! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase has the lock, too, or has not |

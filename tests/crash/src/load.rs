@@ -12,8 +12,8 @@ use crate::{
     child::{DRAIN, is_newer, stalled},
     history::History,
     work::{
-        Die, Fail, Grown, Guarded, Late, Loose, Move, Post, Queued, Retry, Speak, Story, Tick,
-        Walk, is_shared, mixed, posted,
+        Bill, Desk, Die, Fail, Grown, Guarded, Late, Loose, Move, NUMBERS, Post, Queued, Retry,
+        Speak, Story, Tick, Till, Walk, is_desk, is_shared, mixed, posted, send_bills,
     },
 };
 
@@ -86,6 +86,7 @@ impl User {
         for line in 0..LINES {
             spawn_local(self.clone().line(next(), line));
             spawn_local(self.clone().sharing(next(), line));
+            spawn_local(self.clone().bills(next()));
         }
     }
 
@@ -230,6 +231,32 @@ impl User {
                 .history
                 .line(format_args!("X {n} was refused: {}", refused.reason())),
         }
+    }
+
+    /// Those that pay for their events, one after the other.
+    async fn bills(self, first: u64) {
+        for n in (first..first + PER_USER).step_by(NUMBERS as usize) {
+            while self.runtime.in_flight() > MOST {
+                tokio::time::sleep(PAUSE).await;
+            }
+            match is_desk(n) {
+                true => self.pays::<Desk>(n).await,
+                false => self.pays::<Till>(n).await,
+            }
+        }
+    }
+
+    async fn pays<O: Story + Operation<Event = Bill>>(&self, n: u64) {
+        let Some(handle) = self.with_key::<O>(n, ("bills", n).into()).await else {
+            return;
+        };
+        // What comes before it is committed is sent to one that may never have been.
+        while handle.phase() == O::GRAPH.phases()[0].name() {
+            tokio::time::sleep(PAUSE).await;
+        }
+        // Who comes back is sent them again; who has ended needs none.
+        let _ = send_bills(&handle.sender());
+        self.say_outcome(n, handle.await);
     }
 
     fn say_submitted<O: Story>(&self, n: u64, once: bool) {

@@ -11,6 +11,7 @@
 //! - of operations with one key the next one begins when the last one has ended, in the order in which they were submitted or posted;
 //!   those that share it do not wait for each other ([`keys`]);
 //! - a visit of a phase has one step key, in all its attempts, and no other visit has it; attempts never go down, and none is skipped;
+//! - an event has one step key, in whatever life and visit it is taken, and no other event and no visit has it ([`bills`]);
 //! - what an operation came to is what follows from its number: nothing was done to it twice, or not at all;
 //! - an operation that was submitted with an id has one outcome, whoever asks and whenever;
 //! - what was sent by an outbox begins, and events that were sent come once and in order;
@@ -20,6 +21,7 @@
 //! - of lazy transitions only the last ones are lost ([`lazy`]);
 //! - in the end all have ended, what was set aside for a while among them.
 
+mod bills;
 mod keys;
 mod late;
 mod lazy;
@@ -31,7 +33,7 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use self::{keys::Keys, lazy::Lazy, locks::Locks};
+use self::{bills::Bills, keys::Keys, lazy::Lazy, locks::Locks};
 use crate::{
     history::whole,
     work::{Fail, KINDS, Kind, Post, Speak, Story, child_of, posted},
@@ -115,6 +117,7 @@ pub struct Checker {
     /// The ways that there are, by letter, from and to.
     edges: HashSet<(char, &'static str, &'static str)>,
     keys: Keys,
+    bills: Bills,
     locks: Locks,
     lazy: Lazy,
     counts: Counts,
@@ -243,6 +246,7 @@ impl Checker {
             Some("S") => self.submitted(line, &mut words),
             Some("T") => self.transition(line, &mut words),
             Some("E") => self.effect(line, &mut words),
+            Some("P") => self.paid(line, &mut words),
             Some("H") => self.told(line, &mut words),
             Some("X") => {
                 self.wrong("said by the child", line[1..].trim().to_owned(), Vec::new());

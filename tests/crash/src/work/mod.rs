@@ -3,6 +3,7 @@
 //!
 //! The last phase of each is called `Last`, and does something before it returns: so it is known whether it may have ended.
 
+mod bills;
 mod grown;
 mod keyed;
 mod layered;
@@ -20,6 +21,7 @@ use crate::{
     points::{Point, Points},
 };
 
+pub(crate) use bills::{Bill, Desk, NUMBERS, Payer, Till, is_desk, send_bills};
 pub(crate) use grown::{Grown, read_newer};
 pub use keyed::is_shared;
 pub(crate) use keyed::{Post, Queued, posted};
@@ -94,7 +96,7 @@ const fn kind<O: Story>() -> Kind {
     }
 }
 
-pub(crate) const KINDS: [Kind; 15] = [
+pub(crate) const KINDS: [Kind; 18] = [
     kind::<Walk>(),
     kind::<Tick>(),
     kind::<Retry>(),
@@ -108,6 +110,9 @@ pub(crate) const KINDS: [Kind; 15] = [
     kind::<Fail>(),
     kind::<Loose>(),
     kind::<Grown>(),
+    kind::<Till>(),
+    kind::<Desk>(),
+    kind::<Payer>(),
     kind::<Guarded<Tick>>(),
     kind::<Guarded<Walk>>(),
 ];
