@@ -58,10 +58,11 @@ pub(crate) fn restore<O: Operation>(
     mut saved: durable::Meta,
 ) -> Result<Resident, RestoreError> {
     let (key, once) = (saved.key.take(), saved.once.take());
-    let (shared, waits) = saved
+    let number = saved.number;
+    let (shared, queues) = saved
         .rare
         .as_deref()
-        .map_or((false, None), |rare| (rare.shared, rare.waits));
+        .map_or((false, false), |rare| (rare.shared, rare.queues));
     let (meta, kept_deadline, home, settled, priority) = {
         let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
         let meta = Meta {
@@ -122,11 +123,20 @@ pub(crate) fn restore<O: Operation>(
                 AnyRef::of(unsafe { fom.as_ref() })
             };
             let directory = &world.directory;
-            let claimed = if let Some(number) = waits {
-                directory.wait_again::<O>(&key, number, shared, make);
-                true
-            } else {
-                directory.claim_again::<O>(&key, id, shared, make)
+            let claimed = match number {
+                Some(number) if queues => {
+                    directory.wait_again::<O>(&key, number, shared, make);
+                    true
+                }
+                Some(number) => {
+                    if world.dormant.left() > 0 {
+                        // What rests and has begun has its key.
+                        let of = (TypeId::of::<O>(), key.clone());
+                        world.dormant.revive_key(world, &of);
+                    }
+                    directory.claim_first::<O>(&key, number, shared, make)
+                }
+                None => directory.claim_again::<O>(&key, id, shared, make),
             };
             match made {
                 Some(made) if claimed => made,
@@ -166,7 +176,7 @@ impl Maker<'_> {
                     home: self.index as u16,
                     settled: self.placed,
                     priority: self.priority as u8,
-                    rare: self.order.stored(None),
+                    rare: self.order.stored(false),
                     ..durable::Meta::default()
                 };
                 Kept::new(meta, false)
