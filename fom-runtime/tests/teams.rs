@@ -272,3 +272,21 @@ fn a_waiting_leader_is_listed_and_ends_with_the_runtime() {
     assert!(matches!(leader.wait().unwrap_err().cause, Cause::Shutdown));
     assert_eq!(helpers[1].state(), FomState::Finished);
 }
+
+/// FL-10: whoever drops the handle of a helper still waits for its end.
+#[test]
+fn a_helper_whose_handle_was_dropped_is_waited_for() {
+    let _limit = limit();
+    let runtime = three(&TestClock::new());
+    let leader = task(|cx| {
+        Box::pin(async move {
+            let mut team = cx.team();
+            for _ in 0..3 {
+                drop(team.start(cx.submit(quick(|_| {}))).unwrap());
+            }
+            team.all().await;
+            assert!(team.left().is_empty());
+        })
+    });
+    runtime.submit(leader).start().unwrap().wait().unwrap();
+}

@@ -9,7 +9,11 @@ use std::{
 
 use crate::{
     Graph, Snapshot,
-    durable::{Kind, Message, record::decode_fom, schemas::Schemas},
+    durable::{
+        Kind, Message,
+        record::{decode_fom, number_of},
+        schemas::Schemas,
+    },
     error::RestoreError,
     id::{FomId, Key},
     runtime::{KeyOf, World},
@@ -68,18 +72,18 @@ impl SetAside {
     }
 
     /// Whoever queues behind it for its key waits for it. Not where another one has the key by now: it is no longer before anybody.
+    /// But if it has not begun, those with its key say in the journal that they do: it may be there at the next start.
     pub(crate) fn keep_place(&mut self, world: &World) {
-        if let RestoreError::KeyInUse(_) = self.reason {
-            return;
-        }
+        let keeps = !matches!(self.reason, RestoreError::KeyInUse(_));
         let Ok(entered) = world.types.enter(world, &self.bytes) else {
             return;
         };
         if let Some(key) = entered.meta.key {
-            let of = (entered.of.type_id(), key);
-            let waits = entered.meta.rare.and_then(|rare| rare.waits);
-            world.directory.keep_place(of.clone(), self.id, waits);
-            self.place = Some(of);
+            let (of, number) = ((entered.of.type_id(), key), entered.meta.number);
+            if keeps || number.is_some() {
+                world.directory.miss(of.clone(), self.id, number, keeps);
+                self.place = Some(of);
+            }
         }
     }
 
@@ -127,6 +131,11 @@ impl SetAside {
         Snapshot::of(schema, body, meta).ok()
     }
 
+    /// The number with which an outbox sent it.
+    fn number(&self) -> u64 {
+        number_of(&self.bytes).unwrap_or_default()
+    }
+
     fn is_event(&self) -> bool {
         self.bytes.first() == Some(&(Kind::Message as u8))
     }
@@ -168,15 +177,19 @@ struct Listed {
     keys: HashMap<Key, BTreeSet<FomId>>,
     /// Apart: there may be many, and each event that is delivered asks for the foms.
     events: BTreeMap<FomId, SetAside>,
-    /// Events by the fom that is set aside and has them to come.
-    waiting: HashMap<FomId, BTreeSet<FomId>>,
+    /// Events by the fom that is set aside and has them to come, in the order in which they were sent.
+    waiting: HashMap<FomId, BTreeSet<(u64, FomId)>>,
 }
 
 impl Listed {
     fn put(&mut self, aside: SetAside) {
         let id = aside.id;
         if let RestoreError::ReceiverSetAside(receiver) = &aside.reason {
-            self.waiting.entry(*receiver).or_default().insert(id);
+            let number = aside.number();
+            self.waiting
+                .entry(*receiver)
+                .or_default()
+                .insert((number, id));
         }
         if aside.is_event() {
             self.events.insert(id, aside);
@@ -191,19 +204,19 @@ impl Listed {
     fn remove(&mut self, id: FomId) -> Option<SetAside> {
         let found = self.foms.remove(&id);
         if let Some(key) = found.as_ref().and_then(|fom| fom.key.as_ref()) {
-            forget(&mut self.keys, key, id);
+            forget(&mut self.keys, key, &id);
         }
         let found = found.or_else(|| self.events.remove(&id))?;
         if let RestoreError::ReceiverSetAside(receiver) = &found.reason {
-            forget(&mut self.waiting, receiver, id);
+            forget(&mut self.waiting, receiver, &(found.number(), id));
         }
         Some(found)
     }
 }
 
-fn forget<K: Eq + Hash>(from: &mut HashMap<K, BTreeSet<FomId>>, key: &K, id: FomId) {
+fn forget<K: Eq + Hash, T: Ord>(from: &mut HashMap<K, BTreeSet<T>>, key: &K, id: &T) {
     if let Some(ids) = from.get_mut(key) {
-        ids.remove(&id);
+        ids.remove(id);
         if ids.is_empty() {
             from.remove(key);
         }
@@ -251,11 +264,11 @@ impl Asides {
         foms.find(is).map(|aside| aside.id)
     }
 
-    /// Events for this fom.
+    /// Events for this fom, in the order in which they were sent.
     pub(crate) fn events_for(&self, id: FomId) -> Vec<FomId> {
         let listed = self.0.lock();
         let ids = listed.waiting.get(&id).into_iter().flatten();
-        ids.copied().collect()
+        ids.map(|(_, id)| *id).collect()
     }
 
     pub(crate) fn is_waiting(&self, id: FomId) -> bool {

@@ -149,7 +149,10 @@ impl<'a> Checker<'a> {
             schema: &found.schema,
             body: found.body,
         })?;
-        if let Some(key) = found.meta.key
+        // What waits for its key, or shares it, need not be the only one.
+        let rare = found.meta.rare.as_deref();
+        let alone = rare.is_none_or(|rare| !rare.queues && !rare.shared);
+        if let Some(key) = found.meta.key.filter(|_| alone)
             && !self.keys.insert((found.of.type_id(), key.clone()))
         {
             return Err(RestoreError::KeyInUse(key));

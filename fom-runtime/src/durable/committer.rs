@@ -22,7 +22,7 @@ use crate::{
     snapshot::Schema,
     sync::{
         Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         now,
     },
 };
@@ -59,6 +59,8 @@ pub(crate) struct Committer {
     pub(crate) pause: AtomicU64,
     /// How long an entry may be.
     longest: AtomicU64,
+    /// The last batch could not be committed. Whoever was told so finds it here, as long as none has worked since.
+    fails: AtomicBool,
     queue: Mutex<Queue>,
     /// There is something in the queue, or it is closed.
     todo: Condvar,
@@ -105,6 +107,7 @@ impl Committer {
             clock: clock.clone(),
             pause: AtomicU64::new(0),
             longest: AtomicU64::new(u64::MAX),
+            fails: AtomicBool::new(false),
             queue: Mutex::default(),
             todo: Condvar::default(),
             ended: Condvar::default(),
@@ -193,6 +196,11 @@ impl Committer {
         let queue = self.queue.lock();
         let since = queue.owed_since.into_iter().chain(queue.lazy_since).min();
         since.is_some_and(|since| now().saturating_duration_since(since) > LAZY)
+    }
+
+    /// Whether it is open what is kept of the last batch.
+    pub(crate) fn fails(&self) -> bool {
+        self.fails.load(Ordering::Acquire)
     }
 
     /// There is something to be tried again after a while.
@@ -310,6 +318,7 @@ impl Committer {
                 let begun = now();
                 let done = fenced(|| journal.commit(&whole));
                 works = done.is_ok();
+                self.fails.store(!works, Ordering::Release);
                 if works {
                     self.schemas.committed(&schemas);
                 } else {

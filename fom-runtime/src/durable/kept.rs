@@ -60,6 +60,8 @@ pub(crate) struct More {
     pub(crate) causes: Vec<String>,
     pub(crate) kept: Option<(u64, String)>,
     pub(super) rare: Rare,
+    /// As [`Meta::number`].
+    number: Option<u64>,
     /// Why its step could not be committed.
     error: Option<JournalError>,
     /// Events that came through an outbox.
@@ -83,11 +85,20 @@ impl Inner {
         self.more.get_or_insert_default()
     }
 
-    /// It has its key.
-    pub(crate) fn waits_no_more(&mut self) {
-        if let Some(more) = self.more_mut() {
-            more.rare.waits = None;
-        }
+    /// The number that it had before it began, if an outbox sent it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.more()?.number
+    }
+
+    pub(crate) fn set_number(&mut self, number: u64) {
+        self.more_made().number = Some(number);
+    }
+
+    /// It begins. The number that it had.
+    pub(crate) fn begins(&mut self) -> Option<u64> {
+        let more = self.more_mut()?;
+        more.rare.queues = false;
+        more.number.take()
     }
 
     /// When its next attempt is due, if one has failed.
@@ -159,12 +170,16 @@ pub(crate) enum Answer {
 impl Kept {
     /// Of a fom that was restored, or (`recorded` is false) of a new one. Key and operation id are left to the caller.
     pub(crate) fn new(meta: Meta, recorded: bool) -> Box<Self> {
-        let has_more = !meta.causes.is_empty() || meta.kept.is_some() || meta.rare.is_some();
+        let has_more = !meta.causes.is_empty()
+            || meta.kept.is_some()
+            || meta.rare.is_some()
+            || meta.number.is_some();
         let more = has_more.then(|| {
             Box::new(More {
                 causes: meta.causes,
                 kept: meta.kept.map(|kept| *kept),
                 rare: meta.rare.map(|rare| *rare).unwrap_or_default(),
+                number: meta.number,
                 ..More::default()
             })
         });

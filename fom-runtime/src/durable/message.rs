@@ -10,7 +10,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::{Committer, EventId, Kept, Kind, Types, record::fom_of},
+    durable::{
+        Committer, EventId, Kept, Kind, Types,
+        record::{fom_of, set_number},
+    },
     error::RestoreError,
     fom::Header,
     id::{FomId, Key},
@@ -21,7 +24,7 @@ use crate::{
     snapshot,
 };
 
-/// As it stands in the journal.
+/// As it stands in the journal, behind the number with which it was sent, in so many bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Message {
     machine: String,
@@ -30,6 +33,8 @@ pub(crate) struct Message {
     key: Option<Key>,
     event: serde_bytes_of::Bytes,
 }
+
+const NUMBER: usize = size_of::<u64>();
 
 /// An event as bytes, not as a list of numbers.
 mod serde_bytes_of {
@@ -72,12 +77,14 @@ pub(crate) struct Posted {
 
 /// What the journal has of an event.
 pub(crate) enum Written {
-    /// This, or what this writes.
+    /// This, or what this writes with this number.
     Bytes(Box<[u8]>),
-    By(fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>),
+    By(u64, Rewrite),
     /// Nothing: its sender is not kept. It has this number.
     Not(u64),
 }
+
+type Rewrite = fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>;
 
 /// An event that nobody takes for now, and why.
 pub(crate) struct Undelivered {
@@ -97,9 +104,12 @@ impl Posted {
     fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
         match &self.written {
             Written::Bytes(bytes) => Some(bytes.to_vec()),
-            Written::By(write) => {
+            Written::By(number, write) => {
                 // It could be written before.
-                catch_unwind(AssertUnwindSafe(|| write(key, &*self.event))).unwrap_or(None)
+                let again = catch_unwind(AssertUnwindSafe(|| write(key, &*self.event)));
+                let mut bytes = again.unwrap_or(None)?;
+                set_number(&mut bytes, *number);
+                Some(bytes)
             }
             Written::Not(_) => None,
         }
@@ -117,7 +127,7 @@ where
 }
 
 impl Message {
-    /// Appends the entry of an event for whoever has this key.
+    /// Appends the entry of an event for whoever has this key. Its number is to be [set](set_number).
     pub(crate) fn encode<O: Operation>(
         key: &Key,
         event: &impl Serialize,
@@ -130,19 +140,25 @@ impl Message {
             event: serde_bytes_of::Bytes(snapshot::encode(event)?),
         };
         out.push(Kind::Message as u8);
+        out.extend([0; NUMBER]);
         out.extend(snapshot::encode(&message)?);
         Ok(())
     }
 
+    /// What stands behind the first byte of its entry.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        snapshot::decode(bytes.get(NUMBER..)?).ok()
+    }
+
     /// For whom it is: machine, operation and key.
     pub(super) fn receiver(bytes: &[u8]) -> Option<(String, String, Option<Key>)> {
-        let message: Self = snapshot::decode(bytes).ok()?;
+        let message = Self::decode(bytes)?;
         Some((message.machine, message.operation, message.key))
     }
 
     /// Whether the event in this entry can be read.
     pub(super) fn check(types: &Types, bytes: &[u8]) -> Result<(), RestoreError> {
-        let message: Self = snapshot::decode(bytes).map_err(|_| RestoreError::Damaged)?;
+        let message = Self::decode(bytes).ok_or(RestoreError::Damaged)?;
         let (_, reader) = types.taking(&message.machine, &message.operation)?;
         let read = reader(&message.event.0).map(drop);
         read.map_err(|reason| RestoreError::Event {
@@ -158,7 +174,7 @@ impl Message {
         bytes: &[u8],
     ) -> Result<(), RestoreError> {
         let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
-        let message: Self = snapshot::decode(body).map_err(|_| RestoreError::Damaged)?;
+        let message = Self::decode(body).ok_or(RestoreError::Damaged)?;
         let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
         let key = message.key.ok_or(RestoreError::Damaged)?;
         // One that could not commit comes back by itself: until then the event is kept for it, before those that come later.

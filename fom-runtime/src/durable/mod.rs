@@ -52,7 +52,7 @@ pub(crate) use kept::{Answer, Inner, Kept, Then};
 pub use message::Event;
 pub(crate) use message::{Message, Posted, Written, rewrite};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
-pub(crate) use outbox::{Entry, Item, Outbox};
+pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
 pub(crate) use record::{Kind, Meta, Rare, codec, encode_head, entry_of};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]

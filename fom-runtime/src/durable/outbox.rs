@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::{Graph, journal::EntryId, runtime::World};
+use crate::{
+    Graph,
+    durable::record::set_number,
+    journal::{Batch, EntryId},
+    runtime::{Announced, KeyOf, World},
+};
 
 /// What was given to the outbox in this visit. It is committed with the transition, and sent after that; when the phase function
 /// fails it is dropped.
@@ -23,10 +28,48 @@ pub(crate) struct Entry {
     pub(crate) bytes: Vec<u8>,
     /// Whose schema it is read with.
     pub(crate) graph: &'static Graph,
+    pub(crate) order: Sequence,
+}
+
+/// Which number an entry has. It is drawn when the step of the sender is written down, and not while its function runs: so what is
+/// written down first has the lower one, wherever its sender was then.
+pub(crate) enum Sequence {
+    /// None: a fom without a key.
+    Free,
+    /// An event, which has none yet.
+    Event,
+    Numbered(u64),
+    /// A fom with this key, which has none yet.
+    Key(KeyOf),
+    Announced(Announced),
 }
 
 /// Sends it. In the locality of the sender.
-pub(crate) type Send = Box<dyn FnOnce(&Arc<World>) + std::marker::Send>;
+pub(crate) type Send = Box<dyn FnOnce(&Arc<World>, Option<Entry>) + std::marker::Send>;
+
+impl Entry {
+    /// Draws its number, if it is to have one and has none.
+    fn take_number(&mut self, world: &Arc<World>) {
+        let directory = &world.directory;
+        self.order = match std::mem::replace(&mut self.order, Sequence::Free) {
+            Sequence::Event => Sequence::Numbered(directory.number()),
+            Sequence::Key(of) => Sequence::Announced(directory.announce(world, of)),
+            numbered => numbered,
+        };
+        if let Some(number) = self.number() {
+            set_number(&mut self.bytes, number);
+        }
+    }
+
+    /// The number that it was written down with.
+    pub(crate) fn number(&self) -> Option<u64> {
+        match &self.order {
+            Sequence::Numbered(number) => Some(*number),
+            Sequence::Announced(announced) => Some(announced.number),
+            Sequence::Free | Sequence::Event | Sequence::Key(_) => None,
+        }
+    }
+}
 
 impl Outbox {
     pub(crate) fn post(&mut self, item: Item) {
@@ -36,6 +79,29 @@ impl Outbox {
     /// The entries that are to be put with the transition.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.items.iter().filter_map(|item| item.entry.as_ref())
+    }
+
+    /// Puts all entries into the group of the transition.
+    pub(crate) fn write(&mut self, world: &Arc<World>, batch: &mut Batch) {
+        for item in &mut self.items {
+            if let Some(entry) = &mut item.entry {
+                entry.take_number(world);
+                batch.put(entry.id, &entry.bytes);
+            }
+        }
+    }
+
+    /// What was announced of it: the transition is not committed, and may be yet.
+    pub(crate) fn take_announced(&mut self) -> Vec<Announced> {
+        let entries = self.items.iter_mut().filter_map(|item| item.entry.as_mut());
+        let announced =
+            entries.filter_map(
+                |entry| match std::mem::replace(&mut entry.order, Sequence::Free) {
+                    Sequence::Announced(announced) => Some(announced),
+                    _ => None,
+                },
+            );
+        announced.collect()
     }
 
     pub(crate) fn take(&mut self) -> Vec<Item> {

@@ -3,9 +3,9 @@
 //! A byte that says what it is, then [`Meta`], then the body: operation and phase, to be read with a schema, which is an entry of
 //! its own.
 //!
-//! [`Meta`] is written at every step, so it is a few bytes and not MessagePack: flags (1), the step and the home as varints, and what
-//! the flags say of: the deadline (8, little-endian), the key, the operation id, and the rest, a record of MessagePack. The first
-//! records had all of it in one ([`Kind::FirstFom`]).
+//! [`Meta`] is written at every step, so it is a few bytes and not MessagePack: flags (1), the [number](number_of) if it has one (8,
+//! little-endian), the step and the home as varints, and what the flags say of: the deadline (8, little-endian), the key, the
+//! operation id, and the rest, a record of MessagePack.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +26,6 @@ pub(crate) enum Kind {
     Head = 1,
     /// How the bodies of a type are to be read.
     Schema = 2,
-    /// A fom that has not ended, as it was first written.
-    FirstFom = 3,
     /// A fom that has not ended.
     Fom = 6,
     /// How a fom ended that was submitted with an operation id.
@@ -37,8 +35,10 @@ pub(crate) enum Kind {
 }
 
 /// What is kept of a fom beside its operation and phase.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
+    /// It has a key and has not begun: its number in the order of those that outboxes sent.
+    pub(crate) number: Option<u64>,
     /// The number of the step that its phase was entered with.
     pub(crate) step: u64,
     /// Failed attempts at this phase.
@@ -56,13 +56,10 @@ pub(crate) struct Meta {
     /// Its priority.
     pub(crate) priority: u8,
     /// Its key.
-    #[serde(deserialize_with = "stored_key::deserialize")]
     pub(crate) key: Option<Key>,
     /// Its operation id.
-    #[serde(deserialize_with = "stored_key::deserialize")]
     pub(crate) once: Option<Key>,
-    /// What few have. Last, since it is in few of the first records, and in none of older ones.
-    #[serde(default)]
+    /// What few have.
     pub(crate) rare: Option<Box<Rare>>,
 }
 
@@ -71,8 +68,8 @@ pub(crate) struct Meta {
 pub(crate) struct Rare {
     /// It has its key together with others that share it.
     pub(crate) shared: bool,
-    /// It has not begun, and waits for its key with this number.
-    pub(crate) waits: Option<u64>,
+    /// It has not begun, and waits for its key where another one has it.
+    pub(crate) queues: bool,
     /// When its next attempt is due, in the time of the journal.
     #[serde(default)]
     pub(crate) retry: Option<u64>,
@@ -101,8 +98,7 @@ pub(crate) fn fom_of(entry: EntryId) -> u64 {
 
 /// Whether this is the entry of a fom.
 pub(super) fn is_fom(bytes: &[u8]) -> bool {
-    let kinds = [Kind::Fom as u8, Kind::FirstFom as u8];
-    bytes.first().is_some_and(|kind| kinds.contains(kind))
+    bytes.first() == Some(&(Kind::Fom as u8))
 }
 
 // What there is, as flags; the two lowest bits are the priority.
@@ -112,6 +108,31 @@ const DUE: u8 = 1 << 3;
 const KEY: u8 = 1 << 4;
 const ONCE: u8 = 1 << 5;
 const REST: u8 = 1 << 6;
+const NUMBER: u8 = 1 << 7;
+
+/// Where the number of an entry stands, if it has one.
+fn number_at(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [kind, flags, ..] if *kind == Kind::Fom as u8 && flags & NUMBER != 0 => Some(2),
+        [kind, ..] if *kind == Kind::Message as u8 => Some(1),
+        _ => None,
+    }
+}
+
+/// The number of what an outbox sent: of a fom that has a key and has not begun, and of an event. What has a lower number goes first.
+pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
+    let number = bytes.get(number_at(bytes)?..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// Writes its number into an entry that has one.
+pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
+    let at = number_at(bytes);
+    let place = at.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut());
+    if let Some(place) = place {
+        *place = number.to_le_bytes();
+    }
+}
 
 /// What few records have: attempts and what they said, a deadline that is kept, and what is rarer still.
 type Rest<C, K, R> = (u32, C, K, R);
@@ -129,8 +150,12 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
         | flag(kept.due.is_some(), DUE)
         | flag(key.is_some(), KEY)
         | flag(once.is_some(), ONCE)
-        | flag(has_rest, REST);
+        | flag(has_rest, REST)
+        | flag(kept.number().is_some(), NUMBER);
     out.extend_from_slice(&[Kind::Fom as u8, flags]);
+    if let Some(number) = kept.number() {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
     put_varint(kept.step, out);
     put_varint(kept.home.into(), out);
     if let Some(due) = kept.due {
@@ -152,17 +177,22 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
 pub(crate) fn decode_fom(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
     match bytes.split_first() {
         Some((kind, bytes)) if *kind == Kind::Fom as u8 => decode_head(bytes),
-        Some((kind, bytes)) if *kind == Kind::FirstFom as u8 => leading(bytes).ok(),
         _ => None,
     }
     .ok_or(RestoreError::Damaged)
 }
 
 fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
-    let (&flags, bytes) = bytes.split_first()?;
+    let (&flags, mut bytes) = bytes.split_first()?;
+    let mut number = None;
+    if flags & NUMBER != 0 {
+        let (found, after) = bytes.split_first_chunk()?;
+        (number, bytes) = (Some(u64::from_le_bytes(*found)), after);
+    }
     let (step, bytes) = take_varint(bytes)?;
     let (home, mut bytes) = take_varint(bytes)?;
     let mut meta = Meta {
+        number,
         step,
         home: u16::try_from(home).ok()?,
         settled: flags & SETTLED != 0,
@@ -189,9 +219,7 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
         meta.rare = (rare != Rare::default()).then(|| Box::new(rare));
         bytes = after;
     }
-    // A flag that this release does not know says of something that it cannot read.
-    let known = PRIORITY | SETTLED | DUE | KEY | ONCE | REST;
-    (flags & !known == 0).then_some((meta, bytes))
+    Some((meta, bytes))
 }
 
 const INT: u8 = 0;
@@ -347,6 +375,7 @@ mod tests {
 
     fn full() -> Meta {
         Meta {
+            number: Some(5),
             step: 300,
             attempt: 2,
             causes: vec!["no".to_owned(), "no!".to_owned()],
@@ -359,25 +388,10 @@ mod tests {
             once: Some(Key::from("call-1")),
             rare: Some(Box::new(Rare {
                 shared: true,
-                waits: Some(5),
+                queues: true,
                 ..Rare::default()
             })),
         }
-    }
-
-    /// What the first release of the journal wrote, byte by byte.
-    #[test]
-    fn first_records_are_read() {
-        let plain = b"\x03\x9a\x01\x00\x90\xc0\xc0\x00\xc2\x01\xc0\xc0body";
-        let meta = Meta {
-            step: 1,
-            priority: 1,
-            ..Meta::default()
-        };
-        assert_eq!(decode_fom(plain).unwrap(), (meta, &b"body"[..]));
-        let all = b"\x03\x9b\xcd\x01\x2c\x02\x92\xa2no\xa3no!\xcf\x00\x00\x01\x00\x00\x00\x00\x00\x92\x4d\xa4Ring\
-            \x03\xc3\x02\x81\xa4pair\x92\x81\xa4text\xa5alice\x81\xa3int\x07\x81\xa4text\xa6call-1\x92\xc3\x05body";
-        assert_eq!(decode_fom(all).unwrap(), (full(), &b"body"[..]));
     }
 
     /// Most records have nothing but a step, a home and a priority.
@@ -394,16 +408,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_cut_short_or_says_more_than_is_known_is_refused() {
+    fn a_record_that_is_cut_short_is_refused() {
         let bytes = written(&full());
         assert_eq!(decode_fom(&bytes).unwrap(), (full(), &b"body"[..]));
         for end in 0..bytes.len() - b"body".len() {
             let cut = decode_fom(&bytes[..end]);
             assert!(matches!(cut, Err(RestoreError::Damaged)), "{end}");
         }
-        let mut newer = bytes;
-        newer[1] |= 0x80;
-        assert!(matches!(decode_fom(&newer), Err(RestoreError::Damaged)));
         let mut deep = vec![Kind::Fom as u8, KEY, 0, 0];
         deep.extend([PAIR; 100_000]);
         assert!(matches!(decode_fom(&deep), Err(RestoreError::Damaged)));
@@ -430,13 +441,15 @@ mod tests {
         #[test]
         fn what_was_written_is_read(
             (step, attempt, due, home) in any::<(u64, u32, Option<u64>, u16)>(),
-            (settled, priority, shared, waits) in any::<(bool, u8, bool, Option<u64>)>(),
+            (settled, priority, shared, queues) in any::<(bool, u8, bool, bool)>(),
+            (number, renumbered) in any::<(Option<u64>, u64)>(),
             (retry, locked) in any::<(Option<u64>, bool)>(),
             (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
             key in proptest::option::of(keys()),
             once in proptest::option::of(keys()),
         ) {
-            let meta = Meta {
+            let mut meta = Meta {
+                number,
                 step,
                 attempt,
                 causes,
@@ -447,9 +460,13 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                rare: retry.map(|_| Box::new(Rare { shared, waits, retry, locked })),
+                rare: retry.map(|_| Box::new(Rare { shared, queues, retry, locked })),
             };
-            let bytes = written(&meta);
+            let mut bytes = written(&meta);
+            prop_assert_eq!(number_of(&bytes), number);
+            prop_assert_eq!(decode_fom(&bytes).unwrap(), (meta.clone(), &b"body"[..]));
+            set_number(&mut bytes, renumbered);
+            meta.number = meta.number.map(|_| renumbered);
             prop_assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
         }
 

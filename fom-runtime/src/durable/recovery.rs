@@ -16,7 +16,7 @@ use crate::{
         committer::{HEAD_ENTRY, fenced},
         once::decode_outcome,
         random,
-        record::{decode_fom, fom_of},
+        record::{decode_fom, fom_of, is_fom, number_of},
         schemas::Schemas,
     },
     error::{BuildError, RestoreError},
@@ -390,6 +390,7 @@ pub(crate) fn recover(
         used: 0,
         schemas: Vec::new(),
         no_head: None,
+        sent: Vec::new(),
         messages: Vec::new(),
         foms: Vec::new(),
         progress: RecoveryProgress::default(),
@@ -401,6 +402,7 @@ pub(crate) fn recover(
     });
     let found = found.and_then(|found| {
         sink.begin();
+        sink.take_sent();
         // Wherever they stood: the older ones come first.
         sink.foms.sort_unstable_by_key(|fom| fom.0);
         sink.number();
@@ -437,6 +439,8 @@ struct Sink<'a> {
     /// Why the head cannot be read: without it, it is not known which ids are used.
     no_head: Option<JournalError>,
     schemas: Vec<(EntryId, Schema)>,
+    /// Foms that outboxes sent and that have not begun: those that have go first.
+    sent: Vec<(EntryId, Vec<u8>)>,
     /// For those who come back: delivered when all are there.
     messages: Vec<(EntryId, Vec<u8>)>,
     foms: Vec<(FomId, Resident)>,
@@ -508,10 +512,26 @@ impl Sink<'_> {
         (self.tell)(&self.progress);
     }
 
-    /// In the order in which they were sent, as far as one sender is concerned.
+    /// Those that have begun have their keys by now: the others in their order.
+    fn take_sent(&mut self) {
+        let mut sent = std::mem::take(&mut self.sent);
+        sent.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
+        for (id, bytes) in sent {
+            self.bring_back(id, &bytes);
+        }
+    }
+
+    fn bring_back(&mut self, id: EntryId, bytes: &[u8]) {
+        match Types::bring_back(self.world, id, bytes) {
+            Ok(resident) => self.foms.push((FomId(fom_of(id)), resident)),
+            Err(aside) => self.set_aside(*aside),
+        }
+    }
+
+    /// In the order in which they were sent.
     fn deliver(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
-        messages.sort_by_key(|message| message.0);
+        messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
         for (id, bytes) in messages {
             if let Err(aside) = Types::take_in(self.world, id, &bytes) {
                 self.set_aside(*aside);
@@ -548,15 +568,20 @@ impl Recover for Sink<'_> {
             }
             return;
         }
-        if bytes.first() == Some(&(Kind::Message as u8)) {
-            self.messages.push((id, bytes.to_vec()));
+        if let Some(number) = number_of(bytes) {
+            self.world.directory.number_above(number);
+            let list = match is_fom(bytes) {
+                true => &mut self.sent,
+                false => &mut self.messages,
+            };
+            list.push((id, bytes.to_vec()));
             return;
         }
         let fom = FomId(fom_of(id));
         if self.world.dormant.is_limited() {
             match self.world.types.enter(self.world, bytes) {
-                // Those that wait for their key, or hold long locks, are there at once: whoever asks for it comes after them.
-                Ok(entered) if stands_in_line(&entered.meta) => {}
+                // Those that hold long locks are there at once: whoever asks for them comes after them.
+                Ok(entered) if holds_locks(&entered.meta) => {}
                 Ok(entered) => {
                     self.world.dormant.add(self.world, fom, &entered, bytes);
                     return;
@@ -567,10 +592,7 @@ impl Recover for Sink<'_> {
                 }
             }
         }
-        match Types::bring_back(self.world, id, bytes) {
-            Ok(resident) => self.foms.push((fom, resident)),
-            Err(aside) => self.set_aside(*aside),
-        }
+        self.bring_back(id, bytes);
     }
 
     fn damaged(&mut self, id: EntryId, damage: Damage) {
@@ -590,11 +612,9 @@ impl Recover for Sink<'_> {
     }
 }
 
-/// Whether it comes back at once: it waits for its key, or holds long locks.
-fn stands_in_line(meta: &Meta) -> bool {
-    meta.rare
-        .as_ref()
-        .is_some_and(|rare| rare.waits.is_some() || rare.locked)
+/// Whether it held long locks.
+fn holds_locks(meta: &Meta) -> bool {
+    meta.rare.as_ref().is_some_and(|rare| rare.locked)
 }
 
 /// Runs `f` in a locality and waits for it.

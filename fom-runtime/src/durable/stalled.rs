@@ -4,12 +4,17 @@
 use std::{any::TypeId, collections::HashMap, sync::Arc, time::Instant};
 
 use crate::{
-    durable::{Committer, Kind, Types, committer::AGAIN, entry_of, record::is_fom},
+    durable::{
+        Committer, Kind, Types,
+        committer::AGAIN,
+        entry_of,
+        record::{is_fom, number_of},
+    },
     error::RestoreError,
     id::{FomId, Key},
     journal::{Batch, Change, Journal, JournalError},
     lock::LockGuard,
-    runtime::World,
+    runtime::{Announced, World},
     sync::now,
 };
 
@@ -31,6 +36,8 @@ pub(crate) struct Stalled {
     place: Option<(TypeId, Key)>,
     /// The long locks that it held: nobody sees what may be undone.
     locks: Vec<LockGuard>,
+    /// Of those that it sends: they may come yet, or be in the journal already.
+    _announced: Vec<Announced>,
     /// It was refused where others were not, and is tried by itself.
     alone: bool,
     /// It is not tried before.
@@ -61,6 +68,7 @@ impl Stalled {
         error: JournalError,
         place: Option<(TypeId, Key)>,
         locks: Vec<LockGuard>,
+        announced: Vec<Announced>,
     ) -> Self {
         Self {
             id,
@@ -68,6 +76,7 @@ impl Stalled {
             error,
             place,
             locks,
+            _announced: announced,
             alone: false,
             again: None,
         }
@@ -258,7 +267,7 @@ fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
             }
         }
     }
-    messages.sort_by_key(|message| message.0);
+    messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
     for (id, bytes) in messages {
         if let Err(aside) = Types::take_in(world, id, bytes) {
             world.set_aside.put(*aside);

@@ -9,7 +9,7 @@ use crate::{
     },
     error::{Cause, SnapshotError},
     fom::{
-        AnyRef, Typed, WaitingFor,
+        AnyRef, Standing, Typed, WaitingFor,
         course::{After, Course, Verdict},
         panic_message,
     },
@@ -63,7 +63,9 @@ impl<O: Operation> Typed<O> {
         };
         let place = self.key().map(|key| (self.type_id(), key.clone()));
         let locks = self.leave_declared();
-        let stalled = Stalled::new(self.id(), group, error.clone(), place, locks);
+        let announced = self.rare().map(|rare| rare.outbox.lock().take_announced());
+        let announced = announced.unwrap_or_default();
+        let stalled = Stalled::new(self.id(), group, error.clone(), place, locks, announced);
         self.world().list_stalled(&stalled);
         kept.inner().more_made().stalled = Some(stalled);
     }
@@ -187,6 +189,11 @@ impl<O: Operation> Course<O> {
     /// Has it committed that it stands where it stands by now.
     #[inline(never)]
     pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
+        self.commit_for(fom, then, O::DURABILITY == Durability::Sync)
+    }
+
+    /// As [`commit`](Self::commit); `waits`: it goes on when that is durable, and not before.
+    fn commit_for(&mut self, fom: &Typed<O>, then: Then, waits: bool) -> After<O> {
         let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.world().committer()) else {
             return self.proceed(fom, then);
         };
@@ -194,9 +201,12 @@ impl<O: Operation> Course<O> {
             // It was never there.
             return self.proceed(fom, then);
         }
-        let waits = O::DURABILITY == Durability::Sync || committer.is_behind();
+        let waits = waits || committer.is_behind();
+        let was_there = matches!(then, Then::Enter { from: None, .. }) && kept.is_recorded();
         let written = group(fom, waits, |batch| {
             self.write(fom, batch, |inner| {
+                // It is in the journal already, with the number of its first step.
+                inner.step -= u64::from(was_there);
                 self.write_down(fom, inner, then, committer)
             })
         });
@@ -209,8 +219,37 @@ impl<O: Operation> Course<O> {
                 kept.begin();
                 After::Commit
             }
-            Err(error) => After::failed(Cause::NotSaved(error)),
+            Err(error) => {
+                fom.drop_outbox();
+                After::failed(Cause::NotSaved(error))
+            }
         }
+    }
+
+    /// A new fom that is kept in the journal is committed before its first phase. One that came through an outbox is there already, and
+    /// begins at once, unless somebody with its key may come before it after a restart.
+    #[inline]
+    pub(super) fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
+        let (kept, _) = fom.journaled()?;
+        let number = kept.inner().begins();
+        if kept.is_recorded() && number.is_none_or(|_| !Self::is_to_say_so(fom)) {
+            return None;
+        }
+        let cause = if fom.is_resumed() {
+            TransitionCause::Resumed
+        } else {
+            TransitionCause::Started
+        };
+        let waits = O::DURABILITY == Durability::Sync || kept.is_recorded();
+        Some(self.commit_for(fom, Then::Enter { from: None, cause }, waits))
+    }
+
+    /// Whether one that came through an outbox and has its key is to be in the journal as one that has begun.
+    fn is_to_say_so(fom: &Typed<O>) -> bool {
+        let committer = fom.world().committer();
+        // What had its key before may be in the journal still, or not yet: nothing is known of a batch that failed before another works.
+        let fails = committer.is_some_and(|committer| committer.fails());
+        fom.standing() == Standing::Overtakes || fails
     }
 
     /// Everything that is kept beside operation and phase, as it is after this step.
@@ -326,9 +365,7 @@ impl<O: Operation> Course<O> {
             batch.delete(message);
         }
         if let Some(rare) = fom.rare() {
-            for entry in rare.outbox.lock().entries() {
-                batch.put(entry.id, &entry.bytes);
-            }
+            rare.outbox.lock().write(fom.world(), batch);
         }
         Ok(())
     }

@@ -140,22 +140,6 @@ impl<O: Operation> Course<O> {
         fom.enter(self.index(), now);
     }
 
-    /// A new fom that is kept in the journal is committed before its first phase.
-    #[inline]
-    fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
-        let (kept, _) = fom.journaled()?;
-        kept.inner().waits_no_more();
-        if kept.is_recorded() {
-            return None;
-        }
-        let cause = if fom.is_resumed() {
-            TransitionCause::Resumed
-        } else {
-            TransitionCause::Started
-        };
-        Some(self.commit(fom, Then::Enter { from: None, cause }))
-    }
-
     /// It stands again where it stood. What comes then: its phase, or what is left of the pause before that.
     #[cold]
     pub(super) fn resume(&mut self, fom: &Typed<O>) -> After<O> {

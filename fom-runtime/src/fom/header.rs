@@ -602,7 +602,9 @@ impl Header {
             let items = rare.outbox.lock().take();
             for item in items {
                 // What cannot start is dropped, which is the user's code.
-                self.fenced("while its outbox was sent", || (item.send)(self.world()));
+                self.fenced("while its outbox was sent", || {
+                    (item.send)(self.world(), item.entry);
+                });
             }
         }
     }

@@ -21,6 +21,8 @@ use crate::{
 pub(crate) enum Standing {
     /// It has its key, or has none.
     Has,
+    /// It has its key before one that may be in the journal with a lower number.
+    Overtakes,
     /// It waits for its key, with this number.
     Waits(u64),
     /// It asks for its key when its time comes.
@@ -60,6 +62,7 @@ const OUTSIDE: u64 = u64::MAX;
 const SHED: u64 = u64::MAX - 1;
 const STUCK: u64 = u64::MAX - 2;
 const FULL: u64 = u64::MAX - 3;
+const OVERTAKES: u64 = u64::MAX - 4;
 
 /// Whether a fom may begin.
 pub(super) enum Gate {
@@ -85,6 +88,7 @@ impl Header {
     pub(crate) fn stand(&self, standing: Standing) {
         let word = match standing {
             Standing::Has => HAS,
+            Standing::Overtakes => OVERTAKES,
             Standing::Waits(number) => number,
             Standing::Outside => OUTSIDE,
             Standing::Barred(Barred::Shed) => SHED,
@@ -131,7 +135,7 @@ impl Header {
             self.world().directory.settle(self);
         }
         match standing(extra) {
-            Standing::Has => Gate::Open,
+            Standing::Has | Standing::Overtakes => Gate::Open,
             Standing::Waits(_) | Standing::Outside => Gate::Waits(WaitingFor::Key),
             Standing::Barred(why) => Gate::Barred(why),
         }
@@ -181,6 +185,7 @@ impl Header {
 fn standing(extra: &Extra) -> Standing {
     match extra.turn.standing.load(Ordering::Acquire) {
         HAS => Standing::Has,
+        OVERTAKES => Standing::Overtakes,
         OUTSIDE => Standing::Outside,
         SHED => Standing::Barred(Barred::Shed),
         STUCK => Standing::Barred(Barred::Stuck),

@@ -95,7 +95,8 @@ impl Marks {
         if alone {
             return Answered {
                 wanted: false,
-                watched: false,
+                // A leader waits for its helper also when it has dropped the handle.
+                watched: self.0.load(Ordering::Relaxed) & WATCHED != 0,
             };
         }
         let marks = self.mark(ANSWERED | if in_phase { IN_PHASE } else { 0 });

@@ -4,6 +4,7 @@ use std::{
     any::TypeId,
     collections::{HashMap, hash_map},
     hash::{BuildHasher, RandomState},
+    sync::{Arc, Weak},
 };
 
 use tokio::sync::oneshot;
@@ -15,7 +16,7 @@ use crate::{
     protocol::FomState,
     runtime::{
         FomRef, World,
-        keys::{Entry, Order, Place, Turned},
+        keys::{Absent, Entry, Order, Place, Turned},
     },
     shrink::Shrink as _,
     sync::{
@@ -38,8 +39,8 @@ pub(crate) struct Directory {
     hasher: RandomState,
     /// How many may wait for one key.
     most: usize,
-    /// The last number of those that wait for a key in the journal.
-    stamps: AtomicU64,
+    /// The last number of what outboxes sent: no less than each in the journal.
+    numbers: AtomicU64,
 }
 
 impl Directory {
@@ -48,7 +49,7 @@ impl Directory {
             shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::new(),
             most,
-            stamps: AtomicU64::new(0),
+            numbers: AtomicU64::new(0),
         }
     }
 
@@ -91,9 +92,11 @@ impl Directory {
         &self,
         key: &Key,
         order: Order,
+        number: Option<u64>,
         make: impl FnOnce() -> AnyRef,
     ) -> Result<Place, Turned<AnyRef>> {
-        let (place, fom) = self.let_in((TypeId::of::<O>(), key.clone()), order, true, make)?;
+        let of = (TypeId::of::<O>(), key.clone());
+        let (place, fom) = self.let_in(of, order, number, true, make)?;
         if let Place::Waits(_) = place {
             // The shutdown that looked for those to wake before this one waited has closed the runtime before.
             fence(Ordering::SeqCst);
@@ -110,7 +113,7 @@ impl Directory {
         // Whoever gets in stands where it got in.
         fom.stand(Standing::Has);
         let of = (fom.type_id(), key.clone());
-        let entered = self.let_in(of, order, false, || AnyRef::of(fom));
+        let entered = self.let_in(of, order, None, false, || AnyRef::of(fom));
         if entered.is_err() {
             fom.stand(Standing::Barred(Barred::Full));
         }
@@ -120,6 +123,7 @@ impl Directory {
         &self,
         of: KeyOf,
         order: Order,
+        number: Option<u64>,
         is_new: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> Result<(Place, AnyRef), Turned<AnyRef>> {
@@ -128,13 +132,17 @@ impl Directory {
         // Whoever turns it away is in there: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
         let fom = make();
-        let place = entry.enter(order, fom.clone());
-        if let Place::Waits(number) = place {
-            fom.stand(Standing::Waits(number));
-            if is_new {
-                // Under the lock: whoever gives it the key finds that it waits.
-                fom.set_waiting_for(WaitingFor::Key);
-                fom.token.park();
+        let place = entry.enter(order, number, fom.clone());
+        match place {
+            Place::Has => {}
+            Place::Overtakes => fom.stand(Standing::Overtakes),
+            Place::Waits(number) => {
+                fom.stand(Standing::Waits(number));
+                if is_new {
+                    // Under the lock: whoever gives it the key finds that it waits.
+                    fom.set_waiting_for(WaitingFor::Key);
+                    fom.token.park();
+                }
             }
         }
         if let Some(shed) = &shed {
@@ -172,28 +180,47 @@ impl Directory {
         claimed
     }
 
+    /// Gives the key to a fom that comes back, has not begun and does not wait, unless another one has it or is before it.
+    pub(super) fn claim_first<O: Operation>(
+        &self,
+        key: &Key,
+        number: u64,
+        shared: bool,
+        make: impl FnOnce() -> AnyRef,
+    ) -> bool {
+        let mut keys = self.lock(key);
+        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let mut made = None;
+        let make = || made.insert(make()).clone();
+        let place = entry.put_first(make, shared, number);
+        if let (Some(Place::Overtakes), Some(fom)) = (place, &made) {
+            fom.stand(Standing::Overtakes);
+        }
+        drop(keys);
+        place.is_some()
+    }
+
     /// A fom that comes back waits again, with the number that it had, until it is [settled](Self::settle) who was there before it.
     pub(super) fn wait_again<O: Operation>(
         &self,
         key: &Key,
-        stamp: u64,
+        number: u64,
         shared: bool,
         make: impl FnOnce() -> AnyRef,
     ) {
-        self.stamps.fetch_max(stamp, Ordering::Relaxed);
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let fom = make();
-        fom.stand(Standing::Waits(stamp));
-        entry.wait(stamp, shared, fom);
+        fom.stand(Standing::Waits(number));
+        entry.wait(number, shared, fom);
     }
 
-    /// One that is set aside had the key, or waits for it with this number: those who queue behind it wait until it is there again,
-    /// or was [discarded](Self::give_place_up).
-    pub(crate) fn keep_place(&self, of: KeyOf, id: FomId, waits: Option<u64>) {
-        self.stamps.fetch_max(waits.unwrap_or(0), Ordering::Relaxed);
+    /// One that is set aside had the key, or has this number and has not begun. Where it `keeps` its place, those who queue behind it
+    /// wait until it is there again, or was [discarded](Self::give_place_up).
+    pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
         let mut keys = self.lock(&of.1);
-        keys.entry(of).or_default().keep_place(id.get(), waits);
+        let entry = keys.entry(of).or_default();
+        entry.miss(id.get(), Absent { number, keeps });
     }
 
     /// It is there again, or never comes.
@@ -204,9 +231,30 @@ impl Directory {
         });
     }
 
-    /// The number of one that is to wait, in the journal.
-    pub(super) fn stamp(&self) -> u64 {
-        self.stamps.fetch_add(1, Ordering::Relaxed) + 1
+    /// A number for what an outbox sends: above all that were drawn before, in this run and in earlier ones.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A number that is in the journal: those that are drawn from now on are above it.
+    pub(crate) fn number_above(&self, number: u64) {
+        self.numbers.fetch_max(number, Ordering::Relaxed);
+    }
+
+    /// A number for a fom that has this key, which comes from an outbox.
+    pub(crate) fn announce(&self, world: &Arc<World>, of: KeyOf) -> Announced {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of.clone()).or_default();
+        let number = entry.announce(|last| {
+            self.number_above(last);
+            self.number()
+        });
+        drop(keys);
+        Announced {
+            world: Arc::downgrade(world),
+            of,
+            number,
+        }
     }
 
     /// A fom that came back waits for its key: those have it by now that had it before.
@@ -227,7 +275,7 @@ impl Directory {
                 fom.world(),
                 (fom.type_id(), key.clone()),
                 |entry| match fom.standing() {
-                    Standing::Has => entry.give_back(|held| held.id() == id),
+                    Standing::Has | Standing::Overtakes => entry.give_back(|held| held.id() == id),
                     Standing::Waits(number) => entry.give_up(number),
                     Standing::Outside | Standing::Barred(_) => None,
                 },
@@ -235,9 +283,12 @@ impl Directory {
         }
     }
 
-    /// One that kept the key does not keep it any more.
+    /// One that kept the key, or its place, does not keep it any more.
     pub(crate) fn remove(&self, world: &World, of: KeyOf, id: FomId) {
-        self.change(world, of, |entry| entry.give_back(|held| held.id() == id));
+        self.change(world, of, |entry| {
+            let is = |fom: &AnyRef| fom.id() == id;
+            entry.give_back(is).or_else(|| entry.give_up_waiting(is))
+        });
     }
 
     /// A fom is never to begin, if it still waits.
@@ -335,8 +386,11 @@ impl Directory {
         };
         let gone = change(entry.get_mut());
         let mut granted = Granted::default();
-        while let Some(next) = entry.get_mut().next() {
-            next.stand(Standing::Has);
+        while let Some((next, overtakes)) = entry.get_mut().next() {
+            next.stand(match overtakes {
+                true => Standing::Overtakes,
+                false => Standing::Has,
+            });
             granted.put(next);
         }
         let mut place = entry.get_mut().hand_out(self.most);
@@ -366,6 +420,25 @@ impl Directory {
             keys.remove(of);
         }
         place
+    }
+}
+
+/// The number of a fom that an outbox sends, until it has got in or never will: those with its key know that it may come.
+pub(crate) struct Announced {
+    world: Weak<World>,
+    of: KeyOf,
+    pub(crate) number: u64,
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        if let Some(world) = self.world.upgrade() {
+            let withdraw = |entry: &mut Entry<AnyRef>| {
+                entry.withdraw(self.number);
+                None
+            };
+            world.directory.change(&world, self.of.clone(), withdraw);
+        }
     }
 }
 

@@ -60,11 +60,12 @@ pub(crate) fn restore<O: Operation>(
     mut saved: durable::Meta,
 ) -> Result<Resident, RestoreError> {
     let (key, once) = (saved.key.take(), saved.once.take());
-    let (shared, waits) = saved
+    let number = saved.number;
+    let (shared, queues) = saved
         .rare
         .as_deref()
-        .map_or((false, None), |rare| (rare.shared, rare.waits));
-    let number = O::index(O::kind(&phase));
+        .map_or((false, false), |rare| (rare.shared, rare.queues));
+    let at_phase = O::index(O::kind(&phase));
     let (meta, kept_deadline, home, settled, priority) = {
         let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
         let meta = Meta {
@@ -77,7 +78,7 @@ pub(crate) fn restore<O: Operation>(
         let kept_deadline = saved.kept.as_deref().map(|(at, owner)| {
             // Of a phase that is gone it is the deadline of the one that the fom is in.
             let owner = O::GRAPH.place_ever(owner);
-            let owner = owner.unwrap_or(number);
+            let owner = owner.unwrap_or(at_phase);
             (now.saturating_add(left(*at)), owner)
         });
         let home = match &key {
@@ -99,7 +100,7 @@ pub(crate) fn restore<O: Operation>(
         world,
         index: home,
         here: false,
-        phase: number,
+        phase: at_phase,
         wanted: false,
         settled: settled || key.is_some(),
         placed: settled,
@@ -126,11 +127,20 @@ pub(crate) fn restore<O: Operation>(
                 AnyRef::of(unsafe { fom.as_ref() })
             };
             let directory = &world.directory;
-            let claimed = if let Some(number) = waits {
-                directory.wait_again::<O>(&key, number, shared, make);
-                true
-            } else {
-                directory.claim_again::<O>(&key, id, shared, make)
+            let claimed = match number {
+                Some(number) if queues => {
+                    directory.wait_again::<O>(&key, number, shared, make);
+                    true
+                }
+                Some(number) => {
+                    if world.dormant.left() > 0 {
+                        // What rests and has begun has its key.
+                        let of = (TypeId::of::<O>(), key.clone());
+                        world.dormant.revive_key(world, &of);
+                    }
+                    directory.claim_first::<O>(&key, number, shared, make)
+                }
+                None => directory.claim_again::<O>(&key, id, shared, make),
             };
             match made {
                 Some(made) if claimed => made,
@@ -170,7 +180,7 @@ impl Maker<'_> {
                     home: self.index as u16,
                     settled: self.placed,
                     priority: self.priority as u8,
-                    rare: self.order.stored(None),
+                    rare: self.order.stored(false),
                     ..durable::Meta::default()
                 };
                 Kept::new(meta, false)

@@ -22,7 +22,7 @@ use std::{any::TypeId, fmt, sync::Arc};
 
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
-pub(crate) use directory::KeyOf;
+pub(crate) use directory::{Announced, KeyOf};
 pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
 pub(crate) use keys::Order;
 pub use keys::{Joined, SuspendedKey, WhenRoom};

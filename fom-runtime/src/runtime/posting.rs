@@ -1,9 +1,11 @@
 //! What is given to an outbox: written down at once, started or sent when it is committed.
 
-use std::sync::Arc;
+use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    durable::{self, Item, Kept, Message, Posted, Written, encode_head, entry_of, rewrite},
+    durable::{
+        self, Item, Kept, Message, Posted, Sequence, Written, encode_head, entry_of, rewrite,
+    },
     error::{Refused, RefusedReason, RestoreError, SnapshotError},
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
@@ -41,17 +43,23 @@ impl<O: Operation> Submission<'_, O> {
                 home: index as u16,
                 settled: self.placement.is_some(),
                 priority: self.priority as u8,
-                rare: self.order.stored(Some(world.directory.stamp())),
+                // To be drawn; its place in the record is there.
+                number: self.key.is_some().then_some(0),
+                rare: self.order.stored(true),
                 ..durable::Meta::default()
             };
             let mut bytes = Vec::new();
             let saved = Kept::new(meta, true);
             encode_head(&saved.inner(), self.key.as_ref(), None, &mut bytes);
             (codec.save_body)(&self.operation, &self.phase, &mut bytes)?;
+            let key = self.key.as_ref();
             entry = Some(durable::Entry {
                 id: entry_of(id.get()),
                 bytes,
                 graph: O::GRAPH,
+                order: key.map_or(Sequence::Free, |key| {
+                    Sequence::Key((TypeId::of::<O>(), key.clone()))
+                }),
             });
             kept = Some(saved);
         }
@@ -66,9 +74,9 @@ impl<O: Operation> Submission<'_, O> {
             special,
             ..
         } = self;
-        let bytes = entry.as_ref().map(|entry| entry.bytes.clone());
-        let send = Box::new(move |world: &Arc<World>| {
-            let submission = Submission {
+        // What is announced with the entry is withdrawn when it has got in, or is set aside.
+        let send = Box::new(move |world: &Arc<World>, entry: Option<durable::Entry>| {
+            let mut submission = Submission {
                 world,
                 operation,
                 phase,
@@ -78,7 +86,9 @@ impl<O: Operation> Submission<'_, O> {
                 order,
                 special,
             };
+            submission.number(entry.as_ref().and_then(durable::Entry::number));
             if let Err(turned) = submission.launch_anywhere(false) {
+                let bytes = entry.as_ref().map(|entry| &*entry.bytes);
                 not_started(world, id, &turned.refuse(), bytes);
             }
         });
@@ -86,6 +96,14 @@ impl<O: Operation> Submission<'_, O> {
             id,
             item: Item { entry, send },
         })
+    }
+
+    /// The number that it has in the journal.
+    fn number(&mut self, number: Option<u64>) {
+        let recorded = self.special.as_ref().and_then(|it| it.recorded.as_ref());
+        if let (Some(number), Some((.., Some(kept)))) = (number, recorded) {
+            kept.inner().set_number(number);
+        }
     }
 }
 
@@ -105,7 +123,7 @@ where
         crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
     let entry = entry_of(id.get());
     if !keeps {
-        let send = Box::new(move |world: &Arc<World>| {
+        let send = Box::new(move |world: &Arc<World>, _: Option<durable::Entry>| {
             let sent = world.find::<O>(&key).map(|fom| fom.send(event));
             if !matches!(sent, Some(Ok(()))) {
                 world.incident(format!(
@@ -121,12 +139,13 @@ where
     }
     let mut bytes = Vec::new();
     Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
-    let written = match sender_is_kept {
-        true => Written::By(rewrite::<O>),
-        false => Written::Not(world.next_event()),
-    };
-    let send = Box::new(move |world: &Arc<World>| {
+    let send = Box::new(move |world: &Arc<World>, sent: Option<durable::Entry>| {
         let event = Box::new(event);
+        let number = sent.and_then(|sent| sent.number());
+        let written = match number {
+            Some(number) => Written::By(number, rewrite::<O>),
+            None => Written::Not(world.next_event()),
+        };
         let posted = Posted {
             entry,
             event,
@@ -140,25 +159,23 @@ where
         id: entry,
         bytes,
         graph: O::GRAPH,
+        order: Sequence::Event,
     });
     Ok(Item { entry, send })
 }
 
 /// What was in an outbox could not start. What is in the journal of it stays there.
 #[cold]
-fn not_started<O: Operation>(
-    world: &World,
-    id: FomId,
-    refused: &Refused<O>,
-    bytes: Option<Vec<u8>>,
-) {
+fn not_started<O: Operation>(world: &World, id: FomId, refused: &Refused<O>, bytes: Option<&[u8]>) {
     match (refused.reason(), refused.live(), bytes) {
         // It comes back with the next start.
         (RefusedReason::ShuttingDown, _, Some(_)) => {}
         (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
             let key = live.key().cloned().unwrap_or(Key::Int(0));
             let reason = RestoreError::KeyInUse(key);
-            world.set_aside.put(world.aside(id, reason, &bytes));
+            let mut aside = world.aside(id, reason, bytes);
+            aside.keep_place(world);
+            world.set_aside.put(aside);
         }
         (reason, ..) => world.incident(format!(
             "{} {id} was in an outbox and could not start: {reason}",

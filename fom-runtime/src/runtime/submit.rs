@@ -466,7 +466,9 @@ impl<'a, O: Operation> Submission<'a, O> {
                 }
                 let (mut operation, phase) = (Some(self.operation), self.phase);
                 let mut made = None;
-                let entered = world.directory.enter::<O>(&key, self.order, || {
+                let kept = maker.kept.as_ref();
+                let number = kept.and_then(|kept| kept.inner().number());
+                let entered = world.directory.enter::<O>(&key, self.order, number, || {
                     let operation = operation.take().expect("called once");
                     let (fom, id) = maker.make(operation, phase, Some(key.clone()));
                     made = Some((fom, id));

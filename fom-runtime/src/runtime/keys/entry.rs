@@ -2,8 +2,23 @@
 //!
 //! Nothing in here knows what a fom is, and nothing of the user's runs: it is changed under the lock of the directory, and what has
 //! left it is given back to whoever holds that lock, to be dropped without it.
+//!
+//! # The order over a crash
+//!
+//! A fom that an outbox sent is in the journal before it has its turn, with a number. After a restart the numbers are the order: those
+//! that have begun have their key again, and of those that have not the one with the lowest number begins. So a fom may enter its first
+//! function without a word in the journal only if no fom with a lower number can be in the journal then. The numbers make that plain:
+//!
+//! - A number is drawn under the lock of the key, when the step that sends the fom is written down, and is above all that were drawn
+//!   for this key before. So what is drawn later never has a lower one.
+//! - From then on it is *announced*, until the fom is here, or is set aside, or it is certain that the step is not in the journal.
+//! - Those that wait stand here by their numbers, and the lowest is granted first. One that ends before it begins leaves when the
+//!   journal has deleted it.
+//!
+//! A fom that is granted its turn while a lower number is announced *overtakes* it: it commits that it begins before it
+//! enters its function, as each fom does that is not in the journal yet. Nobody waits for what is announced.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tokio::sync::oneshot;
 
@@ -26,9 +41,10 @@ struct Line<T> {
     waiting: BTreeMap<u64, Waiting<T>>,
     /// The last number that was drawn; numbers begin with one.
     drawn: u64,
-    /// Those that are not there and keep their place: the numbers with which they wait, and none for what had the key. By what
-    /// they are called.
-    absent: BTreeMap<u64, Option<u64>>,
+    /// Those that are not there and are in the journal, by what they are called.
+    absent: BTreeMap<u64, Absent>,
+    /// The numbers of those that are on their way from an outbox.
+    announced: BTreeSet<u64>,
     /// How often the key is suspended: while it is, nobody gets it.
     suspended: u32,
     /// Of what type those are that do not get it.
@@ -41,6 +57,15 @@ struct Line<T> {
 struct Waiting<T> {
     fom: T,
     shared: bool,
+}
+
+/// One that is not there.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) struct Absent {
+    /// The number that it has. None: it had the key.
+    pub(in crate::runtime) number: Option<u64>,
+    /// It keeps its place: those behind it wait for it.
+    pub(in crate::runtime) keeps: bool,
 }
 
 /// Why a submission does not get in.
@@ -59,6 +84,8 @@ pub(in crate::runtime) enum Turned<T> {
 pub(in crate::runtime) enum Place {
     /// It has the key at once.
     Has,
+    /// It has the key at once, before one with a lower number.
+    Overtakes,
     /// It waits, with this number.
     Waits(u64),
 }
@@ -80,6 +107,7 @@ impl<T> Default for Line<T> {
             waiting: BTreeMap::new(),
             drawn: 0,
             absent: BTreeMap::new(),
+            announced: BTreeSet::new(),
             suspended: 0,
             suspended_as: "",
             reserved: 0,
@@ -122,16 +150,51 @@ impl<T: Clone> Entry<T> {
             line.taken() == 0
                 && line.suspended == 0
                 && line.absent.is_empty()
+                && line.announced.is_empty()
                 && line.outside.is_empty()
         };
         self.holder.is_none() && self.line.as_deref().is_none_or(idle)
     }
 
-    /// One that is not there had the key, or waits with this number: those behind it wait for it.
-    pub(in crate::runtime) fn keep_place(&mut self, name: u64, waits: Option<u64>) {
+    /// Draws a number above all others: by this function, from the last one that was drawn here. It is announced from now on.
+    pub(in crate::runtime) fn announce(&mut self, above: impl FnOnce(u64) -> u64) -> u64 {
         let line = self.line.get_or_insert_default();
-        line.drawn = line.drawn.max(waits.unwrap_or(0));
-        line.absent.insert(name, waits);
+        line.drawn = above(line.drawn);
+        line.announced.insert(line.drawn);
+        line.drawn
+    }
+
+    /// It is here by now, or never comes.
+    pub(in crate::runtime) fn withdraw(&mut self, number: u64) {
+        if let Some(line) = &mut self.line {
+            line.announced.remove(&number);
+        }
+    }
+
+    /// Whether one that is granted its turn with this number has it before one with a lower number that is, or may come to be, in
+    /// the journal. Of those that wait none has a lower one.
+    fn overtakes(&self, number: u64) -> bool {
+        let Some(line) = &self.line else { return false };
+        let before = |other: u64| other < number;
+        let absent = |one: &Absent| one.number.is_none_or(before);
+        line.announced.first().is_some_and(|first| before(*first))
+            || line.absent.values().any(absent)
+    }
+
+    /// The same as where it gets in.
+    fn place(&self, number: u64) -> Place {
+        if self.overtakes(number) {
+            Place::Overtakes
+        } else {
+            Place::Has
+        }
+    }
+
+    /// One is in the journal and not there.
+    pub(in crate::runtime) fn miss(&mut self, name: u64, absent: Absent) {
+        let line = self.line.get_or_insert_default();
+        line.drawn = line.drawn.max(absent.number.unwrap_or(0));
+        line.absent.insert(name, absent);
     }
 
     /// It is there again, or never comes.
@@ -145,16 +208,16 @@ impl<T: Clone> Entry<T> {
     pub(in crate::runtime) fn absent(&self) -> impl Iterator<Item = u64> {
         let absent = self.line.iter().flat_map(|line| &line.absent);
         absent
-            .filter(|(_, waits)| waits.is_none())
+            .filter(|(_, absent)| absent.keeps && absent.number.is_none())
             .map(|(name, _)| *name)
     }
 
-    /// Whether one that is not there comes before this number.
+    /// Whether one that is not there keeps its place before this number.
     fn is_behind_absent(&self, number: u64) -> bool {
         let line = self.line.as_ref();
         line.is_some_and(|line| {
-            let mut waits = line.absent.values();
-            waits.any(|waits| waits.is_none_or(|before| before < number))
+            let mut kept = line.absent.values().filter(|absent| absent.keeps);
+            kept.any(|absent| absent.number.is_none_or(|before| before < number))
         })
     }
 
@@ -201,18 +264,27 @@ impl<T: Clone> Entry<T> {
         }
     }
 
-    /// Lets one in that was let in by [`look`](Self::look), under the same lock.
-    pub(in crate::runtime) fn enter(&mut self, order: Order, fom: T) -> Place {
+    /// Lets one in that was let in by [`look`](Self::look), under the same lock; `number`: the one that was announced for it.
+    pub(in crate::runtime) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
         let shared = matches!(order, Order::Queue { shared: true, .. });
         // Who does not wait asks only that nobody who is there has the key.
-        let behind = matches!(order, Order::Queue { .. }) && self.is_behind_absent(u64::MAX);
-        if self.no_one_waits() && self.admits(shared) && !behind {
+        let behind = matches!(order, Order::Queue { .. })
+            && self.is_behind_absent(number.unwrap_or(u64::MAX));
+        if self.is_next(number) && self.admits(shared) && !behind {
             self.put(fom, shared);
-            return Place::Has;
+            return number.map_or(Place::Has, |number| self.place(number));
         }
-        let number = self.line.as_ref().map_or(0, |line| line.drawn) + 1;
+        let last = || self.line.as_ref().map_or(0, |line| line.drawn);
+        let number = number.unwrap_or_else(|| last() + 1);
         self.wait(number, shared, fom);
         Place::Waits(number)
+    }
+
+    /// Whether nobody waits before this number; without one, whether nobody waits.
+    fn is_next(&self, number: Option<u64>) -> bool {
+        let waiting = self.line.as_ref().map(|line| &line.waiting);
+        let first = waiting.and_then(|waiting| waiting.first_key_value());
+        first.is_none_or(|(first, _)| number.is_some_and(|number| number < *first))
     }
 
     /// One waits with a number that it has, or that it had before a restart.
@@ -244,6 +316,16 @@ impl<T: Clone> Entry<T> {
         may
     }
 
+    /// As [`put_again`](Self::put_again), for one that has not begun: it does not wait, and those that do may be before it.
+    pub(in crate::runtime) fn put_first(
+        &mut self,
+        fom: impl FnOnce() -> T,
+        shared: bool,
+        number: u64,
+    ) -> Option<Place> {
+        (self.is_next(Some(number)) && self.put_again(fom, shared)).then(|| self.place(number))
+    }
+
     /// One that has the key, if it is this one.
     pub(in crate::runtime) fn holder_mut(&mut self, is: impl Fn(&T) -> bool) -> Option<&mut T> {
         let others = self.line.iter_mut().flat_map(|line| &mut line.others);
@@ -268,8 +350,15 @@ impl<T: Clone> Entry<T> {
         line.waiting.remove(&number).map(|waiting| waiting.fom)
     }
 
-    /// Gives the key to the next that waits, if there is one that may have it by now.
-    pub(in crate::runtime) fn next(&mut self) -> Option<T> {
+    /// One that waits gives up, if it is this one.
+    pub(in crate::runtime) fn give_up_waiting(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
+        let mut waiting = self.line.as_ref()?.waiting.iter();
+        let number = *waiting.find(|(_, waiting)| is(&waiting.fom))?.0;
+        self.give_up(number)
+    }
+
+    /// Gives the key to the next that waits, if there is one that may have it by now. Whether it overtakes.
+    pub(in crate::runtime) fn next(&mut self) -> Option<(T, bool)> {
         let (number, first) = self.line.as_ref()?.waiting.first_key_value()?;
         let (number, shared) = (*number, first.shared);
         if !self.admits(shared) || self.is_behind_absent(number) {
@@ -277,7 +366,7 @@ impl<T: Clone> Entry<T> {
         }
         let (_, next) = self.line.as_mut()?.waiting.pop_first()?;
         self.put(next.fom.clone(), shared);
-        Some(next.fom)
+        Some((next.fom, self.overtakes(number)))
     }
 
     /// From now on nobody gets the key, until it is resumed as often.

@@ -6,7 +6,7 @@ mod policy;
 mod room;
 mod suspend;
 
-pub(super) use entry::{Entry, Place, Turned};
+pub(super) use entry::{Absent, Entry, Place, Turned};
 pub use policy::Joined;
 pub(crate) use policy::{Full, Order};
 pub use room::WhenRoom;

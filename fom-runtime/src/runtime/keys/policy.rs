@@ -25,12 +25,12 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// As it stands in the journal; `waits`: the number with which it waits there.
-    pub(crate) fn stored(self, waits: Option<u64>) -> Option<Box<Rare>> {
+    /// As it stands in the journal; `sent`: by an outbox, and has not begun.
+    pub(crate) fn stored(self, sent: bool) -> Option<Box<Rare>> {
         match self {
-            Self::Queue { shared, .. } if shared || waits.is_some() => Some(Box::new(Rare {
+            Self::Queue { shared, .. } if shared || sent => Some(Box::new(Rare {
                 shared,
-                waits,
+                queues: sent,
                 ..Rare::default()
             })),
             _ => None,

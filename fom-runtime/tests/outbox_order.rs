@@ -1,0 +1,275 @@
+//! Events that one sender sends through its outbox come in their order, wherever the sender was moved to meanwhile, also after a restart.
+
+mod kit;
+
+use std::{cell::Cell, collections::BTreeMap, future::poll_fn, task::Poll, time::Duration};
+
+use fom_runtime::{
+    Placement, RestoreError, TestClock, balance::Balance, journal::MemoryJournal, prelude::*,
+    topology::Machine,
+};
+use kit::{Log, limited, many};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+/// How long a run of a sender takes, on the clock of the test: so long that it pays to move those that wait.
+const LONG: Duration = Duration::from_micros(200);
+
+/// Words of one sender.
+const WORDS: u32 = 4;
+
+thread_local! {
+    /// On this thread nobody can read an [`Ear`].
+    static UNREADABLE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A helper that does nothing.
+struct Help;
+
+#[fom(operation(Help), transient)]
+enum Helping {
+    #[phase(start, sync, to(Helped))]
+    Help,
+    #[phase(end)]
+    Helped,
+}
+
+impl HelpingTransitions for Help {
+    fn help(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// Says its words, some of them in one visit, and waits between them: for others to run, and for its team.
+#[derive(Serialize, Deserialize)]
+struct Speaker {
+    name: usize,
+    /// Where it said each word.
+    been: Vec<usize>,
+}
+
+#[fom(operation(Speaker))]
+enum Speaking {
+    #[phase(start, sync, to(Middle))]
+    First,
+    #[phase(to(Last))]
+    Middle,
+    #[phase(to(Silent))]
+    Last,
+    #[phase(end)]
+    Silent,
+}
+
+impl Speaker {
+    fn say(&mut self, cx: &Cx<'_>) -> Result<(), BoxError> {
+        cx.resource::<TestClock>().advance(LONG);
+        self.been.push(cx.locality());
+        let word = Word::Said(self.name, self.been.len() as u32);
+        Ok(cx.outbox().send::<Ear>("ear", word)?)
+    }
+}
+
+/// To the tail of the run queue, a few times.
+async fn pause() {
+    let mut left = 3;
+    poll_fn(|cx| match left {
+        0 => Poll::Ready(()),
+        _ => {
+            left -= 1;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+impl SpeakingTransitions for Speaker {
+    fn first(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.say(cx)
+    }
+
+    async fn middle(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.say(cx)?;
+        pause().await;
+        let mut team = cx.team();
+        drop(team.start(cx.submit(Help))?);
+        team.all().await;
+        self.say(cx)
+    }
+
+    async fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        pause().await;
+        self.say(cx)
+    }
+}
+
+/// Takes no word before it is opened.
+struct Ear;
+
+impl Serialize for Ear {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_unit()
+    }
+}
+
+impl<'de> Deserialize<'de> for Ear {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        <()>::deserialize(input)?;
+        match UNREADABLE.get() {
+            true => Err(D::Error::custom("not today")),
+            false => Ok(Self),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+enum Word {
+    Open,
+    Said(usize, u32),
+}
+
+#[fom(operation(Ear), event(Word))]
+enum Hearing {
+    #[phase(start, sync, on(Open), to(Opened))]
+    Shut,
+    #[phase(sync, on(Said), to(Gone))]
+    Opened,
+    #[phase(end)]
+    Gone,
+}
+
+impl HearingTransitions for Ear {
+    fn shut(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<HearingAfterShut, BoxError> {
+        Ok(HearingAfterShut::Opened)
+    }
+
+    fn opened(
+        &mut self,
+        cx: &mut Cx<'_, Word>,
+        word: Word,
+    ) -> Result<HearingAfterOpened, BoxError> {
+        if let Word::Said(name, number) = word {
+            cx.resource::<Log>().put(format_args!("{name} {number}"));
+        }
+        Ok(HearingAfterOpened::Stay)
+    }
+}
+
+/// Submits so many speakers from inside a locality.
+struct Crowd(
+    std::ops::Range<usize>,
+    std::sync::mpsc::Sender<Handle<Speaker>>,
+);
+
+#[fom(operation(Crowd), transient)]
+enum Crowding {
+    #[phase(start, sync, to(Gone))]
+    Gather,
+    #[phase(end)]
+    Gone,
+}
+
+impl CrowdingTransitions for Crowd {
+    fn gather(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        for name in self.0.clone() {
+            let been = Vec::new();
+            self.1.send(cx.submit(Speaker { name, been }).start()?)?;
+        }
+        Ok(())
+    }
+}
+
+fn build(journal: &MemoryJournal, log: &Log) -> Runtime {
+    let clock = TestClock::new();
+    let builder = many(2, &clock)
+        .machine(Machine::synthetic(1, 1, 2, 1))
+        .balance(Balance::Foms);
+    let builder = builder.resource(clock).resource(log.clone());
+    builder.journal_with(journal.clone()).build().unwrap()
+}
+
+/// What senders that were moved have said to one that has not taken it yet; and how many senders there were.
+async fn said() -> (MemoryJournal, usize) {
+    let (journal, log) = (MemoryJournal::new(), Log::default());
+    let runtime = build(&journal, &log);
+    let ear = runtime.submit(Ear).key("ear").start().unwrap();
+    ear.reached([HearingKind::Shut]).await;
+    let (mut senders, mut moved) = (0, 0);
+    // It can only be given some while it sleeps.
+    while moved < 10 {
+        let (tell, told) = std::sync::mpsc::channel();
+        let crowd = runtime.submit(Crowd(senders..senders + 40, tell));
+        crowd.place(Placement::Locality(0)).await.unwrap();
+        senders += 40;
+        for speaker in told {
+            let been = speaker.await.unwrap().operation.been;
+            moved += usize::from(been.contains(&0) && been.contains(&1));
+        }
+    }
+    runtime.quiet().await;
+    let journal = journal.fork();
+    (journal, senders)
+}
+
+/// The words of each sender in the order in which they were heard.
+async fn heard(runtime: &Runtime, log: &Log, senders: usize) -> BTreeMap<String, Vec<u32>> {
+    let ear = runtime.find::<Ear>("ear").unwrap();
+    ear.send(Word::Open).unwrap();
+    runtime.quiet().await;
+    let mut heard = BTreeMap::<_, Vec<_>>::new();
+    for line in log.lines() {
+        let (name, number) = line.split_once(' ').unwrap();
+        heard
+            .entry(name.to_owned())
+            .or_default()
+            .push(number.parse().unwrap());
+    }
+    assert_eq!(heard.len(), senders);
+    heard
+}
+
+fn all_in_order(heard: &BTreeMap<String, Vec<u32>>) {
+    let wanted: Vec<_> = (1..=WORDS).collect();
+    let wrong: Vec<_> = heard
+        .iter()
+        .filter(|(_, words)| **words != wanted)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn senders_that_are_moved_are_heard_in_order_after_a_restart() {
+    limited(|| async {
+        let (journal, senders) = said().await;
+        for _ in 0..2 {
+            let (journal, log) = (journal.fork(), Log::default());
+            let runtime = build(&journal, &log);
+            all_in_order(&heard(&runtime, &log, senders).await);
+        }
+    });
+}
+
+/// The receiver is set aside, and so is what was sent to it, before the restart and after.
+#[test]
+fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
+    limited(|| async {
+        let (journal, senders) = said().await;
+        let log = Log::default();
+        UNREADABLE.set(true);
+        let runtime = build(&journal, &log);
+        UNREADABLE.set(false);
+        let aside = runtime.set_aside();
+        assert_eq!(aside.len(), 1 + senders * WORDS as usize);
+        let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverSetAside(_));
+        let ear = aside.iter().find(|aside| unread(&aside.reason)).unwrap();
+        // One more, which says its words to nobody.
+        let been = Vec::new();
+        let late = Speaker {
+            name: senders,
+            been,
+        };
+        runtime.submit(late).await.unwrap();
+        runtime.retry_set_aside(ear.id).unwrap();
+        all_in_order(&heard(&runtime, &log, senders + 1).await);
+        assert!(runtime.set_aside().is_empty());
+    });
+}

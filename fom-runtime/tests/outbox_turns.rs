@@ -1,0 +1,355 @@
+//! Foms that outboxes send to one key, over a crash: a turn that was granted goes on before any other begins, whatever the order in
+//! which the senders were committed and answered.
+
+mod held;
+mod kit;
+
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use fom_runtime::{
+    Cause, Placement, RestoreError, TestClock,
+    journal::{Journal, MemoryJournal},
+    prelude::*,
+};
+use held::Held;
+use kit::{Log, limited, many};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+enum Go {
+    On,
+}
+
+/// An operation that begins, waits until it is told to go on, and ends.
+macro_rules! turn {
+    ($operation:ident, $machine:ident, $transitions:ident, $durability:literal) => {
+        #[derive(Serialize, Deserialize)]
+        struct $operation {
+            name: String,
+        }
+
+        #[fom(operation($operation), event(Go), durability = $durability)]
+        enum $machine {
+            #[phase(start, to(Last), on(On))]
+            First,
+            #[phase(sync, to(Over))]
+            Last,
+            #[phase(end)]
+            Over,
+        }
+
+        impl $transitions for $operation {
+            async fn first(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), BoxError> {
+                cx.resource::<Log>()
+                    .put(format_args!("{} begins", self.name));
+                cx.event().await;
+                Ok(())
+            }
+
+            fn last(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), BoxError> {
+                cx.resource::<Log>().put(format_args!("{} ends", self.name));
+                Ok(())
+            }
+        }
+    };
+}
+
+turn!(Strict, Strictly, StrictlyTransitions, "sync");
+turn!(Light, Lightly, LightlyTransitions, "lazy");
+
+/// What is posted for the key `k`.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+enum What {
+    Queues,
+    /// It does not wait for its key.
+    Alone,
+    /// It queues, and waits for no commit.
+    Lazy,
+}
+
+/// Posts one. The child lives in the same locality.
+#[derive(Serialize, Deserialize)]
+struct Post {
+    name: String,
+    what: What,
+}
+
+#[fom(operation(Post))]
+enum Posting {
+    #[phase(sync, start, to(Posted))]
+    Write,
+    #[phase(end)]
+    Posted,
+}
+
+/// Holds locality 0 when the function has returned that finds this.
+#[derive(Clone, Default)]
+struct Stop(Arc<Mutex<Option<(Runtime, mpsc::Receiver<()>)>>>);
+
+impl PostingTransitions for Post {
+    fn write(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let (name, here) = (self.name.clone(), Placement::Locality(cx.locality()));
+        let (outbox, strict) = (cx.outbox(), |name| Strict { name });
+        match self.what {
+            What::Queues => outbox
+                .submit(strict(name))
+                .key("k")
+                .queue()
+                .place(here)
+                .post()?,
+            What::Alone => outbox.submit(strict(name)).key("k").place(here).post()?,
+            What::Lazy => outbox
+                .submit(Light { name })
+                .key("k")
+                .queue()
+                .place(here)
+                .post()?,
+        };
+        if let Some((runtime, opened)) = cx.resource::<Stop>().0.lock().unwrap().take() {
+            runtime.post(0, move |_| {
+                // An error opens it, too.
+                let _ = opened.recv();
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn post(name: &str, what: What) -> Post {
+    Post {
+        name: name.into(),
+        what,
+    }
+}
+
+fn build(journal: impl Journal, log: &Log, stop: &Stop, resident: usize) -> Runtime {
+    let builder = many(2, &TestClock::new()).resource(log.clone());
+    let builder = builder.resource(stop.clone()).resident(resident);
+    builder.journal_with(journal).build().unwrap()
+}
+
+/// Until it is so: what it waits for is in other threads and tells nobody.
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "never: {what}");
+        thread::yield_now();
+    }
+}
+
+fn until_log(log: &Log, lines: &[&str]) {
+    until("the log", || log.lines().len() >= lines.len());
+    assert_eq!(log.lines(), lines);
+}
+
+/// Tells the one that has the key to go on, and waits until it has ended.
+fn go_on<O: Operation<Event = Go>>(runtime: &Runtime) {
+    let fom = runtime.find::<O>("k").unwrap();
+    fom.send(Go::On).unwrap();
+    fom.reached([]).wait();
+}
+
+fn go_on_as(what: What, runtime: &Runtime) {
+    match what {
+        What::Lazy => go_on::<Light>(runtime),
+        _ => go_on::<Strict>(runtime),
+    }
+}
+
+/// The sender of `x` in locality 0 writes its step down first; that of `y` in locality 1 is answered first, and `y` has its turn. What the
+/// journal has then, and the runtime as it goes on.
+fn overtaken(x: What, y: What, log: &Log) -> (MemoryJournal, Runtime) {
+    let (journal, stop) = (MemoryJournal::new(), Stop::default());
+    let runtime = build(journal.clone(), log, &stop, usize::MAX);
+    let (open, opened) = mpsc::channel();
+    *stop.0.lock().unwrap() = Some((runtime.clone(), opened));
+    let submit = |post: Post, at| {
+        let submission = runtime.submit(post).place(Placement::Locality(at));
+        submission.detach().unwrap();
+    };
+    submit(post("x", x), 0);
+    let records = || {
+        let ids = journal.ids().into_iter();
+        let entries = ids.filter_map(|id| journal.entry(id));
+        // It is saved with its name.
+        entries
+            .filter(|bytes| bytes.windows(2).any(|pair| pair == b"\xa1x"))
+            .count()
+    };
+    until("x is in the journal, without its sender", || {
+        stop.0.lock().unwrap().is_none() && records() == 1
+    });
+    submit(post("y", y), 1);
+    until_log(log, &["y begins"]);
+    let crashed = journal.fork();
+    drop(open);
+    (crashed, runtime)
+}
+
+/// KY-01: two that queue, of types that wait for commits and that do not, and beside foms that rest.
+#[test]
+fn a_turn_that_was_granted_goes_on_first_after_a_crash() {
+    for what in [What::Queues, What::Lazy] {
+        for resident in [1, usize::MAX] {
+            limited(move || async move {
+                let log = Log::default();
+                let (crashed, runtime) = overtaken(what, what, &log);
+                until("x waits", || runtime.in_flight() == 2);
+                go_on_as(what, &runtime);
+                until_log(&log, &["y begins", "y ends", "x begins"]);
+                drop(runtime);
+
+                let log = Log::default();
+                let runtime = build(crashed, &log, &Stop::default(), resident);
+                until_log(&log, &["y begins"]);
+                runtime.quiet().await;
+                go_on_as(what, &runtime);
+                until_log(&log, &["y begins", "y ends", "x begins"]);
+                go_on_as(what, &runtime);
+                until_log(&log, &["y begins", "y ends", "x begins", "x ends"]);
+                assert_eq!(runtime.set_aside().len(), 0);
+            });
+        }
+    }
+}
+
+/// KY-01: the same where one of them does not queue: it has its key at once, or is set aside.
+#[test]
+fn one_that_does_not_queue_keeps_the_turn_that_it_was_granted() {
+    limited(|| async {
+        let log = Log::default();
+        let (crashed, runtime) = overtaken(What::Queues, What::Alone, &log);
+        drop(runtime);
+        let log = Log::default();
+        let runtime = build(crashed, &log, &Stop::default(), usize::MAX);
+        until_log(&log, &["y begins"]);
+        runtime.quiet().await;
+        go_on::<Strict>(&runtime);
+        until_log(&log, &["y begins", "y ends", "x begins"]);
+        assert_eq!(runtime.set_aside().len(), 0);
+    });
+    limited(|| async {
+        for resident in [1, usize::MAX] {
+            let log = Log::default();
+            let (crashed, runtime) = overtaken(What::Alone, What::Queues, &log);
+            until("x is set aside", || runtime.set_aside().len() == 1);
+            drop(runtime);
+            let log = Log::default();
+            let runtime = build(crashed, &log, &Stop::default(), resident);
+            until_log(&log, &["y begins"]);
+            let aside = runtime.set_aside();
+            assert!(
+                matches!(aside[0].reason, RestoreError::KeyInUse(_)),
+                "{aside:?}"
+            );
+            go_on::<Strict>(&runtime);
+            runtime.retry_set_aside(aside[0].id).unwrap();
+            until_log(&log, &["y begins", "y ends", "x begins"]);
+        }
+    });
+}
+
+/// KY-01: what is set aside, since its key is in use, may be tried again at the next start. Until then nobody who has the key is before
+/// it in the journal.
+#[test]
+fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
+    limited(|| async {
+        let (journal, log) = (MemoryJournal::new(), Log::default());
+        let runtime = build(journal.clone(), &log, &Stop::default(), usize::MAX);
+        let holder = runtime.submit(Strict { name: "h".into() }).key("k");
+        let holder = holder.start().unwrap();
+        until_log(&log, &["h begins"]);
+        runtime.submit(post("x", What::Alone)).await.unwrap();
+        until("x is set aside", || runtime.set_aside().len() == 1);
+        runtime.submit(post("y", What::Queues)).await.unwrap();
+        holder.send(Go::On).unwrap();
+        holder.await.unwrap();
+        until_log(&log, &["h begins", "h ends", "y begins"]);
+        let crashed = journal.fork();
+        drop(runtime);
+        let log = Log::default();
+        let runtime = build(crashed, &log, &Stop::default(), usize::MAX);
+        until_log(&log, &["y begins"]);
+        assert_eq!(runtime.set_aside().len(), 1);
+    });
+}
+
+/// KY-01: one whose start could not be committed gives the key on, and may be in the journal all the same, until another commit works.
+/// Before that nobody begins.
+#[test]
+fn nobody_begins_while_it_is_open_whether_the_one_before_has() {
+    limited(|| async {
+        let (journal, log) = (Held::default(), Log::default());
+        let runtime = build(journal.clone(), &log, &Stop::default(), usize::MAX);
+        let direct = |name: &str| {
+            let submission = runtime.submit(Strict { name: name.into() });
+            submission.key("k").queue().start().unwrap()
+        };
+        let first = direct("a");
+        until_log(&log, &["a begins"]);
+        let second = direct("b");
+        runtime.submit(post("y", What::Queues)).await.unwrap();
+        runtime.quiet().await;
+        assert_eq!(runtime.operations().keys[0].waiting.len(), 2);
+        let done = journal.done();
+        journal.hold_commits(true);
+        first.send(Go::On).unwrap();
+        journal.wait_for_asked(done + 1);
+        journal.hold_tidying(true);
+        journal.hold_commits(false);
+        // It is in its last phase; its end is committed, and the next one has the key.
+        journal.wait_for_done(done + 1);
+        until_log(&log, &["a begins", "a ends"]);
+        journal.hold_commits(true);
+        journal.hold_tidying(false);
+        journal.wait_for_asked(done + 2);
+        journal.hold_tidying(true);
+        journal.hold_commits(false);
+        journal.wait_for_done(done + 2);
+        journal.fail(true);
+        journal.hold_tidying(false);
+        first.await.unwrap();
+        assert!(matches!(second.await.unwrap_err().cause, Cause::Journal(_)));
+        journal.wait_for_failed(2);
+        until_log(&log, &["a begins", "a ends"]);
+        journal.fail(false);
+        // Whatever is committed next shows that the journal works.
+        runtime.submit(post("z", What::Queues)).await.unwrap();
+        until_log(&log, &["a begins", "a ends", "y begins"]);
+    });
+}
+
+/// KY-05: one that waits and is cancelled while the journal fails leaves the queue in the end.
+#[test]
+fn who_gives_up_while_the_journal_fails_keeps_nobody_waiting() {
+    limited(|| async {
+        let (journal, log) = (Held::default(), Log::default());
+        let runtime = build(journal.clone(), &log, &Stop::default(), usize::MAX);
+        let holder = runtime.submit(Strict { name: "h".into() }).key("k");
+        let holder = holder.start().unwrap();
+        until_log(&log, &["h begins"]);
+        for name in ["x", "y"] {
+            runtime.submit(post(name, What::Queues)).await.unwrap();
+        }
+        until("both wait", || {
+            runtime
+                .operations()
+                .keys
+                .first()
+                .is_some_and(|key| key.waiting.len() == 2)
+        });
+        journal.fail(true);
+        assert!(runtime.cancel(runtime.operations().keys[0].waiting[0]));
+        journal.wait_for_failed(1);
+        until("it has ended", || runtime.in_flight() == 2);
+        journal.fail(false);
+        runtime.submit(post("z", What::Queues)).await.unwrap();
+        until("it is gone", || runtime.set_aside().is_empty());
+        holder.send(Go::On).unwrap();
+        until_log(&log, &["h begins", "h ends", "y begins"]);
+    });
+}
