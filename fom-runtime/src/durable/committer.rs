@@ -19,7 +19,6 @@ use crate::{
     id::FomId,
     journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
     runtime::World,
-    snapshot::Schema,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -93,7 +92,7 @@ impl Committer {
     pub(crate) fn new(
         head: &Head,
         clock: &Clock,
-        schemas: Vec<(EntryId, Schema)>,
+        schemas: Schemas,
         memory: &Arc<Memory>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -106,7 +105,7 @@ impl Committer {
             todo: Condvar::default(),
             ended: Condvar::default(),
             stats: Mutex::default(),
-            schemas: Schemas::new(schemas),
+            schemas,
             orphans: Mutex::default(),
             dropped: Mutex::default(),
             stalled: Mutex::default(),
@@ -276,6 +275,10 @@ impl Committer {
             let mut works = true;
             if !parts.is_empty() || !owed.is_empty() {
                 whole.clear();
+                if !head.kept {
+                    // Of a batch that a crash breaks off the first groups may be there: where anything is, there is a head.
+                    self.add_head(&mut whole, &mut head);
+                }
                 let schemas = self.schemas.put(&mut whole);
                 let mut lazy = Vec::new();
                 append(&mut whole, &mut owed, &mut lazy);
@@ -301,6 +304,7 @@ impl Committer {
                 let done = fenced(|| journal.commit(&whole));
                 works = done.is_ok();
                 if works {
+                    head.kept = true;
                     self.schemas.committed(&schemas);
                 } else {
                     self.drop_later(dropped);
@@ -322,6 +326,12 @@ impl Committer {
                 && let Some(world) = world.upgrade()
             {
                 self.try_stalled(&mut *journal, &world, |journal, batch| {
+                    if !head.kept {
+                        let mut first = Batch::new();
+                        self.add_head(&mut first, &mut head);
+                        fenced(|| journal.commit(&first))?;
+                        head.kept = true;
+                    }
                     self.add_head(batch, &mut head);
                     fenced(|| journal.commit(batch))
                 });
