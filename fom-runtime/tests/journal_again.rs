@@ -8,7 +8,7 @@ use fom_runtime::journal::{
     Batch, EntryId, FileJournal, Journal,
     disk::{Fault, FaultyDisk, Operation, RealDisk},
 };
-use journal_kit::{Given, Place, forgetful::Forgetful, open, put, small};
+use journal_kit::{FIRST, Given, Place, forgetful::Forgetful, open, put, small};
 
 /// A batch of such groups, each with one entry of 400 bytes.
 fn batch(ids: std::ops::Range<u64>, byte: u8) -> Batch {
@@ -36,11 +36,13 @@ fn old_groups_in_a_file_that_is_used_again_are_not_read() {
         journal.commit(batch).unwrap_err();
         disk.heal();
     };
-    // The first spoils the segment, the second one of its own, after that was made with one sync.
+    // The first spoils the segment, the second one of its own, after that was made with one sync, and named with another.
     fail(&mut journal, &batch(80_000..80_001, 1), 1);
-    fail(&mut journal, &batch(80_000..80_020, 1), 2);
+    fail(&mut journal, &batch(80_000..80_020, 1), 3);
     let spoiled = place.segments().pop().unwrap();
     let old = fs::read(&spoiled).unwrap();
+    // The next one is named in its place, and has no better luck: now it is free.
+    fail(&mut journal, &batch(80_000..80_001, 1), 3);
     journal.commit(&batch(90_000..90_012, 2)).unwrap();
     let place = place.copy();
     let spoiled = place.path().join(spoiled.file_name().unwrap());
@@ -48,7 +50,7 @@ fn old_groups_in_a_file_that_is_used_again_are_not_read() {
     assert_ne!(spoiled, again);
     assert!(!spoiled.exists(), "the file has another name now");
     let mut bytes = fs::read(&again).unwrap();
-    let end = 72 + 12 * (28 + 16 + 400);
+    let end = FIRST + 12 * (28 + 16 + 400);
     assert!(bytes[end..end + 28].iter().all(|byte| *byte == 0));
     assert_eq!(bytes[end + 28..], old[end + 28..], "the rest is as it was");
     bytes[end..end + 28].copy_from_slice(&old[end..end + 28]);
@@ -123,16 +125,17 @@ fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
     }
 }
 
-/// Looking at a journal that has no lock file says that nobody uses it.
+/// Looking at a journal that has no manifest says so, gives what there is, and makes none.
 #[test]
-fn without_a_lock_file_nobody_uses_it() {
+fn without_a_manifest_nobody_uses_it() {
     let place = Place::new();
     let (mut journal, ..) = open(FileJournal::options(), place.path()).unwrap();
     put(&mut journal, &[(70_000, b"a")]).unwrap();
     drop(journal);
-    fs::remove_file(place.path().join("LOCK")).unwrap();
+    fs::remove_file(place.manifest()).unwrap();
     let mut given = Given::default();
     let inspection = FileJournal::inspect(place.path(), &mut given).unwrap();
     assert_eq!((given.entries.len(), inspection.in_use), (1, false));
-    assert!(!place.path().join("LOCK").exists(), "and makes none");
+    assert_eq!(inspection.recovery.gaps[0].file, place.manifest());
+    assert!(!place.manifest().exists());
 }

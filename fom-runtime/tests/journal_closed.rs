@@ -2,13 +2,13 @@
 
 mod journal_kit;
 
-use std::{fs, io::ErrorKind, mem, path::PathBuf};
+use std::{fs, io::ErrorKind, path::PathBuf};
 
 use fom_runtime::journal::{
     Batch, EntryId, FileJournal, Journal, JournalError,
     disk::{Fault, FaultyDisk, Operation, RealDisk},
 };
-use journal_kit::{Given, Place, open, put, small};
+use journal_kit::{FIRST, Given, Place, open, put, small};
 
 /// Some commits, the last one of three groups; then it is closed.
 fn closed() -> Place {
@@ -44,7 +44,7 @@ fn an_end_that_is_missing_is_damage() {
     let place = closed();
     assert!(is_closed(&place));
     let (path, bytes, end) = last(&place);
-    for cut in 72..end {
+    for cut in FIRST..end {
         let mut zeros = bytes.clone();
         zeros[cut..].fill(0);
         for spoiled in [&zeros[..], &bytes[..cut]] {
@@ -138,8 +138,8 @@ fn a_commit_that_failed_is_gone_when_it_is_closed() {
             drop(journal);
             journal = open(small().disk(disk.clone()), place.path()).unwrap().0;
         }
-        // The making of a new file has a sync of its own.
-        let nth = if first { 2 } else { 1 };
+        // The making of a new file has a sync of its own, and so has the manifest.
+        let nth = if first { 3 } else { 1 };
         disk.inject(Operation::Sync, nth, Fault::FailAfter(ErrorKind::Other));
         put(&mut journal, &[(70_001, b"lost")]).unwrap_err();
         drop(journal);
@@ -152,22 +152,20 @@ fn a_commit_that_failed_is_gone_when_it_is_closed() {
 /// What breaks off while it says that it is closed takes nothing else along.
 #[test]
 fn a_crash_while_it_is_closed_costs_nothing() {
-    let place = closed();
-    let end = place.segments().pop().unwrap();
-    let bytes = fs::read(&end).unwrap();
-    for cut in 0..=72 {
-        let mut torn = bytes.clone();
-        torn[cut..].fill(0);
-        fs::write(&end, &torn).unwrap();
-        let (journal, given, _) = open(small(), place.path()).unwrap();
-        assert_eq!(given.entries.len(), 5, "cut at {cut}");
-        // As if it were killed: nothing is said again.
-        mem::forget(journal);
-        unlock(&place);
+    let place = Place::new();
+    let (mut journal, ..) = open(small(), place.path()).unwrap();
+    for id in 70_000..70_005 {
+        put(&mut journal, &[(id, b"acknowledged")]).unwrap();
     }
-}
-
-/// What was forgotten keeps its lock.
-fn unlock(place: &Place) {
-    fs::remove_file(place.path().join("LOCK")).unwrap();
+    let (killed, before) = (place.content(), fs::read(place.manifest()).unwrap());
+    drop(journal);
+    let after = fs::read(place.manifest()).unwrap();
+    assert_ne!(before, after);
+    for cut in 0..=before.len() {
+        place.restore(&killed);
+        let torn = [&after[..cut], &before[cut..]].concat();
+        fs::write(place.manifest(), torn).unwrap();
+        let (_journal, given, _) = open(small(), place.path()).unwrap();
+        assert_eq!(given.entries.len(), 5, "cut at {cut}");
+    }
 }

@@ -5,7 +5,7 @@ mod journal_kit;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use fom_runtime::journal::{Damage, FileJournal, Journal, JournalError};
-use journal_kit::{Given, Place, delete, open, put, small};
+use journal_kit::{FIRST, Given, Place, delete, is_used, open, put, small};
 
 /// Some segments, all of whose entries have bytes that say which they are and how new.
 fn written() -> (Place, BTreeMap<u64, Vec<u8>>) {
@@ -42,9 +42,9 @@ fn written() -> (Place, BTreeMap<u64, Vec<u8>>) {
 fn used(place: &Place) -> Vec<PathBuf> {
     let inspection = FileJournal::inspect(place.path(), &mut Given::default()).unwrap();
     let mut used = place.segments();
-    used.retain(|path| fs::read(path).unwrap()[0] != 0);
-    // In front of them there may be one that is free; the last one only says that it was closed.
-    used.split_off(used.len() - inspection.segments - usize::from(inspection.closed))
+    used.retain(|path| is_used(path));
+    // In front of them there may be one that is free.
+    used.split_off(used.len() - inspection.segments)
 }
 
 /// Every place that a recovery told of.
@@ -68,12 +68,7 @@ fn every_flipped_bit_is_found() {
         for offset in 0..end {
             let mut flipped = bytes.clone();
             flipped[offset] ^= 1 << ((offset + at) % 8);
-            for file in copy.files("") {
-                fs::remove_file(file).unwrap();
-            }
-            for file in place.segments() {
-                fs::copy(&file, copy.path().join(file.file_name().unwrap())).unwrap();
-            }
+            copy.restore(&place.content());
             let file = copy.path().join(path.file_name().unwrap());
             fs::write(&file, &flipped).unwrap();
             check_flipped(&copy, &file, offset as u64, &entries);
@@ -131,8 +126,7 @@ fn salvage(place: &Place, context: &str, entries: &BTreeMap<u64, Vec<u8>>) {
 fn a_missing_segment_is_named() {
     let (place, _) = written();
     let used = used(&place);
-    // Whoever removes the newest one takes away what would tell.
-    for path in &used[..used.len() - 1] {
+    for path in &used {
         let copy = place.copy();
         let gone = copy.path().join(path.file_name().unwrap());
         fs::remove_file(&gone).unwrap();
@@ -177,7 +171,7 @@ fn inspecting_changes_nothing() {
     assert!(before == snapshot(&place));
     let path = used(&place)[0].clone();
     let mut bytes = fs::read(&path).unwrap();
-    bytes[80] ^= 4;
+    bytes[FIRST + 8] ^= 4;
     fs::write(&path, &bytes).unwrap();
     let before = snapshot(&place);
     let inspection = FileJournal::inspect(place.path(), &mut Given::default()).unwrap();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use fom_runtime::journal::{Batch, EntryId, FileJournal, Journal, read_hostile_segment};
-use journal_kit::{Given, Place, open, put, small};
+use journal_kit::{FIRST, Given, LINK, Place, open, put, small};
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -127,25 +127,28 @@ fn with_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
         hasher.update(bytes);
         hasher.finalize().to_le_bytes()
     };
-    if bytes.len() < 100 {
+    if bytes.len() < FIRST + 28 {
         return bytes;
     }
     bytes[..8].copy_from_slice(b"FOMJ\x01\0\0\0");
     let whole = crc(0, &bytes[..8]);
     bytes[8..12].copy_from_slice(&whole);
-    let whole = crc(0, &bytes[12..64]);
-    bytes[64..68].copy_from_slice(&whole);
-    bytes[68..72].fill(0);
+    let whole = crc(0, &bytes[12..40]);
+    bytes[40..44].copy_from_slice(&whole);
+    bytes[44..LINK].fill(0);
     let salt = u32::from_le_bytes(bytes[12..16].try_into().unwrap());
-    let first: [u8; 8] = bytes[32..40].try_into().unwrap();
-    bytes[88..96].copy_from_slice(&first);
-    let changes = u32::from_le_bytes(bytes[80..84].try_into().unwrap()) as usize;
-    if let Some(rows) = bytes.get(100..100 + changes.min(1 << 20) * 16) {
+    let whole = crc(salt, &[&bytes[16..32], &bytes[LINK..LINK + 40]].concat());
+    bytes[LINK + 40..LINK + 44].copy_from_slice(&whole);
+    bytes[LINK + 44..FIRST].fill(0);
+    let first: [u8; 8] = bytes[LINK + 8..LINK + 16].try_into().unwrap();
+    bytes[FIRST + 16..FIRST + 24].copy_from_slice(&first);
+    let changes = u32::from_le_bytes(bytes[FIRST + 8..FIRST + 12].try_into().unwrap()) as usize;
+    if let Some(rows) = bytes.get(FIRST + 28..FIRST + 28 + changes.min(1 << 20) * 16) {
         let table = crc(salt, rows);
-        bytes[96..100].copy_from_slice(&table);
+        bytes[FIRST + 24..FIRST + 28].copy_from_slice(&table);
     }
-    let whole = crc(salt, &bytes[76..100]);
-    bytes[72..76].copy_from_slice(&whole);
+    let whole = crc(salt, &bytes[FIRST + 4..FIRST + 28]);
+    bytes[FIRST..FIRST + 4].copy_from_slice(&whole);
     bytes
 }
 
@@ -186,7 +189,8 @@ fn whole_journal(bytes: &[u8]) {
     fs::write(place.path().join("0000000000000001.log"), bytes).unwrap();
     LARGEST.store(0, Ordering::Relaxed);
     let _ = FileJournal::inspect(place.path(), &mut Given::default());
-    if let Ok((mut journal, ..)) = open(small(), place.path()) {
+    // Without a manifest it is refused.
+    if let Ok((mut journal, ..)) = open(small().salvage(true), place.path()) {
         put(&mut journal, &[(70_000, b"later")]).unwrap();
     }
     let largest = LARGEST.load(Ordering::Relaxed);

@@ -71,12 +71,10 @@ fn a_directory_that_is_gone_is_named() {
 fn the_files_are_the_same_on_every_machine() {
     let place = Place::new();
     fs::create_dir(place.path()).unwrap();
-    let golden = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/journal_kit/format-1.log"
-    );
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/journal_kit/format-1");
     let segment = place.path().join("0000000000000002.log");
-    fs::copy(golden, &segment).unwrap();
+    fs::copy(format!("{golden}.log"), segment).unwrap();
+    fs::copy(format!("{golden}.manifest"), place.manifest()).unwrap();
     let (_, given, found) = open(small(), place.path()).unwrap();
     assert_eq!((found.torn, found.gaps), (None, vec![]));
     let expected = [

@@ -2,13 +2,13 @@
 
 mod journal_kit;
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use fom_runtime::journal::{Batch, EntryId, Journal, JournalError};
-use journal_kit::{Place, open, put, small};
+use journal_kit::{FIRST, LINK, Place, is_used, open, put, small};
 
-/// Three syncs, the last of three groups; where the first segment's last sync begins and ends.
-fn written(place: &Place) -> (Vec<u8>, usize, usize) {
+/// What a kill leaves of three syncs, the last of three groups; where the first segment's last sync begins and ends.
+fn written(place: &Place) -> (Vec<(PathBuf, Vec<u8>)>, usize, usize) {
     let (mut journal, ..) = open(small(), place.path()).unwrap();
     put(&mut journal, &[(1, b"schema")]).unwrap();
     put(&mut journal, &[(70_000, b"acknowledged"), (70_001, b"")]).unwrap();
@@ -21,10 +21,10 @@ fn written(place: &Place) -> (Vec<u8>, usize, usize) {
         batch.end_group();
     }
     journal.commit(&batch).unwrap();
-    drop(journal);
+    let content = place.content();
     let bytes = fs::read(&place.segments()[0]).unwrap();
     let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    (bytes, begin, end)
+    (content, begin, end)
 }
 
 /// Wherever the last write breaks off, whole groups from its beginning are there, in order, the rest is cut, and the journal
@@ -32,12 +32,11 @@ fn written(place: &Place) -> (Vec<u8>, usize, usize) {
 #[test]
 fn the_last_write_may_break_off_at_every_byte() {
     let place = Place::new();
-    let (bytes, begin, end) = written(&place);
+    let (killed, begin, end) = written(&place);
     let segment = place.segments()[0].clone();
+    let bytes = fs::read(&segment).unwrap();
     for cut in begin..=end {
-        for file in place.files("") {
-            fs::remove_file(file).unwrap();
-        }
+        place.restore(&killed);
         let mut torn = bytes.clone();
         torn[cut..].fill(0);
         fs::write(&segment, &torn).unwrap();
@@ -72,17 +71,61 @@ fn the_last_write_may_break_off_at_every_byte() {
     }
 }
 
+/// The first write of a segment may break off at every byte, too: nothing of it was acknowledged, and all before it was.
+#[test]
+fn the_first_write_of_a_segment_may_break_off_at_every_byte() {
+    let place = Place::new();
+    let (mut journal, ..) = open(small(), place.path()).unwrap();
+    put(&mut journal, &[(70_000, &[7; 600])]).unwrap();
+    put(&mut journal, &[(70_001, &[8; 600])]).unwrap();
+    let killed = place.content();
+    drop(journal);
+    place.restore(&killed);
+    let used: Vec<_> = place
+        .segments()
+        .into_iter()
+        .filter(|path| is_used(path))
+        .collect();
+    assert_eq!(used.len(), 2);
+    let bytes = fs::read(&used[1]).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    for cut in LINK..=end {
+        place.restore(&killed);
+        let mut torn = bytes.clone();
+        torn[cut..].fill(0);
+        fs::write(&used[1], &torn).unwrap();
+        let (mut journal, given, recovery) = open(small(), place.path()).unwrap();
+        let is_whole = torn == bytes;
+        assert_eq!(
+            given.entries.len(),
+            if is_whole { 2 } else { 1 },
+            "cut at {cut}"
+        );
+        // Nothing is told of where nothing is.
+        let seen = match torn[..FIRST] == bytes[..FIRST] {
+            true => &torn[FIRST..FIRST + 28],
+            false => &torn[LINK..FIRST],
+        };
+        let is_seen = !is_whole && seen.iter().any(|byte| *byte != 0);
+        assert_eq!(recovery.torn.is_some(), is_seen, "cut at {cut}");
+        put(&mut journal, &[(80_000, b"later")]).unwrap();
+        drop(journal);
+        let (_journal, again, recovery) = open(small(), place.path()).unwrap();
+        assert_eq!(recovery.torn, None);
+        assert_eq!(again.entries.len(), given.entries.len() + 1);
+    }
+}
+
 /// The pages of one write reach the disk in any order. Those of the last one may be missing in front of others that are there.
 #[test]
 fn the_last_write_may_lose_any_part() {
     let place = Place::new();
-    let (bytes, begin, end) = written(&place);
+    let (killed, begin, end) = written(&place);
     let segment = place.segments()[0].clone();
+    let bytes = fs::read(&segment).unwrap();
     for from in (begin..end).step_by(3) {
         for to in (from + 1..end).step_by(7) {
-            for file in place.files("") {
-                fs::remove_file(file).unwrap();
-            }
+            place.restore(&killed);
             let mut torn = bytes.clone();
             torn[from..to].fill(0);
             fs::write(&segment, &torn).unwrap();
@@ -105,8 +148,10 @@ fn the_last_write_may_lose_any_part() {
 #[test]
 fn what_was_acknowledged_is_not_taken_for_torn() {
     let place = Place::new();
-    let (mut bytes, begin, _) = written(&place);
+    let (killed, begin, _) = written(&place);
+    place.restore(&killed);
     let segment = place.segments()[0].clone();
+    let mut bytes = fs::read(&segment).unwrap();
     bytes[begin - 60..begin - 30].fill(0);
     fs::write(&segment, &bytes).unwrap();
     let refused = open(small(), place.path()).unwrap_err();
@@ -129,7 +174,7 @@ fn torn_ends_do_not_fill_the_disk() {
         // One that is closed has no torn end.
         place = place.copy();
         let mut segments = place.segments();
-        segments.retain(|path| fs::read(path).unwrap()[0] != 0);
+        segments.retain(|path| is_used(path));
         let segment = segments.pop().unwrap();
         let mut bytes = fs::read(&segment).unwrap();
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
@@ -146,12 +191,10 @@ fn torn_ends_do_not_fill_the_disk() {
 #[test]
 fn a_torn_write_behind_a_damaged_one_is_cut() {
     let place = Place::new();
-    let (bytes, begin, end) = written(&place);
+    let (killed, begin, end) = written(&place);
     let segment = place.segments()[0].clone();
-    for file in place.files("") {
-        fs::remove_file(file).unwrap();
-    }
-    let mut spoiled = bytes;
+    place.restore(&killed);
+    let mut spoiled = fs::read(&segment).unwrap();
     let at = spoiled
         .windows(12)
         .position(|bytes| bytes == b"acknowledged")

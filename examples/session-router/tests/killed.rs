@@ -178,8 +178,8 @@ fn a_journal_that_cannot_be_read_is_told_and_is_status_1() {
         router.came_back
     );
 
-    let file = directory.0.join("LOCK");
+    let file = directory.0.join("MANIFEST");
     let (status, said) = fails(&file);
     assert_eq!(status, Some(1));
-    assert!(said.contains("LOCK"), "{said}");
+    assert!(said.contains("MANIFEST"), "{said}");
 }

@@ -9,7 +9,8 @@ use std::{
 
 use crate::{
     durable::{
-        Kind, Message, SetAside, Types, once::decode_outcome, record::fom_of, schemas::Schemas,
+        Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,
+        record::fom_of, schemas::Schemas,
     },
     error::RestoreError,
     fom::panic_message,
@@ -111,6 +112,12 @@ pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalE
     let mut checker = Checker::new(types);
     let files = FileJournal::inspect(path, &mut checker)?;
     checker.check.files = files;
+    if checker.any && !checker.has_head {
+        let what = "the entry is missing that says whose journal it is";
+        checker.lost.push(Damage::new(path, 0, 0, what));
+    }
+    let gaps = &mut checker.check.files.recovery.gaps;
+    gaps.append(&mut checker.lost);
     checker.check.set_aside.sort_by_key(|aside| aside.id);
     Ok(checker.check)
 }
@@ -129,6 +136,10 @@ struct Checker<'a> {
     found: Vec<(EntryId, Schema)>,
     schemas: Schemas,
     keys: HashSet<super::Place>,
+    any: bool,
+    has_head: bool,
+    /// Entries that say how others are read, and cannot be read.
+    lost: Vec<Damage>,
     check: JournalCheck,
 }
 
@@ -139,6 +150,9 @@ impl<'a> Checker<'a> {
             found: Vec::new(),
             schemas: Schemas::default(),
             keys: HashSet::new(),
+            any: false,
+            has_head: false,
+            lost: Vec::new(),
             check: JournalCheck::default(),
         }
     }
@@ -174,6 +188,8 @@ impl Recover for Checker<'_> {
         let Some((kind, rest)) = bytes.split_first() else {
             return;
         };
+        self.any = true;
+        self.has_head |= id == HEAD_ENTRY;
         if id < EntryId::HEAD {
             if *kind == Kind::Schema as u8
                 && let Ok(schema) = Schema::from_bytes(rest)
@@ -183,7 +199,7 @@ impl Recover for Checker<'_> {
             return;
         }
         if !self.found.is_empty() {
-            self.schemas = Schemas::new(std::mem::take(&mut self.found));
+            self.schemas = Schemas::new(std::mem::take(&mut self.found), &[]);
         }
         let look = || match *kind {
             kind if kind == Kind::Outcome as u8 => {
@@ -204,8 +220,12 @@ impl Recover for Checker<'_> {
     }
 
     fn damaged(&mut self, id: EntryId, damage: Damage) {
+        self.any = true;
+        self.has_head |= id == HEAD_ENTRY;
         if id >= EntryId::HEAD {
             self.set_aside(id, RestoreError::InJournal(damage), &[]);
+        } else {
+            self.lost.push(damage);
         }
     }
 }

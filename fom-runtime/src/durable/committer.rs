@@ -19,7 +19,6 @@ use crate::{
     id::FomId,
     journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
     runtime::World,
-    snapshot::Schema,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -98,7 +97,7 @@ impl Committer {
     pub(crate) fn new(
         head: &Head,
         clock: &Clock,
-        schemas: Vec<(EntryId, Schema)>,
+        schemas: Schemas,
         memory: &Arc<Memory>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -112,7 +111,7 @@ impl Committer {
             todo: Condvar::default(),
             ended: Condvar::default(),
             stats: Mutex::default(),
-            schemas: Schemas::new(schemas),
+            schemas,
             orphans: Mutex::default(),
             dropped: Mutex::default(),
             stalled: Mutex::default(),
@@ -294,6 +293,10 @@ impl Committer {
             }
             if !parts.is_empty() || !owed.is_empty() {
                 whole.clear();
+                if !head.kept {
+                    // Of a batch that a crash breaks off the first groups may be there: where anything is, there is a head.
+                    self.add_head(&mut whole, &mut head);
+                }
                 let schemas = self.schemas.put(&mut whole);
                 let mut lazy = Vec::new();
                 append(&mut whole, &mut owed, &mut lazy);
@@ -320,6 +323,7 @@ impl Committer {
                 works = done.is_ok();
                 self.fails.store(!works, Ordering::Release);
                 if works {
+                    head.kept = true;
                     self.schemas.committed(&schemas);
                 } else {
                     self.drop_later(dropped);
@@ -341,6 +345,12 @@ impl Committer {
                 && let Some(world) = world.upgrade()
             {
                 self.try_stalled(&mut *journal, &world, |journal, batch| {
+                    if !head.kept {
+                        let mut first = Batch::new();
+                        self.add_head(&mut first, &mut head);
+                        fenced(|| journal.commit(&first))?;
+                        head.kept = true;
+                    }
                     self.add_head(batch, &mut head);
                     fenced(|| journal.commit(batch))
                 });

@@ -26,6 +26,9 @@ pub(crate) struct Head {
     pub(crate) time: u64,
     /// What other clocks said then.
     pub(crate) seen: Stamp,
+    /// The journal has it.
+    #[serde(skip)]
+    pub(crate) kept: bool,
 }
 
 /// What the clocks say that go on while nobody runs.
@@ -113,6 +116,7 @@ impl Head {
             next_id: 0,
             time: 0,
             seen: Stamp::now(clock),
+            kept: false,
         }
     }
 

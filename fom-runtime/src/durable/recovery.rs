@@ -389,6 +389,7 @@ pub(crate) fn recover(
         begun: false,
         used: 0,
         schemas: Vec::new(),
+        unread: Vec::new(),
         no_head: None,
         sent: Vec::new(),
         messages: Vec::new(),
@@ -396,10 +397,7 @@ pub(crate) fn recover(
         progress: RecoveryProgress::default(),
     };
     let found = fenced(|| journal.recover(&mut sink));
-    let found = found.and_then(|found| match sink.no_head.take() {
-        Some(error) => Err(error),
-        None => Ok(found),
-    });
+    let found = found.and_then(|found| sink.check_head(&found).map(|()| found));
     let found = found.and_then(|found| {
         sink.begin();
         sink.take_sent();
@@ -441,6 +439,8 @@ struct Sink<'a> {
     schemas: Vec<(EntryId, Schema)>,
     /// Foms that outboxes sent and that have not begun: those that have go first.
     sent: Vec<(EntryId, Vec<u8>)>,
+    /// Entries of schemas that cannot be read.
+    unread: Vec<EntryId>,
     /// For those who come back: delivered when all are there.
     messages: Vec<(EntryId, Vec<u8>)>,
     foms: Vec<(FomId, Resident)>,
@@ -461,8 +461,31 @@ impl Sink<'_> {
         }
         let world = self.world;
         let head = self.head.get_or_insert_with(|| Head::new(&world.clock));
-        let schemas = std::mem::take(&mut self.schemas);
+        let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
         world.set_committer(Committer::new(head, &world.clock, schemas, &world.memory));
+    }
+
+    /// Without a head it is not known whose the entries are, which ids are used and what time it is: that there is none means that the
+    /// journal is new, and has no entries either.
+    fn check_head(&mut self, found: &Recovery) -> Result<(), JournalError> {
+        if let Some(error) = self.no_head.take() {
+            return Err(error);
+        }
+        if self.progress.read == 0 || self.head.as_ref().is_some_and(|head| head.kept) {
+            return Ok(());
+        }
+        let missing = JournalError::Missing {
+            entry: HEAD_ENTRY,
+            what: "which says whose journal it is, and which ids are used",
+        };
+        if found.gaps.is_empty() {
+            return Err(missing);
+        }
+        // It is known that entries are lost, and it is to go on without.
+        self.world.incident(format!(
+            "{missing}; it begins anew with other step keys, and its time begins at 0"
+        ));
+        Ok(())
     }
 
     /// All is read: from here on there are new ids.
@@ -487,7 +510,7 @@ impl Sink<'_> {
         match bytes.split_first() {
             Some((kind, bytes)) if *kind == Kind::Head as u8 && id == HEAD_ENTRY => {
                 match snapshot::leading(bytes) {
-                    Ok((head, _)) => self.head = Some(head),
+                    Ok((head, _)) => self.head = Some(Head { kept: true, ..head }),
                     Err(error) => {
                         let error = Box::<dyn std::error::Error + Send + Sync>::from(error);
                         self.no_head = Some(JournalError::Other(error.into()));
@@ -498,12 +521,14 @@ impl Sink<'_> {
                 match Schema::from_bytes(bytes) {
                     Ok(schema) => self.schemas.push((id, schema)),
                     // What was written with it is set aside, each for itself.
-                    Err(error) => self
-                        .world
-                        .incident(format!("schema {id} of the journal: {error}")),
+                    Err(error) => {
+                        self.unread.push(id);
+                        let what = format!("schema {id} of the journal: {error}");
+                        self.world.incident(what);
+                    }
                 }
             }
-            _ => {}
+            _ => self.unread.push(id),
         }
     }
 
@@ -600,6 +625,7 @@ impl Recover for Sink<'_> {
         if id == HEAD_ENTRY {
             self.no_head = Some(JournalError::Damaged(damage));
         } else if id < EntryId::HEAD {
+            self.unread.push(id);
             let what = "a schema of the journal is damaged";
             self.world.incident(format!("{what}: {damage}"));
         } else {

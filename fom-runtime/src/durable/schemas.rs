@@ -26,8 +26,10 @@ struct Inner {
 }
 
 impl Schemas {
-    pub(super) fn new(found: Vec<(EntryId, Schema)>) -> Self {
-        let next = found.iter().map(|(id, _)| id.0 + 1).max();
+    /// Those that were found, and the entries of those that cannot be read: they stay as they are.
+    pub(super) fn new(found: Vec<(EntryId, Schema)>, unread: &[EntryId]) -> Self {
+        let ids = found.iter().map(|(id, _)| id).chain(unread);
+        let next = ids.map(|id| id.0 + 1).max();
         let kept = found
             .into_iter()
             .map(|(_, schema)| (schema.fingerprint(), Arc::new(schema)))

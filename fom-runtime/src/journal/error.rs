@@ -2,6 +2,8 @@
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
+use crate::journal::EntryId;
+
 /// A place in a file that cannot be read as what was written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,6 +83,14 @@ pub enum JournalError {
         "the journal is damaged: {0}; restore it from a copy, or open it with `salvage` to go on without what was there"
     )]
     Damaged(Damage),
+    /// An entry is missing that must be there, since others are.
+    #[error("the journal has entries, but not entry {entry}, {what}; restore it from a copy")]
+    Missing {
+        /// The entry.
+        entry: EntryId,
+        /// What it says.
+        what: &'static str,
+    },
     /// There is something else in that place.
     #[error("{0} is no journal of fom; give the journal an empty directory of its own")]
     NotAJournal(PathBuf),

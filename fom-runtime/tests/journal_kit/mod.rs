@@ -54,6 +54,29 @@ impl Place {
         paths
     }
 
+    /// The file that says which segments there must be.
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.0.join("MANIFEST")
+    }
+
+    /// All its files, with what is in them.
+    pub(crate) fn content(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let files = self.files("").into_iter();
+        files
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect()
+    }
+
+    /// Has these files, and no others.
+    pub(crate) fn restore(&self, content: &[(PathBuf, Vec<u8>)]) {
+        for file in self.files("") {
+            fs::remove_file(file).unwrap();
+        }
+        for (path, bytes) in content {
+            fs::write(self.0.join(path.file_name().unwrap()), bytes).unwrap();
+        }
+    }
+
     /// A copy of it, as a crash at this moment would leave it.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::new();
@@ -105,6 +128,17 @@ impl Recover for Given {
         let before = self.damaged.insert(id.0, damage);
         assert_eq!(before, None, "{id} was told twice");
     }
+}
+
+/// Where the first frame of a segment begins, and its link before that.
+pub(crate) const FIRST: usize = 96;
+pub(crate) const LINK: usize = 48;
+
+/// Whether a segment was written to.
+pub(crate) fn is_used(path: &Path) -> bool {
+    fs::read(path).unwrap()[LINK..FIRST]
+        .iter()
+        .any(|byte| *byte != 0)
 }
 
 /// Small segments, and no thread.

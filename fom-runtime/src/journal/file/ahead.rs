@@ -1,18 +1,26 @@
 //! Makes segments ahead, so that the one who commits need not wait for it.
 
-use std::{io, thread};
+use std::{io, sync::Arc, thread};
 
-use super::directory::{CLEARED, Directory};
-use crate::journal::{
-    JournalError,
-    disk::{DiskFile, write_all},
+use super::{
+    directory::{CLEARED, Directory},
+    format::Header,
+    manifest::{Manifest, Said},
+};
+use crate::{
+    journal::{
+        JournalError,
+        disk::{DiskFile, write_all},
+    },
+    sync::Mutex,
 };
 
-/// A file that has its place on the disk, durable under its name, and begins with zeros.
+/// A file that has its place on the disk, durable under its name, with its header.
 pub(super) struct Made {
-    pub(super) number: u64,
+    pub(super) header: Header,
     pub(super) file: Box<dyn DiskFile>,
-    pub(super) size: u64,
+    /// The generation of the manifest that names it. Before that nothing may be written to it.
+    pub(super) named: Option<u64>,
     /// Bytes that were written for it.
     pub(super) prepared: u64,
     pub(super) syncs: u64,
@@ -26,17 +34,23 @@ pub(super) enum Ahead {
 }
 
 impl Ahead {
-    /// Begins to make a file of `size` bytes out of the free file `spare` or out of nothing.
+    /// Begins to make a file out of the free file `spare` or out of nothing, and to name it in the manifest.
     pub(super) fn begin(
         &mut self,
         directory: &Directory,
+        manifest: &Arc<Mutex<Manifest>>,
         spare: Option<u64>,
-        number: u64,
-        size: u64,
+        header: Header,
+        said: Said,
     ) {
-        let directory = directory.clone();
+        let (directory, manifest) = (directory.clone(), Arc::clone(manifest));
         let thread = thread::Builder::new().name("fom-journal".into());
-        let making = thread.spawn(move || make(&directory, spare, number, size));
+        let making = thread.spawn(move || {
+            let mut made = make(&directory, spare, header)?;
+            // If that fails, it is tried again when the file is needed.
+            made.named = manifest.lock().say(said).ok();
+            Ok(made)
+        });
         // Without a thread it is made when it is needed.
         *self = making.map_or(Self::None, Self::Making);
     }
@@ -59,33 +73,33 @@ impl Ahead {
 pub(super) fn make(
     directory: &Directory,
     spare: Option<u64>,
-    number: u64,
-    size: u64,
+    header: Header,
 ) -> Result<Made, JournalError> {
     let (file, prepared) = match spare {
-        Some(spare) => match again(directory, spare, number, size) {
+        Some(spare) => match again(directory, spare, header) {
             Ok(file) => file,
             Err(error) => {
                 // Whatever name it has by now: it only takes room.
                 let _ = directory.remove(spare);
-                let _ = directory.remove(number);
+                let _ = directory.remove(header.number);
                 return Err(error);
             }
         },
-        None => anew(directory, number, size)?,
+        None => anew(directory, header)?,
     };
     let made = Made {
-        number,
+        header,
         file,
-        size,
+        named: None,
         prepared,
-        syncs: 2,
+        // With that of the manifest.
+        syncs: 3,
     };
     match directory.sync() {
         Ok(()) => Ok(made),
         Err(error) => {
             drop(made);
-            let _ = directory.remove(number);
+            let _ = directory.remove(header.number);
             Err(error)
         }
     }
@@ -94,41 +108,34 @@ pub(super) fn make(
 fn again(
     directory: &Directory,
     spare: u64,
-    number: u64,
-    size: u64,
+    header: Header,
 ) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
     let mut file = directory.open(spare, true)?;
     let path = directory.segment(spare);
-    // Its old header must not be there when it has its new name.
-    let cleared = clear(&mut *file, size);
-    let cleared = cleared.map_err(|error| JournalError::io("clear", path.clone(), error))?;
-    let renamed = directory.disk.rename(&path, &directory.segment(number));
+    // Its old header and link must not be there when it has its new name.
+    let mut first = first_piece(header);
+    first.truncate(CLEARED);
+    let cleared = write_all(&mut *file, &first, 0).and_then(|()| file.sync());
+    cleared.map_err(|error| JournalError::io("clear", path.clone(), error))?;
+    let renamed = directory
+        .disk
+        .rename(&path, &directory.segment(header.number));
     renamed.map_err(|error| JournalError::io("rename", path, error))?;
-    Ok((file, cleared))
+    Ok((file, first.len() as u64))
 }
 
-/// Durably takes away the header of a file; how much was written.
-pub(super) fn clear(file: &mut dyn DiskFile, size: u64) -> io::Result<u64> {
-    let zeros = &[0; CLEARED][..size.min(CLEARED as u64) as usize];
-    write_all(file, zeros, 0)?;
-    file.sync()?;
-    Ok(zeros.len() as u64)
-}
-
-fn anew(
-    directory: &Directory,
-    number: u64,
-    size: u64,
-) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
-    let path = directory.unfinished(number);
+fn anew(directory: &Directory, header: Header) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
+    let path = directory.unfinished(header.number);
     let file = directory.disk.create(&path);
     let mut file = file.map_err(|error| JournalError::io("make", path.clone(), error))?;
     // Really written: an appending write to blocks that were only set aside costs a third of the speed. It has its name when it is
     // durable: before that a crash may leave anything in it, as what its blocks were before.
-    let made = fill(&mut *file, size)
-        .and_then(|()| directory.disk.rename(&path, &directory.segment(number)));
+    let made = fill(&mut *file, header).and_then(|()| {
+        let named = directory.segment(header.number);
+        directory.disk.rename(&path, &named)
+    });
     match made {
-        Ok(()) => Ok((file, size)),
+        Ok(()) => Ok((file, header.size)),
         Err(error) => {
             drop(file);
             // What is half made only takes room that is lacking. If it stays, the next opening removes it.
@@ -138,13 +145,25 @@ fn anew(
     }
 }
 
-fn fill(file: &mut dyn DiskFile, size: u64) -> io::Result<()> {
-    const PIECE: usize = 256 << 10;
-    let zeros = vec![0; PIECE.min(size as usize)];
+/// Bytes written at once.
+const PIECE: usize = 256 << 10;
+
+/// What a file begins with, the first piece of it.
+fn first_piece(header: Header) -> Vec<u8> {
+    let mut piece = header.encode().to_vec();
+    piece.resize(PIECE.min(header.size as usize), 0);
+    piece
+}
+
+fn fill(file: &mut dyn DiskFile, header: Header) -> io::Result<()> {
+    let mut piece = first_piece(header);
     let mut at = 0;
-    while at < size {
-        let length = (size - at).min(PIECE as u64) as usize;
-        write_all(file, &zeros[..length], at)?;
+    while at < header.size {
+        let length = (header.size - at).min(piece.len() as u64) as usize;
+        write_all(file, &piece[..length], at)?;
+        if at == 0 {
+            piece.fill(0);
+        }
         at += length as u64;
     }
     file.sync()

@@ -6,12 +6,12 @@ use super::{
     FileJournal,
     ahead::{Ahead, Made, make},
     compact::Moves,
-    directory::CLEARED,
     format::{
-        HEAD, HEADER, Header, Kind, LONGEST, LONGEST_BATCH, LONGEST_GROUP, ROW, Salted,
+        FIRST, HEAD, Header, Kind, LINK, LONGEST, LONGEST_BATCH, LONGEST_GROUP, Link, ROW, Salted,
         encode_frame, frame_length,
     },
     index::Segment,
+    manifest::Said,
     salt,
 };
 use crate::journal::{
@@ -21,13 +21,14 @@ use crate::journal::{
 
 /// The segment that is written to.
 pub(super) struct Active {
-    pub(super) number: u64,
+    header: Header,
     file: Box<dyn DiskFile>,
-    salt: u32,
+    /// The generation of the manifest that names it.
+    named: u64,
     /// Where the next frame goes.
     end: u64,
     size: u64,
-    /// Whether its header is durable.
+    /// Whether its link is durable.
     begun: bool,
 }
 
@@ -117,11 +118,11 @@ impl FileJournal {
                 Ok(())
             }
             Err(error) => {
-                // What reached the disk is not known: the next segment's header will say that it does not count.
+                // What reached the disk is not known: the next segment's link will say that it does not count.
                 if let Some(active) = self.active.take()
                     && !active.begun
                 {
-                    self.discard(active.number, active.size);
+                    self.failed.push((active.header.number, active.size));
                 }
                 Err(error)
             }
@@ -135,21 +136,20 @@ impl FileJournal {
         groups: &[Group<'_>],
     ) -> Result<(), JournalError> {
         let next = self.next;
-        let header = self.header();
+        let link = self.link();
         let Some(active) = &mut self.active else {
             return Err(JournalError::Closed);
         };
         let mut at = active.end;
         if !active.begun {
-            let header = Header {
-                salt: active.salt,
-                number: active.number,
-                ..header
+            let link = Link {
+                generation: active.named,
+                ..link
             };
-            buffer.extend_from_slice(&header.encode());
-            at = 0;
+            buffer.extend_from_slice(&link.encode(&active.header));
+            at = LINK as u64;
         }
-        let salted = Salted::new(active.salt);
+        let salted = Salted::new(active.header.salt);
         let mut index = 0;
         if let Some(moves) = moves {
             let before = buffer.len();
@@ -167,7 +167,7 @@ impl FileJournal {
         let zeros = active.size.saturating_sub(end).min(HEAD as u64);
         buffer.extend(iter::repeat_n(0, zeros as usize));
         self.stats.written_bytes += buffer.len() as u64;
-        let path = || self.directory.segment(active.number);
+        let path = || self.directory.segment(active.header.number);
         write_all(&mut *active.file, buffer, at)
             .map_err(|error| JournalError::io("write", path(), error))?;
         self.stats.syncs += 1;
@@ -178,38 +178,41 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Says where it ends, when it is closed: a segment that is a header only, of which a crash leaves just the same. What is missing
-    /// in front of it was not torn, then. If it cannot be written, it is as after a crash.
-    pub(super) fn write_end(&mut self, ahead: Option<Made>) {
-        if !self.recovered || self.end.is_some() || self.index.segments.is_empty() {
-            return;
+    /// Says where it ends, when it is closed: what is missing in front of that was not torn. If it cannot be written, it is as after a
+    /// crash.
+    pub(super) fn write_end(&mut self) {
+        if self.recovered && !self.index.segments.is_empty() {
+            self.active = None;
+            let last = self.said(None);
+            let _ = self.manifest.lock().say(last);
         }
-        let number = self.number();
-        let made = ahead.map_or_else(|| make(&self.directory, None, number, CLEARED as u64), Ok);
-        let Ok(Made {
-            number, mut file, ..
-        }) = made
-        else {
-            return;
-        };
-        let header = Header {
-            salt: salt(),
-            number,
-            ..self.header()
-        };
-        let _ = write_all(&mut *file, &header.encode(), 0).and_then(|()| file.sync());
     }
 
-    /// What the header of the next segment says, but for its number and salt.
-    fn header(&self) -> Header {
+    /// What the link of the next segment says, but for its generation.
+    fn link(&self) -> Link {
         let previous = self.index.segments.back();
-        Header {
-            salt: 0,
-            number: 0,
-            journal: self.journal,
+        Link {
+            generation: 0,
             first: self.next,
             previous: previous.map_or(0, |segment| segment.number),
             valid: previous.map_or(0, |segment| segment.valid),
+            floor: self.floor,
+        }
+    }
+
+    /// What the manifest is to say: nothing follows the newest segment, or this one may.
+    pub(super) fn said(&self, next: Option<u64>) -> Said {
+        let last = self.index.segments.back();
+        let number = last.map_or(0, |segment| segment.number);
+        Said {
+            journal: self.journal,
+            last: number,
+            // Nothing is written any more behind what a failure or another process left.
+            valid: match &self.active {
+                Some(_) => 0,
+                None => last.map_or(0, |segment| segment.valid),
+            },
+            next: next.unwrap_or(number),
             floor: self.floor,
         }
     }
@@ -219,15 +222,15 @@ impl FileJournal {
         let Some(active) = &mut self.active else {
             return;
         };
-        let number = active.number;
+        let number = active.header.number;
         let begins = !active.begun;
         active.begun = true;
         if begins {
             self.index.segments.push_back(Segment {
                 number,
-                salt: active.salt,
+                salt: active.header.salt,
                 first: self.next,
-                valid: HEADER as u64,
+                valid: FIRST as u64,
                 size: active.size,
                 live: 0,
             });
@@ -250,9 +253,6 @@ impl FileJournal {
             owed += end - at;
             at = end;
         }
-        if let Some((end, size)) = self.end.take() {
-            self.discard(end, size);
-        }
         self.owe(owed);
         if let Some(floor) = moves.and_then(|moves| moves.floor) {
             self.raise(floor);
@@ -270,47 +270,75 @@ impl FileJournal {
 
     /// Goes to a new segment.
     fn rotate(&mut self) -> Result<(), JournalError> {
-        // A failure was perhaps of its time: it is tried again at once.
-        let made = match self.ahead.take() {
-            Some(Ok(made)) => Ok(made),
-            Some(Err(_)) | None => self.make(),
-        };
-        let made = made?;
+        let (made, named) = self.next_made()?;
         self.stats.prepared_bytes += made.prepared;
         self.stats.written_bytes += made.prepared;
         self.stats.syncs += made.syncs;
         self.active = Some(Active {
-            number: made.number,
+            header: made.header,
             file: made.file,
-            salt: salt(),
-            end: HEADER as u64,
-            size: made.size,
+            named,
+            end: FIRST as u64,
+            size: made.header.size,
             begun: false,
         });
         Ok(())
     }
 
+    /// The next segment, which the manifest names; by which generation.
+    fn next_made(&mut self) -> Result<(Made, u64), JournalError> {
+        // A failure was perhaps of its time: it is tried again at once.
+        let mut made = match self.ahead.take() {
+            Some(Ok(made)) => made,
+            Some(Err(_)) | None => self.make()?,
+        };
+        let named = match made.named {
+            Some(named) => named,
+            None => {
+                let said = self.said(Some(made.header.number));
+                let named = self.manifest.lock().say(said);
+                match named {
+                    Ok(named) => *made.named.insert(named),
+                    Err(error) => {
+                        // Perhaps it is named: it must stay.
+                        self.ahead = Ahead::Ready(made);
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        for (number, size) in std::mem::take(&mut self.failed) {
+            self.discard(number, size);
+        }
+        Ok((made, named))
+    }
+
     fn make(&mut self) -> Result<Made, JournalError> {
-        let number = self.number();
+        let header = self.new_header();
         if let Some(spare) = self.spares.pop()
-            && let Ok(made) = make(&self.directory, Some(spare), number, self.segment_bytes)
+            && let Ok(made) = make(&self.directory, Some(spare), header)
         {
             return Ok(made);
         }
-        let number = self.number();
-        make(&self.directory, None, number, self.segment_bytes)
+        let header = self.new_header();
+        make(&self.directory, None, header)
     }
 
-    fn number(&mut self) -> u64 {
+    fn new_header(&mut self) -> Header {
         self.highest += 1;
-        self.highest
+        Header {
+            salt: salt(),
+            number: self.highest,
+            journal: self.journal,
+            size: self.segment_bytes,
+        }
     }
 
     /// Makes the next segment now if there is no thread for it.
     pub(super) fn begin_or_make_ahead(&mut self) -> Result<(), JournalError> {
         match self.background {
             true => self.begin_ahead(),
-            false => self.ahead = Ahead::Ready(self.make()?),
+            false => self.ahead = Ahead::Ready(self.next_made()?.0),
         }
         Ok(())
     }
@@ -318,10 +346,11 @@ impl FileJournal {
     /// Begins to make the next segment, unless it is there.
     pub(super) fn begin_ahead(&mut self) {
         if self.background && self.ahead.is_none() {
-            let number = self.number();
+            let header = self.new_header();
             let spare = self.spares.pop();
-            let size = self.segment_bytes;
-            self.ahead.begin(&self.directory, spare, number, size);
+            let said = self.said(Some(header.number));
+            self.ahead
+                .begin(&self.directory, &self.manifest, spare, header, said);
         }
     }
 

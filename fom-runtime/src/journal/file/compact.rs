@@ -5,7 +5,7 @@
 
 use super::{
     FileJournal,
-    format::{HEAD, HEADER, Kind, ROW},
+    format::{FIRST, HEAD, Kind, ROW},
     index::Index,
     recovery::place_of,
     scan::{Scan, Step},
@@ -77,8 +77,8 @@ impl FileJournal {
     /// Bytes of all segments.
     pub(super) fn size(&self) -> u64 {
         let others = self.spares.len() + usize::from(!self.ahead.is_none());
-        let end = self.end.map_or(0, |(_, size)| size);
-        self.used() + others as u64 * self.segment_bytes + end
+        let failed: u64 = self.failed.iter().map(|(_, size)| size).sum();
+        self.used() + others as u64 * self.segment_bytes + failed
     }
 
     /// The size that it keeps below.
@@ -165,7 +165,7 @@ impl FileJournal {
             Some(cursor) if cursor.segment == number => cursor,
             _ => Cursor {
                 segment: number,
-                at: HEADER as u64,
+                at: FIRST as u64,
                 next: oldest.first,
             },
         };

@@ -7,18 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use super::format::{FORMAT, HEAD, HEADER, Header, NoHeader};
+use super::format::{FIRST, FORMAT, Header, LINK, Link, Unreadable};
 use crate::journal::{
     JournalError,
     disk::{Disk, DiskFile, LockGuard, read_full},
 };
 
-const LOCK: &str = "LOCK";
+const MANIFEST: &str = "MANIFEST";
 const SEGMENT: &str = ".log";
 const UNFINISHED: &str = ".new";
 /// Above any number that is ever reached.
 const HIGHEST: u64 = 1 << 62;
-/// So many bytes of a file that was made ahead are zeros, whatever it was before.
+/// So many bytes of a file that was made ahead are its header and zeros, whatever it was before.
 pub(super) const CLEARED: usize = 4096;
 
 /// A directory on a disk.
@@ -31,11 +31,8 @@ pub(super) struct Directory {
 /// What the beginning of a file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    Header(Header),
-    /// It was made ahead, and nothing acknowledged can be in it. `torn` when the writing of its header broke off.
-    Unused {
-        torn: bool,
-    },
+    /// Without a link nothing acknowledged is in it.
+    Segment(Header, Option<Link>),
     Broken(&'static str),
 }
 
@@ -49,6 +46,10 @@ pub(super) struct Found {
 impl Directory {
     pub(super) fn segment(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:016x}{SEGMENT}"))
+    }
+
+    pub(super) fn manifest(&self) -> PathBuf {
+        self.path.join(MANIFEST)
     }
 
     /// The name of a segment while it is made.
@@ -72,9 +73,9 @@ impl Directory {
         made.map_err(|error| self.error("make", path, error))?;
         // Before anything is written: what is there may be somebody else's.
         self.names()?;
-        let lock = path.join(LOCK);
-        let locked = self.disk.lock(&lock, true);
-        match locked.map_err(|error| JournalError::io("lock", lock, error))? {
+        let manifest = self.manifest();
+        let locked = self.disk.lock(&manifest, true);
+        match locked.map_err(|error| JournalError::io("lock", manifest, error))? {
             Some(guard) => Ok(guard),
             None => Err(JournalError::Locked(path.clone())),
         }
@@ -83,7 +84,7 @@ impl Directory {
     /// Keeps out who wants to write, for those who only look. False when somebody does.
     pub(super) fn lock_shared(&self) -> (Option<LockGuard>, bool) {
         // Without the file, or the right to read it, there is nothing to hold.
-        let locked = self.disk.lock(&self.path.join(LOCK), false);
+        let locked = self.disk.lock(&self.manifest(), false);
         let is_free = !matches!(locked, Ok(None));
         (locked.ok().flatten(), is_free)
     }
@@ -94,7 +95,7 @@ impl Directory {
         let names = names.map_err(|error| self.error("list", &self.path, error))?;
         let ours = |name: &String| {
             let is_segment = number_of(name, SEGMENT).or_else(|| number_of(name, UNFINISHED));
-            name == LOCK || is_segment.is_some()
+            name == MANIFEST || is_segment.is_some()
         };
         match names.is_empty() || names.iter().any(ours) {
             true => Ok(names),
@@ -146,26 +147,20 @@ impl Directory {
     fn look(&self, path: &Path, number: u64) -> Result<Found, Unread> {
         let file = self.disk.open(path, false)?;
         let size = file.length()?;
-        let mut bytes = [0; CLEARED];
+        let mut bytes = [0; FIRST];
         let read = read_full(&*file, &mut bytes, 0)?;
-        let (header, behind) = bytes[..read].split_at(read.min(HEADER));
-        let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        let (header, link) = bytes[..read].split_at(read.min(LINK));
         let start = match Header::decode(header) {
-            Ok(header) if header.number == number => Start::Header(header),
+            Ok(header) if header.number == number => {
+                Start::Segment(header, Link::decode(link, &header))
+            }
             Ok(_) => Start::Broken("the file is another segment's"),
-            Err(NoHeader::Newer(found)) => return Err(Unread::Newer(found)),
-            // The header and the first groups go down in one write, of which a crash may leave any part.
-            Err(NoHeader::Blank) => Start::Unused {
-                torn: !is_blank(behind),
-            },
-            // A file has its size before its header is written: this one is somebody else's, or was cut.
-            Err(NoHeader::Broken) if read < HEADER + HEAD => {
+            Err(Unreadable::Newer(found)) => return Err(Unread::Newer(found)),
+            Err(Unreadable::Blank) => Start::Broken("the header is missing"),
+            Err(Unreadable::Broken) if read < LINK => {
                 Start::Broken("the file is too short to be a segment")
             }
-            Err(NoHeader::Broken) if is_blank(&behind[..behind.len().min(HEAD)]) => {
-                Start::Unused { torn: true }
-            }
-            Err(NoHeader::Broken) => Start::Broken("the header's checksum does not fit"),
+            Err(Unreadable::Broken) => Start::Broken("the header's checksum does not fit"),
         };
         Ok(Found { size, start })
     }

@@ -1,18 +1,34 @@
 //! What stands in a segment, as bytes. All numbers are little-endian.
 //!
-//! A segment is a header and then frames, one for each group. Every checksum begins with the segment's salt, which is drawn
-//! anew whenever a file is used again: what an older use left behind fits no checksum.
+//! A segment is a header, a link and then frames, one for each group. Every checksum of a frame begins with the segment's salt, which is
+//! drawn anew whenever a file is used again: what an older use left behind fits no checksum.
+//!
+//! The header is durable before the manifest names the segment, and the manifest is durable before the link is written, with the first
+//! frames. So a segment without a link was never written to, and one without a header is damaged.
 //!
 //! ```text
-//! header  magic 4  format 4  crc 4 | salt 4  number 8  journal 8  first 8  previous 8  valid 8  floor 8  crc 4  zero 4
+//! header  magic 4  format 4  crc 4 | salt 4  number 8  journal 8  size 8  crc 4  zero 4
+//! link    generation 8  first 8  previous 8  valid 8  floor 8  crc 4  zero 4
 //! frame   crc 4  length 4  changes 4  index 4  sequence 8  table crc 4 | rows | bytes of the entries
 //! row     entry 8  kind and length 4  crc 4
+//! ```
+//!
+//! The manifest is two records, the second at [`SLOT`]. That with the higher generation counts: the other one is written next.
+//!
+//! ```text
+//! record  magic 4  format 4  crc 4 | zero 4  generation 8  journal 8  last 8  valid 8  next 8  floor 8  crc 4  zero 4
 //! ```
 
 use crc32fast::Hasher;
 
-/// Bytes of a segment's header.
-pub(super) const HEADER: usize = 72;
+/// Where a segment's link begins, behind its header.
+pub(super) const LINK: usize = 48;
+/// Where a segment's first frame begins, behind its header and its link.
+pub(super) const FIRST: usize = LINK + 48;
+/// Where the second record of a manifest begins.
+pub(super) const SLOT: usize = 4096;
+/// Bytes of a manifest's record.
+pub(super) const RECORD: usize = 72;
 /// Bytes of a frame before its rows.
 pub(super) const HEAD: usize = 28;
 /// Bytes of a row.
@@ -28,10 +44,11 @@ pub(super) const LONGEST_BATCH: usize = 3 << 30;
 /// The longest frame, so that an offset in a segment fits 32 bits. Longer than a group: what is moved has one frame.
 pub(super) const LONGEST_FRAME: usize = 1 << 30;
 
-const MAGIC: [u8; 4] = *b"FOMJ";
+const SEGMENT: [u8; 4] = *b"FOMJ";
+const MANIFEST: [u8; 4] = *b"FOMM";
 const LENGTH_BITS: u32 = 28;
 
-/// What a segment says of itself.
+/// What a segment says of itself before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) salt: u32,
@@ -39,6 +56,15 @@ pub(super) struct Header {
     pub(super) number: u64,
     /// Which journal it belongs to.
     pub(super) journal: u64,
+    /// Bytes that the file has, or more.
+    pub(super) size: u64,
+}
+
+/// What a segment says with its first write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// The record of the manifest that named it first.
+    pub(super) generation: u64,
     /// The sequence number of its first frame.
     pub(super) first: u64,
     /// The number of the segment before it; 0 for none.
@@ -49,10 +75,27 @@ pub(super) struct Header {
     pub(super) floor: u64,
 }
 
-/// Why there is no header.
+/// What a manifest says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoHeader {
-    /// Only zeros: the file was made ahead and not yet used.
+pub(super) struct Record {
+    /// Counts records, from 1.
+    pub(super) generation: u64,
+    /// Which journal it belongs to.
+    pub(super) journal: u64,
+    /// The newest segment that has frames; 0 for none.
+    pub(super) last: u64,
+    /// How many bytes of that one are valid; 0 while it is written to.
+    pub(super) valid: u64,
+    /// The segment that the next frames may be in: `last`, or the one that was made to follow it.
+    pub(super) next: u64,
+    /// No segment below this number is needed.
+    pub(super) floor: u64,
+}
+
+/// Why there is no header and no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// Only zeros.
     Blank,
     /// A later release wrote it.
     Newer(u32),
@@ -60,64 +103,160 @@ pub(super) enum NoHeader {
     Broken,
 }
 
+fn encode_format(magic: [u8; 4], bytes: &mut [u8]) {
+    bytes[..4].copy_from_slice(&magic);
+    bytes[4..8].copy_from_slice(&FORMAT.to_le_bytes());
+    let crc = checksum(0, &bytes[..8]);
+    bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn decode_format(magic: [u8; 4], bytes: &[u8]) -> Result<(), Unreadable> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Err(Unreadable::Blank);
+    }
+    if bytes.len() < 12 || bytes[..4] != magic || u32_at(bytes, 8) != checksum(0, &bytes[..8]) {
+        return Err(Unreadable::Broken);
+    }
+    match u32_at(bytes, 4) {
+        FORMAT => Ok(()),
+        newer if newer > FORMAT => Err(Unreadable::Newer(newer)),
+        _ => Err(Unreadable::Broken),
+    }
+}
+
+fn encode_numbers(numbers: &[u64], bytes: &mut [u8]) {
+    for (bytes, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+        bytes.copy_from_slice(&number.to_le_bytes());
+    }
+}
+
 impl Header {
-    pub(super) fn encode(&self) -> [u8; HEADER] {
-        let mut bytes = [0; HEADER];
-        bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..8].copy_from_slice(&FORMAT.to_le_bytes());
-        let crc = checksum(0, &bytes[..8]);
-        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+    pub(super) fn encode(&self) -> [u8; LINK] {
+        let mut bytes = [0; LINK];
+        encode_format(SEGMENT, &mut bytes);
         bytes[12..16].copy_from_slice(&self.salt.to_le_bytes());
-        let numbers = [
-            self.number,
-            self.journal,
-            self.first,
-            self.previous,
-            self.valid,
-            self.floor,
-        ];
-        for (at, number) in (16..).step_by(8).zip(numbers) {
-            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
-        }
-        let crc = checksum(0, &bytes[12..64]);
-        bytes[64..68].copy_from_slice(&crc.to_le_bytes());
+        encode_numbers(&[self.number, self.journal, self.size], &mut bytes[16..40]);
+        let crc = checksum(0, &bytes[12..40]);
+        bytes[40..44].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
     /// Reads the beginning of a file, which may be shorter than a header.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, NoHeader> {
-        if bytes.iter().all(|byte| *byte == 0) {
-            return Err(NoHeader::Blank);
-        }
-        if bytes.len() < 12 || bytes[..4] != MAGIC || u32_at(bytes, 8) != checksum(0, &bytes[..8]) {
-            return Err(NoHeader::Broken);
-        }
-        match u32_at(bytes, 4) {
-            FORMAT => {}
-            newer if newer > FORMAT => return Err(NoHeader::Newer(newer)),
-            _ => return Err(NoHeader::Broken),
-        }
-        let whole = bytes.len() >= HEADER
-            && u32_at(bytes, 64) == checksum(0, &bytes[12..64])
-            && u32_at(bytes, 68) == 0;
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        decode_format(SEGMENT, bytes)?;
+        let whole = bytes.len() >= LINK
+            && u32_at(bytes, 40) == checksum(0, &bytes[12..40])
+            && u32_at(bytes, 44) == 0;
         if !whole {
-            return Err(NoHeader::Broken);
+            return Err(Unreadable::Broken);
         }
         let header = Self {
             salt: u32_at(bytes, 12),
             number: u64_at(bytes, 16),
             journal: u64_at(bytes, 24),
-            first: u64_at(bytes, 32),
-            previous: u64_at(bytes, 40),
-            valid: u64_at(bytes, 48),
+            size: u64_at(bytes, 32),
+        };
+        // Numbers are counted from 1: what does not hold together was never written.
+        let is_possible = header.number > 0 && header.journal > 0;
+        is_possible.then_some(header).ok_or(Unreadable::Broken)
+    }
+
+    /// A link fits one segment of one journal, in one use of its file.
+    fn seal(&self, link: &[u8]) -> u32 {
+        let mut hasher = Hasher::new_with_initial(self.salt);
+        hasher.update(&self.number.to_le_bytes());
+        hasher.update(&self.journal.to_le_bytes());
+        hasher.update(link);
+        hasher.finalize()
+    }
+}
+
+impl Link {
+    pub(super) fn encode(&self, of: &Header) -> [u8; FIRST - LINK] {
+        let mut bytes = [0; FIRST - LINK];
+        let numbers = [
+            self.generation,
+            self.first,
+            self.previous,
+            self.valid,
+            self.floor,
+        ];
+        encode_numbers(&numbers, &mut bytes[..40]);
+        let crc = of.seal(&bytes[..40]);
+        bytes[40..44].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what stands behind a header, which may be shorter than a link.
+    pub(super) fn decode(bytes: &[u8], of: &Header) -> Option<Self> {
+        let whole = bytes.len() >= FIRST - LINK
+            && u32_at(bytes, 40) == of.seal(&bytes[..40])
+            && u32_at(bytes, 44) == 0;
+        if !whole {
+            return None;
+        }
+        let link = Self {
+            generation: u64_at(bytes, 0),
+            first: u64_at(bytes, 8),
+            previous: u64_at(bytes, 16),
+            valid: u64_at(bytes, 24),
+            floor: u64_at(bytes, 32),
+        };
+        // Nothing that is needed comes after it, and numbers are counted from 1.
+        let is_possible = link.previous < of.number
+            && link.floor <= of.number
+            && (1..1 << 62).contains(&link.first);
+        is_possible.then_some(link)
+    }
+}
+
+impl Record {
+    pub(super) fn encode(&self) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        encode_format(MANIFEST, &mut bytes);
+        let numbers = [
+            self.generation,
+            self.journal,
+            self.last,
+            self.valid,
+            self.next,
+            self.floor,
+        ];
+        encode_numbers(&numbers, &mut bytes[16..64]);
+        let crc = checksum(0, &bytes[12..64]);
+        bytes[64..68].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a record, of which there may be less.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        decode_format(MANIFEST, bytes)?;
+        let whole = bytes.len() >= RECORD
+            && u32_at(bytes, 12) == 0
+            && u32_at(bytes, 64) == checksum(0, &bytes[12..64])
+            && u32_at(bytes, 68) == 0;
+        if !whole {
+            return Err(Unreadable::Broken);
+        }
+        let record = Self {
+            generation: u64_at(bytes, 16),
+            journal: u64_at(bytes, 24),
+            last: u64_at(bytes, 32),
+            valid: u64_at(bytes, 40),
+            next: u64_at(bytes, 48),
             floor: u64_at(bytes, 56),
         };
-        // What does not hold together was never written: nothing that is needed comes after it, and numbers are counted from 1.
-        let is_possible = header.previous < header.number
-            && header.floor <= header.number
-            && header.journal > 0
-            && (1..1 << 62).contains(&header.first);
-        is_possible.then_some(header).ok_or(NoHeader::Broken)
+        let is_possible = (1..1 << 62).contains(&record.generation)
+            && record.journal > 0
+            && record.last <= record.next
+            && record.next < 1 << 62
+            && record.floor <= record.next.max(1);
+        is_possible.then_some(record).ok_or(Unreadable::Broken)
+    }
+
+    /// Whether it says where `last` ends.
+    pub(super) fn ends(&self) -> bool {
+        self.last == 0 || self.valid > 0
     }
 }
 

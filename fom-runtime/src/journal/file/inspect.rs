@@ -4,12 +4,12 @@ use std::{io, path::Path, sync::Arc};
 
 use super::{
     FileJournal,
-    ahead::clear,
     compact::Moves,
     directory::Directory,
-    format::{HEADER, Header},
-    random, recovery,
-    scan::{Scan, Step, Tail, find_tail},
+    format::{FIRST, Header, LINK, Link},
+    random,
+    recovery::{self, Kept},
+    scan::{Scan, Step, Tail, find_tail, look_unlinked},
     window::Window,
 };
 use crate::journal::{
@@ -51,11 +51,13 @@ impl FileJournal {
         directory.names()?;
         let (_lock, is_free) = directory.lock_shared();
         let mut kept = recovery::read(&directory, true)?;
-        let recovery = recovery::give(&directory, &mut kept, to)?;
+        let closed = kept.is_closed();
+        let index = std::mem::take(&mut kept.index);
+        let recovery = recovery::give(&directory, &index, &mut kept, to)?;
         Ok(Inspection {
             recovery,
-            segments: kept.index.segments.len(),
-            closed: kept.end.is_some(),
+            segments: index.segments.len(),
+            closed,
             in_use: !is_free,
         })
     }
@@ -66,16 +68,13 @@ impl FileJournal {
     ) -> Result<Recovery, JournalError> {
         let mut kept = recovery::read(&self.directory, self.salvage)?;
         self.directory.remove_unfinished();
-        self.make_unused(&kept.unused)?;
+        self.keep_aside(&kept.torn)?;
         if let Some((number, tail)) = &kept.tail {
-            self.keep_aside(*number, &mut kept.torn)?;
             self.make_durable(*number, tail)?;
         }
-        let recovery = recovery::give(&self.directory, &mut kept, to)?;
-        // Nothing goes behind what a crash left: the next commit begins a segment, whose header says how much counts.
+        // Nothing goes behind what a crash left: the next commit begins a segment.
         self.active = None;
-        self.index = kept.index;
-        self.end = kept.end;
+        self.index = std::mem::take(&mut kept.index);
         self.journal = match kept.journal {
             0 => random().max(1),
             journal => journal,
@@ -83,10 +82,13 @@ impl FileJournal {
         self.next = kept.next;
         self.floor = kept.floor;
         self.highest = kept.highest;
-        self.aside = kept.aside;
+        self.failed.clear();
         self.spares.clear();
         self.moves = Moves::default();
         self.cursor = None;
+        self.settle(&kept)?;
+        let recovery = recovery::give(&self.directory, &self.index, &mut kept, to)?;
+        self.aside = kept.aside;
         for (number, size) in kept.free {
             match self.aside.is_empty() {
                 true => self.discard(number, size),
@@ -102,22 +104,22 @@ impl FileJournal {
         Ok(recovery)
     }
 
-    /// Makes durable that nothing follows the last segment. Otherwise a header of which only the memory of the system knows that it
-    /// is gone, cleared or removed after its sync had failed, could come back and say that less of the last segment counts.
-    fn make_unused(&self, unused: &[(u64, u64)]) -> Result<(), JournalError> {
-        for (number, size) in unused {
-            let mut file = self.directory.open(*number, true)?;
-            clear(&mut *file, *size).map_err(|error| {
-                JournalError::io("clear", self.directory.segment(*number), error)
-            })?;
+    /// Makes durable that nothing follows the last segment, and where it ends. Otherwise something of which only the memory of the
+    /// system knows that it is gone could come back, and say that less of the last segment counts.
+    fn settle(&mut self, kept: &Kept) -> Result<(), JournalError> {
+        let mut manifest = self.manifest.lock();
+        manifest.begin(kept.manifest, kept.beyond);
+        // A journal that has nothing has no manifest either.
+        if kept.journal != 0 {
+            manifest.say(self.said(None))?;
         }
-        self.directory.sync()
+        Ok(())
     }
 
     /// Writes the end of the last segment again. What is read may be in the memory of the system only: of a process that was
     /// killed before its sync, or of a sync that failed, after which Linux takes the pages for written.
     fn make_durable(&self, number: u64, tail: &Tail) -> Result<(), JournalError> {
-        let from = match tail.last <= HEADER as u64 {
+        let from = match tail.last <= FIRST as u64 {
             true => 0,
             false => tail.last,
         };
@@ -127,16 +129,14 @@ impl FileJournal {
     }
 
     /// Copies what is cut off, for who wants to know what it was.
-    fn keep_aside(&self, number: u64, torn: &mut Option<Damage>) -> Result<(), JournalError> {
+    fn keep_aside(&self, torn: &Option<Damage>) -> Result<(), JournalError> {
         /// More is hardly ever torn, and the segment itself stays for a while.
         const MOST: u64 = 1 << 20;
         let Some(damage) = torn else {
             return Ok(());
         };
-        if damage.file != self.directory.segment(number) {
-            return Ok(());
-        }
-        let name = format!("torn-{number:016x}-{}", damage.offset);
+        let number = damage.file.file_stem().unwrap_or_default();
+        let name = format!("torn-{}-{}", number.display(), damage.offset);
         let path = self.directory.path.join(name);
         let copy = || -> io::Result<()> {
             let from = self.directory.disk.open(&damage.file, false)?;
@@ -240,15 +240,17 @@ pub fn read_hostile_segment(bytes: &[u8]) -> usize {
     }
     let file = Bytes(bytes);
     let read = || -> io::Result<usize> {
-        let header = &bytes[..bytes.len().min(HEADER)];
-        let Ok(header) = Header::decode(header) else {
+        let (first, second) = bytes.split_at(bytes.len().min(LINK));
+        let Ok(header) = Header::decode(first) else {
             return Ok(0);
         };
-        let tail = find_tail(
-            &mut Scan::of(Window::new(&file, u64::MAX)?, &header),
-            &header,
-        )?;
-        let mut scan = Scan::of(Window::new(&file, tail.valid)?, &header);
+        let Some(link) = Link::decode(second, &header) else {
+            look_unlinked(&mut Window::new(&file, u64::MAX)?, &header, 0)?;
+            return Ok(0);
+        };
+        let mut scan = Scan::of(Window::new(&file, u64::MAX)?, &header, &link);
+        let tail = find_tail(&mut scan, header.number, &link)?;
+        let mut scan = Scan::of(Window::new(&file, tail.valid)?, &header, &link);
         let mut entries = 0;
         loop {
             match scan.step()? {

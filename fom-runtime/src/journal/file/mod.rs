@@ -1,8 +1,8 @@
 //! A journal in files.
 //!
 //! A log in *segments*, files of one size that have their place on the disk before they are written to. A batch is one write and
-//! one sync. What is in memory is only where each entry is. See `format` for the bytes, `scan` for what is a torn end and what is
-//! damage, `append` for writing, `compact` for making room.
+//! one sync. What is in memory is only where each entry is. See `format` for the bytes, `manifest` for which segments there must be,
+//! `scan` for what is a torn end and what is damage, `append` for writing, `compact` for making room.
 
 mod ahead;
 mod append;
@@ -11,6 +11,7 @@ mod directory;
 mod format;
 mod index;
 mod inspect;
+mod manifest;
 mod recovery;
 mod scan;
 mod window;
@@ -35,10 +36,14 @@ use self::{
     compact::{Cursor, Moves},
     directory::Directory,
     index::Index,
+    manifest::Manifest,
 };
-use crate::journal::{
-    Batch, Journal, JournalError, JournalStats, Recover, Recovery,
-    disk::{Disk, LockGuard, RealDisk},
+use crate::{
+    journal::{
+        Batch, Journal, JournalError, JournalStats, Recover, Recovery,
+        disk::{Disk, LockGuard, RealDisk},
+    },
+    sync::Mutex,
 };
 
 /// A journal in the files of one directory.
@@ -69,6 +74,8 @@ use crate::journal::{
 /// ```
 pub struct FileJournal {
     directory: Directory,
+    /// Shared with the thread that makes segments ahead.
+    manifest: Arc<Mutex<Manifest>>,
     segment_bytes: u64,
     salvage: bool,
     background: bool,
@@ -80,9 +87,9 @@ pub struct FileJournal {
     floor: u64,
     highest: u64,
     active: Option<Active>,
-    /// The segment that says where the last one ends, with its size, until something is written behind that.
-    end: Option<(u64, u64)>,
     ahead: Ahead,
+    /// Segments whose first write failed, with their sizes. The manifest names them until it names the next one.
+    failed: Vec<(u64, u64)>,
     /// Files to be used again.
     spares: Vec<u64>,
     /// Segments to be kept when they are not needed any more, since they are damaged.
@@ -159,6 +166,7 @@ impl FileJournalOptions {
         };
         let lock = directory.lock()?;
         Ok(FileJournal {
+            manifest: Arc::new(Mutex::new(Manifest::new(directory.clone()))),
             directory,
             segment_bytes: self.segment_bytes,
             salvage: self.salvage,
@@ -170,8 +178,8 @@ impl FileJournalOptions {
             floor: 1,
             highest: 0,
             active: None,
-            end: None,
             ahead: Ahead::None,
+            failed: Vec::new(),
             spares: Vec::new(),
             aside: BTreeSet::new(),
             moves: Moves::default(),
@@ -227,9 +235,9 @@ impl FileJournal {
 impl Drop for FileJournal {
     fn drop(&mut self) {
         // The lock must not be given back while a thread still makes a file.
-        let ahead = self.ahead.take();
+        drop(self.ahead.take());
         if !thread::panicking() && self.is_ours() {
-            self.write_end(ahead.and_then(Result::ok));
+            self.write_end();
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    directory::{Directory, Found, Start},
-    format::{HEADER, Header, Kind, Row},
+    directory::{CLEARED, Directory, Found, Start},
+    format::{FIRST, Header, Kind, LINK, Link, RECORD, Record, Row, SLOT},
     index::{Index, Place, Segment},
-    scan::{Scan, Step, Tail, find_tail},
+    manifest,
+    scan::{Scan, Step, Tail, Unlinked, find_tail, look_unlinked},
     window::Window,
 };
 use crate::journal::{
@@ -26,10 +27,12 @@ pub(super) struct Kept {
     pub(super) floor: u64,
     /// The highest number of a file.
     pub(super) highest: u64,
-    /// The last segment.
+    /// What the manifest says, and in which slot.
+    pub(super) manifest: Option<(Record, usize)>,
+    /// No segment was named by a later generation of the manifest.
+    pub(super) beyond: u64,
+    /// The last segment, unless it is known where it ends.
     pub(super) tail: Option<(u64, Tail)>,
-    /// The last segment, with its size, if all that it says is where the one before it ends.
-    pub(super) end: Option<(u64, u64)>,
     pub(super) torn: Option<Damage>,
     /// Places whose entries are not known.
     pub(super) gaps: Vec<Damage>,
@@ -37,8 +40,6 @@ pub(super) struct Kept {
     pub(super) aside: BTreeSet<u64>,
     /// Files that are not needed, with their sizes.
     pub(super) free: Vec<(u64, u64)>,
-    /// Of these, those behind the last segment, with their sizes.
-    pub(super) unused: Vec<(u64, u64)>,
     /// Where the entries are that come first.
     heads: BTreeMap<u64, (u64, u32, Row)>,
 }
@@ -49,60 +50,90 @@ struct Look<'a> {
     salvage: bool,
 }
 
-/// A segment that is needed, from the newest back.
-struct Link {
+/// A segment that is needed.
+struct Needed {
     header: Header,
+    link: Link,
     size: u64,
     valid: u64,
+}
+
+/// What must come next, from the newest segment back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// This one, if anything was written to it: the manifest names it.
+    Named(u64),
+    /// This one; and how much of it is valid, if that is known.
+    Segment(u64, Option<u64>),
+    /// It is not known: the newest that can be read.
+    Newest,
+    /// There is no older one.
+    Nothing,
+}
+
+impl Wanted {
+    fn number(self) -> Option<u64> {
+        match self {
+            Self::Named(number) | Self::Segment(number, _) => Some(number),
+            Self::Newest => None,
+            Self::Nothing => Some(0),
+        }
+    }
+
+    /// What is in the last segment that a manifest knows of.
+    fn last(record: &Record) -> Self {
+        match record.last {
+            0 => Self::Nothing,
+            last => Self::Segment(last, record.ends().then_some(record.valid)),
+        }
+    }
 }
 
 /// Reads what a directory holds. With `salvage` it goes on where it is not known what is lost.
 pub(super) fn read(directory: &Directory, salvage: bool) -> Result<Kept, JournalError> {
     let found = directory.segments()?;
+    let manifest = manifest::read(directory)?;
+    let named = manifest.map_or(0, |(record, _)| record.next);
+    let highest = found.keys().next_back().copied().unwrap_or(0);
     let mut kept = Kept {
         next: 1,
         floor: 1,
-        highest: found.keys().next_back().copied().unwrap_or(0),
+        highest: highest.max(named),
+        manifest,
         ..Kept::default()
     };
     let look = Look { directory, salvage };
-    let links = find_links(&look, &found, &mut kept)?;
-    kept.index.segments = links.iter().map(segment_of).collect();
+    let needed = find_needed(&look, &found, &mut kept)?;
+    kept.index.segments = needed.iter().map(segment_of).collect();
     let mut last = None;
-    for link in &links {
+    for segment in &needed {
         if let Some(last) = last
-            && last != link.header.first
+            && last != segment.link.first
         {
             let what = "groups before this segment are missing";
-            kept.gap(&look, link.header.number, (0, HEADER as u64, what))?;
+            kept.gap(&look, segment.header.number, (0, FIRST as u64, what))?;
         }
-        last = Some(read_segment(&look, link, &mut kept)?);
+        last = Some(read_segment(&look, segment, &mut kept)?);
     }
     kept.next = last.unwrap_or(kept.next);
-    kept.take_end();
     Ok(kept)
 }
 
-fn segment_of(link: &Link) -> Segment {
+fn segment_of(needed: &Needed) -> Segment {
     Segment {
-        number: link.header.number,
-        salt: link.header.salt,
-        first: link.header.first,
-        valid: link.valid,
-        size: link.size,
+        number: needed.header.number,
+        salt: needed.header.salt,
+        first: needed.link.first,
+        valid: needed.valid,
+        size: needed.size,
         live: 0,
     }
 }
 
 impl Kept {
-    /// A last segment without a frame proves how much of the one before it counts, and holds nothing itself.
-    fn take_end(&mut self) {
-        let is_empty = |tail: &Tail| tail.torn.is_none() && tail.valid == HEADER as u64;
-        let is_empty = self.tail.as_ref().is_some_and(|(_, tail)| is_empty(tail));
-        if is_empty && self.index.segments.len() > 1 {
-            let end = self.index.segments.pop_back();
-            self.end = end.map(|segment| (segment.number, segment.size));
-        }
+    /// Whether it says where it ends.
+    pub(super) fn is_closed(&self) -> bool {
+        self.tail.is_none() && self.manifest.is_some() && !self.index.segments.is_empty()
     }
 
     /// A place in a segment whose entries are not known: the end, unless that is to be survived.
@@ -114,11 +145,16 @@ impl Kept {
     ) -> Result<(), JournalError> {
         let (offset, length, what) = damage;
         let damage = Damage::new(look.directory.segment(number), offset, length, what);
-        if !look.salvage {
-            return Err(JournalError::Damaged(damage));
-        }
+        self.survive(look, damage)?;
         self.aside.insert(number);
-        self.gaps.push(damage);
+        Ok(())
+    }
+
+    fn survive(&mut self, look: &Look<'_>, damage: Damage) -> Result<(), JournalError> {
+        match look.salvage {
+            true => self.gaps.push(damage),
+            false => return Err(JournalError::Damaged(damage)),
+        }
         Ok(())
     }
 
@@ -139,66 +175,102 @@ impl Kept {
     }
 }
 
-/// Finds the segments that are needed, oldest first: each names the one before it, and how much of that is valid.
-fn find_links(
+/// Where to begin: what the manifest says, if it can be right.
+fn begin(
     look: &Look<'_>,
     found: &BTreeMap<u64, Found>,
     kept: &mut Kept,
-) -> Result<VecDeque<Link>, JournalError> {
-    let mut links = VecDeque::<Link>::new();
-    // The number that must come, and how much of it is valid; when that is not known, the newest that can be read.
-    let mut wanted: Option<(u64, u64)> = None;
+) -> Result<Wanted, JournalError> {
+    let record = kept.manifest.map(|(record, _)| record);
+    let journal = record.map(|record| record.journal);
+    let links = found.values().filter_map(|file| match file.start {
+        Start::Segment(header, link) if journal.is_none_or(|of| of == header.journal) => link,
+        _ => None,
+    });
+    kept.beyond = links.map(|link| link.generation).max().unwrap_or(0);
+    let is_broken = |file: &Found| matches!(file.start, Start::Broken(_));
+    let what = match record {
+        Some(record) if kept.beyond <= record.generation => {
+            kept.journal = record.journal;
+            kept.floor = kept.floor.max(record.floor);
+            return Ok(match record.next {
+                next if next != record.last => Wanted::Named(next),
+                _ => Wanted::last(&record),
+            });
+        }
+        Some(_) => "it is older than the segments, or damaged",
+        // A file has its header before the manifest is written for the first time.
+        None if kept.beyond == 0 && !found.values().any(is_broken) => return Ok(Wanted::Nothing),
+        None => "it is missing or damaged, and there are segments",
+    };
+    let path = look.directory.manifest();
+    kept.survive(look, Damage::new(path, 0, (SLOT + RECORD) as u64, what))?;
+    Ok(Wanted::Newest)
+}
+
+/// Finds the segments that are needed, oldest first: each names the one before it, and how much of that is valid.
+fn find_needed(
+    look: &Look<'_>,
+    found: &BTreeMap<u64, Found>,
+    kept: &mut Kept,
+) -> Result<VecDeque<Needed>, JournalError> {
+    const MISSING: &str = "the file is missing";
+    let mut needed = VecDeque::<Needed>::new();
+    let mut wanted = begin(look, found, kept)?;
     for (&number, file) in found.iter().rev() {
-        if number < kept.floor || wanted.is_some_and(|(wanted, _)| number > wanted || wanted == 0) {
+        if number < kept.floor || wanted.number().is_some_and(|wanted| number > wanted) {
             kept.free.push((number, file.size));
             continue;
         }
-        if let Some((missing, valid)) = wanted
+        if let Some(missing) = wanted.number()
             && missing != number
         {
-            kept.gap(look, missing, (0, valid, "the file is missing"))?;
-            wanted = None;
+            kept.gap(look, missing, (0, valid_of(wanted), MISSING))?;
+            wanted = Wanted::Newest;
         }
-        let header = match file.start {
-            Start::Header(header) if kept.journal != 0 && header.journal != kept.journal => {
-                let what = "the segment is another journal's";
-                kept.gap(look, number, (0, file.size, what))?;
-                wanted = None;
-                continue;
-            }
-            Start::Header(header) => header,
-            Start::Unused { torn } if wanted.is_none() => {
-                if torn {
-                    let what = "the writing of its header broke off";
-                    kept.torn = Some(Damage::new(
-                        look.directory.segment(number),
-                        0,
-                        HEADER as u64,
-                        what,
-                    ));
-                }
-                kept.unused.push((number, file.size));
-                kept.free.push((number, file.size));
-                continue;
-            }
-            Start::Unused { .. } => {
-                kept.gap(look, number, (0, file.size, "the header is missing"))?;
-                wanted = None;
-                continue;
-            }
-            Start::Broken(what) => {
-                kept.gap(look, number, (0, file.size, what))?;
-                wanted = None;
+        let (header, link) = match whole(kept, file) {
+            Ok(whole) => whole,
+            Err((from, what)) => {
+                let length = file.size.saturating_sub(from).max(1);
+                kept.gap(look, number, (from, length, what))?;
+                wanted = Wanted::Newest;
                 continue;
             }
         };
+        let Some(link) = link else {
+            if wanted == Wanted::Newest {
+                kept.free.push((number, file.size));
+                continue;
+            }
+            let unlinked = unlinked(look, &header)?;
+            let record = kept.manifest.map(|(record, _)| record);
+            wanted = match (wanted, record) {
+                (Wanted::Named(_), Some(record)) if unlinked != Unlinked::Acknowledged => {
+                    if unlinked == Unlinked::Torn {
+                        let length = file.size.saturating_sub(LINK as u64);
+                        let what = "the writing of its first groups broke off";
+                        let path = look.directory.segment(number);
+                        kept.torn = Some(Damage::new(path, LINK as u64, length, what));
+                    }
+                    kept.free.push((number, file.size));
+                    Wanted::last(&record)
+                }
+                _ => {
+                    let length = (FIRST - LINK) as u64;
+                    let what = "what the first groups begin with is missing";
+                    kept.gap(look, number, (LINK as u64, length, what))?;
+                    Wanted::Newest
+                }
+            };
+            continue;
+        };
         let valid = match wanted {
-            Some((_, valid)) => valid,
-            None => {
-                let tail = tail_of(look.directory, &header)?;
+            Wanted::Segment(_, Some(valid)) => valid,
+            _ => {
+                let tail = tail_of(look.directory, &header, &link)?;
                 let valid = tail.valid;
                 kept.floor = kept.floor.max(tail.floor);
-                if links.is_empty() {
+                if needed.is_empty() {
                     kept.journal = header.journal;
                     kept.torn =
                         torn(look.directory, &header, file.size, &tail)?.or(kept.torn.take());
@@ -208,27 +280,60 @@ fn find_links(
             }
         };
         // A segment that came before the floor may be gone.
-        let needed = header.previous >= kept.floor && header.previous < number;
-        wanted = Some((if needed { header.previous } else { 0 }, header.valid));
-        links.push_front(Link {
+        wanted = match link.previous >= kept.floor && link.previous < number {
+            true => Wanted::Segment(link.previous, Some(link.valid)),
+            false => Wanted::Nothing,
+        };
+        needed.push_front(Needed {
             header,
+            link,
             size: file.size,
             valid,
         });
     }
-    if let Some((missing, valid)) = wanted
+    if let Some(missing) = wanted.number()
         && missing != 0
     {
-        kept.gap(look, missing, (0, valid, "the file is missing"))?;
+        kept.gap(look, missing, (0, valid_of(wanted), MISSING))?;
     }
-    Ok(links)
+    Ok(needed)
 }
 
-fn tail_of(directory: &Directory, header: &Header) -> Result<Tail, JournalError> {
+fn valid_of(wanted: Wanted) -> u64 {
+    match wanted {
+        Wanted::Segment(_, Some(valid)) => valid,
+        _ => 0,
+    }
+}
+
+/// What a file says of itself, or from where on it is wrong, and why.
+fn whole(kept: &Kept, file: &Found) -> Result<(Header, Option<Link>), (u64, &'static str)> {
+    match file.start {
+        Start::Broken(what) => Err((0, what)),
+        Start::Segment(header, _) if kept.journal != 0 && header.journal != kept.journal => {
+            Err((0, "the segment is another journal's"))
+        }
+        // It has its size before the manifest names it.
+        Start::Segment(header, _) if file.size < header.size => {
+            Err((file.size, "the end of the file is missing"))
+        }
+        Start::Segment(header, link) => Ok((header, link)),
+    }
+}
+
+/// What there is of a segment that has no link.
+fn unlinked(look: &Look<'_>, header: &Header) -> Result<Unlinked, JournalError> {
+    let file = look.directory.open(header.number, false)?;
+    let looked = Window::new(&*file, MOST)
+        .and_then(|mut window| look_unlinked(&mut window, header, CLEARED as u64));
+    looked.map_err(|error| JournalError::io("read", look.directory.segment(header.number), error))
+}
+
+fn tail_of(directory: &Directory, header: &Header, link: &Link) -> Result<Tail, JournalError> {
     let file = directory.open(header.number, false)?;
     let tail = Window::new(&*file, MOST).and_then(|window| {
-        let mut scan = Scan::of(window, header);
-        find_tail(&mut scan, header)
+        let mut scan = Scan::of(window, header, link);
+        find_tail(&mut scan, header.number, link)
     });
     tail.map_err(|error| JournalError::io("read", directory.segment(header.number), error))
 }
@@ -252,19 +357,19 @@ fn torn(
 }
 
 /// Takes in a segment; the sequence number of the frame that must follow.
-fn read_segment(look: &Look<'_>, link: &Link, kept: &mut Kept) -> Result<u64, JournalError> {
+fn read_segment(look: &Look<'_>, needed: &Needed, kept: &mut Kept) -> Result<u64, JournalError> {
     let directory = look.directory;
-    let number = link.header.number;
+    let number = needed.header.number;
     let path = directory.segment(number);
     let file = directory.open(number, false)?;
     let failed = |error| JournalError::io("read", path.clone(), error);
-    let window = Window::new(&*file, link.valid.min(MOST)).map_err(failed)?;
-    let mut scan = Scan::of(window, &link.header);
+    let window = Window::new(&*file, needed.valid.min(MOST)).map_err(failed)?;
+    let mut scan = Scan::of(window, &needed.header, &needed.link);
     loop {
         match scan.step().map_err(failed)? {
             Step::Frame { .. } => {
                 for row in &scan.rows {
-                    kept.apply(number, link.header.salt, row);
+                    kept.apply(number, needed.header.salt, row);
                 }
             }
             Step::Rows { at, .. } => {
@@ -275,8 +380,8 @@ fn read_segment(look: &Look<'_>, link: &Link, kept: &mut Kept) -> Result<u64, Jo
                 kept.gap(look, number, (at, end - at, "there is no group here"))?;
             }
             Step::End { at } => {
-                if at != link.valid {
-                    let length = link.valid.saturating_sub(at);
+                if at != needed.valid {
+                    let length = needed.valid.saturating_sub(at);
                     kept.gap(look, number, (at, length, "groups are missing here"))?;
                 }
                 return Ok(scan.place().1);
@@ -288,29 +393,36 @@ fn read_segment(look: &Look<'_>, link: &Link, kept: &mut Kept) -> Result<u64, Jo
 /// Gives every entry, those below [`EntryId::HEAD`] first.
 pub(super) fn give(
     directory: &Directory,
+    index: &Index,
     kept: &mut Kept,
     to: &mut dyn Recover,
 ) -> Result<Recovery, JournalError> {
-    to.expect(kept.index.entries());
+    to.expect(index.entries());
     let mut given = give_heads(directory, kept, to)?;
-    for segment in kept.index.segments.iter().copied() {
+    let is_known = |kept: &Kept, number| kept.aside.contains(&number);
+    for segment in index.segments.iter().copied() {
         let path = directory.segment(segment.number);
         let file = directory.open(segment.number, false)?;
         let failed = |error| JournalError::io("read", path.clone(), error);
         let window = Window::new(&*file, segment.valid.min(MOST)).map_err(failed)?;
-        let mut scan = Scan::new(window, segment.salt, HEADER as u64, segment.first);
+        let mut scan = Scan::new(window, segment.salt, FIRST as u64, segment.first);
         loop {
             match scan.step().map_err(failed)? {
-                Step::End { .. } => break,
-                Step::Rows { .. } | Step::Gap { .. } => continue,
                 Step::Frame { .. } => {}
+                Step::Rows { .. } | Step::Gap { .. } if is_known(kept, segment.number) => continue,
+                Step::End { at } if at == segment.valid || is_known(kept, segment.number) => break,
+                Step::Rows { at, .. } | Step::Gap { at, .. } | Step::End { at } => {
+                    let length = segment.valid.saturating_sub(at);
+                    let what = "groups cannot be read that could a moment before";
+                    return Err(JournalError::Damaged(Damage::new(path, at, length, what)));
+                }
             }
             for at in 0..scan.rows.len() {
                 let (row, salt) = (scan.rows[at], scan.salt());
                 if !matches!(row.kind, Kind::Put | Kind::PutDamaged) {
                     continue;
                 }
-                let is_live = kept.index.place(row.id) == Some(place_of(segment.number, &row));
+                let is_live = index.place(row.id) == Some(place_of(segment.number, &row));
                 let bytes = scan.bytes(&row).map_err(failed)?;
                 let whole = bytes.filter(|bytes| row.matches(bytes, salt));
                 let id = EntryId(row.id);

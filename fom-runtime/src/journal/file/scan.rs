@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{
-    format::{HEAD, HEADER, Head, Header, Kind, ROW, Row, decode_rows, u64_at},
+    format::{FIRST, HEAD, Head, Header, Kind, LINK, Link, ROW, Row, decode_rows, u64_at},
     window::Window,
 };
 
@@ -44,8 +44,8 @@ impl<'a> Scan<'a> {
     }
 
     /// Begins at a segment's first frame.
-    pub(super) fn of(window: Window<'a>, header: &Header) -> Self {
-        Self::new(window, header.salt, HEADER as u64, header.first)
+    pub(super) fn of(window: Window<'a>, header: &Header, link: &Link) -> Self {
+        Self::new(window, header.salt, FIRST as u64, link.first)
     }
 
     /// Where it is, and the sequence number that is expected there.
@@ -161,17 +161,17 @@ pub(super) struct Tail {
 
 /// Finds where the last segment ends: before the first frame that is not whole and that no later sync follows. What a later sync
 /// follows was durable, and is damaged if it is not whole.
-pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail> {
+pub(super) fn find_tail(scan: &mut Scan<'_>, number: u64, link: &Link) -> io::Result<Tail> {
     // The bad places of the last sync that is known, with the sequence number that is expected there: one of them may be the end.
     let mut bad: Vec<(u64, u64, &'static str)> = Vec::new();
     let mut floors = Vec::new();
     // Where each of the last two syncs begins: the last one may turn out to leave nothing valid.
-    let mut begins = (HEADER as u64, HEADER as u64);
-    let mut begun = header.first;
+    let mut begins = (FIRST as u64, FIRST as u64);
+    let mut begun = link.first;
     loop {
         let step = scan.step()?;
         if let Step::Frame { at, head } | Step::Rows { at, head } = step {
-            if head.begun() > begun || at == HEADER as u64 {
+            if head.begun() > begun || at == FIRST as u64 {
                 begun = head.begun();
                 begins = (begins.1, at);
             }
@@ -197,7 +197,7 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail
                     None => (at, Some("a group breaks off here")),
                 };
                 let floor = floors.iter().filter(|(at, _)| *at < valid);
-                let floor = floor.filter(|(_, floor)| *floor <= header.number);
+                let floor = floor.filter(|(_, floor)| *floor <= number);
                 return Ok(Tail {
                     valid,
                     last: if begins.1 < valid {
@@ -206,11 +206,55 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, header: &Header) -> io::Result<Tail
                         begins.0.min(valid)
                     },
                     torn,
-                    floor: floor.fold(header.floor, |most, (_, floor)| most.max(*floor)),
+                    floor: floor.fold(link.floor, |most, (_, floor)| most.max(*floor)),
                 });
             }
         };
         bad.extend(wrong);
+    }
+}
+
+/// What is behind the header of a segment that has no link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unlinked {
+    /// Nothing was written.
+    Unused,
+    /// The first write broke off.
+    Torn,
+    /// There are groups of a later write, so the first one was acknowledged.
+    Acknowledged,
+}
+
+/// Looks what a crash, or what damage left of the first write of a segment; `cleared`: so many bytes were zeros before it.
+pub(super) fn look_unlinked(
+    window: &mut Window<'_>,
+    header: &Header,
+    cleared: u64,
+) -> io::Result<Unlinked> {
+    let first = window.skip_zeros(LINK as u64)?;
+    // A write begins with a frame of index 0, and only the first write begins there.
+    let mut place = FIRST as u64 + 1;
+    while let Some(found) = window.skip_zeros(place)? {
+        place = place.max(found.saturating_sub(HEAD as u64 - 1));
+        let block = 4096.min(window.end().saturating_sub(place)) as usize;
+        let Some(bytes) = window.get(place, block)? else {
+            break;
+        };
+        let begins = |bytes: &[u8]| {
+            let head = Head::decode(bytes, header.salt);
+            head.is_some_and(|head| head.index == 0)
+        };
+        if bytes.windows(HEAD).any(begins) {
+            return Ok(Unlinked::Acknowledged);
+        }
+        if block < HEAD {
+            break;
+        }
+        place += (block - HEAD + 1) as u64;
+    }
+    match first {
+        Some(first) if first < cleared => Ok(Unlinked::Torn),
+        _ => Ok(Unlinked::Unused),
     }
 }
 

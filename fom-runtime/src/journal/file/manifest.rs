@@ -1,0 +1,163 @@
+//! The manifest: a file that says which segments there must be. It is also what a process locks.
+//!
+//! A segment is named there before its first frame is written, so one that is missing is damage and never the end.
+
+use super::{
+    directory::Directory,
+    format::{FORMAT, RECORD, Record, SLOT, Unreadable},
+};
+use crate::journal::{
+    JournalError,
+    disk::{DiskFile, read_full, write_all},
+};
+
+/// What is to be said, but for the generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) journal: u64,
+    pub(super) last: u64,
+    pub(super) valid: u64,
+    pub(super) next: u64,
+    pub(super) floor: u64,
+}
+
+impl Said {
+    fn of(record: &Record) -> Self {
+        Self {
+            journal: record.journal,
+            last: record.last,
+            valid: record.valid,
+            next: record.next,
+            floor: record.floor,
+        }
+    }
+}
+
+/// The manifest of a journal that is open.
+pub(super) struct Manifest {
+    directory: Directory,
+    file: Option<Box<dyn DiskFile>>,
+    /// What it says, and in which slot.
+    record: Option<(Record, usize)>,
+    /// What it says is durable. What was only read may be in the memory of the system alone.
+    durable: bool,
+    /// The highest generation that was ever written.
+    generation: u64,
+}
+
+/// The record that counts, and its slot.
+pub(super) fn read(directory: &Directory) -> Result<Option<(Record, usize)>, JournalError> {
+    let path = directory.manifest();
+    let mut bytes = vec![0; SLOT + RECORD];
+    let read = match directory.disk.open(&path, false) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.and_then(|file| read_full(&*file, &mut bytes, 0)),
+    };
+    bytes.truncate(read.map_err(|error| JournalError::io("read", &path, error))?);
+    let mut newest: Option<(Record, usize)> = None;
+    for slot in [0, 1] {
+        let from = bytes.get(slot * SLOT..).unwrap_or_default();
+        match Record::decode(&from[..from.len().min(RECORD)]) {
+            Ok(record)
+                if newest.is_none_or(|(newest, _)| newest.generation < record.generation) =>
+            {
+                newest = Some((record, slot));
+            }
+            // A crash may have broken off the writing of one of them. That it did not is seen by the segments.
+            Ok(_) | Err(Unreadable::Blank | Unreadable::Broken) => {}
+            Err(Unreadable::Newer(found)) => {
+                return Err(JournalError::NewerFormat {
+                    path,
+                    found,
+                    known: FORMAT,
+                });
+            }
+        }
+    }
+    Ok(newest)
+}
+
+impl Manifest {
+    pub(super) fn new(directory: Directory) -> Self {
+        Self {
+            directory,
+            file: None,
+            record: None,
+            durable: false,
+            generation: 0,
+        }
+    }
+
+    /// Goes on from what was read. `beyond`: no segment was named by a later generation.
+    pub(super) fn begin(&mut self, read: Option<(Record, usize)>, beyond: u64) {
+        self.record = read;
+        self.durable = false;
+        let known = read.map_or(0, |(record, _)| record.generation);
+        self.generation = known.max(beyond).max(self.generation);
+    }
+
+    /// Says this, durably; the generation that says it.
+    pub(super) fn say(&mut self, said: Said) -> Result<u64, JournalError> {
+        if let Some((record, slot)) = self.record
+            && !self.durable
+        {
+            // The other slot is to be written over, and may be all that the disk has.
+            self.write(&record.encode(), slot)?;
+            self.durable = true;
+        }
+        if let Some((record, _)) = self.record
+            && Said::of(&record) == said
+            && record.generation == self.generation
+        {
+            return Ok(record.generation);
+        }
+        self.generation += 1;
+        let record = Record {
+            generation: self.generation,
+            journal: said.journal,
+            last: said.last,
+            valid: said.valid,
+            next: said.next,
+            floor: said.floor,
+        };
+        let slot = match self.record {
+            Some((_, slot)) => {
+                // After a failure the same one again: what the other says is durable.
+                self.write(&record.encode(), 1 - slot)?;
+                1 - slot
+            }
+            None => {
+                // Both have their place on the disk from the beginning: a disk that is full later does no harm.
+                let mut bytes = record.encode().to_vec();
+                bytes.resize(SLOT + RECORD, 0);
+                self.write(&bytes, 0)?;
+                self.directory.sync()?;
+                0
+            }
+        };
+        self.record = Some((record, slot));
+        self.durable = true;
+        Ok(self.generation)
+    }
+
+    fn write(&mut self, bytes: &[u8], slot: usize) -> Result<(), JournalError> {
+        let path = self.directory.manifest();
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let disk = &self.directory.disk;
+                let file = match disk.open(&path, true) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                        disk.create(&path)
+                    }
+                    opened => opened,
+                };
+                none.insert(file.map_err(|error| JournalError::io("open", &path, error))?)
+            }
+        };
+        let written = write_all(&mut **file, bytes, (slot * SLOT) as u64);
+        written.map_err(|error| JournalError::io("write", &path, error))?;
+        file.sync()
+            .map_err(|error| JournalError::io("sync", path, error))
+    }
+}
