@@ -8,8 +8,10 @@ use std::time::Duration;
 use fom_runtime::{RefusedReason, SendError, Unanswered, prelude::*};
 use serde::{Deserialize, Serialize};
 
-use crate::locator::{Locator, MOST_USERS, Place, Registered, Update, Updated};
-use crate::wire::udp::{Counted, Net};
+use crate::locator::{Locator, Place, Registered, Update, Updated};
+use crate::places;
+use crate::sources::Source;
+use crate::wire::udp::Net;
 
 /// The longest that a binding may last; as long as the deadline of [`Contacts::Known`].
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -45,8 +47,10 @@ pub struct Bindings {
     /// Who is to hear that the last change is on disk. Nobody after a restart: a client that got no answer asks again.
     #[serde(skip)]
     asked: Option<(Reply<Updated>, Updated)>,
+    /// Who takes the place, and the place.
+    source: Source,
     #[serde(skip)]
-    _counted: Counted,
+    _held: places::Place,
 }
 
 /// Has the user's bindings changed.
@@ -67,16 +71,20 @@ pub(crate) fn change(runtime: &Runtime, net: &Net, update: Update, reply: Reply<
         }
         let mut place = Place::default();
         let updated = place.update(&update, Duration::ZERO);
-        if place.registered.is_empty() || net.users() >= MOST_USERS {
-            let full = !place.registered.is_empty();
-            let _ = reply.send(if full { Updated::Full } else { updated });
+        if place.registered.is_empty() {
+            let _ = reply.send(updated); // nothing to remember
             return;
         }
+        let Some(held) = net.user_places().take(update.source) else {
+            let _ = reply.send(Updated::Full);
+            return;
+        };
         let bindings = Bindings {
             user: update.user.clone(),
             place,
             asked: Some((reply, updated)),
-            _counted: net.count_user(),
+            source: update.source,
+            _held: held,
         };
         let user = update.user.clone();
         match runtime.submit(bindings).key(user).detach() {
@@ -100,7 +108,7 @@ impl ContactsTransitions for Bindings {
     fn resume(&mut self, cx: &mut Cx<'_, BindingsEvent>, _: &mut Contacts) -> Result<(), BoxError> {
         let net = cx.resource::<Net>();
         net.counters().bindings.add();
-        self._counted = net.count_user();
+        self._held = net.user_places().keep(self.source);
         Ok(())
     }
 

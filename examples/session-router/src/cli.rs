@@ -31,6 +31,7 @@ Options of all:
 Options of the run by itself, and of drive:
   --calls N               how many calls [default: 20000]
   --in-flight N           how many at a time [default: 32]
+  --rate N                begin so many a second, of drive only [default: as fast as others end]
 
 Options of serve:
   --listen ADDRESS        where to listen [default: 127.0.0.1:5060]
@@ -38,7 +39,15 @@ Options of serve:
                           one user are taken in turn
   --fork                  ring all addresses of a user at once instead (registered ones always do)
   --capacity N            the most calls at a time, ended ones that may still see retransmissions
-                          included; further ones get 503 with Retry-After [default: 65536]
+                          included; further ones get 503 with Retry-After [default: 131072]
+  --source-rate N         new calls, REGISTERs and packets of no call a second from one source, which is an
+                          IPv4 address or an IPv6 /64; further ones get 503, and are dropped beyond 50 a
+                          second. Ten times as many packets of calls [default: 2500]
+  --source-share PERCENT  the most calls of one source, of those that it has and the places that are free;
+                          the same for users that it registers, of 200000. 1 to 99 [default: 50]
+  --sources N             sources that are told apart at a time; others share one rate [default: 16384]
+  --receive-buffer KIB    what the kernel keeps until it is received, up to what its net.core.rmem_max
+                          allows [default: 4096]
   --timer-c SECONDS       how long a call may ring, more than 180 [default: 181]
   --min-expires SECONDS   the shortest time to register for [default: 60]
   --drain SECONDS         how long calls may go on after Ctrl-C [default: 10]
@@ -83,6 +92,8 @@ pub enum Command {
         calls: usize,
         /// How many at a time.
         in_flight: usize,
+        /// How many to begin in a second, if not as fast as others end.
+        rate: Option<u32>,
     },
 }
 
@@ -99,7 +110,8 @@ where
     let mut parser = lexopt::Parser::from_args(arguments);
     let mut settings = Settings::default();
     let (mut calls, mut in_flight, mut drain) = (20_000, 32, Duration::from_secs(10));
-    let (mut serve, mut drive, mut t1, mut timer_c) = (false, None, None, None);
+    let (mut serve, mut drive, mut rate) = (false, None, None);
+    let (mut t1, mut timer_c) = (None, None);
     let mut first = true;
     while let Some(argument) = parser.next()? {
         match argument {
@@ -125,14 +137,18 @@ where
                 settings.localities = Some(at_least_one(parser.value()?.parse()?, "--localities")?)
             }
             Long("t1") => {
-                t1 = Some(Duration::from_millis(
-                    at_least_one(parser.value()?.parse()?, "--t1")? as u64,
-                ))
+                t1 = Some(Duration::from_millis(at_least_one(
+                    parser.value()?.parse()?,
+                    "--t1",
+                )?))
             }
             Long("records") => settings.records = Some(PathBuf::from(parser.value()?)),
             Long("calls") if !serve => calls = at_least_one(parser.value()?.parse()?, "--calls")?,
             Long("in-flight") if !serve => {
                 in_flight = at_least_one(parser.value()?.parse()?, "--in-flight")?
+            }
+            Long("rate") if drive.is_some() => {
+                rate = Some(at_least_one(parser.value()?.parse::<u32>()?, "--rate")?);
             }
             Long("listen") if serve => settings.listen = listen(&parser.value()?.string()?)?,
             Long("endpoint") if serve => settings
@@ -141,6 +157,19 @@ where
             Long("fork") if serve => settings.fork = true,
             Long("capacity") if serve => {
                 settings.capacity = at_least_one(parser.value()?.parse()?, "--capacity")?
+            }
+            Long("source-rate") if serve => {
+                settings.limits.rate = at_least_one(parser.value()?.parse()?, "--source-rate")?;
+            }
+            Long("source-share") if serve => {
+                settings.limits.share = below_all(parser.value()?.parse()?)?;
+            }
+            Long("sources") if serve => {
+                settings.limits.sources = at_least_one(parser.value()?.parse()?, "--sources")?;
+            }
+            Long("receive-buffer") if serve => {
+                let kib = at_least_one(parser.value()?.parse()?, "--receive-buffer")?;
+                settings.buffer = usize::saturating_mul(kib, 1024);
             }
             Long("timer-c") if serve => {
                 timer_c = Some(longer_than_three_minutes(parser.value()?.parse()?)?)
@@ -161,6 +190,7 @@ where
             t1,
             calls,
             in_flight,
+            rate,
         });
     }
     settings.timers =
@@ -180,11 +210,20 @@ where
     })
 }
 
-fn at_least_one(number: usize, option: &str) -> Result<usize, String> {
-    if number == 0 {
+fn at_least_one<N: PartialEq + Default>(number: N, option: &str) -> Result<N, String> {
+    if number == N::default() {
         Err(format!("{option} must be at least 1"))
     } else {
         Ok(number)
+    }
+}
+
+/// One source must not have all.
+fn below_all(percent: u32) -> Result<u32, String> {
+    if (1..100).contains(&percent) {
+        Ok(percent)
+    } else {
+        Err("--source-share must be 1 to 99: one source must not have all".to_owned())
     }
 }
 
@@ -245,10 +284,22 @@ mod tests {
     }
 
     #[test]
+    fn the_limits_of_a_source_are_read() {
+        let line = "serve --source-rate 7 --source-share 20 --sources 9 --receive-buffer 64";
+        let Ok(Command::Serve { settings, .. }) = read(line.split(' ')) else {
+            panic!("not read")
+        };
+        let limits = settings.limits;
+        assert_eq!((limits.rate, limits.share, limits.sources), (7, 20, 9));
+        assert_eq!(settings.buffer, 65_536);
+    }
+
+    #[test]
     fn drive_is_read() {
         let read = read("drive 127.0.0.1:9 --calls 7".split(' '));
         assert!(matches!(read, Ok(Command::Drive { router, calls: 7, .. }) if router.port() == 9));
         assert!(error("drive nowhere").contains("ADDRESS:PORT"));
+        assert!(error("--rate 5").contains("--rate"));
     }
 
     #[test]
@@ -258,6 +309,8 @@ mod tests {
         assert!(error("serve --listen here").contains("127.0.0.1:5060"));
         assert!(error("serve --listen 0.0.0.0:5060").contains("one address"));
         assert!(error("serve --timer-c 180").contains("more than 180"));
+        assert!(error("serve --source-share 100").contains("1 to 99"));
+        assert!(error("serve --source-rate 0").contains("at least 1"));
         assert!(error("--localities 0").contains("at least 1"));
         assert!(error("--what").contains("--what"));
         assert!(error("serve --calls 1").contains("--calls"));
@@ -277,7 +330,12 @@ mod tests {
             "--listen",
             "--endpoint",
             "--fork",
+            "--rate",
             "--capacity",
+            "--source-rate",
+            "--source-share",
+            "--sources",
+            "--receive-buffer",
             "--timer-c",
             "--min-expires",
             "--drain",

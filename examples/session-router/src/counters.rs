@@ -13,6 +13,11 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// So many so far, as something else has counted.
+    pub(crate) fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
     /// How many so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -37,6 +42,9 @@ macro_rules! counters {
 counters! {
     /// Datagrams that arrived.
     received: "datagrams in",
+    /// Datagrams that the kernel dropped before we received them, because the buffer of the socket was full. It is looked
+    /// at whenever nothing comes for a moment, and every few thousand datagrams.
+    lost: "dropped by the kernel",
     /// Datagrams that went out.
     sent: "datagrams out",
     /// Datagrams that the network did not take.
@@ -59,6 +67,8 @@ counters! {
     bindings: "users that came back",
     /// Calls that were answered and hung up.
     completed: "completed",
+    /// Calls that were answered, and that the caller never confirmed with an ACK.
+    unconfirmed: "never confirmed",
     /// Calls that the caller gave up.
     cancelled: "cancelled by the caller",
     /// Calls that ended with a final answer of 300 and above.
@@ -67,6 +77,10 @@ counters! {
     forked: "forked",
     /// Requests that were turned away because the router was full.
     overloaded: "503, overloaded",
+    /// Requests that were turned away because their source sent more than its rate.
+    limited: "503, over a source's rate",
+    /// Packets that were dropped because their source sent more than its rate.
+    ignored: "dropped, over a source's rate",
     /// REGISTER requests that were served.
     registered: "registrations",
     /// Call detail records that could not be written.
@@ -76,7 +90,7 @@ counters! {
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (label, count) in self.all().filter(|(_, count)| *count > 0) {
-            writeln!(f, "  {label:<26} {:>10}", crate::report::count(count))?;
+            writeln!(f, "  {label:<29} {:>10}", crate::report::count(count))?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! - [`registrar`]: a REGISTER, and [`bindings`]: what is remembered of it.
 //! - [`locator`]: where users are. It is no fom but a component that foms ask.
 //! - [`router`]: brings each datagram to its fom.
+//! - [`sources`]: how fast each source may send; [`places`]: how much each may hold at a time.
 //! - [`cdr`], [`counters`], [`report`]: what remains of it.
 //! - [`selfrun`]: two endpoints and a caller, to try it.
 //! - [`twin`]: the same router without fom, to compare.
@@ -30,9 +31,11 @@ pub mod cdr;
 pub mod cli;
 pub mod counters;
 pub mod locator;
+pub mod places;
 pub mod registrar;
 pub mod report;
 pub mod router;
 pub mod selfrun;
+pub mod sources;
 pub mod twin;
 pub mod wire;

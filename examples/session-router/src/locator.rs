@@ -16,13 +16,14 @@ use fom_runtime::prelude::*;
 use rsipstack::sip;
 use serde::{Deserialize, Serialize};
 
+use crate::sources::Source;
 use crate::wire::saved;
 
 /// The most questions that may wait for the locator.
 const INBOX: usize = 4096;
 
 /// The most users that are remembered.
-pub(crate) const MOST_USERS: usize = 100_000;
+pub(crate) const MOST_USERS: usize = 200_000;
 
 /// The most bindings of one user.
 const MOST_BINDINGS: usize = 8;
@@ -62,6 +63,8 @@ pub struct Wish {
 /// A REGISTER, as the locator takes it.
 #[derive(Debug, Clone)]
 pub struct Update {
+    /// Where it came from: a user that is new takes a place of this source.
+    pub source: Source,
     /// The user whose bindings these are.
     pub user: String,
     /// Who says so: with `cseq` it orders the updates of one client (RFC 3261, 10.3 step 7).
@@ -385,6 +388,7 @@ mod tests {
             expires: Duration::from_secs(seconds),
         }];
         Update {
+            source: Source::Rest,
             user: "a".to_owned(),
             call_id: "c".to_owned(),
             cseq,

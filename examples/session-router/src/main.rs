@@ -34,7 +34,8 @@ async fn main() -> ExitCode {
             t1,
             calls,
             in_flight,
-        } => selfrun::drive(router, t1, calls, in_flight),
+            rate,
+        } => selfrun::drive(router, t1, calls, in_flight, rate),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -87,9 +88,10 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
         }
     }
     println!(
-        "router on {}, {} localities; Ctrl-C ends it",
+        "router on {}, {} localities, receive buffer of {} KiB; Ctrl-C ends it",
         router.local(),
-        router.runtime().localities()
+        router.runtime().localities(),
+        router.buffer() / 1024
     );
     tokio::select! {
         _ = interrupt.recv() => {}

@@ -12,6 +12,7 @@ use rsipstack::sip::{self, Header, HeadersExt};
 
 use crate::bindings::{self, LONGEST};
 use crate::locator::{Binding, Update, Updated, Wish};
+use crate::sources::Source;
 use crate::wire::message::{Request, address};
 use crate::wire::udp::Net;
 
@@ -45,15 +46,22 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Registration {
     net: Net,
+    source: Source,
     request: Box<Request>,
     shortest: Duration,
 }
 
 impl Registration {
-    /// Serves `request`. A client may not make us hear from it more often than every `shortest`.
-    pub fn new(net: Net, request: Box<Request>, shortest: Duration) -> Registration {
+    /// Serves `request` of `source`. A client may not make us hear from it more often than every `shortest`.
+    pub fn new(
+        net: Net,
+        source: Source,
+        request: Box<Request>,
+        shortest: Duration,
+    ) -> Registration {
         Registration {
             net,
+            source,
             request,
             shortest,
         }
@@ -115,6 +123,7 @@ impl Registration {
         };
         let (call_id, cseq) = (self.request.call_id.clone(), self.request.cseq);
         let mut update = Update {
+            source: self.source,
             user,
             call_id,
             cseq,

@@ -23,8 +23,9 @@ use crate::counters::Counters;
 use crate::locator::{Locator, MOST_USERS};
 use crate::registrar::Registration;
 use crate::report::PhaseTimes;
+use crate::sources::{Limits, Source, Sources, Verdict};
 use crate::wire::message::{Message, Request, address};
-use crate::wire::parse::{Fault, parse};
+use crate::wire::parse::{Fault, call_id, parse};
 use crate::wire::udp::Net;
 
 /// Everything that can be set.
@@ -40,8 +41,14 @@ pub struct Settings {
     pub localities: Option<usize>,
     /// The timers.
     pub timers: Timers,
-    /// The most calls at a time, those included that only absorb retransmissions.
+    /// The most calls at a time of all sources, those included that only absorb retransmissions.
     pub capacity: usize,
+    /// The most users with bindings that were registered.
+    pub users: usize,
+    /// What each source of packets may take of it.
+    pub limits: Limits,
+    /// How many bytes of what has come the kernel is asked to keep until it is received.
+    pub buffer: usize,
     /// The file for call detail records.
     pub records: Option<PathBuf>,
     /// The shortest time that a client may register for.
@@ -60,7 +67,10 @@ impl Default for Settings {
             fork: false,
             localities: None,
             timers: Timers::default(),
-            capacity: 65_536,
+            capacity: 131_072,
+            users: MOST_USERS,
+            limits: Limits::default(),
+            buffer: 4 << 20,
             records: None,
             shortest: Duration::from_secs(60),
             journal: None,
@@ -157,8 +167,8 @@ impl Router {
         settings: Settings,
         change: impl FnOnce(Builder) -> Builder,
     ) -> Result<Router, StartError> {
-        let net = Net::bind(settings.listen)
-            .map_err(|error| StartError::Listen(settings.listen, error))?;
+        let net =
+            Net::bind(&settings).map_err(|error| StartError::Listen(settings.listen, error))?;
         let records = Records::open(settings.records.as_deref()).map_err(StartError::Records)?;
         let locator =
             Locator::start(&settings.endpoints, settings.fork).map_err(StartError::Thread)?;
@@ -167,7 +177,7 @@ impl Router {
             .resource(records)
             .resource(net.clone())
             .resource(settings.timers)
-            .capacity(settings.capacity.saturating_add(MOST_USERS))
+            .capacity(settings.capacity.saturating_add(settings.users))
             .mailbox(64);
         if let Some(localities) = settings.localities {
             builder = builder.localities(localities);
@@ -185,10 +195,11 @@ impl Router {
         // anything else (a panic in a phase, say) is our fault.
         let kept = runtime.journal_stats().is_some();
         let stuck = Stuck::default();
-        let front = Front {
+        let mut front = Front {
             net: net.clone(),
             runtime: runtime.clone(),
             stuck: stuck.clone(),
+            sources: Sources::new(settings.limits),
             settings,
         };
         runtime
@@ -233,6 +244,11 @@ impl Router {
         self.net.local()
     }
 
+    /// How many bytes of what has come the kernel keeps until it is received.
+    pub fn buffer(&self) -> usize {
+        self.net.buffer()
+    }
+
     /// What it has counted.
     pub fn counters(&self) -> &Counters {
         self.net.counters()
@@ -262,7 +278,7 @@ impl Router {
     pub async fn drain(&self, limit: Duration) -> Vec<FomInfo> {
         self.net.drain();
         // Users with bindings are no reason to wait.
-        let _ = tokio::time::timeout(limit, self.net.no_calls()).await;
+        let _ = tokio::time::timeout(limit, self.net.call_places().none()).await;
         let mut report = self.runtime.shutdown(Shutdown::Drain, Duration::ZERO).await;
         report
             .remained
@@ -333,27 +349,70 @@ struct Front {
     net: Net,
     runtime: Runtime,
     stuck: Stuck,
+    sources: Sources,
     settings: Settings,
 }
 
+/// The kernel's count of what it dropped is looked at each time that so many datagrams have come.
+const LOOK: u64 = 4096;
+
 impl Front {
-    fn run(&self, stop: &AtomicBool) {
+    fn run(&mut self, stop: &AtomicBool) {
         let mut buffer = vec![0; 65_536];
         while !stop.load(Ordering::Relaxed) {
             // An error is that nothing came for a moment, or that an earlier datagram found nobody.
-            if let Ok((length, source)) = self.net.receive(&mut buffer) {
-                self.datagram(&buffer[..length], source);
+            match self.net.receive(&mut buffer) {
+                Ok((length, source)) => self.datagram(&buffer[..length], source),
+                Err(_) => self.net.note_dropped(),
             }
+        }
+        self.net.note_dropped();
+    }
+
+    fn datagram(&mut self, datagram: &[u8], from: SocketAddr) {
+        let counters = self.net.counters();
+        counters.received.add();
+        if counters.received.get().is_multiple_of(LOOK) {
+            self.net.note_dropped();
+        }
+        // What its source may send is decided first: a flood must cost no more than this.
+        let (source, verdict) = self.look(datagram, from);
+        if verdict == Verdict::Drop {
+            return self.net.counters().ignored.add();
+        }
+        // The parser is a stranger's as well. If it panics, that is one more packet that cannot be read.
+        let read = catch_unwind(|| parse(datagram, from)).unwrap_or(Err(Fault::Drop("panicked")));
+        if verdict == Verdict::Refuse {
+            return match read {
+                Ok(Message::Request(request)) if request.method() != Method::Ack => {
+                    self.limited(&request);
+                }
+                _ => self.net.counters().ignored.add(),
+            };
+        }
+        self.read(read, source);
+    }
+
+    /// What becomes of a datagram, and to which source it is charged. A packet of a call that the router knows is read as
+    /// long as its source does not send too many of any kind; all others have the rate for new calls.
+    fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Source, Verdict) {
+        let now = self.runtime.now();
+        let (source, within) = self.sources.packet(from.ip(), self.net.call_places(), now);
+        if !within {
+            return (source, Verdict::Drop);
+        }
+        let call = call_id(datagram).and_then(|call_id| self.runtime.find::<Call>(call_id));
+        match call {
+            Some(_) => (source, Verdict::Read),
+            None => (source, self.sources.begin(source, now)),
         }
     }
 
-    fn datagram(&self, datagram: &[u8], source: SocketAddr) {
+    /// A datagram that is within the rates of `source`.
+    fn read(&mut self, read: Result<Message, Fault>, source: Source) {
         let counters = self.net.counters();
-        counters.received.add();
-        // The parser is a stranger's as well. If it panics, that is one more packet that cannot be read.
-        let read = catch_unwind(|| parse(datagram, source)).unwrap_or(Err(Fault::Drop("panicked")));
         match read {
-            Ok(Message::Request(request)) => self.request(request),
+            Ok(Message::Request(request)) => self.request(request, source),
             Ok(Message::Response(response)) => {
                 // Only what we asked for: our own Via on top, and a call that waits for it (RFC 6026, 7.3).
                 let ours = response.sent_by == self.net.local().to_string();
@@ -372,7 +431,7 @@ impl Front {
         }
     }
 
-    fn request(&self, request: Box<Request>) {
+    fn request(&mut self, request: Box<Request>, source: Source) {
         // A port of zero cannot be answered to.
         if request.reply_to.port() == 0 {
             return self.net.counters().dropped.add();
@@ -387,16 +446,24 @@ impl Front {
                 None if self.stuck.has(&request.call_id) => {}
                 None => self.answer(&request, 481, ""),
             },
-            Method::Register => self.register(request),
-            _ => match self.runtime.find::<Call>(&request.call_id) {
+            Method::Register => self.register(request, source),
+            method => match self.runtime.find::<Call>(&request.call_id) {
+                // An INVITE outside of a dialog may begin the call anew, so it needs a token, too.
+                Some(_)
+                    if method == Method::Invite
+                        && request.to_tag.is_none()
+                        && self.sources.begin(source, self.runtime.now()) != Verdict::Read =>
+                {
+                    self.net.counters().ignored.add();
+                }
                 Some(call) => self.deliver(Some(call), CallEvent::Request(request)),
-                None => self.without_call(request),
+                None => self.without_call(request, source),
             },
         }
     }
 
     /// A request that belongs to no call that we know.
-    fn without_call(&self, request: Box<Request>) {
+    fn without_call(&self, request: Box<Request>, source: Source) {
         if self.stuck.has(&request.call_id) {
             return self.net.counters().stray.add();
         }
@@ -408,22 +475,25 @@ impl Front {
         match request.method() {
             Method::Options if for_us => self.answer(&request, 200, ALLOW),
             _ if request.max_forwards == 0 => self.answer(&request, 483, ""),
-            Method::Invite => self.invite(request),
+            Method::Invite => self.invite(request, source),
             _ => self.answer(&request, 405, ALLOW),
         }
     }
 
     /// A new call.
-    fn invite(&self, invite: Box<Request>) {
+    fn invite(&self, invite: Box<Request>, source: Source) {
         // 16.3 step 5: we know no extensions.
         if let Some(wanted) = proxy_require(&invite) {
             return self.answer(&invite, 420, &format!("Unsupported: {wanted}\r\n"));
         }
-        if self.net.calls() >= self.settings.capacity || *self.net.draining().borrow() {
+        if *self.net.draining().borrow() {
             return self.overloaded(&invite);
         }
+        let Some(place) = self.net.call_places().take(source) else {
+            return self.overloaded(&invite);
+        };
         let call_id = invite.call_id.clone();
-        let call = Call::new(self.net.clone(), self.settings.timers, invite);
+        let call = Call::new(self.net.clone(), place, self.settings.timers, invite);
         match self.runtime.submit(call).key(call_id.as_str()).start() {
             Ok(_) => self.net.counters().calls.add(),
             Err(refused) => {
@@ -441,14 +511,21 @@ impl Front {
         }
     }
 
-    fn register(&self, request: Box<Request>) {
-        let registration = Registration::new(self.net.clone(), request, self.settings.shortest);
+    fn register(&self, request: Box<Request>, source: Source) {
+        let shortest = self.settings.shortest;
+        let registration = Registration::new(self.net.clone(), source, request, shortest);
         if let Err(refused) = self.runtime.submit(registration).start() {
             self.overloaded(refused.into_operation().request());
         }
     }
 
-    /// We have no room, and say so while that still costs nothing: nothing is kept of the request.
+    /// Its source sent more than its rate, and is told so.
+    fn limited(&self, request: &Request) {
+        self.net.counters().limited.add();
+        self.answer(request, 503, "Retry-After: 5\r\n");
+    }
+
+    /// There is no room, or none for this source. The answer costs little: nothing is kept of the request.
     fn overloaded(&self, request: &Request) {
         self.net.counters().overloaded.add();
         self.answer(request, 503, "Retry-After: 5\r\n");

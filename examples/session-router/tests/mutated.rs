@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use fom_runtime::prelude::*;
 use session_router::call::{Call, Stage, Timers};
+use session_router::places::Place;
 use session_router::wire::message::Message;
 use session_router::wire::parse::parse;
 use session_router::wire::udp::Net;
@@ -106,7 +107,7 @@ fn what_is_read_is_the_same_after_a_restart() {
         let Ok(Message::Request(request)) = parse(&packet, source) else {
             continue;
         };
-        let call = Call::new(Net::default(), Timers::default(), request);
+        let call = Call::new(Net::default(), Place::default(), Timers::default(), request);
         let saved = call.snapshot(&Stage::Locate).expect("saved");
         let (back, phase) = Call::restore(&saved).expect("restored");
         assert!(matches!(phase, Stage::Locate));

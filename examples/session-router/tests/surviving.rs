@@ -202,6 +202,44 @@ fn a_refusal_is_repeated_until_it_is_acknowledged() {
 
 /// A user who has registered is called without registering again, and is gone when the time is over: counted from the
 /// registration and not from the restart.
+/// The ACK ends the repeating of the 200. So it is passed on only when it is on disk that the call is confirmed: after a
+/// crash before that, both sides repeat, and the call talks on.
+#[test]
+fn an_ack_is_passed_on_when_it_is_kept() {
+    let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
+    let bed = start(&disk, bob.address);
+    let mut call = Calling::to("bob");
+    caller.request("INVITE", &call, bed.at);
+    caller.expect(100);
+    let invite = bob.expect_request("INVITE");
+    bob.answer(&invite, 200, "b");
+    call.to_tag = caller.expect(200).to_tag();
+    let ack = Calling {
+        cseq: 1,
+        ..call.next()
+    };
+    disk.full.store(true, Ordering::Release);
+    caller.request("ACK", &ack, bed.at);
+    wait_until(|| !bed.router.runtime().set_aside().is_empty());
+
+    disk.full.store(false, Ordering::Release);
+    let bed = restart(bed, &mut disk, bob.address);
+    assert_eq!(bed.router.came_back().calls["Talk"], 1);
+    bob.answer(&invite, 200, "b");
+    caller.expect(200);
+    caller.request("ACK", &ack, bed.at);
+    bob.expect_request("ACK");
+    // It is kept now, so another restart changes nothing, and the call talks on.
+    let bed = restart(bed, &mut disk, bob.address);
+    bed.advance(64 * T1);
+    block_on(bed.router.runtime().quiet());
+    caller.request("BYE", &call.next(), bed.at);
+    let bye = bob.expect_request("BYE");
+    bob.answer(&bye, 200, "b");
+    caller.expect(200);
+    assert_eq!(bed.router.counters().unconfirmed.get(), 0);
+}
+
 #[test]
 fn a_registration_survives_and_expires_in_time() {
     let (mut disk, caller, carol) = (Disk::default(), Phone::new(), Phone::new());

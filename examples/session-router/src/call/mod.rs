@@ -25,6 +25,7 @@ mod timers;
 mod transaction;
 
 use std::fmt;
+use std::mem;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
@@ -37,8 +38,9 @@ pub use self::timers::Timers;
 use self::{dialog::Dialogs, exchange::Exchange, fork::Forks, timers::Repeat};
 use crate::cdr::Record;
 use crate::locator::Binding;
+use crate::places::Place;
 use crate::wire::message::{Request, Response};
-use crate::wire::udp::{Counted, Net};
+use crate::wire::udp::Net;
 
 /// What comes in for a call.
 #[derive(Debug)]
@@ -55,9 +57,10 @@ pub enum CallEvent {
 
 /// The phases of a call.
 ///
-/// With a journal, every one of these transitions waits for its sync, and the foms in flight share it. A call has six,
+/// With a journal, every one of these transitions waits for its sync, and the foms in flight share it. A call has seven,
 /// and each is worth it: to begin (the 100 ends the caller's repeating, so from then on the INVITE is ours to remember),
-/// to ring (the same places again after a restart, and no others), to talk (the 200 says that there is a call), to write
+/// to ring (the same places again after a restart, and no others), to talk (the 200 says that there is a call), to talk on
+/// once the ACK is there (it ends the repeating of the 200, so from then on the call may be silent for hours), to write
 /// the record and to linger (who hung up must not be found talking), to end. What happens *inside* a phase is not worth
 /// one: a 180, an ACK, a CANCEL, a request in the dialog. Whoever needs an answer sends it again.
 #[fom(operation(Call), event(CallEvent))]
@@ -71,7 +74,7 @@ pub enum Stage {
         /// Where.
         bindings: Vec<Binding>,
     },
-    /// They talk; if another place answers as well, that is one more dialog to remember. A call of which nobody ever says that it ended is forgotten after half a day.
+    /// They talk; if another place answers as well, that is one more dialog to remember. A call that the caller does not confirm with an ACK ends after 64 T1; one of which nobody ever says that it ended is forgotten after half a day.
     #[phase(
         to(Talk, Record),
         on(Request, Ack, Cancel, Response),
@@ -115,6 +118,8 @@ pub enum Outcome {
     Completed,
     /// Answered, and then nobody said anything any more.
     Forgotten,
+    /// Answered, and the caller never said that it heard so.
+    Unconfirmed,
     /// Given up by the caller.
     Cancelled,
     /// Refused with this status.
@@ -125,7 +130,7 @@ impl Outcome {
     /// The final answer that the caller got.
     pub fn status(self) -> u16 {
         match self {
-            Outcome::Completed | Outcome::Forgotten => 200,
+            Outcome::Completed | Outcome::Forgotten | Outcome::Unconfirmed => 200,
             Outcome::Cancelled => 487,
             Outcome::Rejected(status) => status,
         }
@@ -137,6 +142,7 @@ impl fmt::Display for Outcome {
         f.write_str(match self {
             Outcome::Completed => "completed",
             Outcome::Forgotten => "forgotten",
+            Outcome::Unconfirmed => "unconfirmed",
             Outcome::Cancelled => "cancelled",
             Outcome::Rejected(_) => "rejected",
         })
@@ -151,7 +157,7 @@ pub struct Call {
     #[serde(skip)]
     timers: Timers,
     #[serde(skip)]
-    _counted: Counted,
+    place: Place,
     /// The INVITE: the server transaction that all of this is about.
     invite: Box<Request>,
     /// Our tag, in answers of our own.
@@ -177,6 +183,8 @@ pub struct Call {
     pub(crate) began: Option<Duration>,
     /// Somebody answered.
     pub(crate) answered: bool,
+    /// The caller said with an ACK that it heard so.
+    confirmed: bool,
     /// The caller has been sent a final answer.
     #[serde(skip)]
     told: bool,
@@ -192,8 +200,8 @@ struct Answer {
 }
 
 impl Call {
-    /// The call that `invite` asks for.
-    pub fn new(net: Net, timers: Timers, invite: Box<Request>) -> Call {
+    /// The call that `invite` asks for, in this place.
+    pub fn new(net: Net, place: Place, timers: Timers, invite: Box<Request>) -> Call {
         let tag = net.tag();
         let record = Record {
             began: SystemTime::now(),
@@ -207,8 +215,8 @@ impl Call {
         let dialogs = Dialogs::new(&invite);
         Call {
             branch: net.branch(),
-            _counted: net.count_call(),
             net,
+            place,
             timers,
             invite,
             tag,
@@ -222,6 +230,7 @@ impl Call {
             dialogs,
             began: None,
             answered: false,
+            confirmed: false,
             told: false,
             record,
         }
@@ -271,7 +280,7 @@ impl Call {
     /// router was away, and whoever has answered meanwhile does so again.
     pub(crate) fn restart(&mut self, net: Net, timers: Timers, now: Duration) {
         net.counters().resumed.add();
-        self._counted = net.count_call();
+        self.place = net.call_places().keep(self.invite.source.ip().into());
         (self.net, self.timers) = (net, timers);
         self.told = self.answered || self.refused;
         self.forks.restart(now, &self.timers);
@@ -306,6 +315,19 @@ impl Call {
                 self.invite.reply_to,
             );
         }
+    }
+
+    /// The call that `invite` asks for, in the place of this one, which is over.
+    pub(crate) fn again(&mut self, invite: Box<Request>) {
+        let place = mem::take(&mut self.place);
+        self.net.counters().calls.add();
+        *self = Call::new(self.net.clone(), place, self.timers, invite);
+    }
+
+    /// How long the caller may take to say that it heard the answer. RFC 3261, 13.3.1.4: the one who answered repeats the
+    /// 200 for so long, and then gives the call up. None once the ACK is there.
+    pub(crate) fn unconfirmed_for(&self) -> Option<Duration> {
+        (!self.confirmed).then(|| self.timers.give_up())
     }
 
     /// The INVITE, for whoever must answer it if the call could not be begun.

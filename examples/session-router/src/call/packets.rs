@@ -20,6 +20,8 @@ pub(crate) enum Happened {
     Nothing,
     /// Somebody answered.
     Answered,
+    /// The caller has heard the answer.
+    Confirmed,
     /// The last one hung up.
     HungUp,
     /// The caller gave up.
@@ -206,7 +208,14 @@ impl Call {
             Some((_, side)) if ack.max_forwards > 0 => {
                 let target = side.target(ack, self.net.local());
                 let forward = ack.forward(target, &self.branch_for(ack), self.net.local(), false);
-                self.net.send(&forward.to_bytes(), side.address);
+                let (bytes, to) = (forward.to_bytes(), side.address);
+                // The first one of the caller ends the repeating of the 200: it promises that the call is remembered.
+                if self.answered && !self.confirmed && ack.from_tag == self.invite.from_tag {
+                    self.confirmed = true;
+                    self.owe(bytes, to);
+                    return Happened::Confirmed;
+                }
+                self.net.send(&bytes, to);
             }
             _ => self.net.counters().stray.add(),
         }

@@ -92,12 +92,23 @@ impl StageTransitions for Call {
         self.pay();
         // Goes on over a restart, as no clock does.
         let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
+        // Begins anew after a restart: the caller may be about to repeat its ACK.
+        let confirm = self.unconfirmed_for().map(|time| cx.now() + time);
         let mut hung_up = false;
         while !hung_up {
-            if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
+            let now = cx.now();
+            if confirm.is_some_and(|until| until <= now) {
+                self.talked(LONGEST - deadline.saturating_sub(now));
+                return Ok(StageAfterTalk::Record {
+                    outcome: Outcome::Unconfirmed,
+                });
+            }
+            let quiet = self.quiet(now);
+            let wait = confirm.map_or(quiet, |until| quiet.min(until - now));
+            if let Some(event) = cx.event_within(wait).await {
                 match self.take(event, cx.now()) {
                     Happened::HungUp => hung_up = true,
-                    Happened::Answered => {
+                    Happened::Answered | Happened::Confirmed => {
                         self.talked(LONGEST - deadline.saturating_sub(cx.now()));
                         return Ok(StageAfterTalk::Talk);
                     }
@@ -129,6 +140,7 @@ impl StageTransitions for Call {
         let counters = self.net.counters();
         match outcome {
             Outcome::Completed | Outcome::Forgotten => counters.completed.add(),
+            Outcome::Unconfirmed => counters.unconfirmed.add(),
             Outcome::Cancelled => counters.cancelled.add(),
             Outcome::Rejected(_) => counters.rejected.add(),
         }
@@ -163,10 +175,10 @@ impl StageTransitions for Call {
             match event.map(|event| self.take(event, cx.now())) {
                 // Timer I: what may come now is the ACK once more, and not for long.
                 Some(Happened::Acked) => until = until.min(cx.now() + self.timers.t4),
-                Some(Happened::Answered) => self.pay(), // too late: it is told, and hung up by the caller
+                // Too late: it is told, and hung up by the caller.
+                Some(Happened::Answered | Happened::Confirmed) => self.pay(),
                 Some(Happened::Again(invite)) => {
-                    *self = Call::new(self.net.clone(), self.timers, invite);
-                    self.net.counters().calls.add();
+                    self.again(invite);
                     return Ok(StageAfterLinger::Locate);
                 }
                 _ => {}
@@ -174,7 +186,9 @@ impl StageTransitions for Call {
             self.tick(cx.now());
         }
         Ok(match *outcome {
-            Outcome::Completed | Outcome::Forgotten => StageAfterLinger::Completed,
+            Outcome::Completed | Outcome::Forgotten | Outcome::Unconfirmed => {
+                StageAfterLinger::Completed
+            }
             Outcome::Cancelled => StageAfterLinger::Cancelled,
             Outcome::Rejected(status) => StageAfterLinger::Rejected { status },
         })

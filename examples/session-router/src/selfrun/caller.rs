@@ -1,6 +1,6 @@
 //! Somebody who calls: many calls at a time, through one socket, each as a stranger would.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rsipstack::sip::Method;
+use rsipstack::sip::{Header, Method};
 
 use crate::report::micros;
 use crate::wire::message::{Message, Response};
@@ -40,6 +40,8 @@ pub(crate) struct Summary {
     pub refused: u64,
     /// Calls that went another way than planned.
     pub failed: u64,
+    /// Answers 503 that said when to come back.
+    pub put_off: u64,
     /// What was sent again.
     pub repeated: u64,
     /// From INVITE to 200, in microseconds.
@@ -64,12 +66,13 @@ struct Progress {
 }
 
 impl Caller {
-    /// Starts it: `calls` calls through `router`, `in_flight` of them at a time.
+    /// Starts it: `calls` calls through `router`, at most `in_flight` of them at a time and `rate` of them begun a second.
     pub(crate) fn start(
         router: SocketAddr,
         t1: Duration,
         calls: usize,
         in_flight: usize,
+        rate: Option<u32>,
         plan: fn(usize) -> (Plan, &'static str),
     ) -> io::Result<Caller> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
@@ -82,6 +85,7 @@ impl Caller {
             cancelled: 0,
             refused: 0,
             failed: 0,
+            put_off: 0,
             repeated: 0,
             setup: micros(),
             cancel: micros(),
@@ -95,11 +99,13 @@ impl Caller {
             plan,
             progress: Arc::clone(&progress),
             live: HashMap::new(),
+            later: VecDeque::new(),
+            calls: calls as u64,
             summary,
         };
         let thread = thread::Builder::new()
             .name("caller".to_owned())
-            .spawn(move || calling.run(calls, in_flight))?;
+            .spawn(move || calling.run(calls, in_flight, rate))?;
         Ok(Caller { progress, thread })
     }
 
@@ -133,6 +139,9 @@ struct Calling {
     plan: fn(usize) -> (Plan, &'static str),
     progress: Arc<Progress>,
     live: HashMap<String, Live>,
+    /// Calls that the router has no room for now, and when to come back.
+    later: VecDeque<(Instant, usize)>,
+    calls: u64,
     summary: Summary,
 }
 
@@ -152,13 +161,23 @@ struct Live {
 }
 
 impl Calling {
-    fn run(mut self, calls: usize, in_flight: usize) -> Summary {
+    fn run(mut self, calls: usize, in_flight: usize, rate: Option<u32>) -> Summary {
         let began = Instant::now();
         let mut next = 0;
         let mut swept = began;
         let mut buffer = vec![0; 65_536];
-        while next < calls || !self.live.is_empty() {
-            while next < calls && self.live.len() < in_flight {
+        while next < calls || !self.live.is_empty() || !self.later.is_empty() {
+            let now = Instant::now();
+            while self.live.len() < in_flight
+                && let Some((_, number)) = self.later.pop_front_if(|(at, _)| *at <= now)
+            {
+                self.call(number);
+            }
+            let due = rate.map_or(calls, |rate| {
+                let due = began.elapsed().as_secs_f64() * f64::from(rate);
+                calls.min(due as usize + 1)
+            });
+            while next < due && self.live.len() < in_flight {
                 self.call(next);
                 next += 1;
             }
@@ -203,6 +222,7 @@ impl Calling {
             return;
         };
         let keep = match (response.method, response.status) {
+            (Method::Invite, 503) if self.put_off(&live, response) => return,
             (Method::Invite, status) => self.answered(&mut live, response, status),
             (Method::Bye, 200) => {
                 self.summary.talked += 1;
@@ -220,6 +240,24 @@ impl Calling {
         } else {
             self.progress.done.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The router has no room now. True if it said when to come back: then the call begins anew, as if it never had. That
+    /// happens no more often than there are calls.
+    fn put_off(&mut self, live: &Live, response: &Response) -> bool {
+        let after = response.sip.headers.iter().find_map(|header| match header {
+            Header::RetryAfter(after) => after.value().trim().parse().ok(),
+            _ => None,
+        });
+        let Some(after) = after.filter(|_| self.summary.put_off < self.calls) else {
+            return false;
+        };
+        self.summary.put_off += 1;
+        let ack = self.request("ACK", live.number, live.user, 1, response.to_tag.as_deref());
+        self.send(&ack);
+        let at = Instant::now() + Duration::from_secs(after);
+        self.later.push_back((at, live.number));
+        true
     }
 
     /// An answer to the INVITE. False if that was the end of the call.

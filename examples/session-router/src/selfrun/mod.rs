@@ -24,6 +24,7 @@ pub async fn run(
     in_flight: usize,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     settings.listen = ([127, 0, 0, 1], 0).into();
+    settings.limits.rate = u32::MAX; // caller and endpoints are one source, and are to call as fast as they can
     let records = settings.records.get_or_insert_with(|| {
         std::env::temp_dir().join(format!("session-router-{}.cdr", std::process::id()))
     });
@@ -42,7 +43,7 @@ pub async fn run(
     );
 
     let began = Instant::now();
-    let caller = Caller::start(address, t1, calls, in_flight, plan)?;
+    let caller = Caller::start(address, t1, calls, in_flight, None, plan)?;
     let live = io::stdout().is_terminal();
     let mut ticker = tokio::time::interval(Duration::from_millis(if live { 100 } else { 1000 }));
     ticker.tick().await;
@@ -85,7 +86,8 @@ pub async fn run(
     Ok(summary.failed == 0 && remained == 0)
 }
 
-/// Runs the endpoints and the caller only, and prints what they saw. False if a call went wrong.
+/// Runs the endpoints and the caller only, and prints what they saw. The caller begins `rate` calls a second, if that is
+/// given, and has at most `in_flight`. False if a call went wrong.
 ///
 /// # Errors
 ///
@@ -95,9 +97,10 @@ pub fn drive(
     t1: Duration,
     calls: usize,
     in_flight: usize,
+    rate: Option<u32>,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let endpoints = endpoints(router, t1)?;
-    let summary = Caller::start(router, t1, calls, in_flight, plan)?.finish();
+    let summary = Caller::start(router, t1, calls, in_flight, rate, plan)?.finish();
     print_summary(&summary);
     drop(endpoints);
     Ok(summary.failed == 0)
@@ -162,5 +165,10 @@ fn print_summary(summary: &Summary) {
         report::figures(&summary.refusal)
     );
     println!("  {:<34} {:>10}", "not as planned", count(summary.failed));
+    println!(
+        "  {:<34} {:>10}",
+        "put off by 503, and tried again",
+        count(summary.put_off)
+    );
     println!("  {:<34} {:>10}", "sent again", count(summary.repeated));
 }

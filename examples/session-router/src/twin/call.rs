@@ -61,9 +61,7 @@ pub(super) async fn run(shared: Arc<Shared>, call: Call, events: mpsc::Receiver<
         task.left(Part::Linger);
         match again {
             Some(invite) => {
-                let shared = task.shared;
-                task.call = Call::new(shared.net.clone(), shared.settings.timers, invite);
-                shared.net.counters().calls.add();
+                task.call.again(invite);
             }
             None => return,
         }
@@ -149,14 +147,19 @@ impl Task<'_> {
         let mut hung_up = false;
         while !hung_up {
             let now = self.shared.now();
-            if now >= answered + LONGEST {
-                return Outcome::Forgotten;
+            let unconfirmed = self.call.unconfirmed_for();
+            let until = answered + unconfirmed.unwrap_or(LONGEST);
+            if now >= until {
+                return match unconfirmed {
+                    Some(_) => Outcome::Unconfirmed,
+                    None => Outcome::Forgotten,
+                };
             }
-            let wait = self.call.quiet(now).min(answered + LONGEST - now);
+            let wait = self.call.quiet(now).min(until - now);
             if let Some(event) = self.event_within(wait).await {
                 match self.call.take(event, self.shared.now()) {
                     Happened::HungUp => hung_up = true,
-                    Happened::Answered => self.call.pay(),
+                    Happened::Answered | Happened::Confirmed => self.call.pay(),
                     Happened::Again(invite) => {
                         self.call.refuse_other(&invite, 500, "Retry-After: 5\r\n");
                     }
@@ -175,6 +178,7 @@ impl Task<'_> {
         let counters = self.shared.net.counters();
         match outcome {
             Outcome::Completed | Outcome::Forgotten => counters.completed.add(),
+            Outcome::Unconfirmed => counters.unconfirmed.add(),
             Outcome::Cancelled => counters.cancelled.add(),
             Outcome::Rejected(_) => counters.rejected.add(),
         }
@@ -202,7 +206,7 @@ impl Task<'_> {
             };
             match event.map(|event| self.call.take(event, shared.now())) {
                 Some(Happened::Acked) => until = until.min(shared.now() + timers.t4),
-                Some(Happened::Answered) => self.call.pay(),
+                Some(Happened::Answered | Happened::Confirmed) => self.call.pay(),
                 Some(Happened::Again(invite)) => return Some(invite),
                 _ => {}
             }

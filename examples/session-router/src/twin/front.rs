@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::{MAILBOX, Shared, call};
 use crate::call::{Call, CallEvent};
+use crate::places::Place;
 use crate::registrar::Registration;
 use crate::router::{ALLOW, answer, proxy_require};
 use crate::wire::message::{Message, Request, address};
@@ -88,12 +89,22 @@ fn invite(shared: &Arc<Shared>, invite: Box<Request>) {
     calls.insert(invite.call_id.clone(), sender);
     drop(calls);
     shared.net.counters().calls.add();
-    let call = Call::new(shared.net.clone(), shared.settings.timers, invite);
+    let call = Call::new(
+        shared.net.clone(),
+        Place::default(),
+        shared.settings.timers,
+        invite,
+    );
     tokio::spawn(call::run(Arc::clone(shared), call, inbox));
 }
 
 fn register(shared: &Shared, request: Box<Request>) {
-    let registration = Registration::new(shared.net.clone(), request, shared.settings.shortest);
+    let registration = Registration::new(
+        shared.net.clone(),
+        request.source.ip().into(),
+        request,
+        shared.settings.shortest,
+    );
     match registration.wishes() {
         Ok(update) => {
             let updated = shared.table().update(update, shared.now());

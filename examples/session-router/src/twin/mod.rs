@@ -13,7 +13,9 @@
 //! | its record | a phase that may block | a thread of its own with a channel |
 //!
 //! What the router has and this has not: a caller whose call panics gets no 500, calls cannot be listed with the phase
-//! that they are in, and what remains after draining is only a number.
+//! that they are in, and what remains after draining is only a number. Nor has it limits for each source: one source that
+//! sends INVITEs takes all of its capacity. `compare` gives the router limits so high that no call meets them; its looks at
+//! the source and at the Call-ID remain, and are part of what is compared.
 
 mod call;
 mod front;
@@ -65,7 +67,7 @@ impl Twin {
     /// What it needs is not there.
     pub fn start(settings: Settings) -> Result<Twin, StartError> {
         let listen = |error| StartError::Listen(settings.listen, error);
-        let net = Net::bind(settings.listen).map_err(listen)?;
+        let net = Net::bind(&settings).map_err(listen)?;
         let socket = net.reader().and_then(UdpSocket::from_std).map_err(listen)?;
         let records = Records::open(settings.records.as_deref()).map_err(StartError::Records)?;
         let table = Table::new(&settings.endpoints, settings.fork).map_err(StartError::Thread)?;
@@ -125,6 +127,7 @@ impl Twin {
         };
         let _ = tokio::time::timeout(limit, empty).await;
         self.receiver.abort();
+        self.shared.net.note_dropped();
         self.shared.calls().len()
     }
 }

@@ -102,6 +102,28 @@ pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
     }
 }
 
+/// How far into a datagram [`call_id`] looks.
+const GLANCE: usize = 4096;
+
+/// The Call-ID of a datagram, found without reading the rest of it: enough to see whether it belongs to a call. Whether
+/// the datagram is a message, [`parse`] says.
+pub fn call_id(datagram: &[u8]) -> Option<&str> {
+    let head = &datagram[..datagram.len().min(GLANCE)];
+    head.split(|byte| *byte == b'\n').find_map(|line| {
+        // Most lines are told by their first byte.
+        if !matches!(line.first(), Some(b'C' | b'c' | b'I' | b'i')) {
+            return None;
+        }
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let name = line[..colon].trim_ascii_end();
+        if !name.eq_ignore_ascii_case(b"Call-ID") && !name.eq_ignore_ascii_case(b"i") {
+            return None;
+        }
+        let value = line[colon + 1..].trim_ascii();
+        (value.len() <= LONGEST_CALL_ID).then_some(std::str::from_utf8(value).ok()?)
+    })
+}
+
 /// Looks at the first line before the parser does, to tell the reasons apart.
 fn check_request_line(head: &str) -> Result<(), (u16, &'static str)> {
     let line = head.split("\r\n").next().unwrap_or("");
@@ -204,7 +226,7 @@ fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'stati
         Ok(header) => header.value().trim().parse().map_err(|_| "Max-Forwards")?,
         Err(_) => MAX_FORWARDS,
     };
-    let call_id = call_id(&sip.headers)?;
+    let call_id = read_call_id(&sip.headers)?;
     Ok(Request {
         source,
         reply_to,
@@ -230,7 +252,7 @@ fn response(sip: sip::Response, source: SocketAddr) -> Result<Response, &'static
     }
     tag(sip.from_header().ok().map(|from| from.tag()), "From")?;
     let to_tag = tag(sip.to_header().ok().map(|to| to.tag()), "To")?;
-    let call_id = call_id(&sip.headers)?;
+    let call_id = read_call_id(&sip.headers)?;
     Ok(Response {
         source,
         status,
@@ -243,7 +265,7 @@ fn response(sip: sip::Response, source: SocketAddr) -> Result<Response, &'static
     })
 }
 
-fn call_id(headers: &sip::Headers) -> Result<String, &'static str> {
+fn read_call_id(headers: &sip::Headers) -> Result<String, &'static str> {
     let value = headers.iter().find_map(|header| match header {
         Header::CallId(call_id) => Some(call_id.value().trim()),
         _ => None,
@@ -524,6 +546,23 @@ mod tests {
                 read(&text)
             );
         }
+    }
+
+    #[test]
+    fn the_call_id_is_found_at_a_glance() {
+        let text = invite(str::to_owned);
+        for (from, to, found) in [
+            ("Call-ID: one", "Call-ID: one", Some("one")),
+            ("Call-ID: one", "call-id :one  ", Some("one")),
+            ("Call-ID: one", "i:one@two", Some("one@two")),
+            ("Call-ID: one", "Call-IDs: one", None),
+            ("Call-ID: one\r\n", "", None),
+        ] {
+            assert_eq!(call_id(text.replace(from, to).as_bytes()), found, "{to}");
+        }
+        assert_eq!(call_id(b""), None);
+        assert_eq!(call_id(&[b'\n'; 65_536]), None);
+        assert_eq!(call_id(b"Call-ID: \xff\xfe\r\n"), None);
     }
 
     #[test]

@@ -4,14 +4,18 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use socket2::SockRef;
+use tokio::sync::watch;
 
+use super::kernel;
 use super::message::COOKIE;
 use crate::counters::Counters;
+use crate::places::Places;
+use crate::router::Settings;
 
 /// The way out: one UDP socket, the names it gives to transactions, and the counters. Cheap to clone.
 ///
@@ -27,77 +31,50 @@ struct Shared {
     seed: u32,
     next: AtomicU64,
     counters: Counters,
-    calls: Arc<Count>,
-    users: Arc<Count>,
+    calls: Arc<Places>,
+    users: Arc<Places>,
     draining: watch::Sender<bool>,
 }
 
 impl Default for Net {
     fn default() -> Net {
-        static NOWHERE: LazyLock<Net> =
-            LazyLock::new(|| Net::over(None, SocketAddr::from(([0, 0, 0, 0], 0))));
+        static NOWHERE: LazyLock<Net> = LazyLock::new(|| {
+            Net::over(
+                None,
+                SocketAddr::from(([0, 0, 0, 0], 0)),
+                &Settings::default(),
+            )
+        });
         NOWHERE.clone()
     }
 }
 
-/// How many there are.
-#[derive(Default)]
-struct Count {
-    number: AtomicUsize,
-    /// Told when there is none any more.
-    none: Notify,
-}
-
-/// One of those that are counted, as long as it is there. By default it is one of none.
-#[derive(Default)]
-pub(crate) struct Counted(Option<Arc<Count>>);
-
-impl Counted {
-    fn one_of(all: &Arc<Count>) -> Counted {
-        all.number.fetch_add(1, Ordering::AcqRel);
-        Counted(Some(Arc::clone(all)))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if let Some(all) = &self.0
-            && all.number.fetch_sub(1, Ordering::AcqRel) == 1
-        {
-            all.none.notify_waiters();
-        }
-    }
-}
-
-impl fmt::Debug for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Counted")
-    }
-}
-
 impl Net {
-    /// Binds the socket.
+    /// Binds the socket. The kernel is asked to keep so many bytes of what was not received yet: see [`buffer`](Net::buffer) for
+    /// how many it does.
     ///
     /// # Errors
     ///
-    /// The address is taken or not ours.
-    pub fn bind(address: SocketAddr) -> io::Result<Net> {
-        let socket = UdpSocket::bind(address)?;
+    /// The address is taken or not ours, or the buffer cannot be set.
+    pub fn bind(settings: &Settings) -> io::Result<Net> {
+        let socket = UdpSocket::bind(settings.listen)?;
+        SockRef::from(&socket).set_recv_buffer_size(settings.buffer)?;
         // Only the receiving thread waits in the socket, and it looks up now and then.
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let local = socket.local_addr()?;
-        Ok(Net::over(Some(socket), local))
+        Ok(Net::over(Some(socket), local, settings))
     }
 
-    fn over(socket: Option<UdpSocket>, local: SocketAddr) -> Net {
+    fn over(socket: Option<UdpSocket>, local: SocketAddr, settings: &Settings) -> Net {
+        let share = settings.limits.share;
         Net(Arc::new(Shared {
             socket,
             local,
             seed: RandomState::new().hash_one(local) as u32,
             next: AtomicU64::new(0),
             counters: Counters::default(),
-            calls: Arc::default(),
-            users: Arc::default(),
+            calls: Arc::new(Places::new(settings.capacity, share)),
+            users: Arc::new(Places::new(settings.users, share)),
             draining: watch::Sender::new(false),
         }))
     }
@@ -147,35 +124,40 @@ impl Net {
         format!("r{:08x}{next:x}", self.0.seed)
     }
 
-    /// One more call, until that is dropped.
-    pub(crate) fn count_call(&self) -> Counted {
-        Counted::one_of(&self.0.calls)
+    /// How many bytes the kernel keeps of what was not received yet. Linux counts its own bookkeeping too, and says the
+    /// double of what it was asked for.
+    pub fn buffer(&self) -> usize {
+        let size = self
+            .socket()
+            .and_then(|socket| SockRef::from(socket).recv_buffer_size());
+        size.unwrap_or(0) / 2
+    }
+
+    /// Notes how many datagrams the kernel has dropped so far, because the buffer was full.
+    pub(crate) fn note_dropped(&self) {
+        if let Ok(dropped) = self.socket().and_then(kernel::dropped) {
+            self.counters().lost.set(dropped);
+        }
+    }
+
+    /// The places for calls, those included that only wait for stragglers.
+    pub(crate) fn call_places(&self) -> &Arc<Places> {
+        &self.0.calls
     }
 
     /// How many calls there are, those included that only wait for stragglers.
     pub fn calls(&self) -> usize {
-        self.0.calls.number.load(Ordering::Acquire)
+        self.0.calls.number()
     }
 
-    /// Resolves when there is no call.
-    pub(crate) async fn no_calls(&self) {
-        loop {
-            let told = self.0.calls.none.notified();
-            if self.calls() == 0 {
-                return;
-            }
-            told.await;
-        }
-    }
-
-    /// One more user with bindings, until that is dropped.
-    pub(crate) fn count_user(&self) -> Counted {
-        Counted::one_of(&self.0.users)
+    /// The places for users with bindings.
+    pub(crate) fn user_places(&self) -> &Arc<Places> {
+        &self.0.users
     }
 
     /// How many users have bindings.
     pub fn users(&self) -> usize {
-        self.0.users.number.load(Ordering::Acquire)
+        self.0.users.number()
     }
 
     /// The counters.

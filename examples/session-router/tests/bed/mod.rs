@@ -47,6 +47,14 @@ pub(crate) fn bed(change: impl FnOnce(&mut Settings)) -> Bed {
 
 /// A router, and phones that `bob` is at.
 pub(crate) fn bob(phones: usize) -> (Bed, Phone, Vec<Phone>) {
+    bob_with(phones, |_| {})
+}
+
+/// The same, with other settings.
+pub(crate) fn bob_with(
+    phones: usize,
+    change: impl FnOnce(&mut Settings),
+) -> (Bed, Phone, Vec<Phone>) {
     let phones: Vec<Phone> = (0..phones).map(|_| Phone::new()).collect();
     let bed = bed(|settings| {
         settings.endpoints = phones
@@ -54,6 +62,7 @@ pub(crate) fn bob(phones: usize) -> (Bed, Phone, Vec<Phone>) {
             .map(|phone| ("bob".to_owned(), phone.address))
             .collect();
         settings.fork = true;
+        change(settings);
     });
     (bed, Phone::new(), phones)
 }
@@ -75,6 +84,14 @@ pub(crate) fn talking(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text)
     caller.request("ACK", &ack, bed.at);
     bob.expect_request("ACK");
     (call, invite)
+}
+
+/// Hangs such a call up.
+pub(crate) fn hang_up(bed: &Bed, call: &Calling, caller: &Phone, bob: &Phone) {
+    caller.request("BYE", &call.next(), bed.at);
+    let bye = bob.expect_request("BYE");
+    bob.answer(&bye, 200, "b");
+    caller.expect(200);
 }
 
 /// Ends the router; nothing may remain.

@@ -64,7 +64,12 @@ impl Calling {
 
 impl Phone {
     pub(crate) fn new() -> Phone {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        Phone::at(1)
+    }
+
+    /// A phone at 127.0.0.`last`: another source than those at other addresses.
+    pub(crate) fn at(last: u8) -> Phone {
+        let socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, last], 0))).expect("a port");
         socket.set_read_timeout(Some(LIMIT)).expect("a limit");
         let address = socket.local_addr().expect("an address");
         Phone { socket, address }

@@ -1,0 +1,202 @@
+//! How much each source may hold at a time, so that no source takes all of it.
+//!
+//! A call holds a place from its INVITE until its last straggler, however long it talks, and so does a user with bindings.
+//! A place is charged to the source of the INVITE or of the REGISTER.
+//!
+//! The share of a source is of the places that it holds and those that are free. If the share is 50 percent, one greedy
+//! source gets half of all places, and one that comes later gets half of what is left. So two sources cannot take all of
+//! them, and when places come back, the source that holds the most waits the longest.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::sources::Source;
+
+/// The places of one kind. A source that holds none takes no memory, so the table is never larger than the number of places.
+pub(crate) struct Places {
+    /// How many there are.
+    most: usize,
+    /// In percent, of what a source holds and of what is free.
+    share: u32,
+    held: Mutex<Held>,
+    /// Told when the last place is given back.
+    none: Notify,
+}
+
+#[derive(Default)]
+struct Held {
+    all: usize,
+    of: HashMap<Source, usize>,
+}
+
+impl Places {
+    /// So many places, and the share of one source in percent of those that it holds and those that are free.
+    pub(crate) fn new(most: usize, share: u32) -> Places {
+        Places {
+            most,
+            share,
+            held: Mutex::default(),
+            none: Notify::new(),
+        }
+    }
+
+    /// A place for `source`. None if there is none, or if the source holds its share.
+    pub(crate) fn take(self: &Arc<Places>, source: Source) -> Option<Place> {
+        let mut held = self.held();
+        let own = held.of.get(&source).copied().unwrap_or(0);
+        let free = self.most.saturating_sub(held.all);
+        let share = (own + free) as u128 * u128::from(self.share);
+        if free == 0 || own as u128 * 100 >= share {
+            return None;
+        }
+        held.add(source);
+        Some(Place(Some((Arc::clone(self), source))))
+    }
+
+    /// A place for what was there before a restart.
+    pub(crate) fn keep(self: &Arc<Places>, source: Source) -> Place {
+        self.held().add(source);
+        Place(Some((Arc::clone(self), source)))
+    }
+
+    /// How many places are held.
+    pub(crate) fn number(&self) -> usize {
+        self.held().all
+    }
+
+    /// Does this source hold a place?
+    pub(crate) fn holds(&self, source: Source) -> bool {
+        self.held().of.contains_key(&source)
+    }
+
+    /// Resolves when no place is held.
+    pub(crate) async fn none(&self) {
+        loop {
+            let told = self.none.notified();
+            if self.number() == 0 {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    fn give_back(&self, source: Source) {
+        let mut held = self.held();
+        held.all -= 1;
+        if let Some(own) = held.of.get_mut(&source) {
+            *own -= 1;
+            if *own == 0 {
+                held.of.remove(&source);
+            }
+        }
+        let none = held.all == 0;
+        drop(held);
+        if none {
+            self.none.notify_waiters();
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn add(&mut self, source: Source) {
+        self.all += 1;
+        *self.of.entry(source).or_default() += 1;
+    }
+}
+
+impl fmt::Debug for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Places")
+            .field("number", &self.number())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A place that is held until this is dropped. The default holds none.
+#[derive(Default)]
+pub struct Place(Option<(Arc<Places>, Source)>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some((places, source)) = self.0.take() {
+            places.give_back(source);
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place")
+            .field(&self.0.as_ref().map(|(_, source)| source))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREEDY: Source = Source::V4(1);
+
+    fn places(most: usize, share: u32) -> Arc<Places> {
+        Arc::new(Places::new(most, share))
+    }
+
+    fn all(places: &Arc<Places>, source: Source) -> Vec<Place> {
+        std::iter::from_fn(|| places.take(source)).collect()
+    }
+
+    #[test]
+    fn one_source_gets_its_share_and_never_all() {
+        for (share, got) in [(50, 500), (99, 990), (1, 10)] {
+            assert_eq!(all(&places(1_000, share), GREEDY).len(), got);
+        }
+    }
+
+    #[test]
+    fn several_greedy_sources_leave_room_for_another() {
+        let places = places(1_000, 50);
+        let held: Vec<_> = (10..17)
+            .map(|greedy| all(&places, Source::V4(greedy)))
+            .collect();
+        let got: Vec<_> = held.iter().map(Vec::len).collect();
+        assert_eq!(got, [500, 250, 125, 63, 31, 16, 8]);
+        assert_eq!(all(&places, GREEDY).len(), 4);
+    }
+
+    #[test]
+    fn places_that_come_back_go_to_those_that_hold_few() {
+        let places = places(1_000, 50);
+        let mut first = all(&places, GREEDY);
+        let second = all(&places, Source::V4(2));
+        assert_eq!((first.len(), second.len()), (500, 250));
+        first.truncate(400);
+        assert!(places.take(GREEDY).is_none());
+        assert!(places.take(Source::V4(2)).is_some());
+    }
+
+    #[test]
+    fn a_source_without_a_place_takes_no_memory() {
+        let places = places(10, 50);
+        let held = all(&places, GREEDY);
+        assert!(places.holds(GREEDY));
+        drop(held);
+        assert!(!places.holds(GREEDY));
+        assert_eq!((places.number(), places.held().of.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_comes_back_after_a_restart_counts() {
+        let places = places(10, 50);
+        let _back: Vec<Place> = (0..5).map(|_| places.keep(GREEDY)).collect();
+        assert!(places.take(GREEDY).is_none());
+        assert!(places.take(Source::V4(2)).is_some());
+    }
+}

@@ -1,0 +1,380 @@
+//! How fast each source may send, so that one source cannot take the router from the others.
+//!
+//! All sources share one socket, one parser, and the localities. [`Sources`] decides about a packet before the parser
+//! looks at it, by the address that the kernel tells. Each source has token buckets:
+//!
+//! - `packets`, for every packet: it limits what one source can make the parser read.
+//! - `begins`, for a packet that belongs to no call that the router knows: a new INVITE, a REGISTER, a stray, noise.
+//! - `refusals`, for the answers 503. Beyond them a packet is dropped, which costs a look into one table.
+//!
+//! How much a source may hold at a time is the matter of [`Places`](crate::places::Places).
+//!
+//! The admission of the runtime queues operations and lets them wait for a token. A caller of SIP must not wait: it
+//! repeats its INVITE after 500 ms. So a router refuses at once, and this module needs no queue.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::places::Places;
+
+/// What each source may take of the router.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Packets a second of one source that belong to no call that the router knows; as many may come at once.
+    pub rate: u32,
+    /// The share that one source may hold, in percent of the places that it holds and those that are free: below 100.
+    pub share: u32,
+    /// The most sources that have buckets of their own at a time. All others share the buckets of one.
+    pub sources: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            rate: 2_500,
+            share: 50,
+            sources: 16_384,
+        }
+    }
+}
+
+/// All packets of a source, for each that may begin something. A call takes six or seven, and some come twice.
+const PACKETS: u32 = 10;
+
+/// Answers 503 a second to one source.
+const REFUSALS: u32 = 50;
+
+/// The table is searched for sources to forget no more often than this.
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// Where packets come from: one address of IPv4, or a /64 of IPv6, which is what one customer has at the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Source {
+    /// An address of IPv4, also one that is mapped into IPv6.
+    V4(u32),
+    /// The upper half of an address of IPv6.
+    V6(u64),
+    /// All those that found the table full.
+    Rest,
+}
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Source {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Source::V4(address.to_bits()),
+            IpAddr::V6(address) => Source::V6((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is read.
+    Read,
+    /// It is answered with 503.
+    Refuse,
+    /// It is dropped.
+    Drop,
+}
+
+/// A token bucket that holds the tokens of one second. It is kept as the time at which it is full again (the generic
+/// cell rate algorithm): so a bucket that is full says nothing, and can be forgotten.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    full_at: Duration,
+}
+
+impl Bucket {
+    /// Takes a token, if there is one.
+    fn take(&mut self, rate: u32, now: Duration) -> bool {
+        let second = Duration::from_secs(1);
+        let full_at = self.full_at.max(now).saturating_add(second / rate);
+        let taken = full_at <= now.saturating_add(second);
+        if taken {
+            self.full_at = full_at;
+        }
+        taken
+    }
+
+    fn is_full(&self, now: Duration) -> bool {
+        self.full_at <= now
+    }
+}
+
+/// What is remembered of a source.
+#[derive(Debug, Default)]
+struct Buckets {
+    packets: Bucket,
+    begins: Bucket,
+    refusals: Bucket,
+}
+
+impl Buckets {
+    fn are_full(&self, now: Duration) -> bool {
+        self.packets.is_full(now) && self.begins.is_full(now) && self.refusals.is_full(now)
+    }
+}
+
+/// The buckets of all sources.
+///
+/// The table is bounded. It forgets a source whose buckets are full and that has no call: such a source has the same when it
+/// comes again. So a source cannot fill its buckets by making the router forget it. A source beyond the bound shares
+/// the buckets of [`Source::Rest`], unless it has a call.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    limits: Limits,
+    known: HashMap<Source, Buckets>,
+    rest: Buckets,
+    swept: Option<Duration>,
+}
+
+impl Sources {
+    pub(crate) fn new(limits: Limits) -> Sources {
+        Sources {
+            limits,
+            known: HashMap::new(),
+            rest: Buckets::default(),
+            swept: None,
+        }
+    }
+
+    /// A packet came from `address`: to whom it is charged, and whether it is looked at. `calls` says who has a call.
+    pub(crate) fn packet(
+        &mut self,
+        address: IpAddr,
+        calls: &Places,
+        now: Duration,
+    ) -> (Source, bool) {
+        let source = self.enter(address.into(), calls, now);
+        let rate = self.limits.rate.saturating_mul(PACKETS);
+        (source, self.buckets(source).packets.take(rate, now))
+    }
+
+    /// The packet belongs to no call that the router knows.
+    pub(crate) fn begin(&mut self, source: Source, now: Duration) -> Verdict {
+        let rate = self.limits.rate;
+        let buckets = self.buckets(source);
+        if buckets.begins.take(rate, now) {
+            Verdict::Read
+        } else if buckets.refusals.take(REFUSALS, now) {
+            Verdict::Refuse
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    /// How many sources have buckets of their own.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    fn buckets(&mut self, source: Source) -> &mut Buckets {
+        self.known.get_mut(&source).unwrap_or(&mut self.rest)
+    }
+
+    /// Sees to it that `source` has buckets, or says that it belongs to the rest.
+    fn enter(&mut self, source: Source, calls: &Places, now: Duration) -> Source {
+        if self.known.contains_key(&source) {
+            return source;
+        }
+        if self.known.len() >= self.limits.sources {
+            self.forget(calls, now);
+        }
+        if self.known.len() >= self.limits.sources && !calls.holds(source) {
+            return Source::Rest;
+        }
+        self.known.insert(source, Buckets::default());
+        source
+    }
+
+    /// Forgets the sources of which nothing is to be remembered.
+    fn forget(&mut self, calls: &Places, now: Duration) {
+        if self
+            .swept
+            .is_some_and(|swept| now < swept.saturating_add(SWEEP))
+        {
+            return;
+        }
+        self.swept = Some(now);
+        self.known
+            .retain(|source, buckets| !buckets.are_full(now) || calls.holds(*source));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::sync::Arc;
+
+    use fom_runtime::{Clock, TestClock};
+
+    use super::*;
+
+    fn sources(rate: u32, sources: usize) -> Sources {
+        Sources::new(Limits {
+            rate,
+            sources,
+            ..Limits::default()
+        })
+    }
+
+    fn v4(last: u32) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + last))
+    }
+
+    fn v6(text: &str) -> IpAddr {
+        IpAddr::V6(text.parse::<Ipv6Addr>().expect("an address"))
+    }
+
+    /// How many of so many packets that begin something are read, answered with 503, and dropped.
+    fn flood(
+        sources: &mut Sources,
+        calls: &Places,
+        from: IpAddr,
+        packets: usize,
+        now: Duration,
+    ) -> [usize; 3] {
+        let mut became = [0; 3];
+        for _ in 0..packets {
+            let verdict = match sources.packet(from, calls, now) {
+                (source, true) => sources.begin(source, now),
+                (_, false) => Verdict::Drop,
+            };
+            became[verdict as usize] += 1;
+        }
+        became
+    }
+
+    #[test]
+    fn a_source_is_an_address_of_ipv4_or_a_64th_of_ipv6() {
+        let source = |address: IpAddr| Source::from(address);
+        assert_ne!(source(v4(1)), source(v4(2)));
+        assert_eq!(source(v4(1)), source(v6("::ffff:10.0.0.1")));
+        assert_eq!(
+            source(v6("2001:db8:0:1::1")),
+            source(v6("2001:db8:0:1:ffff::9"))
+        );
+        assert_ne!(source(v6("2001:db8:0:1::1")), source(v6("2001:db8:0:2::1")));
+    }
+
+    #[test]
+    fn one_source_has_its_rate_and_another_has_all_of_its_own() {
+        let (clock, calls) = (TestClock::new(), Places::new(100, 50));
+        let now = || Clock::from(&clock).now();
+        let mut sources = sources(100, 8);
+        assert_eq!(
+            flood(&mut sources, &calls, v4(1), 40_000, now()),
+            [100, 50, 39_850]
+        );
+        assert_eq!(
+            flood(&mut sources, &calls, v4(2), 100, now()),
+            [100, 0, 0],
+            "another"
+        );
+        clock.advance(Duration::from_millis(500));
+        assert_eq!(
+            flood(&mut sources, &calls, v4(1), 40_000, now()),
+            [50, 25, 39_925]
+        );
+        clock.advance(Duration::from_secs(3600));
+        assert_eq!(
+            flood(&mut sources, &calls, v4(1), 120, now()),
+            [100, 20, 0],
+            "no more than a second is saved up"
+        );
+    }
+
+    #[test]
+    fn packets_of_known_calls_have_a_rate_too() {
+        let (calls, now) = (Places::new(100, 50), Duration::ZERO);
+        let mut sources = sources(10, 8);
+        let read = (0..1_000).filter(|_| sources.packet(v4(1), &calls, now).1);
+        assert_eq!(read.count(), 100);
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_all_beyond_share_one_rate() {
+        let (clock, calls) = (TestClock::new(), Places::new(100, 50));
+        let now = || Clock::from(&clock).now();
+        let mut sources = sources(10, 4);
+        for known in 0..4 {
+            assert_eq!(flood(&mut sources, &calls, v4(known), 1, now()), [1, 0, 0]);
+        }
+        let read: usize = (4..1_000)
+            .map(|other| flood(&mut sources, &calls, v4(other), 1, now())[0])
+            .sum();
+        assert_eq!((read, sources.len()), (10, 4));
+        // Those that are known lose nothing by it.
+        assert_eq!(flood(&mut sources, &calls, v4(3), 9, now()), [9, 0, 0]);
+        // When the buckets are full again, others come in.
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(flood(&mut sources, &calls, v4(7), 10, now()), [10, 0, 0]);
+        assert_eq!(sources.len(), 1);
+    }
+
+    #[test]
+    fn a_source_cannot_fill_its_bucket_by_being_forgotten() {
+        let (clock, calls) = (TestClock::new(), Places::new(100, 50));
+        let now = || Clock::from(&clock).now();
+        let mut sources = sources(10, 4);
+        let mut read = 0;
+        for round in 0..100 {
+            read += flood(&mut sources, &calls, v4(1), 20, now())[0];
+            for other in 0..50 {
+                flood(&mut sources, &calls, v4(100 + 50 * round + other), 1, now());
+            }
+            clock.advance(Duration::from_millis(10));
+        }
+        assert!(
+            (10..=20).contains(&read),
+            "ten at once and ten in this second: {read}"
+        );
+    }
+
+    #[test]
+    fn a_source_with_a_call_is_not_forgotten() {
+        let (clock, calls) = (TestClock::new(), Arc::new(Places::new(100, 50)));
+        let now = || Clock::from(&clock).now();
+        let mut sources = sources(10, 4);
+        let friend = v4(1);
+        let place = calls.take(friend.into()).expect("a place");
+        flood(&mut sources, &calls, friend, 1, now());
+        for round in 0..100 {
+            clock.advance(Duration::from_secs(2));
+            for other in 0..50 {
+                flood(
+                    &mut sources,
+                    &calls,
+                    v4(100 + 50 * round + other),
+                    20,
+                    now(),
+                );
+            }
+        }
+        assert_eq!(flood(&mut sources, &calls, friend, 10, now()), [10, 0, 0]);
+        drop(place);
+        clock.advance(Duration::from_secs(2));
+        for other in 0..50 {
+            flood(&mut sources, &calls, v4(9_000 + other), 20, now());
+        }
+        assert!(!sources.known.contains_key(&friend.into()));
+    }
+
+    #[test]
+    fn a_source_that_has_a_call_and_was_never_seen_finds_its_own_buckets() {
+        let (calls, now) = (Arc::new(Places::new(100, 50)), Duration::ZERO);
+        let mut sources = sources(10, 4);
+        for other in 10..1_000 {
+            flood(&mut sources, &calls, v4(other), 20, now);
+        }
+        // As after a restart.
+        let _place = calls.keep(v4(1).into());
+        assert_eq!(flood(&mut sources, &calls, v4(1), 10, now), [10, 0, 0]);
+        assert_eq!(sources.len(), 5);
+    }
+}
