@@ -102,7 +102,7 @@ impl AcceptingTransitions for Accept {
                 // It has gone already.
                 return common.clients.left(&me);
             };
-            let line = Line::new(stream, limits);
+            let line = Line::new(stream, limits, &common.memory);
             let connection =
                 Connection::new(line, Arc::clone(&common), Arc::clone(&me), again.clone());
             let submission = again.submit(connection).place(Placement::Locality(home));

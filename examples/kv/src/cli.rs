@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lexopt::prelude::*;
 
+use crate::live::LEAST_MEMORY;
 use crate::{Save, Settings};
 
 /// What `--help` says.
@@ -21,6 +22,9 @@ Options:
   --save WHEN         with --dir: `always`, before each reply, or `everysec` [default: everysec]
   --clients N         the most clients at a time [default: 10000]
   --unread BYTES      what a client may leave unread before it is sent away [default: 33554432]
+  --clients-memory BYTES
+                      what all clients together may take, data aside, before the
+                      largest is sent away [default: 268435456]
   --idle SECONDS      how long a client may say nothing; 0 is for ever [default: 0]
   --max-bulk BYTES    the longest word of a request [default: 67108864]
   --drain SECONDS     how long clients have for their last replies after Ctrl-C [default: 5]
@@ -68,6 +72,9 @@ pub fn read(
             Long("save") => save = Some(parser.value()?.parse_with(when)?),
             Long("clients") => settings.clients = parser.value()?.parse()?,
             Long("unread") => settings.unread = parser.value()?.parse()?,
+            Long("clients-memory") => {
+                settings.clients_memory = parser.value()?.parse_with(at_least_a_mebibyte)?;
+            }
             Long("idle") => {
                 let seconds: u64 = parser.value()?.parse()?;
                 settings.idle = (seconds > 0).then(|| Duration::from_secs(seconds));
@@ -96,6 +103,13 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("a number of at least 1 is needed".to_owned()),
+    }
+}
+
+fn at_least_a_mebibyte(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number as u64 >= LEAST_MEMORY => Ok(number),
+        _ => Err(format!("a number of at least {LEAST_MEMORY} is needed")),
     }
 }
 

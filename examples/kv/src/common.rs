@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::client::Clients;
+use crate::client::{Clients, Memory};
+use crate::command::Scripts;
 use crate::live::{Live, SettingError};
 use crate::places::Places;
 use crate::rate::RateLimit;
@@ -20,6 +21,8 @@ pub(crate) struct Common {
     pub(crate) places: Arc<Places>,
     pub(crate) log: Option<Arc<Log>>,
     pub(crate) clients: Clients,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) scripts: Scripts,
     pub(crate) wall: Wall,
     pub(crate) stopping: AtomicBool,
 }
@@ -41,10 +44,13 @@ impl Common {
 
     /// Changes a setting.
     pub(crate) fn configure(&self, name: &[u8], value: &[u8]) -> Result<(), SettingError> {
-        match self.rate.set(name, value) {
-            Some(done) => done,
-            None => self.live.set(name, value),
+        if let Some(done) = self.rate.set(name, value) {
+            return done;
         }
+        self.live.set(name, value)?;
+        // It may be lower than before.
+        self.memory.keep_limit();
+        Ok(())
     }
 
     /// The settings whose names fit, and their values.

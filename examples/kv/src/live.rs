@@ -1,7 +1,10 @@
 //! Settings that change while the server runs: CONFIG SET.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::server::Settings;
 
 /// Why a setting was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,10 +15,16 @@ pub(crate) enum SettingError {
     /// It is no number, or one that makes no sense.
     #[error("CONFIG SET failed - argument must be a number that is not below zero")]
     NoNumber,
+    /// It is a number below the least that makes sense.
+    #[error("CONFIG SET failed - argument must be at least {0}")]
+    TooSmall(u64),
     /// It is none of its words.
     #[error("CONFIG SET failed - argument must be wait or reject")]
     NoMode,
 }
+
+/// The least that all clients together may take: with less, one alone could not work.
+pub(crate) const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Settings that change while the server runs.
 #[derive(Debug)]
@@ -23,23 +32,33 @@ pub(crate) struct Live {
     clients: AtomicU64,
     unread: AtomicU64,
     idle: AtomicU64,
+    memory: Arc<AtomicU64>,
 }
 
 impl Live {
-    pub(crate) fn new(clients: usize, unread: usize, idle: Option<Duration>) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let memory = (settings.clients_memory as u64).max(LEAST_MEMORY);
         Self {
-            clients: AtomicU64::new(clients as u64),
-            unread: AtomicU64::new(unread as u64),
-            idle: AtomicU64::new(idle.map_or(0, |idle| idle.as_secs())),
+            clients: AtomicU64::new(settings.clients as u64),
+            unread: AtomicU64::new(settings.unread as u64),
+            idle: AtomicU64::new(settings.idle.map_or(0, |idle| idle.as_secs())),
+            memory: Arc::new(AtomicU64::new(memory)),
         }
     }
 
-    fn named(&self) -> [(&'static str, &AtomicU64); 3] {
+    /// Each with its name and the least that it takes.
+    fn named(&self) -> [(&'static str, &AtomicU64, u64); 4] {
         [
-            ("maxclients", &self.clients),
-            ("client-unread-limit", &self.unread),
-            ("timeout", &self.idle),
+            ("maxclients", &self.clients, 0),
+            ("client-unread-limit", &self.unread, 0),
+            ("timeout", &self.idle, 0),
+            ("maxmemory-clients", &self.memory, LEAST_MEMORY),
         ]
+    }
+
+    /// How many bytes all clients together may take, data aside.
+    pub(crate) fn memory(&self) -> &Arc<AtomicU64> {
+        &self.memory
     }
 
     /// The most clients at a time.
@@ -62,20 +81,23 @@ impl Live {
     pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
         self.named()
             .iter()
-            .map(|(name, value)| (*name, value.load(Ordering::Relaxed).to_string()))
+            .map(|(name, value, _)| (*name, value.load(Ordering::Relaxed).to_string()))
             .collect()
     }
 
     /// Changes one.
     pub(crate) fn set(&self, name: &[u8], value: &[u8]) -> Result<(), SettingError> {
         let named = self.named();
-        let (_, setting) = named
+        let (_, setting, least) = named
             .iter()
-            .find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()))
+            .find(|(known, ..)| name.eq_ignore_ascii_case(known.as_bytes()))
             .ok_or(SettingError::Unknown)?;
         let value = crate::wire::integer(value)
             .and_then(|value| u64::try_from(value).ok())
             .ok_or(SettingError::NoNumber)?;
+        if value < *least {
+            return Err(SettingError::TooSmall(*least));
+        }
         setting.store(value, Ordering::Relaxed);
         Ok(())
     }

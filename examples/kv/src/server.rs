@@ -14,7 +14,8 @@ use fom_runtime::{BuildError, Chore, ChoreError, Clock, LongLocks, ShutdownRepor
 use tokio::net::TcpListener;
 
 use crate::accept::Accept;
-use crate::client::Clients;
+use crate::client::{Clients, Memory};
+use crate::command::Scripts;
 use crate::common::Common;
 use crate::live::Live;
 use crate::places::Places;
@@ -43,6 +44,9 @@ pub struct Settings {
     pub clients: usize,
     /// Bytes that a client may leave unread before it is sent away.
     pub unread: usize,
+    /// Bytes that all clients together may take, data aside: requests that are not whole or under way, and replies that are not
+    /// read. Beyond, the client that takes most is sent away. At least 1 MiB.
+    pub clients_memory: usize,
     /// How long a client may say nothing.
     pub idle: Option<Duration>,
     /// How large a request may be.
@@ -60,6 +64,7 @@ impl Default for Settings {
             save: Save::default(),
             clients: 10_000,
             unread: 32 << 20,
+            clients_memory: 256 << 20,
             idle: None,
             limits: Limits::default(),
             clock: None,
@@ -162,13 +167,16 @@ impl Server {
             );
         }
 
+        let live = Live::new(&settings);
         let common = Arc::new(Common {
-            live: Live::new(settings.clients, settings.unread, settings.idle),
+            memory: Memory::new(Arc::clone(live.memory())),
+            live,
             rate: RateLimit::new(&runtime).map_err(StartError::Admission)?,
             settings,
             places,
             log,
             clients: Clients::default(),
+            scripts: Scripts::default(),
             wall,
             stopping: AtomicBool::new(false),
         });

@@ -39,12 +39,17 @@ pub(super) fn at_once(
             let part = |number: u64| Reply::text(number.to_string());
             Reply::Array(vec![part(now / 1000), part(now % 1000 * 1000)])
         }
+        OfClient::Auth => super::hello::auth(request),
+        OfClient::Script => common.scripts.about(request),
         OfClient::Fom => foms(&cx.runtime(), request),
         _ => return None,
     })
 }
 
-fn is(word: &[u8], name: &str) -> bool {
+/// The version of Redis that is told to clients: that of which the commands here are.
+pub(super) const VERSION: &str = "7.0.0";
+
+pub(super) fn is(word: &[u8], name: &str) -> bool {
     word.eq_ignore_ascii_case(name.as_bytes())
 }
 
@@ -76,17 +81,22 @@ fn commands(request: &Request) -> Reply {
                     Reply::Array(vec![
                         Reply::text(spec.name),
                         Reply::Int(spec.arity.into()),
-                        Reply::Array(vec![Reply::Status(flag)]),
+                        Reply::Set(vec![Reply::Status(flag)]),
                         Reply::Int(first),
                         Reply::Int(last),
                         Reply::Int(step),
+                        // Categories for access, hints and keys for clusters, subcommands: there are none.
+                        Reply::Set(Vec::new()),
+                        Reply::Set(Vec::new()),
+                        Reply::Set(Vec::new()),
+                        Reply::Array(Vec::new()),
                     ])
                 })
                 .collect(),
         ),
         _ if is(request.word(1), "count") => Reply::count(table().len()),
         // What redis-cli asks for when it starts; it can do without.
-        _ if is(request.word(1), "docs") => Reply::Array(Vec::new()),
+        _ if is(request.word(1), "docs") => Reply::Map(Vec::new()),
         _ => subcommand(request),
     }
 }
@@ -97,8 +107,8 @@ fn config(common: &Common, request: &Request) -> Reply {
             let pairs = common.configuration(request.word(2));
             let texts = pairs
                 .into_iter()
-                .flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]);
-            Reply::Array(texts.collect())
+                .map(|(name, value)| (Reply::text(name), Reply::text(value)));
+            Reply::Map(texts.collect())
         }
         4 if is(request.word(1), "set") => {
             let (name, value) = (request.word(2), request.word(3));
@@ -115,24 +125,14 @@ fn client(cx: &Cx<'_>, common: &Common, me: &Client, request: &Request) -> Reply
     let which = request.word(1);
     match request.len() {
         2 if is(which, "id") => Reply::Int(me.id as i64),
-        2 if is(which, "getname") => match me.name().as_str() {
+        2 if is(which, "getname") => match me.about().name.as_str() {
             "" => Reply::Null,
             name => Reply::text(name),
         },
-        2 if is(which, "info") => Reply::text(me.line(cx.now())),
+        2 if is(which, "info") => Reply::verbatim(me.line(cx.now())),
         2 if is(which, "list") => common.clients.list(cx.now()),
-        3 if is(which, "setname") => {
-            let name = request.word(2);
-            if name.len() > 256 || !name.iter().all(u8::is_ascii_graphic) {
-                return Reply::error(
-                    "ERR Client names cannot contain spaces, newlines or special characters.",
-                );
-            }
-            *me.name() = String::from_utf8_lossy(name).into_owned();
-            Reply::OK
-        }
-        // What libraries say of themselves.
-        4 if is(which, "setinfo") => Reply::OK,
+        3 if is(which, "setname") => super::hello::set_name(me, request.word(2)),
+        4 if is(which, "setinfo") => super::hello::set_info(me, request.word(2), request.word(3)),
         _ => subcommand(request),
     }
 }
@@ -195,16 +195,23 @@ pub(super) async fn info(runtime: &Runtime, common: &Common) -> Result<Reply, Wh
     let [slow, malformed, idle] = common.clients.away();
     let operations = runtime.operations();
     let mut text = format!(
-        "# Server\r\nserver_name:fom-kv\r\nredis_version:7.0.0\r\nlocalities:{}\r\nuptime_in_seconds:{}\r\n\r\n\
+        "# Server\r\nserver_name:fom-kv\r\nredis_version:{VERSION}\r\nredis_mode:standalone\r\n\
+         process_id:{}\r\nlocalities:{}\r\nuptime_in_seconds:{}\r\n\r\n\
          # Clients\r\nconnected_clients:{connected}\r\nblocked_clients:{}\r\nmaxclients:{}\r\n\r\n\
-         # Persistence\r\nsave:{}\r\nchanges_not_saved:{}\r\nlast_write_status:{}\r\n\r\n\
+         # Memory\r\nmem_clients_normal:{}\r\nmaxmemory_clients:{}\r\n\r\n\
+         # Persistence\r\nloading:0\r\nsave:{}\r\nchanges_not_saved:{}\r\nlast_write_status:{}\r\n\r\n\
          # Stats\r\ntotal_connections_received:{ever}\r\nrejected_connections:{rejected}\r\n\
          sent_away_slow:{slow}\r\nsent_away_malformed:{malformed}\r\nsent_away_idle:{idle}\r\n\
-         total_commands_received:{}\r\ncommands_run_on_keys:{}\r\n\r\n# Foms\r\n",
+         evicted_clients:{}\r\n\
+         total_commands_received:{}\r\ncommands_run_on_keys:{}\r\n\r\n\
+         # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Foms\r\n",
+        std::process::id(),
         runtime.localities(),
         runtime.now().as_secs(),
         shards.iter().map(|shard| shard.2).sum::<usize>(),
         common.live.clients(),
+        common.memory.all(),
+        common.memory.limit(),
         common.save_mode(),
         common.log.as_ref().map_or(0, |log| log.unsaved()),
         if common.log.as_ref().is_some_and(|log| log.is_broken()) {
@@ -212,6 +219,7 @@ pub(super) async fn info(runtime: &Runtime, common: &Common) -> Result<Reply, Wh
         } else {
             "ok"
         },
+        common.memory.evicted(),
         common.clients.commands(),
         shards.iter().map(|shard| shard.3).sum::<u64>(),
     );
@@ -238,7 +246,7 @@ pub(super) async fn info(runtime: &Runtime, common: &Common) -> Result<Reply, Wh
     let keys: usize = shards.iter().map(|shard| shard.0).sum();
     let expires: usize = shards.iter().map(|shard| shard.1).sum();
     let _ = write!(text, "db0:keys={keys},expires={expires},avg_ttl=0\r\n");
-    Ok(Reply::text(text))
+    Ok(Reply::verbatim(text))
 }
 
 /// SCAN: a cursor is a locality, so that each call looks at one of them.

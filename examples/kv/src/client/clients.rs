@@ -9,7 +9,16 @@ use std::time::Duration;
 use fom_runtime::{FomRef, Key};
 
 use super::{Connection, Why};
-use crate::wire::Reply;
+use crate::wire::{Protocol, Reply};
+
+/// What a client says of itself.
+#[derive(Debug, Default)]
+pub(crate) struct About {
+    pub(crate) name: String,
+    pub(crate) library: String,
+    pub(crate) library_version: String,
+    pub(crate) protocol: Protocol,
+}
 
 /// One client.
 #[derive(Debug)]
@@ -21,7 +30,7 @@ pub(crate) struct Client {
     pub(crate) locality: usize,
     /// On the runtime's clock.
     since: Duration,
-    name: Mutex<String>,
+    about: Mutex<About>,
     commands: AtomicU64,
     /// When it last said something, on the runtime's clock, in nanoseconds; known only where idle clients are sent away.
     heard: AtomicU64,
@@ -45,21 +54,25 @@ impl Client {
         Duration::from_nanos(self.heard.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn name(&self) -> MutexGuard<'_, String> {
-        self.name.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn about(&self) -> MutexGuard<'_, About> {
+        self.about.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A line about it.
     pub(crate) fn line(&self, now: Duration) -> String {
+        let about = self.about();
         format!(
-            "id={} addr={} name={} age={} locality={} cmds={} fom={}\n",
+            "id={} addr={} name={} age={} locality={} cmds={} fom={} resp={} lib-name={} lib-ver={}\n",
             self.id,
             self.address,
-            self.name(),
+            about.name,
             now.saturating_sub(self.since).as_secs(),
             self.locality,
             self.commands.load(Ordering::Relaxed),
             self.fom.get().map_or(0, |fom| fom.id().get()),
+            about.protocol.number(),
+            about.library,
+            about.library_version,
         )
     }
 }
@@ -106,7 +119,7 @@ impl Clients {
             key: address.ip().to_string().into(),
             locality: (0..localities).min_by_key(|at| counts[*at]).unwrap_or(0),
             since: now,
-            name: Mutex::default(),
+            about: Mutex::default(),
             commands: AtomicU64::new(0),
             heard: AtomicU64::new(0),
             fom: OnceLock::new(),
@@ -127,7 +140,8 @@ impl Clients {
             Why::Slow => &self.slow,
             Why::Malformed => &self.malformed,
             Why::Idle => &self.idle,
-            Why::Left | Why::Quit | Why::Stopping => return,
+            // The memory of all clients counts those that it evicts.
+            Why::Left | Why::Quit | Why::Stopping | Why::Evicted => return,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -158,7 +172,7 @@ impl Clients {
 
     /// What is said of all of them.
     pub(crate) fn list(&self, now: Duration) -> Reply {
-        Reply::text(
+        Reply::verbatim(
             self.all()
                 .iter()
                 .map(|client| client.line(now))

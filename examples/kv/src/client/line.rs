@@ -11,11 +11,18 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 use tokio::net::TcpStream;
 
+use super::memory::{EVICTED, Memory};
 use super::replies::{Replies, Slot};
-use crate::wire::{Limits, Reader, Reply};
+use crate::wire::{Limits, Protocol, Reader, Reply};
 
 /// Bytes that are written into the buffer before the socket has taken some.
 const AT_ONCE: usize = 64 * 1024;
+/// What a client takes that does nothing, its buffers aside.
+const BASE: usize = 4096;
+/// Changes by fewer bytes are not counted.
+const GRAIN: usize = 4096;
+/// With so much room for what comes, a client needs not ask for it.
+const SMALL: usize = 32 * 1024;
 
 /// What happened on the line.
 #[derive(Debug)]
@@ -28,6 +35,8 @@ pub(crate) enum News {
     End,
     /// It does not read what it is answered.
     Slow,
+    /// All clients together take too much memory, and this one takes most.
+    Evicted,
 }
 
 /// The line to one client.
@@ -45,20 +54,90 @@ pub(crate) struct Line {
     queued: usize,
     taken: VecDeque<Reply>,
     out: BytesMut,
+    /// The room that `out` was given; what is read of it is not given back before all is.
+    out_room: usize,
+    protocol: Protocol,
+    under_way: UnderWay,
+    /// What the client's fom holds besides: what it has queued, and watches.
+    pub(crate) besides: usize,
+    /// What was told of all this to the memory of all clients.
+    charged: usize,
+}
+
+/// Bytes of requests that are under way: those that came after a mark, behind which all are answered. Two marks take turns.
+#[derive(Debug, Default)]
+struct UnderWay {
+    since: usize,
+    later: usize,
+    /// When so many commands are answered, all up to `later` are.
+    mark: u64,
+}
+
+impl UnderWay {
+    /// Of `taken` bytes that were taken so far, in commands of which the last has the number `numbered`, so many are under way,
+    /// or some more.
+    fn bytes(&mut self, taken: usize, numbered: u64, answered: u64) -> usize {
+        if answered == numbered {
+            (self.since, self.later, self.mark) = (taken, taken, numbered);
+        } else if answered >= self.mark {
+            (self.since, self.later, self.mark) = (self.later, taken, numbered);
+        }
+        taken - self.since
+    }
 }
 
 impl Line {
-    pub(crate) fn new(stream: TcpStream, limits: Limits) -> Self {
-        Self {
+    pub(crate) fn new(stream: TcpStream, limits: Limits, memory: &Arc<Memory>) -> Self {
+        let mut line = Self {
             stream,
             reader: Reader::new(limits),
-            replies: Arc::default(),
+            replies: memory.seat(),
             numbered: 0,
             answered: 0,
             queue: VecDeque::new(),
             queued: 0,
             taken: VecDeque::new(),
             out: BytesMut::new(),
+            out_room: 0,
+            protocol: Protocol::default(),
+            under_way: UnderWay::default(),
+            besides: 0,
+            charged: 0,
+        };
+        line.charge();
+        line
+    }
+
+    /// How the client is answered.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// From now on the client is answered in this version. All before are answered.
+    pub(crate) fn speak(&mut self, protocol: Protocol) {
+        while let Some(reply) = self.queue.pop_front() {
+            self.write(&reply);
+        }
+        self.queued = 0;
+        self.protocol = protocol;
+    }
+
+    /// Tells the memory of all clients what this one takes.
+    fn charge(&mut self) {
+        let replies = 2 * self.taken.capacity() + self.queue.capacity();
+        let requests = self
+            .under_way
+            .bytes(self.reader.taken(), self.numbered, self.answered);
+        let takes = BASE
+            + self.reader.capacity()
+            + self.out_room
+            + self.queued
+            + replies * size_of::<Reply>()
+            + requests
+            + self.besides;
+        if takes.abs_diff(self.charged) >= GRAIN {
+            self.charged = takes;
+            self.replies.charge(takes);
         }
     }
 
@@ -91,9 +170,14 @@ impl Line {
         self.out.len() + self.queued
     }
 
+    fn write(&mut self, reply: &Reply) {
+        reply.write(&mut self.out, self.protocol);
+        self.out_room = self.out_room.max(self.out.capacity());
+    }
+
     fn enqueue(&mut self, reply: Reply) {
         if self.queue.is_empty() && self.out.len() < AT_ONCE {
-            reply.write(&mut self.out);
+            self.write(&reply);
         } else {
             self.queued += reply.size();
             self.queue.push_back(reply);
@@ -125,9 +209,12 @@ impl Line {
                 && let Some(reply) = self.queue.pop_front()
             {
                 self.queued -= reply.size();
-                reply.write(&mut self.out);
+                self.write(&reply);
             }
             if self.out.is_empty() {
+                if self.out_room > 2 * AT_ONCE {
+                    (self.out, self.out_room) = (BytesMut::new(), 0);
+                }
                 return Poll::Ready(Ok(()));
             }
             let written = ready!(Pin::new(&mut self.stream).poll_write(task, &self.out))?;
@@ -142,6 +229,20 @@ impl Line {
         may_read: bool,
         most_unread: usize,
     ) -> Poll<io::Result<News>> {
+        let news = self.poll_news(task, may_read, most_unread);
+        self.charge();
+        if self.replies.is_evicted() {
+            return Poll::Ready(Ok(News::Evicted));
+        }
+        news
+    }
+
+    fn poll_news(
+        &mut self,
+        task: &mut Context<'_>,
+        may_read: bool,
+        most_unread: usize,
+    ) -> Poll<io::Result<News>> {
         let answered = self.poll_replies(task).is_ready();
         if let Poll::Ready(written) = self.poll_write(task) {
             written?;
@@ -149,7 +250,7 @@ impl Line {
         if self.unread() > most_unread {
             return Poll::Ready(Ok(News::Slow));
         }
-        if may_read {
+        if may_read && self.poll_room(task).is_ready() {
             let read = pin!(self.stream.read_buf(self.reader.room())).poll(task);
             if let Poll::Ready(read) = read {
                 return Poll::Ready(Ok(if read? == 0 { News::End } else { News::Bytes }));
@@ -162,14 +263,48 @@ impl Line {
         }
     }
 
+    /// Ready when there may be room for more bytes.
+    fn poll_room(&mut self, task: &mut Context<'_>) -> Poll<()> {
+        let more = self.reader.growth();
+        if more == 0 || self.reader.capacity() + more <= SMALL {
+            return Poll::Ready(());
+        }
+        // What it holds by now is to be known before it is compared with others.
+        self.charge();
+        ready!(self.replies.poll_room(more, task));
+        self.charged += more;
+        Poll::Ready(())
+    }
+
+    /// Tells a client that it is sent away, if nothing stands before that.
+    pub(crate) fn say_evicted(&mut self) {
+        if self.in_flight() == 0 && self.unread() == 0 {
+            // There is room in the buffer of a socket that all was taken from; nobody is waited for.
+            let _ = self.stream.try_write(EVICTED);
+        }
+    }
+
     /// Waits until all commands are answered, and the socket has taken the answers.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         std::future::poll_fn(|task| {
             while self.in_flight() > 0 {
+                if self.replies.is_evicted() {
+                    return Poll::Ready(Ok(()));
+                }
                 ready!(self.poll_replies(task));
             }
             self.poll_write(task)
         })
         .await
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // What the memory of all clients is told to be free is free by then.
+        self.reader.clear();
+        self.queue = VecDeque::new();
+        self.out = BytesMut::new();
+        self.replies.memory().leave(&self.replies);
     }
 }

@@ -2,10 +2,13 @@
 
 pub(crate) mod admin;
 mod clients;
+mod hello;
 mod line;
+mod memory;
 mod replies;
 mod take;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,11 +16,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fom_runtime::Sleep;
 use fom_runtime::prelude::*;
 
 pub(crate) use clients::{Client, Clients};
 pub(crate) use line::Line;
+pub(crate) use memory::Memory;
 use replies::LOST;
 pub(crate) use replies::Slot;
 
@@ -38,11 +43,19 @@ pub(crate) struct Connection {
     me: Arc<Client>,
     /// What it has queued since MULTI.
     multi: Option<Multi>,
-    watched: Vec<Watched>,
+    watched: Watches,
     /// Its last command went through the queue of the admission.
     queues: bool,
     runtime: Runtime,
 }
+
+/// The keys that a client watches.
+type Watches = BTreeMap<Bytes, Watched>;
+
+/// What a key that is watched takes, here and in its home, besides its name.
+const WATCH: usize = 256;
+/// What a key takes at which a pop waits, here and in its home, besides its name.
+const WAIT: usize = 256;
 
 /// Commands between MULTI and EXEC.
 #[derive(Debug, Default)]
@@ -66,10 +79,30 @@ pub(crate) enum Task {
     Watch(Request),
     /// UNWATCH.
     Unwatch,
+    /// HELLO.
+    Hello(Request),
+    /// RESET.
+    Reset,
     /// INFO.
     Info,
     /// SCAN.
     Scan(Request),
+}
+
+impl Task {
+    /// How many bytes it takes, about.
+    fn size(&self) -> usize {
+        match self {
+            Task::Several(part) => part.size(),
+            Task::Pop(pop) => pop.keys.iter().map(|key| key.len() + WAIT).sum(),
+            Task::Watch(request) => {
+                let keys: usize = request.words_from(1).map(|key| key.len() + WATCH).sum();
+                request.size() + keys
+            }
+            Task::Hello(request) | Task::Scan(request) => request.size(),
+            Task::Exec | Task::Unwatch | Task::Reset | Task::Info => 0,
+        }
+    }
 }
 
 /// Why a connection is over.
@@ -85,6 +118,8 @@ pub(crate) enum Why {
     Slow,
     /// It said nothing for too long.
     Idle,
+    /// All clients together took too much memory, and it took most.
+    Evicted,
     /// The server ends.
     Stopping,
 }
@@ -112,7 +147,7 @@ impl Connection {
             common,
             me,
             multi: None,
-            watched: Vec::new(),
+            watched: Watches::new(),
             queues: false,
             runtime,
         }
@@ -129,6 +164,7 @@ impl Connection {
                 return Poll::Ready(match news {
                     Ok(News::End) | Err(_) => Err(Why::Left),
                     Ok(News::Slow) => Err(Why::Slow),
+                    Ok(News::Evicted) => Err(Why::Evicted),
                     Ok(news) => Ok(news),
                 });
             }
@@ -153,6 +189,7 @@ impl Connection {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(Ok(News::Bytes | News::Answered)) => continue,
                     Poll::Ready(Ok(News::Slow)) => Poll::Ready(Err(Why::Slow)),
+                    Poll::Ready(Ok(News::Evicted)) => Poll::Ready(Err(Why::Evicted)),
                     Poll::Ready(Ok(News::End) | Err(_)) => Poll::Ready(Err(Why::Left)),
                 };
             }
@@ -182,14 +219,15 @@ impl Connection {
     }
 
     async fn several(&mut self, parts: Vec<Part>, exec: bool) -> Result<Reply, Why> {
+        let watched = std::mem::take(&mut self.watched);
         let transaction = Transaction {
             parts,
-            watched: std::mem::take(&mut self.watched),
+            watched: watched.values().cloned().collect(),
             exec,
+            most: self.common.live.unread(),
             places: Arc::clone(&self.common.places),
             log: self.common.log.clone(),
         };
-        let watched = transaction.watched.clone();
         let (runtime, home) = (self.runtime.clone(), transaction.home());
         let ended = self
             .beside(async move {
@@ -240,25 +278,30 @@ impl Connection {
 
     async fn watch(&mut self, request: &Request) -> Result<Reply, Why> {
         for key in request.words_from(1) {
-            if self.watched.iter().any(|watched| watched.key == key) {
+            if self.watched.contains_key(key) {
                 continue;
             }
             let home = self.common.places.home(key);
-            let key = bytes::Bytes::copy_from_slice(key);
+            let key = Bytes::copy_from_slice(key);
             let wanted = key.clone();
             let runtime = self.runtime.clone();
             let version = runtime
                 .call(home, move |local| local.data::<Shard>().watch(&wanted))
                 .await
                 .map_err(|_| Why::Stopping)?;
-            self.watched.push(Watched { key, home, version });
+            let watched = Watched {
+                key: key.clone(),
+                home,
+                version,
+            };
+            self.watched.insert(key, watched);
         }
         Ok(Reply::OK)
     }
 
     /// Watches these keys no more.
-    fn forget(&self, watched: Vec<Watched>) {
-        for Watched { key, home, .. } in watched {
+    fn forget(&self, watched: Watches) {
+        for Watched { key, home, .. } in watched.into_values() {
             // With a runtime that has ended the shard is gone, too.
             let _ = self
                 .runtime
@@ -266,7 +309,15 @@ impl Connection {
         }
     }
 
+    /// Counts what it holds besides its line, and besides what a task holds.
+    fn count(&mut self, task: usize) {
+        let multi = self.multi.as_ref().map_or(0, |multi| multi.bytes);
+        let watched: usize = self.watched.keys().map(|key| key.len() + WATCH).sum();
+        self.line.besides = task + multi + watched;
+    }
+
     async fn run(&mut self, task: &mut Task) -> Result<Reply, Why> {
+        self.count(task.size());
         self.beside_replies().await?;
         if matches!(task, Task::Several(_) | Task::Exec | Task::Pop(_))
             && let Err(limited) = self.admit().await?
@@ -293,9 +344,19 @@ impl Connection {
                 self.forget(watched);
                 Ok(Reply::OK)
             }
+            Task::Hello(request) => Ok(self.hello(&request)),
+            Task::Reset => Ok(self.reset()),
             Task::Info => admin::info(&self.runtime, &self.common).await,
             Task::Scan(request) => admin::scan(&self.runtime, &request).await,
         }
+    }
+
+    /// The end of a client that is sent away.
+    fn close(&mut self, why: Why) {
+        if why == Why::Evicted {
+            self.line.say_evicted();
+        }
+        self.common.clients.sent_away(why);
     }
 
     /// Waits until all commands before are answered.
@@ -305,6 +366,7 @@ impl Connection {
             let news = poll_fn(|task| self.line.poll(task, false, most)).await;
             match news {
                 Ok(News::Slow) => return Err(Why::Slow),
+                Ok(News::Evicted) => return Err(Why::Evicted),
                 Ok(_) => {}
                 Err(_) => return Err(Why::Left),
             }
@@ -375,7 +437,7 @@ impl TalkingTransitions for Connection {
                     return Ok(TalkingAfterStream::Say { why });
                 }
                 Err(why) => {
-                    self.common.clients.sent_away(why);
+                    self.close(why);
                     return Ok(TalkingAfterStream::Closed);
                 }
             }
@@ -387,14 +449,16 @@ impl TalkingTransitions for Connection {
         _: &mut Cx<'_>,
         task: &mut Task,
     ) -> Result<TalkingAfterAlone, Infallible> {
-        Ok(match self.run(task).await {
+        let ran = self.run(task).await;
+        self.count(0);
+        Ok(match ran {
             Ok(reply) => {
                 self.line.answer(reply);
                 TalkingAfterAlone::Stream
             }
             Err(why @ Why::Stopping) => TalkingAfterAlone::Say { why },
             Err(why) => {
-                self.common.clients.sent_away(why);
+                self.close(why);
                 TalkingAfterAlone::Closed
             }
         })

@@ -1,18 +1,31 @@
-//! The replies to one client, in the order of its commands, whichever is ready first.
+//! The replies to one client, in the order of its commands, whichever is ready first; and what the client holds.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use super::memory::Memory;
 use crate::wire::Reply;
 
 /// What a client is told whose command came to nothing.
 pub(crate) const LOST: Reply =
     Reply::error("ERR the server is shutting down, or the command failed");
 
+/// From so many bytes on a reply counts while it waits to be taken. There is an end to the number of those that are smaller.
+const LARGE: usize = 4096;
+
 /// Where commands put their replies, and the client's fom finds them.
-#[derive(Debug, Default)]
-pub(crate) struct Replies(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Replies {
+    pub(super) id: u64,
+    state: Mutex<State>,
+    /// What the state says that the client holds.
+    held: AtomicUsize,
+    /// What the state says, too: looked at before each command.
+    evicted: AtomicBool,
+    memory: Arc<Memory>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -20,25 +33,138 @@ struct State {
     first: u64,
     ready: VecDeque<Option<Reply>>,
     waker: Option<Waker>,
+    /// Bytes of the large ones among those that are ready.
+    large: usize,
+    /// Bytes of the line.
+    line: usize,
+    /// It is to leave, or has left: nothing more is kept for it, and nothing is counted.
+    ended: bool,
+}
+
+impl State {
+    fn held(&self) -> usize {
+        self.large + self.line
+    }
+}
+
+fn large(reply: &Reply) -> usize {
+    match reply {
+        Reply::Bulk(bytes) | Reply::Written(bytes) if bytes.len() < LARGE => 0,
+        Reply::Status(_) | Reply::Int(_) | Reply::Null | Reply::NullArray | Reply::Error(_) => 0,
+        other => other.size(),
+    }
 }
 
 impl Replies {
+    pub(super) fn new(id: u64, memory: Arc<Memory>) -> Self {
+        Self {
+            id,
+            state: Mutex::default(),
+            held: AtomicUsize::new(0),
+            evicted: AtomicBool::new(false),
+            memory,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that is done under it leaves it half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the memory of all clients what has changed. Ends the lock, since the memory may look at all clients then.
+    fn count(&self, state: MutexGuard<'_, State>, before: usize) {
+        let after = state.held();
+        if after == before || state.ended {
+            return;
+        }
+        self.held.store(after, Ordering::Release);
+        self.memory.change(before, after);
+        drop(state);
+        if after > before {
+            self.memory.keep_limit();
+        }
+    }
+
+    /// The line takes so many bytes.
+    pub(super) fn charge(&self, line: usize) {
+        let mut state = self.state();
+        let before = state.held();
+        state.line = line;
+        self.count(state, before);
+    }
+
+    /// The line may take so many bytes more, and will.
+    pub(super) fn grow(&self, more: usize) {
+        let mut state = self.state();
+        if !state.ended {
+            let before = state.held();
+            state.line += more;
+            self.held.store(before + more, Ordering::Release);
+            self.memory.change(before, before + more);
+        }
+    }
+
+    /// The memory of all clients.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// How many bytes the client holds.
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Whether the client is to leave.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Acquire)
+    }
+
+    /// Ready when the line may take so many bytes more.
+    pub(super) fn poll_room(&self, more: usize, task: &mut Context<'_>) -> Poll<()> {
+        self.memory.poll_room(self, more, task)
+    }
+
+    /// The client is to leave; its fom is woken. How many bytes it held; none if it leaves already.
+    pub(super) fn evict(&self) -> Option<usize> {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.ended, true) {
+            return None;
+        }
+        self.evicted.store(true, Ordering::Release);
+        let held = state.held();
+        let (ready, waker) = (std::mem::take(&mut state.ready), state.waker.take());
+        drop(state);
+        drop(ready);
+        waker.into_iter().for_each(Waker::wake);
+        Some(held)
+    }
+
+    /// The client has left. How many bytes it held; as an error, if it was told to leave.
+    pub(super) fn leave(&self) -> Result<usize, usize> {
+        let mut state = self.state();
+        let ended = std::mem::replace(&mut state.ended, true);
+        let ready = std::mem::take(&mut state.ready);
+        let held = self.held();
+        drop(state);
+        drop(ready);
+        if ended { Err(held) } else { Ok(held) }
     }
 
     fn put(&self, number: u64, reply: Reply) {
-        let waker = {
-            let mut state = self.state();
-            // It is told once, and the number is one that was not taken yet.
-            let at = number.saturating_sub(state.first) as usize;
-            while state.ready.len() <= at {
-                state.ready.push_back(None);
-            }
-            state.ready[at] = Some(reply);
-            if at == 0 { state.waker.take() } else { None }
-        };
+        let mut state = self.state();
+        if state.ended {
+            return;
+        }
+        let before = state.held();
+        state.large += large(&reply);
+        // It is told once, and the number is one that was not taken yet.
+        let at = number.saturating_sub(state.first) as usize;
+        while state.ready.len() <= at {
+            state.ready.push_back(None);
+        }
+        state.ready[at] = Some(reply);
+        let waker = if at == 0 { state.waker.take() } else { None };
+        self.count(state, before);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -52,13 +178,18 @@ impl Replies {
     /// Takes what can be sent. How many there were; none, and the task is woken when there are.
     pub(super) fn poll_take(&self, to: &mut VecDeque<Reply>, task: &mut Context<'_>) -> Poll<u64> {
         let mut state = self.state();
+        let before = state.held();
         let mut taken = 0;
         while let Some(Some(_)) = state.ready.front() {
-            to.extend(state.ready.pop_front().flatten());
+            if let Some(reply) = state.ready.pop_front().flatten() {
+                state.large -= large(&reply);
+                to.push_back(reply);
+            }
             taken += 1;
         }
         state.first += taken;
         if taken > 0 {
+            self.count(state, before);
             return Poll::Ready(taken);
         }
         match &state.waker {
@@ -85,6 +216,11 @@ impl Slot {
             number,
             put: false,
         }
+    }
+
+    /// Whether its client is sent away: what is not done yet need not be done.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.replies.is_evicted()
     }
 
     /// Puts the reply there.

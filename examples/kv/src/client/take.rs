@@ -30,6 +30,14 @@ pub(super) enum Stop {
 impl Connection {
     /// Takes the requests that have come.
     pub(super) fn understand(&mut self, cx: &mut Cx<'_>) -> Stop {
+        let stop = self.take_all(cx);
+        if self.multi.is_some() {
+            self.count(0);
+        }
+        stop
+    }
+
+    fn take_all(&mut self, cx: &mut Cx<'_>) -> Stop {
         while self.line.in_flight() < IN_FLIGHT {
             match self.line.reader.next_request() {
                 Ok(None) => return Stop::More,
@@ -50,12 +58,17 @@ impl Connection {
 
     fn take(&mut self, cx: &mut Cx<'_>, request: Request) -> Option<Stop> {
         self.me.one_more();
-        let spec = match find(&request) {
-            Ok(spec) => spec,
+        let found = find(&request).and_then(|spec| match spec.kind {
+            Kind::Script(by) => self.common.scripts.command(by, request),
+            _ => Ok((spec, request)),
+        });
+        let (spec, request) = match found {
+            Ok(found) => found,
             Err(error) => {
-                if let Some(multi) = &mut self.multi {
-                    multi.spoilt = true;
-                }
+                let error = match self.multi {
+                    Some(_) => self.spoil(error),
+                    None => error,
+                };
                 self.line.answer(error);
                 return None;
             }
@@ -85,6 +98,8 @@ impl Connection {
                 Err(error) => self.line.answer(error),
             },
             Kind::OfClient(what) => return self.of_client(cx, what, request),
+            // It was replaced by the command that the script is.
+            Kind::Script(_) => {}
         }
         None
     }
@@ -142,22 +157,28 @@ impl Connection {
         };
         let most = self.common.settings.limits.request;
         let multi = self.multi.get_or_insert_default();
-        multi.bytes += request.size();
-        if multi.bytes > most {
-            return self.spoil(Reply::error("ERR the transaction is too large"));
-        }
-        multi.parts.push(Part {
+        // Bytes of its own: it may stay for long, and would keep the buffer that it came in.
+        let part = Part {
             spec,
-            request,
+            request: request.compact(),
             ready,
-        });
+        };
+        if !multi.spoilt {
+            multi.bytes += part.size();
+            if multi.bytes > most {
+                return self.spoil(Reply::error("ERR the transaction is too large"));
+            }
+            multi.parts.push(part);
+        }
         Reply::Status("QUEUED")
     }
 
     fn spoil(&mut self, error: Reply) -> Reply {
         let multi = self.multi.get_or_insert_default();
-        multi.spoilt = true;
-        multi.parts.clear();
+        *multi = Multi {
+            spoilt: true,
+            ..Multi::default()
+        };
         error
     }
 
@@ -201,6 +222,8 @@ impl Connection {
             }
             OfClient::Watch => return Some(Stop::Alone(Task::Watch(request))),
             OfClient::Unwatch => return Some(Stop::Alone(Task::Unwatch)),
+            OfClient::Hello => return Some(Stop::Alone(Task::Hello(request))),
+            OfClient::Reset => return Some(Stop::Alone(Task::Reset)),
             OfClient::Info => return Some(Stop::Alone(Task::Info)),
             OfClient::Scan => return Some(Stop::Alone(Task::Scan(request))),
             _ => match admin::at_once(cx, &self.common, &self.me, what, &request) {
@@ -218,7 +241,12 @@ fn is_control(spec: &Spec) -> bool {
     matches!(
         spec.kind,
         Kind::OfClient(
-            OfClient::Multi | OfClient::Exec | OfClient::Discard | OfClient::Watch | OfClient::Quit
+            OfClient::Multi
+                | OfClient::Exec
+                | OfClient::Discard
+                | OfClient::Watch
+                | OfClient::Quit
+                | OfClient::Reset
         )
     )
 }

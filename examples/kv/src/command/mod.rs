@@ -1,5 +1,6 @@
 //! One command on one key: a fom in the home of the key.
 
+mod scripts;
 mod table;
 
 use std::convert::Infallible;
@@ -7,6 +8,7 @@ use std::convert::Infallible;
 use fom_runtime::prelude::*;
 use fom_runtime::{LockSet, LongLocks};
 
+pub(crate) use scripts::{By, Scripts};
 pub(crate) use table::{Kind, OfClient, Spec, find, table, wrong_number};
 
 use crate::client::Slot;
@@ -94,6 +96,9 @@ impl Command {
 
 impl ServingTransitions for Command {
     fn apply(&mut self, cx: &mut Cx<'_, Disk>) -> Result<ServingAfterApply, Infallible> {
+        if self.slot.is_evicted() {
+            return Ok(ServingAfterApply::Answered);
+        }
         let applied = cx.local(|shard: &mut Shard| {
             if shard.is_locked(self.key()) {
                 shard.want(self.key());

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use fom_runtime::LockMode;
 
+use super::By;
 use crate::shard::{Run, Shard, Side, keys, lists, strings};
 use crate::wire::{Reply, Request};
 
@@ -30,6 +31,8 @@ pub(crate) enum Kind {
     Pop(Side),
     /// The client itself, or the server.
     OfClient(OfClient),
+    /// What a script is about that clients are known to send.
+    Script(By),
 }
 
 /// How the replies of the parts of a command make one.
@@ -83,6 +86,10 @@ impl Together {
 /// Commands that are about the client or the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OfClient {
+    Hello,
+    Auth,
+    Reset,
+    Script,
     Ping,
     Echo,
     Select,
@@ -140,6 +147,7 @@ const fn spec(name: &'static str, arity: i16, writes: bool, kind: Kind) -> Spec 
 /// All commands, by name.
 static TABLE: &[Spec] = &[
     write("append", 3, strings::append),
+    of_client("auth", -2, OfClient::Auth),
     spec("blpop", -3, true, Kind::Pop(Side::Left)),
     spec("brpop", -3, true, Kind::Pop(Side::Right)),
     of_client("client", -2, OfClient::Client),
@@ -151,6 +159,8 @@ static TABLE: &[Spec] = &[
     spec("del", -2, true, Kind::Keys(keys::del, 1, Together::Sum)),
     of_client("discard", 1, OfClient::Discard),
     of_client("echo", 2, OfClient::Echo),
+    spec("eval", -3, true, Kind::Script(By::Text)),
+    spec("evalsha", -3, true, Kind::Script(By::Sha)),
     of_client("exec", 1, OfClient::Exec),
     spec(
         "exists",
@@ -166,6 +176,7 @@ static TABLE: &[Spec] = &[
     read("get", 2, strings::get),
     write("getdel", 2, strings::getdel),
     write("getset", 3, strings::getset),
+    of_client("hello", -1, OfClient::Hello),
     write("incr", 2, strings::incr),
     write("incrby", 3, strings::incrby),
     of_client("info", -1, OfClient::Info),
@@ -195,9 +206,11 @@ static TABLE: &[Spec] = &[
     write("psetex", 4, strings::psetex),
     read("pttl", 2, keys::pttl),
     of_client("quit", -1, OfClient::Quit),
+    of_client("reset", 1, OfClient::Reset),
     write("rpop", -2, lists::rpop),
     write("rpush", -3, lists::rpush),
     of_client("scan", -2, OfClient::Scan),
+    of_client("script", -2, OfClient::Script),
     of_client("select", 2, OfClient::Select),
     write("set", -3, strings::set),
     write("setex", 4, strings::setex),
@@ -295,7 +308,7 @@ impl Spec {
             Kind::Keys(_, stride, _) => (request.len(), stride),
             // The last word is how long to wait.
             Kind::Pop(_) => (request.len().saturating_sub(1), 1),
-            Kind::All(..) | Kind::OfClient(_) => (1, 1),
+            Kind::All(..) | Kind::OfClient(_) | Kind::Script(_) => (1, 1),
         };
         (1..end).step_by(stride)
     }

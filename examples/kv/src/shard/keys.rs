@@ -44,8 +44,12 @@ pub(crate) fn pexpireat(shard: &mut Shard, request: &Request, at: usize) -> Done
 }
 
 fn expire_by(shard: &mut Shard, request: &Request, at: usize, unit: &Unit, name: &str) -> Done {
-    let key = request.word(at);
     let time = integer(request.word(at + 1)).ok_or(Reply::NOT_AN_INTEGER)?;
+    expire_at(shard, request.word(at), time, unit, name)
+}
+
+/// Sets when a key expires. 0 where there is none.
+pub(super) fn expire_at(shard: &mut Shard, key: &[u8], time: i64, unit: &Unit, name: &str) -> Done {
     let now = shard.now();
     let expires = unit.at(time, now, name, false)?;
     if shard.live(key).is_none() {

@@ -5,6 +5,7 @@ mod handing;
 pub(crate) mod keys;
 pub(crate) mod lists;
 mod locking;
+pub(crate) mod locks;
 pub(crate) mod strings;
 mod value;
 mod watching;

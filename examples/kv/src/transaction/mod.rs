@@ -26,6 +26,8 @@ pub(crate) struct Transaction {
     pub(crate) watched: Vec<Watched>,
     /// Whether its reply is a list of its parts' replies.
     pub(crate) exec: bool,
+    /// More bytes of replies are not kept: the client would be sent away for them.
+    pub(crate) most: usize,
     pub(crate) places: Arc<Places>,
     pub(crate) log: Option<Arc<Log>>,
 }
@@ -68,13 +70,20 @@ impl Transaction {
                 .all(|part| part.keys().all(here) && (self.places.is_one() || !part.is_about_all()))
     }
 
-    fn reply(&self, mut replies: Vec<Reply>) -> Reply {
-        match replies.pop() {
-            Some(reply) if !self.exec => reply,
-            last => {
-                replies.extend(last);
-                Reply::Array(replies)
-            }
+    fn replies(&self) -> Replies {
+        Replies {
+            replies: Vec::new(),
+            left: Some(self.most),
+        }
+    }
+
+    fn reply(&self, mut replies: Replies) -> Reply {
+        if !self.exec && replies.replies.len() == 1 {
+            return replies.replies.remove(0);
+        }
+        match replies.left {
+            Some(_) => Reply::Array(replies.replies),
+            None => TOO_LARGE,
         }
     }
 
@@ -85,7 +94,11 @@ impl Transaction {
                 return Reply::NullArray;
             }
         }
-        self.reply(self.parts.iter().map(|part| part.run(shard)).collect())
+        let mut replies = self.replies();
+        for part in &self.parts {
+            replies.push(part.run(shard));
+        }
+        self.reply(replies)
     }
 
     /// Its keys, each once, and what for.
@@ -184,7 +197,7 @@ impl Transaction {
                 }
                 Ok(reply)
             }
-            Kind::OfClient(_) => Ok(Reply::Null),
+            Kind::OfClient(_) | Kind::Script(_) => Ok(Reply::Null),
         }
     }
 
@@ -197,7 +210,7 @@ impl Transaction {
             changes: Vec::new(),
             log: self.log.clone(),
         };
-        let mut replies = Vec::new();
+        let mut replies = self.replies();
         for part in &self.parts {
             replies.push(self.run_part(runtime, part, &mut changed.changes).await?);
         }
@@ -211,6 +224,34 @@ impl Transaction {
         broken && self.parts.iter().any(|part| part.spec.writes)
     }
 }
+
+/// The replies of a transaction's parts, as long as they are not too large together.
+struct Replies {
+    replies: Vec<Reply>,
+    /// How many more bytes there may be; none when there were too many.
+    left: Option<usize>,
+}
+
+impl Replies {
+    fn push(&mut self, reply: Reply) {
+        // The first is kept whatever it takes: a command that stands alone may have any reply.
+        let size = if self.replies.is_empty() {
+            0
+        } else {
+            reply.size()
+        };
+        self.left = self.left.and_then(|left| left.checked_sub(size));
+        match self.left {
+            Some(_) => self.replies.push(reply),
+            None => self.replies.truncate(1),
+        }
+    }
+}
+
+/// What is said instead of replies that are larger together than what a client may leave unread.
+const TOO_LARGE: Reply = Reply::error(
+    "ERR the transaction is done, but its replies are larger than client-unread-limit",
+);
 
 /// What a transaction has changed.
 struct Changed {

@@ -25,6 +25,12 @@ pub(crate) struct Watched {
 }
 
 impl Part {
+    /// How many bytes it takes, about.
+    pub(crate) fn size(&self) -> usize {
+        let ready = self.ready.as_ref().map_or(0, Reply::size);
+        size_of::<Part>() + self.request.size() + ready
+    }
+
     /// Its keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.spec
@@ -64,7 +70,7 @@ impl Part {
                 }
                 Reply::NullArray
             }
-            Kind::OfClient(_) => Reply::Null,
+            Kind::OfClient(_) | Kind::Script(_) => Reply::Null,
         }
     }
 

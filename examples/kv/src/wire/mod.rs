@@ -1,4 +1,4 @@
-//! The Redis protocol (RESP2): requests out of bytes, replies into bytes.
+//! The Redis protocol (RESP2 and RESP3): requests out of bytes, replies into bytes.
 
 mod inline;
 mod reader;
@@ -7,5 +7,5 @@ mod request;
 
 pub(crate) use reader::integer;
 pub use reader::{Limits, Malformed, Reader};
-pub use reply::Reply;
+pub use reply::{Protocol, Reply};
 pub use request::Request;

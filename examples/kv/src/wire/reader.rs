@@ -12,6 +12,8 @@ use super::{Request, inline};
 const LINE: usize = 64 * 1024;
 /// Read at once where nothing is known of what comes.
 const CHUNK: usize = 16 * 1024;
+/// A request of so many bytes does not share its buffer with what comes behind it: that would keep all of it.
+const LARGE: usize = 64 * 1024;
 /// Room that is made at once for a word that is announced: what is announced need not come.
 const AHEAD: usize = 1 << 20;
 
@@ -81,6 +83,8 @@ pub struct Reader {
     needs: usize,
     /// The last look found no request that is whole.
     starved: bool,
+    /// Bytes of all requests that were taken, in memory.
+    taken: usize,
     limits: Limits,
 }
 
@@ -93,16 +97,42 @@ impl Reader {
             lacks: None,
             needs: 0,
             starved: true,
+            taken: 0,
             limits,
         }
     }
 
     /// Where more bytes are put, with room for some.
     pub fn room(&mut self) -> &mut BytesMut {
-        if self.bytes.capacity() - self.bytes.len() < CHUNK / 4 {
+        if self.growth() > 0 {
             self.bytes.reserve(self.needs.clamp(CHUNK, AHEAD));
         }
         &mut self.bytes
+    }
+
+    /// By how many bytes [`room`](Self::room) makes the buffer larger.
+    pub fn growth(&self) -> usize {
+        let (capacity, len) = (self.bytes.capacity(), self.bytes.len());
+        if capacity - len >= CHUNK / 4 {
+            return 0;
+        }
+        // A buffer that grows at least doubles.
+        self.needs.clamp(CHUNK, AHEAD).max(capacity)
+    }
+
+    /// How many bytes the buffer takes.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// How many bytes all requests took that were taken, in memory.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Drops what came and was not taken.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.limits);
     }
 
     /// How many bytes came that are not taken yet.
@@ -147,6 +177,7 @@ impl Reader {
                     None => return Ok(None),
                     // Redis skips these, too.
                     Some((words, end)) if words <= 0 => {
+                        self.taken += end;
                         self.bytes.advance(end);
                         continue;
                     }
@@ -169,12 +200,25 @@ impl Reader {
             self.lacks = None;
             let whole = std::mem::take(&mut self.looked);
             return match decode_range(&self.bytes[..whole]) {
-                Ok(Some((RangeFrame::Array(words), used))) if used == whole => Ok(Some(
-                    Request::new(self.bytes.split_to(whole).freeze(), words),
-                )),
+                Ok(Some((RangeFrame::Array(words), used))) if used == whole => {
+                    let request = Request::new(self.split(whole).freeze(), words);
+                    self.taken += request.size() - whole;
+                    Ok(Some(request))
+                }
                 _ => Err(Malformed::Invalid),
             };
         }
+    }
+
+    /// Takes so many bytes.
+    fn split(&mut self, count: usize) -> BytesMut {
+        self.taken += count;
+        let front = self.bytes.split_to(count);
+        // What is copied is less than what was taken, so all copies together are less than all that came.
+        if count >= LARGE && self.bytes.len() < count {
+            self.bytes = BytesMut::from(&self.bytes[..]);
+        }
+        front
     }
 
     /// Whether the word at `looked` is whole; it is passed then.
@@ -220,9 +264,8 @@ impl Reader {
                 Ok(None)
             };
         };
-        let line = self
-            .bytes
-            .split_to(std::mem::take(&mut self.looked) + end + 1);
+        let whole = std::mem::take(&mut self.looked) + end + 1;
+        let line = self.split(whole);
         if line.len() > LINE {
             return Err(Malformed::Inline);
         }

@@ -5,6 +5,26 @@ use std::borrow::Cow;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use redis_protocol::resp2::{encode::extend_encode_borrowed, types::BorrowedFrame};
 
+/// The version of the protocol in which a client is answered. Requests are the same in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// What each connection begins with.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`: maps, sets and one null.
+    Resp3,
+}
+
+impl Protocol {
+    /// The version that `HELLO` names.
+    pub fn number(self) -> i64 {
+        match self {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        }
+    }
+}
+
 /// What a client is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -20,6 +40,12 @@ pub enum Reply {
     NullArray,
     /// Several.
     Array(Vec<Reply>),
+    /// Names and values. RESP2 has no such thing: there, names and values take turns in an array.
+    Map(Vec<(Reply, Reply)>),
+    /// Several, in no order. In RESP2 an array.
+    Set(Vec<Reply>),
+    /// A text for people. In RESP2 bytes like any other.
+    Verbatim(Bytes),
     /// Several values, written already: for lists of many, where a reply each would be most of the work.
     Written(Bytes),
     /// What is wrong. It begins with the kind of the error, in capitals.
@@ -47,6 +73,11 @@ impl Reply {
         Reply::Bulk(Bytes::from(text.into()))
     }
 
+    /// A text for people.
+    pub fn verbatim(text: impl Into<String>) -> Reply {
+        Reply::Verbatim(Bytes::from(text.into()))
+    }
+
     /// A number, which there may not be too many of.
     pub fn count(count: usize) -> Reply {
         Reply::Int(i64::try_from(count).unwrap_or(i64::MAX))
@@ -65,37 +96,84 @@ impl Reply {
         bytes.map_or(Reply::Null, Reply::Bulk)
     }
 
-    /// How many bytes it takes, about.
+    /// How many bytes it takes, in memory or written, about.
     pub fn size(&self) -> usize {
-        16 + match self {
-            Reply::Bulk(bytes) | Reply::Written(bytes) => bytes.len(),
-            Reply::Error(text) => text.len(),
-            Reply::Array(replies) => replies.iter().map(Reply::size).sum(),
-            _ => 0,
-        }
+        size_of::<Reply>()
+            + match self {
+                Reply::Bulk(bytes) | Reply::Written(bytes) | Reply::Verbatim(bytes) => bytes.len(),
+                Reply::Error(text) => text.len(),
+                Reply::Array(replies) | Reply::Set(replies) => {
+                    replies.iter().map(Reply::size).sum()
+                }
+                Reply::Map(pairs) => {
+                    let sizes = pairs.iter().map(|(name, value)| name.size() + value.size());
+                    sizes.sum()
+                }
+                _ => 0,
+            }
     }
 
     /// Writes it.
-    pub fn write(&self, to: &mut BytesMut) {
+    pub fn write(&self, to: &mut BytesMut, protocol: Protocol) {
         let frame = match self {
             Reply::Status(text) => BorrowedFrame::SimpleString(text.as_bytes()),
             Reply::Int(number) => BorrowedFrame::Integer(*number),
-            Reply::Null => BorrowedFrame::Null,
             Reply::Error(text) => BorrowedFrame::Error(text),
-            // RESP2 has these two, and the crate's frames have not.
-            Reply::NullArray => return to.put_slice(b"*-1\r\n"),
+            Reply::Null | Reply::NullArray => return to.put_slice(self.null(protocol)),
             Reply::Bulk(bytes) => return bulk(to, bytes),
             Reply::Written(bytes) => return to.put_slice(bytes),
-            Reply::Array(replies) => {
-                head(to, b'*', replies.len());
-                return replies.iter().for_each(|reply| reply.write(to));
+            Reply::Verbatim(bytes) => return verbatim(to, bytes, protocol),
+            Reply::Array(replies) => return all(to, b'*', replies, protocol),
+            Reply::Set(replies) => {
+                let kind = if protocol == Protocol::Resp2 {
+                    b'*'
+                } else {
+                    b'~'
+                };
+                return all(to, kind, replies, protocol);
             }
+            Reply::Map(pairs) => return map(to, pairs, protocol),
         };
         if let Err(error) = extend_encode_borrowed(to, &frame, false) {
             // It makes the room that it needs by itself.
             unreachable!("a frame in a buffer that grows: {error}");
         }
     }
+
+    /// RESP2 has two kinds of nothing, RESP3 has one.
+    fn null(&self, protocol: Protocol) -> &'static [u8] {
+        match (protocol, self) {
+            (Protocol::Resp3, _) => b"_\r\n",
+            (Protocol::Resp2, Reply::NullArray) => b"*-1\r\n",
+            (Protocol::Resp2, _) => b"$-1\r\n",
+        }
+    }
+}
+
+fn all(to: &mut BytesMut, kind: u8, replies: &[Reply], protocol: Protocol) {
+    head(to, kind, replies.len());
+    replies.iter().for_each(|reply| reply.write(to, protocol));
+}
+
+fn map(to: &mut BytesMut, pairs: &[(Reply, Reply)], protocol: Protocol) {
+    match protocol {
+        Protocol::Resp2 => head(to, b'*', 2 * pairs.len()),
+        Protocol::Resp3 => head(to, b'%', pairs.len()),
+    }
+    for (name, value) in pairs {
+        name.write(to, protocol);
+        value.write(to, protocol);
+    }
+}
+
+fn verbatim(to: &mut BytesMut, text: &[u8], protocol: Protocol) {
+    if protocol == Protocol::Resp2 {
+        return bulk(to, text);
+    }
+    head(to, b'=', text.len() + 4);
+    to.put_slice(b"txt:");
+    to.put_slice(text);
+    to.put_slice(b"\r\n");
 }
 
 /// The head of what has a length.
@@ -111,4 +189,63 @@ fn bulk(to: &mut BytesMut, value: &[u8]) {
     head(to, b'$', value.len());
     to.put_slice(value);
     to.put_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::{Bytes, BytesMut};
+
+    use super::{Protocol, Reply};
+
+    #[test]
+    fn each_kind_of_reply_is_written_in_both_versions() {
+        let bulk = |text: &'static str| Reply::Bulk(Bytes::from_static(text.as_bytes()));
+        let values = [Bytes::from_static(b"a"), Bytes::from_static(b"")];
+        for (reply, resp2, resp3) in [
+            (Reply::OK, "+OK\r\n", "+OK\r\n"),
+            (Reply::Int(-7), ":-7\r\n", ":-7\r\n"),
+            (
+                Reply::SYNTAX,
+                "-ERR syntax error\r\n",
+                "-ERR syntax error\r\n",
+            ),
+            (bulk("a\r\n"), "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n"),
+            (Reply::Null, "$-1\r\n", "_\r\n"),
+            (Reply::NullArray, "*-1\r\n", "_\r\n"),
+            (
+                Reply::Array(vec![Reply::Null, Reply::Int(1)]),
+                "*2\r\n$-1\r\n:1\r\n",
+                "*2\r\n_\r\n:1\r\n",
+            ),
+            (
+                Reply::Set(vec![Reply::Status("fast")]),
+                "*1\r\n+fast\r\n",
+                "~1\r\n+fast\r\n",
+            ),
+            (
+                Reply::Map(vec![
+                    (bulk("proto"), Reply::Int(3)),
+                    (bulk("m"), Reply::Null),
+                ]),
+                "*4\r\n$5\r\nproto\r\n:3\r\n$1\r\nm\r\n$-1\r\n",
+                "%2\r\n$5\r\nproto\r\n:3\r\n$1\r\nm\r\n_\r\n",
+            ),
+            (
+                Reply::verbatim("text"),
+                "$4\r\ntext\r\n",
+                "=8\r\ntxt:text\r\n",
+            ),
+            (
+                Reply::bulks(values.iter()),
+                "*2\r\n$1\r\na\r\n$0\r\n\r\n",
+                "*2\r\n$1\r\na\r\n$0\r\n\r\n",
+            ),
+        ] {
+            for (protocol, expected) in [(Protocol::Resp2, resp2), (Protocol::Resp3, resp3)] {
+                let mut written = BytesMut::new();
+                reply.write(&mut written, protocol);
+                assert_eq!(&written[..], expected.as_bytes(), "{reply:?} {protocol:?}");
+            }
+        }
+    }
 }

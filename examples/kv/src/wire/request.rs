@@ -37,9 +37,9 @@ impl Request {
         self.words.is_empty()
     }
 
-    /// How many bytes it takes.
+    /// How many bytes it takes in memory.
     pub fn size(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.words.len() * size_of::<RangeFrame>()
     }
 
     /// The word at this place; an empty one where there is none.
@@ -61,6 +61,18 @@ impl Request {
         words.extend(arguments.iter().map(|at| self.word(*at)));
         words.push(self.word(self.len() - 1));
         Request::of(&words)
+    }
+
+    /// The same in bytes of its own.
+    pub(crate) fn compact(self) -> Request {
+        Request::new(Bytes::copy_from_slice(&self.bytes), self.words)
+    }
+
+    /// The same command without the words from `first` up to `end`. Copies no word.
+    pub(crate) fn without(mut self, first: usize, end: usize) -> Request {
+        let len = self.words.len();
+        self.words.drain(first.min(len)..end.min(len));
+        self
     }
 
     /// The name of the command, as it is shown in errors.

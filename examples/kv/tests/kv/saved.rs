@@ -1,14 +1,14 @@
 //! What is on disk: after a clean end, and after `kill -9`.
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use kv::{Save, Server, Settings};
 
 use crate::bed::{Bed, Caller, block_on, shown};
+use crate::serving::Serving;
 
 /// A directory of one test.
 struct Directory(PathBuf);
@@ -102,58 +102,9 @@ fn a_directory_that_another_server_has_is_refused() {
     first.stop();
 }
 
-/// The program itself.
-struct Serving {
-    child: Child,
-    at: SocketAddr,
-    /// Open, so that it can say more.
-    _output: BufReader<ChildStdout>,
-}
-
-impl Serving {
-    fn start(directory: &Path) -> Serving {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kv"))
-            .args([
-                "--listen",
-                "127.0.0.1:0",
-                "--localities",
-                "2",
-                "--save",
-                "always",
-                "--dir",
-            ])
-            .arg(directory)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it runs");
-        let mut output = BufReader::new(child.stdout.take().expect("its output"));
-        let mut line = String::new();
-        while !line.starts_with("kv on ") {
-            line.clear();
-            assert!(
-                output.read_line(&mut line).expect("a line") > 0,
-                "it has ended"
-            );
-        }
-        let at = line.split([' ', ',']).nth(2).expect("an address");
-        Serving {
-            at: at.parse().expect("an address"),
-            child,
-            _output: output,
-        }
-    }
-
-    fn kill(mut self) {
-        self.child.kill().expect("it is killed"); // SIGKILL
-        self.child.wait().expect("it has ended");
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn serve(directory: &Directory) -> Serving {
+    let directory = directory.0.to_str().expect("a path in UTF-8");
+    Serving::start(&["--save", "always", "--dir", directory])
 }
 
 /// Clients count and push until the server is killed. All that was acknowledged is there again, and of what was not at most the
@@ -163,7 +114,7 @@ fn nothing_that_was_acknowledged_is_lost_when_it_is_killed() {
     let directory = Directory::new("killed");
     let mut before: Vec<i64> = vec![0; 4];
     for round in 0..5_u64 {
-        let serving = Serving::start(&directory.0);
+        let serving = serve(&directory);
         let at = serving.at;
         let writers: Vec<_> = (0..4_usize)
             .map(|number| {
@@ -203,7 +154,7 @@ fn nothing_that_was_acknowledged_is_lost_when_it_is_killed() {
             .map(|writer| writer.join().expect("a writer"))
             .collect();
 
-        let again = Serving::start(&directory.0);
+        let again = serve(&directory);
         let mut client = Caller::to(again.at);
         for (number, told) in told.into_iter().enumerate() {
             let names = names(number);
@@ -238,19 +189,17 @@ fn names(number: usize) -> [String; 3] {
 #[test]
 fn a_signal_ends_it_cleanly() {
     let directory = Directory::new("signal");
-    let serving = Serving::start(&directory.0);
+    let serving = serve(&directory);
     let mut client = Caller::to(serving.at);
     assert_eq!(client.text(&["SET", "k", "v"]), "OK");
-    let pid = serving.child.id().to_string();
+    let pid = serving.id().to_string();
     let killed = Command::new("kill")
         .args(["-TERM", &pid])
         .status()
         .expect("kill runs");
     assert!(killed.success());
     assert_eq!(client.next_or_end(), None);
-    let mut serving = serving;
-    assert!(serving.child.wait().expect("it ends").success());
-    drop(serving);
-    let again = Serving::start(&directory.0);
+    assert!(serving.ends().success());
+    let again = serve(&directory);
     assert_eq!(Caller::to(again.at).text(&["GET", "k"]), "v");
 }
