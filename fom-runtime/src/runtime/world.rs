@@ -232,7 +232,7 @@ impl World {
     /// The number of the next event that is sent by this thread: no other event of this run has it.
     #[cold]
     pub(crate) fn next_event(self: &Arc<Self>) -> u64 {
-        let here = crate::locality::at_home(|core| core.next_event(self));
+        let here = crate::locality::with_core(|core| core.next_event(self));
         let elsewhere = || self.next_event.fetch_add(1, Ordering::Relaxed) * self.ways() + 1;
         here.flatten().unwrap_or_else(elsewhere)
     }
