@@ -191,7 +191,7 @@ fn a_sleep_ends_with_its_runtime() {
     let runtime = Runtime::builder()
         .localities(1)
         .pin(false)
-        .clock(&TestClock::new())
+        .clock(TestClock::new())
         .build()
         .unwrap();
     let (tell, told) = mpsc::channel();
