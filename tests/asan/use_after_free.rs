@@ -1,0 +1,9 @@
+//! What the sanitizer must find: see `run`.
+
+fn main() {
+    let memory = Box::into_raw(Box::new(7_u64));
+    // SAFETY: it came out of a box.
+    drop(unsafe { Box::from_raw(memory) });
+    // SAFETY: none, on purpose: it is freed.
+    println!("{}", unsafe { std::hint::black_box(memory).read_volatile() });
+}
