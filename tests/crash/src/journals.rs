@@ -106,7 +106,10 @@ impl Broken {
             files.push(entry?.path());
         }
         files.sort();
-        let manifest = files.iter().find(|file| file.ends_with("MANIFEST")).cloned();
+        let manifest = files
+            .iter()
+            .find(|file| file.ends_with("MANIFEST"))
+            .cloned();
         files.retain(|file| is_used(file));
         let newest = files.pop();
         // The older ones may be free.
@@ -117,7 +120,7 @@ impl Broken {
             _ => None,
         };
         if let Some(lost) = lost {
-            lose(&lost, &mut Random::new(life))?;
+            lose(&lost, None, &mut Random::new(life))?;
         }
         Ok(())
     }

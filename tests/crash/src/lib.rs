@@ -20,7 +20,11 @@
 mod checker;
 mod child;
 mod faults;
-#[expect(dead_code, clippy::unwrap_used, reason = "it is shared with the tests of the journal")]
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "it is shared with the tests of the journal"
+)]
 #[path = "../../../fom-runtime/tests/journal_kit/forgetful.rs"]
 mod forgetful;
 mod history;

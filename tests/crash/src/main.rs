@@ -6,7 +6,7 @@ use fom_crash::{Broken, Means, Options, child, run};
 
 const HELP: &str = "\
 Kills a program that runs foms, again and again, at random and at named points, starts it again on the same journal, and checks
-what was heard of it against what comes back. Now and then it takes a file away from a copy of the journal, which must be told. Ends with 1 when a promise was broken; journal and history stay then.
+what was heard of it against what comes back. Each time it takes files away from copies of the journal, which must be told. Ends with 1 when a promise was broken; journal and history stay then.
 
     crash [options]
 

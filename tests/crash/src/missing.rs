@@ -42,7 +42,7 @@ pub struct Missing {
     pub whole: u64,
 }
 
-/// Takes one file away, or a part of it, and looks. What was found wrong, in words.
+/// Takes the newest segment away from a copy, and any file or a part of it from another. What was found wrong, in words.
 ///
 /// # Errors
 ///
@@ -54,31 +54,37 @@ pub(crate) fn look(
     missing: &mut Missing,
 ) -> io::Result<Option<String>> {
     let files = files(journal)?;
-    let segments: Vec<_> = files.iter().filter(|file| is_used(file)).collect();
-    let Some(newest) = segments.iter().max() else {
+    let Some(newest) = files.iter().rfind(|file| is_used(file)) else {
         return Ok(None);
-    };
-    let lost = match random.below(3) {
-        0 => (*newest).clone(),
-        _ => files[random.below(files.len() as u64) as usize].clone(),
     };
     copy(&files, scratch)?;
     let Ok((all, _)) = open(scratch) else {
         // The next life says why.
         return Ok(None);
     };
-    copy(&files, scratch)?;
-    let name = lost.file_name().unwrap_or_default();
-    let way = lose(&scratch.join(name), random)?;
-    let said = match open(scratch) {
+    let any = &files[random.below(files.len() as u64) as usize];
+    let mut said = None;
+    for (lost, way) in [(newest, Some(0)), (any, None)] {
+        copy(&files, scratch)?;
+        let name = lost.file_name().unwrap_or_default();
+        let way = lose(&scratch.join(name), way, random)?;
+        let what = format!("{} was {way}", name.display());
+        said = said.or(without(&all, scratch, &what, missing));
+    }
+    fs::remove_dir_all(scratch)?;
+    Ok(said)
+}
+
+/// Opens a copy of which something is missing.
+fn without(all: &Given, copy: &Path, what: &str, missing: &mut Missing) -> Option<String> {
+    match open(copy) {
         Ok((left, found)) if found.gaps.is_empty() && left.damaged == 0 => {
             missing.whole += 1;
-            (left.entries != all.entries).then(|| {
+            let (left, all) = (&left.entries, &all.entries);
+            let (is, was) = (left.len(), all.len());
+            (left != all).then(|| {
                 format!(
-                    "{} was {way}, and {} entries are there of {}, without a word",
-                    name.display(),
-                    left.entries.len(),
-                    all.entries.len()
+                    "{what}, and of {was} entries {is} are there, or older ones, without a word"
                 )
             })
         }
@@ -86,10 +92,8 @@ pub(crate) fn look(
             missing.told += 1;
             None
         }
-        Err(error) => Some(format!("{} was {way}: {error}", name.display())),
-    };
-    fs::remove_dir_all(scratch)?;
-    Ok(said)
+        Err(error) => Some(format!("{what}: {error}")),
+    }
 }
 
 fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
@@ -107,7 +111,12 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 pub(crate) fn is_used(file: &Path) -> bool {
     let is_segment = file.extension().is_some_and(|ending| ending == "log");
     let bytes = fs::read(file).unwrap_or_default();
-    is_segment && bytes.iter().skip(HEADER).take(HEADER).any(|byte| *byte != 0)
+    is_segment
+        && bytes
+            .iter()
+            .skip(HEADER)
+            .take(HEADER)
+            .any(|byte| *byte != 0)
 }
 
 fn copy(files: &[PathBuf], to: &Path) -> io::Result<()> {
@@ -121,10 +130,10 @@ fn copy(files: &[PathBuf], to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Loses the file or a part of it, in one of several ways; in which.
-pub(crate) fn lose(file: &Path, random: &mut Random) -> io::Result<&'static str> {
+/// Loses the file or a part of it, in this way or in any; in which.
+pub(crate) fn lose(file: &Path, way: Option<u64>, random: &mut Random) -> io::Result<&'static str> {
     let is_segment = file.extension().is_some_and(|ending| ending == "log");
-    match random.below(if is_segment { 4 } else { 2 }) {
+    match way.unwrap_or_else(|| random.below(if is_segment { 4 } else { 2 })) {
         0 => fs::remove_file(file).map(|()| "removed"),
         1 => File::create(file).map(|_| "emptied"),
         2 => {

@@ -343,9 +343,9 @@ impl<'a> Parent<'a> {
         self.look_for_missing()
     }
 
-    /// Takes a file away from a copy of what the child left, now and then.
+    /// Takes files away from copies of what the child left.
     fn look_for_missing(&mut self) -> io::Result<()> {
-        if self.random.below(3) > 0 || self.options.broken != Broken::Not {
+        if self.options.broken != Broken::Not {
             return Ok(());
         }
         let directory = &self.options.directory;
