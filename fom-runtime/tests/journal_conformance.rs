@@ -3,6 +3,7 @@
 mod journal_kit;
 
 use std::{
+    fs,
     io::ErrorKind,
     panic::catch_unwind,
     sync::{
@@ -79,6 +80,24 @@ fn memory_conforms_when_killed() {
     });
 }
 
+/// As a kill leaves it, without one of its files.
+#[test]
+fn files_conform_when_one_is_missing() {
+    conformance::check_missing(|| {
+        let (place, mut copies) = (Place::new(), Vec::new());
+        let path = place.path().to_owned();
+        let without = move |piece| {
+            let left = place.copy();
+            let files = left.files("");
+            fs::remove_file(files.get(piece)?).unwrap();
+            let journal = small().open(left.path()).unwrap();
+            copies.push(left);
+            Some(journal)
+        };
+        (move || small().open(&path).unwrap(), without)
+    });
+}
+
 /// With a disk that is full, that breaks off writes, and whose syncs fail.
 #[test]
 fn files_conform_when_they_fail() {
@@ -127,9 +146,11 @@ enum Wrong {
     KeepsTheSecondGroupOfWhatFailed,
     MixesWhatFailedWithTheNext,
     NeverWorksAgain,
+    ForgetsWhatIsMissing,
 }
 
-const WRONG: [Wrong; 18] = [
+const WRONG: [Wrong; 19] = [
+    Wrong::ForgetsWhatIsMissing,
     Wrong::LosesGroups,
     Wrong::ReversesGroups,
     Wrong::HalvesGroups,
@@ -311,6 +332,18 @@ fn check_all(wrong: Wrong) {
             kept = Arc::new(Mutex::new(copy));
             Faulty::new(wrong, &kept, &never)
         }
+    });
+    conformance::check_missing(|| {
+        let (kept, never) = (Kept::default(), Arc::clone(&never));
+        let (of, nor) = (Arc::clone(&kept), Arc::clone(&never));
+        let without = move |piece| {
+            let mut left = of.lock().unwrap().clone();
+            // All others are in one piece.
+            let is_there = wrong == Wrong::ForgetsWhatIsMissing && piece == 0;
+            left.pop().filter(|_| is_there)?;
+            Some(Faulty::new(wrong, &Arc::new(Mutex::new(left)), &nor))
+        };
+        (move || Faulty::new(wrong, &kept, &never), without)
     });
     conformance::check_failing(|| {
         let (kept, fails) = (Kept::default(), Arc::new(AtomicBool::new(false)));

@@ -34,7 +34,11 @@ enum Route {
 }
 
 impl RouteTransitions for Call {
-    fn ring(&mut self, _: &mut Cx<'_, CallEvent>, _: CallEvent) -> Result<RouteAfterRing, BoxError> {
+    fn ring(
+        &mut self,
+        _: &mut Cx<'_, CallEvent>,
+        _: CallEvent,
+    ) -> Result<RouteAfterRing, BoxError> {
         Ok(RouteAfterRing::Over)
     }
 }
@@ -109,7 +113,11 @@ fn each_entry_that_is_missing_is_named_or_not_needed() {
 fn a_schema_that_cannot_be_read_is_not_written_over() {
     limited(async || {
         let mut journal = ringing().await;
-        let schema = *journal.ids().iter().rfind(|id| **id < EntryId::HEAD).unwrap();
+        let schema = *journal
+            .ids()
+            .iter()
+            .rfind(|id| **id < EntryId::HEAD)
+            .unwrap();
         let kind = journal.entry(schema).unwrap()[0];
         let newer = EntryId(schema.0 + 1);
         let bytes = [&[kind][..], b"in a way of tomorrow"].concat();
@@ -120,7 +128,10 @@ fn a_schema_that_cannot_be_read_is_not_written_over() {
         let runtime = build(journal.clone()).unwrap();
         runtime.submit(Letter).start().unwrap().await.unwrap();
         assert_eq!(journal.entry(newer).unwrap(), bytes);
-        assert!(journal.ids().contains(&EntryId(newer.0 + 1)), "the new one is behind it");
+        assert!(
+            journal.ids().contains(&EntryId(newer.0 + 1)),
+            "the new one is behind it"
+        );
     });
 }
 
@@ -188,7 +199,9 @@ fn a_check_tells_of_a_head_that_is_missing() {
         let runtime = build(FileJournal::open(place.path()).unwrap()).unwrap();
         let call = runtime.submit(Call(1)).start().unwrap();
         call.reached([RouteKind::Ring]).await;
-        runtime.shutdown(Shutdown::Now, std::time::Duration::from_secs(5)).await;
+        runtime
+            .shutdown(Shutdown::Now, std::time::Duration::from_secs(5))
+            .await;
         drop(runtime);
         let check = || Runtime::builder().check_journal(place.path()).unwrap();
         assert!(check().is_clean(), "{}", check());
@@ -196,11 +209,18 @@ fn a_check_tells_of_a_head_that_is_missing() {
         delete(&mut journal, HEAD.0).unwrap();
         drop(journal);
         assert!(!check().is_clean());
-        assert!(check().to_string().contains("whose journal it is"), "{}", check());
+        assert!(
+            check().to_string().contains("whose journal it is"),
+            "{}",
+            check()
+        );
         let refused = build(FileJournal::open(place.path()).unwrap()).map(drop);
         let is_missing = matches!(
             refused,
-            Err(BuildError::Journal(JournalError::Missing { entry: HEAD, .. }))
+            Err(BuildError::Journal(JournalError::Missing {
+                entry: HEAD,
+                ..
+            }))
         );
         assert!(is_missing, "{refused:?}");
     });

@@ -9,8 +9,12 @@ use fom_runtime::journal::{
 
 use super::{archive::unpack, disk::Memory, memory::bounded};
 
-/// Bytes of a segment's header, of a frame before its rows, and of a row.
-const HEADER: usize = 72;
+/// Where a segment's link begins, and its first frame; where the second record of a manifest begins, and bytes of a record.
+const LINK: usize = 48;
+const FIRST: usize = 96;
+const SLOT: usize = 4096;
+const RECORD: usize = 72;
+/// Bytes of a frame before its rows, and of a row.
 const HEAD: usize = 28;
 const ROW: usize = 16;
 
@@ -45,7 +49,7 @@ impl Recover for Given {
 }
 
 /// A directory: a byte of which the lowest bit says whether checksums are put right, the next whether it is salvaged; then an
-/// [archive](super::archive) of segments, whose numbers are those in their names.
+/// [archive](super::archive) of segments, whose numbers are those in their names, and of the manifest, which has 0.
 ///
 /// It is refused with an error, or opened; then it takes a commit, and the next one to open it finds what was there and what was
 /// committed, and nothing wrong.
@@ -61,6 +65,13 @@ pub fn is_opened(bytes: &[u8]) -> bool {
     let disk = Memory::default();
     for (number, piece) in unpack(rest) {
         let mut segment = piece.to_vec();
+        if number == 0 {
+            if mode & 1 == 1 {
+                put_manifest_right(&mut segment);
+            }
+            disk.put("journal/MANIFEST".into(), segment);
+            continue;
+        }
         if mode & 1 == 1 {
             put_right(&mut segment, number);
         }
@@ -123,29 +134,49 @@ fn go_on(disk: &Memory, mut journal: FileJournal, mut given: Given) {
     assert!(again.damaged.keys().eq(given.damaged.keys()));
 }
 
+fn crc(salt: u32, bytes: &[u8]) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new_with_initial(salt);
+    hasher.update(bytes);
+    hasher.finalize().to_le_bytes()
+}
+
+/// Puts right the magic number and the checksum of both records.
+fn put_manifest_right(bytes: &mut [u8]) {
+    for at in [0, SLOT] {
+        let Some(record) = bytes.get_mut(at..).and_then(|from| from.get_mut(..RECORD)) else {
+            return;
+        };
+        record[..8].copy_from_slice(b"FOMM\x01\0\0\0");
+        let whole = crc(0, &record[..8]);
+        record[8..12].copy_from_slice(&whole);
+        record[12..16].fill(0);
+        let whole = crc(0, &record[12..64]);
+        record[64..68].copy_from_slice(&whole);
+        record[68..].fill(0);
+    }
+}
+
 /// Puts right the magic number, the segment's number in its header, and every checksum, as far as the lengths are right.
 fn put_right(bytes: &mut [u8], number: u8) {
-    let crc = |salt: u32, bytes: &[u8]| {
-        let mut hasher = crc32fast::Hasher::new_with_initial(salt);
-        hasher.update(bytes);
-        hasher.finalize().to_le_bytes()
-    };
     let number_at = |bytes: &[u8], at: usize| {
         let four = bytes[at..].first_chunk::<4>();
         four.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     };
-    if bytes.len() < HEADER {
+    if bytes.len() < FIRST {
         return;
     }
     bytes[..8].copy_from_slice(b"FOMJ\x01\0\0\0");
     let whole = crc(0, &bytes[..8]);
     bytes[8..12].copy_from_slice(&whole);
     bytes[16..24].copy_from_slice(&u64::from(number).to_le_bytes());
-    let whole = crc(0, &bytes[12..64]);
-    bytes[64..68].copy_from_slice(&whole);
-    bytes[68..72].fill(0);
+    let whole = crc(0, &bytes[12..40]);
+    bytes[40..44].copy_from_slice(&whole);
+    bytes[44..LINK].fill(0);
     let salt = number_at(bytes, 12);
-    let mut at = HEADER;
+    let whole = crc(salt, &[&bytes[16..32], &bytes[LINK..LINK + 40]].concat());
+    bytes[LINK + 40..LINK + 44].copy_from_slice(&whole);
+    bytes[LINK + 44..FIRST].fill(0);
+    let mut at = FIRST;
     while at + HEAD <= bytes.len() {
         let length = number_at(bytes, at + 4) as usize;
         let rows = number_at(bytes, at + 8) as usize;

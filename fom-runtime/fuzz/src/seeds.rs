@@ -44,14 +44,12 @@ pub fn journals() -> Vec<Vec<u8>> {
     let mut inputs = Vec::new();
     for files in taken {
         let pieces = files.iter().filter_map(|(path, bytes)| {
-            let number = path.file_stem()?.to_str()?;
-            let number = u8::from_str_radix(number.trim_start_matches('0'), 16).ok()?;
-            // The zeros behind are not worth their place.
-            let end = bytes.iter().rposition(|byte| *byte != 0);
-            Some((
-                number,
-                &bytes[..end.map_or(0, |at| at + 60).min(bytes.len())],
-            ))
+            let name = path.file_stem()?.to_str()?;
+            let number = match name {
+                "MANIFEST" => 0,
+                number => u8::from_str_radix(number.trim_start_matches('0'), 16).ok()?,
+            };
+            Some((number, &bytes[..]))
         });
         let archive = pack(pieces);
         for mode in 0..4u8 {

@@ -42,8 +42,8 @@ impl fmt::Display for EntryId {
 
 /// Keeps entries, so that they are there after a crash.
 ///
-/// Used by one thread at a time. Another store can stand behind it: [`conformance::check`], [`conformance::check_killed`] and
-/// [`conformance::check_failing`] check that it keeps these promises.
+/// Used by one thread at a time. Another store can stand behind it: [`conformance::check`], [`conformance::check_killed`],
+/// [`conformance::check_failing`] and [`conformance::check_missing`] check that it keeps these promises.
 pub trait Journal: Send + 'static {
     /// Gives every entry that is kept, each once, those below [`EntryId::HEAD`] first. Called once, before anything else.
     ///

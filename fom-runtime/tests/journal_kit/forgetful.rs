@@ -74,6 +74,21 @@ impl Forgetful {
         self.0.lock().unwrap()
     }
 
+    /// A disk that has these files, all of them durable.
+    pub(crate) fn holding(files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>) -> Self {
+        let mut state = State::default();
+        for (path, bytes) in files {
+            state.names.insert(path, state.files.len());
+            state.files.push(vec![Write {
+                offset: 0,
+                bytes,
+                fate: Fate::Durable,
+            }]);
+        }
+        state.durable_names = state.names.clone();
+        Self(Arc::new(Mutex::new(state)))
+    }
+
     /// The next sync of a file fails.
     pub(crate) fn fail_sync(&self) {
         self.state().failing_syncs += 1;
@@ -95,8 +110,30 @@ impl Forgetful {
     }
 
     /// What a crash at this moment leaves. `survives` is asked for each piece of which it is open whether it reached the disk.
-    pub(crate) fn crash(&self, mut survives: impl FnMut() -> bool) -> Self {
+    pub(crate) fn crash(&self, survives: impl FnMut() -> bool) -> Self {
+        Self(Arc::new(Mutex::new(self.state().crash(survives))))
+    }
+
+    /// As [`crash`](Self::crash), with the files that are left, while no other operation is done.
+    pub(crate) fn fall<R>(
+        &self,
+        survives: impl FnMut() -> bool,
+        then: impl FnOnce(Vec<(PathBuf, Vec<u8>)>) -> R,
+    ) -> R {
         let state = self.state();
+        let left = state.crash(survives);
+        let names = left.names.into_iter();
+        then(
+            names
+                .map(|(path, file)| (path, content(&left.files[file])))
+                .collect(),
+        )
+    }
+}
+
+impl State {
+    fn crash(&self, mut survives: impl FnMut() -> bool) -> Self {
+        let state = self;
         let mut left = State {
             names: state.durable_names.clone(),
             ..State::default()
@@ -147,7 +184,7 @@ impl Forgetful {
                 fate: Fate::Durable,
             }]);
         }
-        Self(Arc::new(Mutex::new(left)))
+        left
     }
 }
 

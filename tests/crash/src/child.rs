@@ -13,8 +13,10 @@ use crate::{
     history::History,
     journals::{Breaking, Broken, Pointed},
     load::{User, resubmit},
+    means::Means,
     orders::Orders,
     points::{Point, Points},
+    power::Power,
     work::{
         Desk, Die, Fail, Grown, Guarded, Late, Loose, Move, Payer, Post, Queued, Retry, Speak,
         Story, Tables, Talk, Tick, Till, Walk, read_newer,
@@ -35,7 +37,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(45);
 pub fn child(args: &[String]) -> Result<(), String> {
     let orders = Orders::parse(args)?;
     let history = History::open(&orders.history).map_err(|error| error.to_string())?;
-    let faults = Faults::new(orders.faults);
+    let faults = Faults::new(orders.faults, orders.means);
     match live(&orders, &history, &faults) {
         Err(Broke::NotBuilt(error)) if orders.point.explains(&error) || faults.explain(&error) => {
             // The disk failed this early: to say so and to end is all that can be done. The next life must find everything.
@@ -56,6 +58,8 @@ pub fn child(args: &[String]) -> Result<(), String> {
 enum Broke {
     #[error("the runtime cannot be built: {0}")]
     NotBuilt(#[from] BuildError),
+    #[error("the disk cannot be read: {0}")]
+    NoDisk(std::io::Error),
     #[error("no tokio runtime: {0}")]
     NoTokio(std::io::Error),
     #[error("after {DRAIN:?} something is in flight still:\n{0}")]
@@ -63,7 +67,24 @@ enum Broke {
 }
 
 fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke> {
-    let points = Points::new(orders.point, orders.nth, history);
+    // In the end all is to be kept.
+    let power = match orders.means {
+        Means::PowerCut if !orders.drain => {
+            let power = Power::on(&orders.journal, orders.luck, history).map_err(Broke::NoDisk)?;
+            let (clock, after) = (power.clone(), Duration::from_micros(orders.cut_after));
+            std::thread::spawn(move || {
+                std::thread::sleep(after);
+                clock.cut("power cut")
+            });
+            Some(power)
+        }
+        _ => None,
+    };
+    let points = Points::new(orders.point, orders.nth, history, power);
+    orders
+        .broken
+        .spoil(&orders.journal, orders.life)
+        .map_err(Broke::NoDisk)?;
     read_newer(orders.old_for.is_none());
     let journal = FileJournal::options()
         .segment_bytes(SEGMENT)

@@ -10,7 +10,7 @@ use fom_runtime::{
     },
 };
 
-use crate::random::Random;
+use crate::{means::Means, random::Random};
 
 /// Faults of one life.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +18,15 @@ pub(crate) struct Faults(Vec<(Operation, u64, Fault)>);
 
 impl Faults {
     /// None for zero, else some that any number stands for.
-    pub(crate) fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64, means: Means) -> Self {
         let mut faults = Vec::new();
         if number == 0 {
             return Self(faults);
         }
         let mut random = Random::new(number);
+        if means == Means::FullDisk {
+            return Self::full(&mut random);
+        }
         for _ in 0..=random.below(3) {
             let bytes = random.below(700) as usize;
             let error = random.one_of(&[ErrorKind::StorageFull, ErrorKind::Other]);
@@ -55,6 +58,24 @@ impl Faults {
             let (first, times) = (1 + random.below(within), random.one_of(&[1, 1, 2, 6]));
             faults.extend((first..first + times).map(|nth| (operation, nth, fault.clone())));
         }
+        Self(faults)
+    }
+
+    /// There is no room for a while: for new files, or, as on a disk that copies on write, for anything.
+    fn full(random: &mut Random) -> Self {
+        const FULL: ErrorKind = ErrorKind::StorageFull;
+        let mut faults = Vec::new();
+        let anything = random.below(2) == 0;
+        let (first, times) = (1 + random.below(60), 1 + random.below(120));
+        for nth in first..first + times {
+            let fault = Fault::Torn(random.below(700) as usize, FULL);
+            if anything {
+                faults.push((Operation::Write, nth, fault));
+            }
+        }
+        let first = 1 + random.below(4);
+        let creating = first..first + 1 + random.below(40);
+        faults.extend(creating.map(|nth| (Operation::Create, nth, Fault::Fail(FULL))));
         Self(faults)
     }
 

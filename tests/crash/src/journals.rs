@@ -1,6 +1,6 @@
 //! What stands around the journal in files.
 
-use std::{collections::HashSet, fmt, str::FromStr};
+use std::{collections::HashSet, fmt, fs, io, path::Path, str::FromStr};
 
 use fom_runtime::journal::{
     Batch, Change, Damage, EntryId, Journal, JournalError, JournalStats, Recover, Recovery,
@@ -8,7 +8,9 @@ use fom_runtime::journal::{
 
 use crate::{
     history::History,
+    missing::{is_used, lose},
     points::{Point, Points},
+    random::Random,
 };
 
 /// A journal with the points that lie between it and the runtime.
@@ -85,16 +87,51 @@ pub enum Broken {
     Forgets,
     /// Not the journal: half of the foms have locks of their own.
     TwoLocks,
+    /// The newest segment is lost before each start.
+    LosesNewest,
+    /// A segment that is not the newest is lost before each start.
+    LosesAnother,
+    /// The manifest is lost before each start.
+    LosesManifest,
 }
 
 impl Broken {
+    /// Takes a file away, or a part of it, before the journal is opened.
+    pub(crate) fn spoil(self, journal: &Path, life: u64) -> io::Result<()> {
+        if !journal.is_dir() {
+            return Ok(());
+        }
+        let mut files = Vec::new();
+        for entry in fs::read_dir(journal)? {
+            files.push(entry?.path());
+        }
+        files.sort();
+        let manifest = files
+            .iter()
+            .find(|file| file.ends_with("MANIFEST"))
+            .cloned();
+        files.retain(|file| is_used(file));
+        let newest = files.pop();
+        // The older ones may be free.
+        let lost = match self {
+            Self::LosesNewest => newest,
+            Self::LosesAnother => files.pop(),
+            Self::LosesManifest => manifest,
+            _ => None,
+        };
+        if let Some(lost) = lost {
+            lose(&lost, None, &mut Random::new(life))?;
+        }
+        Ok(())
+    }
+
     /// The names of all.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(_, name)| *name)
     }
 }
 
-const NAMES: [(Broken, &str); 8] = [
+const NAMES: [(Broken, &str); 11] = [
     (Broken::Not, "not"),
     (Broken::Loses, "loses"),
     (Broken::Repeats, "repeats"),
@@ -103,6 +140,9 @@ const NAMES: [(Broken, &str); 8] = [
     (Broken::Halves, "halves"),
     (Broken::Forgets, "forgets"),
     (Broken::TwoLocks, "two-locks"),
+    (Broken::LosesNewest, "loses-newest"),
+    (Broken::LosesAnother, "loses-another"),
+    (Broken::LosesManifest, "loses-manifest"),
 ];
 
 impl fmt::Display for Broken {
@@ -201,7 +241,12 @@ impl<J: Journal> Journal for Breaking<J> {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         match self.how {
-            Broken::Not | Broken::ReusesIds | Broken::TwoLocks => self.journal.commit(batch),
+            Broken::Not
+            | Broken::ReusesIds
+            | Broken::TwoLocks
+            | Broken::LosesNewest
+            | Broken::LosesAnother
+            | Broken::LosesManifest => self.journal.commit(batch),
             Broken::Loses => {
                 self.held.push(batch.clone());
                 if self.held.len() > 1 {

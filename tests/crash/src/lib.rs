@@ -8,7 +8,10 @@
 //! | `child.rs` | the child: a runtime under load, until it is killed |
 //! | `orders.rs` | what the parent tells it |
 //! | `points.rs` | where it can be killed from inside |
+//! | `means.rs` | by what it is stopped: a kill, a cut of the power; with a disk that fails or is full |
 //! | `faults.rs` | what goes wrong with its disk besides |
+//! | `power.rs` | its disk, when the power goes |
+//! | `missing.rs` | what a journal says when a file is taken away from a copy |
 //! | `journals.rs` | the journal around the one in files: with kill points, or broken on purpose |
 //! | `history.rs` | what happened, in a file beside the journal |
 //! | `checker/` | what must hold in it |
@@ -17,11 +20,21 @@
 mod checker;
 mod child;
 mod faults;
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "it is shared with the tests of the journal"
+)]
+#[path = "../../../fom-runtime/tests/journal_kit/forgetful.rs"]
+mod forgetful;
 mod history;
 mod journals;
 mod load;
+mod means;
+mod missing;
 mod orders;
 mod points;
+mod power;
 mod random;
 mod runner;
 mod work;
@@ -29,6 +42,8 @@ mod work;
 pub use checker::{Checker, Counts, Violation};
 pub use child::child;
 pub use journals::Broken;
+pub use means::Means;
+pub use missing::Missing;
 pub use points::Point;
 pub use runner::{Options, Report, run};
 pub use work::is_shared as shares;

@@ -2,15 +2,19 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use fom_crash::{Broken, Options, child, run};
+use fom_crash::{Broken, Means, Options, child, run};
 
 const HELP: &str = "\
 Kills a program that runs foms, again and again, at random and at named points, starts it again on the same journal, and checks
-what was heard of it against what comes back. Ends with 1 when a promise was broken; journal and history stay then.
+what was heard of it against what comes back. Each time it takes files away from copies of the journal, which must be told. Ends with 1 when a promise was broken; journal and history stay then.
 
     crash [options]
 
     --kills N         how many kills [300]
+    --by MEANS        kill: the process is killed, and the system goes on [default]
+                      power-cut: what was not synced reaches the disk in part, or not at all
+                      failing-disk: the same as kill, with a disk that fails in each life
+                      full-disk: the same as kill, with a disk that is full for a while in each life
     --minutes N       go on for so long, if that takes longer than the kills
     --seed N          what follows from it: points, times, faults of the disk, localities [the process's number].
                       What runs beside what does not, so the same seed may find another thing.
@@ -41,6 +45,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
         at_least: Duration::ZERO,
         seed: u64::from(std::process::id()),
         broken: Broken::Not,
+        means: Means::Kill,
         progress: true,
     };
     let number = |word: &str| {
@@ -53,7 +58,14 @@ fn parent(args: &[String]) -> Result<bool, String> {
             println!("{HELP}{}", Broken::names().collect::<Vec<_>>().join(", "));
             return Ok(true);
         }
-        let known = ["--kills", "--minutes", "--seed", "--directory", "--broken"];
+        let known = [
+            "--kills",
+            "--by",
+            "--minutes",
+            "--seed",
+            "--directory",
+            "--broken",
+        ];
         if !known.contains(&arg.as_str()) {
             return Err(format!("{arg} is unknown; see --help"));
         }
@@ -62,6 +74,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
             .ok_or(format!("{arg} needs a value; see --help"))?;
         match arg.as_str() {
             "--kills" => options.kills = number(value)?,
+            "--by" => options.means = value.parse()?,
             "--minutes" => options.at_least = Duration::from_secs(60 * number(value)?),
             "--seed" => options.seed = number(value)?,
             "--directory" => options.directory = value.into(),

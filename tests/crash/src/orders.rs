@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 
-use crate::{journals::Broken, points::Point};
+use crate::{journals::Broken, means::Means, points::Point};
 
 /// For one life.
 #[derive(Clone, Debug)]
@@ -14,6 +14,11 @@ pub(crate) struct Orders {
     pub(crate) point: Point,
     pub(crate) nth: u64,
     pub(crate) broken: Broken,
+    pub(crate) means: Means,
+    /// When the power goes, in microseconds from the beginning, if it has not gone at the point.
+    pub(crate) cut_after: u64,
+    /// What decides about what was not synced.
+    pub(crate) luck: u64,
     /// Nothing new is begun; it ends when nothing is in flight any more.
     pub(crate) drain: bool,
     pub(crate) localities: usize,
@@ -38,6 +43,9 @@ impl Orders {
             format!("point={}", self.point),
             format!("nth={}", self.nth),
             format!("broken={}", self.broken),
+            format!("means={}", self.means),
+            format!("cut-after={}", self.cut_after),
+            format!("luck={}", self.luck),
             format!("drain={}", self.drain),
             format!("localities={}", self.localities),
             format!("resident={}", self.resident),
@@ -72,6 +80,9 @@ impl Orders {
             point: parsed(word("point")?)?,
             nth: parsed(word("nth")?)?,
             broken: parsed(word("broken")?)?,
+            means: parsed(word("means")?)?,
+            cut_after: parsed(word("cut-after")?)?,
+            luck: parsed(word("luck")?)?,
             drain: parsed(word("drain")?)?,
             localities: parsed(word("localities")?)?,
             resident: parsed(word("resident")?)?,

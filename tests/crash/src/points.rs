@@ -18,7 +18,7 @@ use fom_runtime::{
     },
 };
 
-use crate::{faults::Faults, history::History};
+use crate::{faults::Faults, history::History, power::Power};
 
 /// A place in the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,16 +148,19 @@ impl FromStr for Point {
 }
 
 /// The one point at which this child dies, at the so-manieth time that it passes it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Points {
     point: Point,
     left: Arc<AtomicU64>,
     history: History,
+    /// It dies by a cut of the power.
+    power: Option<Power>,
 }
 
 impl Points {
-    pub(crate) fn new(point: Point, nth: u64, history: &History) -> Self {
+    pub(crate) fn new(point: Point, nth: u64, history: &History, power: Option<Power>) -> Self {
         Self {
+            power,
             point,
             left: Arc::new(AtomicU64::new(nth)),
             history: history.clone(),
@@ -172,6 +175,9 @@ impl Points {
     }
 
     fn die(&self) {
+        if let Some(power) = &self.power {
+            power.cut(&self.point.to_string());
+        }
         self.history.line(format_args!("! {}", self.point));
         // As from outside: nothing of this process runs any more, no destructor and no other thread.
         // SAFETY: a system call with plain numbers; this process is to end.
@@ -183,7 +189,10 @@ impl Points {
 
     /// The disk, with the point in it, and with faults besides.
     pub(crate) fn disk(&self, nth: u64, faults: &Faults) -> FaultyDisk {
-        let disk = FaultyDisk::new(RealDisk);
+        let disk = match &self.power {
+            Some(power) => FaultyDisk::new(power.disk.clone()),
+            None => FaultyDisk::new(RealDisk),
+        };
         // Of two at the same operation the first counts, so that the child dies where it should.
         let dying = self.clone();
         let die = move |_: &Path| dying.die();

@@ -14,6 +14,8 @@ use crate::{
     checker::{Checker, Counts, Violation},
     history::{History, now, whole},
     journals::Broken,
+    means::Means,
+    missing::{self, Missing},
     orders::Orders,
     points::Point,
     random::Random,
@@ -28,6 +30,9 @@ const REACH: Duration = Duration::from_millis(400);
 
 /// How long a child may take until nothing is in flight any more.
 const DRAIN: Duration = Duration::from_secs(90);
+
+/// What a child says whose power went before it came to its point.
+const CUT: &str = "power cut";
 
 /// Operations that are submitted with their ids again in each life.
 const AGAIN: usize = 6;
@@ -47,6 +52,8 @@ pub struct Options {
     pub seed: u64,
     /// How the journal is broken.
     pub broken: Broken,
+    /// By what the child is stopped.
+    pub means: Means,
     /// A line now and then.
     pub progress: bool,
 }
@@ -58,6 +65,8 @@ pub struct Report {
     pub kills: BTreeMap<String, (u64, u64)>,
     /// How much was checked.
     pub counts: Counts,
+    /// Copies of the journal from which a file was taken away.
+    pub missing: Missing,
     /// What was not kept.
     pub violations: Vec<Violation>,
     /// How long it took.
@@ -117,6 +126,13 @@ impl fmt::Display for Report {
              {} were set aside for a while",
             counts.locks, counts.late, counts.overdue, counts.lost_lazily, counts.set_aside
         )?;
+        writeln!(
+            f,
+            "a file was taken away from {} copies of the journal: {} said so, nothing was missing in {}",
+            self.missing.told + self.missing.whole,
+            self.missing.told,
+            self.missing.whole
+        )?;
         match self.violations.len() {
             0 => write!(f, "no promise was broken"),
             broken => write!(f, "{broken} times a promise was broken"),
@@ -162,6 +178,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let report = Report {
         kills: parent.kills,
         counts: parent.checker.counts(),
+        missing: parent.missing,
         violations: parent.checker.violations().to_vec(),
         took: begun.elapsed(),
         journal_bytes: size(&options.directory.join("journal"))?,
@@ -187,6 +204,7 @@ struct Parent<'a> {
     random: Random,
     life: u64,
     points: Vec<(Point, u64)>,
+    missing: Missing,
 }
 
 impl<'a> Parent<'a> {
@@ -202,16 +220,22 @@ impl<'a> Parent<'a> {
             random: Random::new(options.seed),
             life: 0,
             points: Point::all(),
+            missing: Missing::default(),
         })
     }
 
     /// The next life: all but its point follows from the seed. What is submitted again depends on the history, too.
-    fn orders(&mut self, point: Point, nth: u64, drain: bool) -> Orders {
+    fn orders(&mut self, point: Point, nth: u64, drain: bool, time: Duration) -> Orders {
         self.life += 1;
         let random = &mut self.random;
         let localities = 1 + random.below(3) as usize;
         let resident = random.one_of(&[usize::MAX, usize::MAX, 40, 5]);
-        let faults = random.any() * u64::from(random.below(4) == 0);
+        let has_faults = match self.options.means {
+            Means::Kill => random.below(4) == 0,
+            Means::PowerCut => false,
+            Means::FailingDisk | Means::FullDisk => true,
+        };
+        let faults = random.any().max(1) * u64::from(has_faults);
         let old_for = (random.below(4) == 0).then(|| random.below(60));
         let picks: [u64; AGAIN] = std::array::from_fn(|_| random.any());
         let mut again: Vec<_> = self.checker.submitted_once(false).collect();
@@ -235,6 +259,9 @@ impl<'a> Parent<'a> {
             point,
             nth,
             broken: self.options.broken,
+            means: self.options.means,
+            cut_after: time.as_micros() as u64,
+            luck: self.random.any(),
             drain,
             localities,
             // Some wait for others, which may rest: none rests for ever.
@@ -283,23 +310,48 @@ impl<'a> Parent<'a> {
         if self.random.below(10) == 0 {
             std::thread::sleep(WITHIN * 5 / 2);
         }
-        let orders = self.orders(point, nth, false);
+        let orders = self.orders(point, nth, false, time);
         let mut child = self.start(&orders)?;
-        let died = wait(&mut child, time)?;
+        let died = wait(
+            &mut child,
+            match self.options.means {
+                // It has its own clock.
+                Means::PowerCut => DRAIN,
+                _ => time,
+            },
+        )?;
         if died.is_none() {
             child.kill()?;
             child.wait()?;
         }
         self.history.break_line()?;
-        let reached = self.read_along()?;
+        let said = self.read_along()?;
         let kills = self.kills.entry(point.to_string()).or_default();
-        if point.is_outside() && died.is_none() || reached {
+        let is_there = said.as_ref().is_some_and(|said| !said.starts_with(CUT));
+        if is_there || point.is_outside() && (died.is_none() || said.is_some()) {
             kills.0 += 1;
-        } else if died.is_none() {
+        } else if died.is_none() || said.is_some() {
             kills.1 += 1;
         }
-        if let Some(status) = died.filter(|_| !reached) {
-            self.ended_by_itself(status);
+        match died {
+            Some(status) if said.is_none() => self.ended_by_itself(status),
+            None if self.options.means == Means::PowerCut => {
+                self.say(format_args!("X the power of the child did not go"));
+            }
+            _ => {}
+        }
+        self.look_for_missing()
+    }
+
+    /// Takes files away from copies of what the child left.
+    fn look_for_missing(&mut self) -> io::Result<()> {
+        if self.options.broken != Broken::Not {
+            return Ok(());
+        }
+        let directory = &self.options.directory;
+        let (journal, copy) = (directory.join("journal"), directory.join("copy"));
+        if let Some(what) = missing::look(&journal, &copy, &mut self.random, &mut self.missing)? {
+            self.checker.missed(what);
         }
         Ok(())
     }
@@ -315,7 +367,7 @@ impl<'a> Parent<'a> {
     }
 
     fn live_to_the_end(&mut self) -> io::Result<()> {
-        let orders = self.orders(Point::Outside, 1, true);
+        let orders = self.orders(Point::Outside, 1, true, DRAIN);
         let mut child = self.start(&orders)?;
         match wait(&mut child, DRAIN)? {
             Some(status) if status.success() => {}
@@ -332,9 +384,9 @@ impl<'a> Parent<'a> {
         Ok(())
     }
 
-    /// Gives the checker what was written since. Whether the child said that it dies.
-    fn read_along(&mut self) -> io::Result<bool> {
-        let mut reached = false;
+    /// Gives the checker what was written since. Where the child said that it dies.
+    fn read_along(&mut self) -> io::Result<Option<String>> {
+        let mut said = None;
         let mut line = String::new();
         loop {
             line.clear();
@@ -345,13 +397,15 @@ impl<'a> Parent<'a> {
             if line.is_empty() {
                 continue;
             }
-            reached |= whole(line).is_some_and(|(_, line)| line.starts_with("! "));
+            if let Some(point) = whole(line).and_then(|(_, line)| line.strip_prefix("! ")) {
+                said = Some(point.to_owned());
+            }
             self.checker.line(line);
         }
         // The end of the file is remembered otherwise.
         let at = self.read.stream_position()?;
         self.read.seek(SeekFrom::Start(at))?;
-        Ok(reached)
+        Ok(said)
     }
 }
 

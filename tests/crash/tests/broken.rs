@@ -3,10 +3,15 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use fom_crash::{Broken, Options, Report, run};
+use fom_crash::{Broken, Means, Options, Report, run};
 
 fn killed(broken: Broken, kills: u64) -> Report {
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{broken}"));
+    stopped(Means::Kill, broken, kills)
+}
+
+fn stopped(means: Means, broken: Broken, kills: u64) -> Report {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let directory = directory.join(format!("crash-{means}-{broken}"));
     // An earlier run may have left one, since it was to find something.
     let _ = std::fs::remove_dir_all(&directory);
     let options = Options {
@@ -16,6 +21,7 @@ fn killed(broken: Broken, kills: u64) -> Report {
         at_least: Duration::ZERO,
         seed: 11,
         broken,
+        means,
         progress: false,
     };
     let report = run(&options).unwrap();
@@ -89,6 +95,28 @@ fn a_journal_that_keeps_halves_is_found() {
 #[test]
 fn a_journal_that_forgets_is_found() {
     finds(Broken::Forgets);
+}
+
+/// A file of the journal that is lost between two lives: the newest segment, another one, the manifest.
+#[test]
+fn a_lost_file_is_found() {
+    finds(Broken::LosesNewest);
+    finds(Broken::LosesAnother);
+    finds(Broken::LosesManifest);
+}
+
+/// The power goes, the disk fails, or is full: the journal as it is keeps its promises over a few of each.
+#[test]
+fn promises_are_kept_by_whatever_it_is_stopped() {
+    for means in [Means::PowerCut, Means::FailingDisk, Means::FullDisk] {
+        let report = stopped(means, Broken::Not, 8);
+        assert!(
+            report.violations.is_empty(),
+            "{report}\n{:#?}",
+            report.violations
+        );
+        assert!(report.killed() >= 6, "{means}: {report}");
+    }
 }
 
 /// Foms whose locks do not know of each other: nothing else is wrong then.

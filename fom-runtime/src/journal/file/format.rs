@@ -205,6 +205,7 @@ impl Link {
         // Nothing that is needed comes after it, and numbers are counted from 1.
         let is_possible = link.previous < of.number
             && link.floor <= of.number
+            && (1..1 << 62).contains(&link.generation)
             && (1..1 << 62).contains(&link.first);
         is_possible.then_some(link)
     }
@@ -246,12 +247,18 @@ impl Record {
             next: u64_at(bytes, 48),
             floor: u64_at(bytes, 56),
         };
-        let is_possible = (1..1 << 62).contains(&record.generation)
-            && record.journal > 0
-            && record.last <= record.next
-            && record.next < 1 << 62
-            && record.floor <= record.next.max(1);
-        is_possible.then_some(record).ok_or(Unreadable::Broken)
+        record
+            .is_possible()
+            .then_some(record)
+            .ok_or(Unreadable::Broken)
+    }
+
+    pub(super) fn is_possible(&self) -> bool {
+        (1..1 << 62).contains(&self.generation)
+            && self.journal > 0
+            && self.last <= self.next
+            && self.next < 1 << 62
+            && self.floor <= self.next.max(1)
     }
 
     /// Whether it says where `last` ends.

@@ -7,7 +7,7 @@ use super::{
     format::{FORMAT, RECORD, Record, SLOT, Unreadable},
 };
 use crate::journal::{
-    JournalError,
+    Damage, JournalError,
     disk::{DiskFile, read_full, write_all},
 };
 
@@ -120,6 +120,11 @@ impl Manifest {
             next: said.next,
             floor: said.floor,
         };
+        if !record.is_possible() {
+            let (path, what) = (self.directory.manifest(), "its numbers are used up");
+            let damage = Damage::new(path, 0, RECORD as u64, what);
+            return Err(JournalError::Damaged(damage));
+        }
         let slot = match self.record {
             Some((_, slot)) => {
                 // After a failure the same one again: what the other says is durable.

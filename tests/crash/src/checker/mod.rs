@@ -19,6 +19,7 @@
 //!   ([`locks`]);
 //! - a deadline passes in its time, and one that passed while nothing ran is late at once ([`late`]);
 //! - of lazy transitions only the last ones are lost ([`lazy`]);
+//! - a copy of the journal of which a file is missing says so, or nothing is missing without it;
 //! - in the end all have ended, what was set aside for a while among them.
 
 mod bills;
@@ -214,6 +215,11 @@ impl Checker {
             .iter()
             .filter(move |(_, operation)| operation.told == told)
             .filter_map(|(n, operation)| Some((operation.once?, *n)))
+    }
+
+    /// A journal whose file was taken away, or a part of it, did not say so.
+    pub(crate) fn missed(&mut self, what: String) {
+        self.wrong("a missing file is told", what, Vec::new());
     }
 
     fn wrong(&mut self, rule: &'static str, what: String, lines: Vec<String>) {

@@ -1,0 +1,92 @@
+//! What a journal says when a part of what it keeps is gone.
+
+use std::collections::BTreeMap;
+
+use super::{Random, commit, reopen};
+use crate::journal::{Damage, EntryId, Journal, Recover};
+
+/// Checks that what is missing is told, and is never taken for the end.
+///
+/// `fresh` makes an empty place, and returns what opens it, as for [`check`](super::check), and what takes a piece away: told a number, it
+/// copies what the open journal has on its disk at that moment, takes this piece away from the copy, and returns what it opens on the
+/// copy; none when there are fewer pieces. In files a piece is a file:
+///
+/// ```
+/// use std::{fs, path::Path};
+/// use fom_runtime::journal::{conformance, FileJournal};
+/// # let above = std::env::temp_dir().join(format!("fom-conformance-missing-{}", std::process::id()));
+///
+/// conformance::check_missing(|| {
+///     let (journal, copy) = (above.join("journal"), above.join("copy"));
+///     let options = FileJournal::options().segment_bytes(4096).background(false);
+///     let (opens, of) = (options.clone(), journal.clone());
+///     let open = move || opens.clone().open(&of).unwrap();
+///     let without = move |piece| {
+///         let _ = fs::remove_dir_all(&copy);
+///         fs::create_dir_all(&copy).unwrap();
+///         let mut files: Vec<_> = fs::read_dir(&journal).unwrap().map(|file| file.unwrap().path()).collect();
+///         files.sort();
+///         files.get(piece)?;
+///         files.remove(piece);
+///         for file in files {
+///             fs::copy(&file, copy.join(file.file_name()?)).unwrap();
+///         }
+///         Some(options.clone().open(&copy).unwrap())
+///     };
+///     (open, without)
+/// });
+/// # std::fs::remove_dir_all(&above).unwrap();
+/// ```
+///
+/// # Panics
+///
+/// When something is missing without a word; the message says so.
+pub fn check_missing<J, O, W>(mut fresh: impl FnMut() -> (O, W))
+where
+    J: Journal,
+    O: FnMut() -> J,
+    W: FnMut(usize) -> Option<J>,
+{
+    let (mut open, mut without) = fresh();
+    let mut random = Random(17);
+    let mut model = BTreeMap::new();
+    let (mut journal, _) = reopen(&mut open);
+    for _ in 0..40 {
+        let batch = random.batch(&mut model);
+        commit(&mut journal, &batch);
+        if random.below(3) == 0 {
+            let _ = journal.tidy();
+        }
+        let mut piece = 0;
+        while let Some(mut left) = without(piece) {
+            let mut there = There::default();
+            if let Ok(found) = left.recover(&mut there)
+                && found.gaps.is_empty()
+                && !there.damaged
+            {
+                assert!(
+                    there.entries == model,
+                    "without piece {piece}, what was acknowledged is there, or it is told that something is missing"
+                );
+            }
+            piece += 1;
+        }
+    }
+}
+
+/// What is there, and whether it is told that something is not.
+#[derive(Default)]
+struct There {
+    entries: BTreeMap<u64, Vec<u8>>,
+    damaged: bool,
+}
+
+impl Recover for There {
+    fn entry(&mut self, id: EntryId, bytes: &[u8]) {
+        self.entries.insert(id.0, bytes.to_vec());
+    }
+
+    fn damaged(&mut self, _: EntryId, _: Damage) {
+        self.damaged = true;
+    }
+}
