@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fom_runtime::{
     BuildError, Builder, Key, LongLocks, Operations, RestoreError, SetAside, TransitionCause,
-    TransitionOf, journal::FileJournal, prelude::*,
+    TransitionOf, balance::Balance, journal::FileJournal, prelude::*,
 };
 use tokio::task::{LocalSet, spawn_local};
 
@@ -16,8 +16,8 @@ use crate::{
     orders::Orders,
     points::{Point, Points},
     work::{
-        Die, Fail, Grown, Guarded, Late, Loose, Move, Post, Queued, Retry, Speak, Story, Tables,
-        Talk, Tick, Walk, read_newer,
+        Die, Fail, Feed, Grown, Guarded, Late, Loose, Move, Post, Queued, Retry, Speak, Story,
+        Tables, Talk, Tick, Walk, read_newer,
     },
 };
 
@@ -163,6 +163,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         .localities(orders.localities)
         .resident(orders.resident)
         .pin(false)
+        .balance(Balance::Foms)
         .remember(1_000_000, Duration::from_secs(86_400))
         .resource(Tables([accounts, others]))
         .resource(history.clone())
@@ -177,6 +178,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         told::<Talk>,
         told::<Queued>,
         told::<Post>,
+        told::<Feed>,
         told::<Move>,
         told::<Late>,
         told::<Die>,

@@ -3,6 +3,7 @@
 //!
 //! The last phase of each is called `Last`, and does something before it returns: so it is known whether it may have ended.
 
+mod fed;
 mod grown;
 mod keyed;
 mod layered;
@@ -20,6 +21,7 @@ use crate::{
     points::{Point, Points},
 };
 
+pub(crate) use fed::Feed;
 pub(crate) use grown::{Grown, read_newer};
 pub use keyed::is_shared;
 pub(crate) use keyed::{Post, Queued, posted};
@@ -94,7 +96,7 @@ const fn kind<O: Story>() -> Kind {
     }
 }
 
-pub(crate) const KINDS: [Kind; 15] = [
+pub(crate) const KINDS: [Kind; 16] = [
     kind::<Walk>(),
     kind::<Tick>(),
     kind::<Retry>(),
@@ -102,6 +104,7 @@ pub(crate) const KINDS: [Kind; 15] = [
     kind::<Talk>(),
     kind::<Queued>(),
     kind::<Post>(),
+    kind::<Feed>(),
     kind::<Move>(),
     kind::<Late>(),
     kind::<Die>(),
