@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fom_runtime::{
     BuildError, Builder, Key, LongLocks, Operations, RestoreError, SetAside, TransitionCause,
-    TransitionOf, journal::FileJournal, prelude::*,
+    TransitionOf, balance::Balance, journal::FileJournal, prelude::*,
 };
 use tokio::task::{LocalSet, spawn_local};
 
@@ -18,7 +18,7 @@ use crate::{
     points::{Point, Points},
     power::Power,
     work::{
-        Desk, Die, Fail, Grown, Guarded, Late, Loose, Move, Payer, Post, Queued, Retry, Speak,
+        Desk, Die, Fail, Feed, Grown, Guarded, Late, Loose, Move, Payer, Post, Queued, Retry, Speak,
         Story, Tables, Talk, Tick, Till, Walk, read_newer,
     },
 };
@@ -184,6 +184,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         .localities(orders.localities)
         .resident(orders.resident)
         .pin(false)
+        .balance(Balance::Foms)
         .remember(1_000_000, Duration::from_secs(86_400))
         .resource(Tables([accounts, others]))
         .resource(history.clone())
@@ -198,6 +199,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         told::<Talk>,
         told::<Queued>,
         told::<Post>,
+        told::<Feed>,
         told::<Move>,
         told::<Late>,
         told::<Die>,

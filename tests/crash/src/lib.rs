@@ -4,7 +4,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `work/` | the operations of the child, and what each must come to |
-//! | `load.rs` | who submits them |
+//! | `load.rs`, `feeders.rs` | who submits them |
 //! | `child.rs` | the child: a runtime under load, until it is killed |
 //! | `orders.rs` | what the parent tells it |
 //! | `points.rs` | where it can be killed from inside |
@@ -20,6 +20,7 @@
 mod checker;
 mod child;
 mod faults;
+mod feeders;
 #[expect(
     dead_code,
     clippy::unwrap_used,

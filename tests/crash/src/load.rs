@@ -26,6 +26,9 @@ const CHAINS: u64 = 6;
 /// How many keys there are at which operations wait: posted and submitted ones, and those that share.
 const LINES: u64 = 4;
 
+/// How many keys there are that senders in several localities post for.
+const FEEDS: u64 = 3;
+
 /// How many of one user wait at a key at most.
 const WAITING: usize = 7;
 
@@ -37,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Numbers of one life, and of one user.
 const PER_LIFE: u64 = 1_000_000;
-const PER_USER: u64 = 5_000;
+pub(crate) const PER_USER: u64 = 5_000;
 
 /// Somebody who submits operations and waits for them.
 #[derive(Clone)]
@@ -88,6 +91,9 @@ impl User {
             spawn_local(self.clone().sharing(next(), line));
             spawn_local(self.clone().bills(next()));
         }
+        for line in 0..FEEDS {
+            spawn_local(self.clone().feed(next(), line));
+        }
     }
 
     /// What only newer releases know.
@@ -129,8 +135,7 @@ impl User {
                 Err(refused) => break refused.reason(),
             }
         };
-        self.history
-            .line(format_args!("X {n} was refused: {refused}"));
+        self.say_refused(n, refused);
     }
 
     /// Whether nothing is set aside that should not be.
@@ -160,8 +165,7 @@ impl User {
                 Err(refused) => refused,
             };
             let RefusedReason::KeyInUse = refused.reason() else {
-                self.history
-                    .line(format_args!("X {n} was refused: {}", refused.reason()));
+                self.say_refused(n, refused.reason());
                 return None;
             };
             if let Some(live) = refused.live() {
@@ -207,7 +211,7 @@ impl User {
         }
     }
 
-    async fn queue(
+    pub(crate) async fn queue(
         &self,
         n: u64,
         key: &Key,
@@ -227,9 +231,7 @@ impl User {
         };
         match submission.start() {
             Ok(handle) => waiting.push_back((n, handle)),
-            Err(refused) => self
-                .history
-                .line(format_args!("X {n} was refused: {}", refused.reason())),
+            Err(refused) => self.say_refused(n, refused.reason()),
         }
     }
 
@@ -259,13 +261,18 @@ impl User {
         self.say_outcome(n, handle.await);
     }
 
-    fn say_submitted<O: Story>(&self, n: u64, once: bool) {
+    pub(crate) fn say_refused(&self, n: u64, reason: RefusedReason) {
+        self.history
+            .line(format_args!("X {n} was refused: {reason}"));
+    }
+
+    pub(crate) fn say_submitted<O: Story>(&self, n: u64, once: bool) {
         let once = if once { "once" } else { "-" };
         self.history
             .line(format_args!("S {n} {} {once}", O::LETTER));
     }
 
-    fn say_outcome<O: Story>(&self, n: u64, outcome: Result<Ended<O>, Failure<O>>) {
+    pub(crate) fn say_outcome<O: Story>(&self, n: u64, outcome: Result<Ended<O>, Failure<O>>) {
         match outcome {
             Ok(ended) => self
                 .history

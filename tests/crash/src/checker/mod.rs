@@ -9,7 +9,8 @@
 //! - each operation has one fom, and each fom one operation;
 //! - each goes a way that its graph has, that of a layer joined with what is inside;
 //! - of operations with one key the next one begins when the last one has ended, in the order in which they were submitted or posted;
-//!   those that share it do not wait for each other ([`keys`]);
+//!   those that share it do not wait for each other, and those that are posted from several localities at once come in any order, one
+//!   after the other ([`keys`]);
 //! - a visit of a phase has one step key, in all its attempts, and no other visit has it; attempts never go down, and none is skipped;
 //! - an event has one step key, in whatever life and visit it is taken, and no other event and no visit has it ([`bills`]);
 //! - what an operation came to is what follows from its number: nothing was done to it twice, or not at all;
@@ -37,7 +38,7 @@ use std::{
 use self::{bills::Bills, keys::Keys, lazy::Lazy, locks::Locks};
 use crate::{
     history::whole,
-    work::{Fail, KINDS, Kind, Post, Speak, Story, child_of, posted},
+    work::{Fail, Feed, KINDS, Kind, Post, Speak, Story, child_of, posted},
 };
 
 /// Lines of an operation that are shown with what is wrong with it.
@@ -610,7 +611,7 @@ impl Checker {
             }
             let sends = operation.ended || operation.at.as_ref().is_some_and(|at| at.0 > 0);
             let sent = match operation.letter {
-                Some(Speak::LETTER) if sends => child_of(*n)..child_of(*n) + 1,
+                Some(Speak::LETTER | Feed::LETTER) if sends => child_of(*n)..child_of(*n) + 1,
                 Some(Post::LETTER) if sends => n + 1..n + 1 + posted(*n),
                 _ => 0..0,
             };

@@ -12,6 +12,18 @@ use super::{Mark, Story, mixed};
 pub(crate) struct Queued {
     mark: Mark,
     turns: u32,
+    /// How long it has its key at least, in microseconds.
+    takes: u64,
+}
+
+impl Queued {
+    /// One that has its key for so long that others come meanwhile.
+    pub(crate) fn slow(n: u64) -> Self {
+        Self {
+            takes: 3_000,
+            ..Self::make(n)
+        }
+    }
 }
 
 #[fom(operation(Queued))]
@@ -27,8 +39,8 @@ pub(crate) enum Queuing {
 impl QueuingTransitions for Queued {
     async fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         self.mark.effect(cx, "Begin");
-        cx.sleep(Duration::from_micros(mixed(self.mark.n) % 1_000))
-            .await;
+        let takes = self.takes + mixed(self.mark.n) % 1_000;
+        cx.sleep(Duration::from_micros(takes)).await;
         self.turns += 1;
         self.mark.hop();
         Ok(())
@@ -46,6 +58,7 @@ impl Story for Queued {
         Self {
             mark: Mark::new(n),
             turns: 0,
+            takes: 0,
         }
     }
     fn mark(&self) -> &Mark {

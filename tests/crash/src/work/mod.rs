@@ -4,6 +4,7 @@
 //! The last phase of each is called `Last`, and does something before it returns: so it is known whether it may have ended.
 
 mod bills;
+mod fed;
 mod grown;
 mod keyed;
 mod layered;
@@ -22,6 +23,7 @@ use crate::{
 };
 
 pub(crate) use bills::{Bill, Desk, NUMBERS, Payer, Till, is_desk, send_bills};
+pub(crate) use fed::Feed;
 pub(crate) use grown::{Grown, read_newer};
 pub use keyed::is_shared;
 pub(crate) use keyed::{Post, Queued, posted};
@@ -96,7 +98,7 @@ const fn kind<O: Story>() -> Kind {
     }
 }
 
-pub(crate) const KINDS: [Kind; 18] = [
+pub(crate) const KINDS: [Kind; 19] = [
     kind::<Walk>(),
     kind::<Tick>(),
     kind::<Retry>(),
@@ -104,6 +106,7 @@ pub(crate) const KINDS: [Kind; 18] = [
     kind::<Talk>(),
     kind::<Queued>(),
     kind::<Post>(),
+    kind::<Feed>(),
     kind::<Move>(),
     kind::<Late>(),
     kind::<Die>(),
