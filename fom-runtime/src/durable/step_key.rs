@@ -33,8 +33,11 @@ use crate::{
 /// asks one service for several things gives each of them a [`part`](Self::part). Requests made by [`Cx::call`](crate::Cx::call) and
 /// its like have parts from 1 on, and begin again with 1 after each event.
 ///
-/// Without a journal a key is unique in this run of the program alone. A journal that was restored from a copy gives keys again that
-/// were given since the copy was made.
+/// A lazy operation that lost transitions makes visits again, and gives them the keys of those that were lost.
+///
+/// Without a journal a key is unique in this run of the program alone; after an event without an id, and after a missed deadline of a
+/// phase that takes events, it is one that names nothing else. A journal that was restored from a copy gives keys again that were given
+/// since the copy was made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepKey {
     /// The journal, or the run of the program, in which the rest is unique.

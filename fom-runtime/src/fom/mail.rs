@@ -74,7 +74,8 @@ impl<E> Inner<E> {
         let named = self.named;
         let more = self.more.get_or_insert_with(|| {
             Box::new(match named {
-                true => More::Named(VecDeque::new()),
+                // Room for one: it stays as long as the fom, and there may be very many.
+                true => More::Named(VecDeque::with_capacity(1)),
                 false => More::Behind(VecDeque::new()),
             })
         });

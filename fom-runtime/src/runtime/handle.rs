@@ -219,6 +219,11 @@ impl<O: Operation> FomRef<O> {
         self.0.home_owned()
     }
 
+    /// For the trial of a crash: loses an event that it has not taken.
+    pub(crate) fn lose_event(&self) -> bool {
+        self.typed().lose_event()
+    }
+
     /// Who says more of it in listings.
     pub(crate) fn explained_by(&self, explains: Weak<dyn Explain>) {
         // Once for each fom.

@@ -5,10 +5,12 @@
 //! | `stopping.rs` | a journal that loses everything after the n-th commit |
 //! | `life.rs` | one runtime, from its start to the crash or to the end |
 //! | `seen.rs` | what is heard of foms in one life, and what must hold from one to the next |
+//! | `losing.rs` | an event that is lost with the crash, and not sent again |
 //! | `effects.rs` | what was done outside |
 
 mod effects;
 mod life;
+mod losing;
 mod seen;
 mod stopping;
 
@@ -17,9 +19,10 @@ use std::{fmt, future::Future, panic::panic_any, pin::Pin, sync::Arc, time::Dura
 pub use effects::Effects;
 
 use crate::{
-    BuildError, Builder, FomRef, Key, Operation, Persistent, RefusedReason, Runtime, TestClock,
+    BuildError, Builder, Durability, FomRef, Key, Operation, Persistent, RefusedReason, Runtime,
+    TestClock,
     journal::MemoryJournal,
-    testing::boundaries::life::{Came, run},
+    testing::boundaries::life::{Begin, Came, run},
 };
 use seen::Seen;
 use stopping::Stop;
@@ -137,7 +140,9 @@ impl<O: Persistent> Trial<O> {
     /// What is sent to it, and when. Called in each life, unless it has ended before; dropped at the crash and at the end.
     ///
     /// An event that no committed transition has taken is lost in a crash, as for everybody who sends one. So send all again
-    /// (what a later phase does not take is left over), or look at where it is first: [`FomRef::phase`].
+    /// (what a later phase does not take is left over), or look at where it is first: [`FomRef::phase`]. If the function does something
+    /// outside for an event, send the event [with an id](FomRef::send_with_id): without one, the event that is sent again is another
+    /// event, and is done twice.
     ///
     /// Await only what the runtime gives: the future is not in a tokio runtime.
     pub fn drive<F>(mut self, drive: impl Fn(Life<O>) -> F + 'static) -> Self
@@ -270,6 +275,11 @@ fn lines(differences: &[Difference]) -> String {
 /// [compared](Trial::compare) data; the world [outside](Trial::outside) and the [effects](Effects) must be the same; no phase
 /// that was left is entered again, and the one that it is in at most once more; and afterwards nothing comes back.
 ///
+/// An operation that takes events is run once more for each commit. The first event that its [driver](Trial::drive) sends directly after
+/// the crash is lost, as it can be, so that another one comes at its step. Whatever that comes to, no key may then have been used for
+/// two different [effects](Effects). That finds keys that an operation makes of its id and its phase, say, and that do not name the
+/// event. It does not find this where events come through outboxes alone, nor in an operation with `durability = "lazy"`.
+///
 /// `trial` is called for each run and makes the operation and a fresh world outside.
 ///
 /// ```
@@ -340,7 +350,10 @@ pub fn try_crash_at_each_boundary<O: Persistent>(
     }
     let mut differences = Vec::new();
     for after in 1..=crashes {
-        let (at, found) = crashed(trial(), after, &undisturbed)?;
+        let (at, mut found) = crashed(trial(), after, &undisturbed)?;
+        if O::GRAPH.takes_events() && O::DURABILITY == Durability::Sync {
+            found.extend(other_event(trial(), after)?);
+        }
         differences.extend(found.into_iter().map(|what| Difference {
             after,
             at: at.clone(),
@@ -369,7 +382,7 @@ struct Undisturbed {
 fn undisturbed<O: Persistent>(trial: Trial<O>) -> Result<Undisturbed, BoundaryError> {
     let Trial { operation, around } = trial;
     let (journal, stop) = (MemoryJournal::new(), Stop::after(u64::MAX));
-    let life = run(&around, &journal, &stop, Some(operation))?;
+    let life = run(&around, &journal, &stop, Begin::With(operation))?;
     if let Came::Stuck(why) = life.came {
         return Err(BoundaryError::Stuck(why));
     }
@@ -390,7 +403,7 @@ fn crashed<O: Persistent>(
 ) -> Result<(String, Vec<String>), BoundaryError> {
     let Trial { operation, around } = trial;
     let (journal, stop) = (MemoryJournal::new(), Stop::after(after));
-    let first = run(&around, &journal, &stop, Some(operation))?;
+    let first = run(&around, &journal, &stop, Begin::With(operation))?;
     let at = first.seen.in_flight();
     if let Came::Stuck(why) = first.came {
         let what = format!("it does not go on to its next commit: {why}");
@@ -399,7 +412,7 @@ fn crashed<O: Persistent>(
     around.clock.advance(around.down);
     // What the first runtime still held is gone by now; so it is a copy that nobody else has.
     let journal = journal.fork();
-    let second = match run(&around, &journal, &Stop::after(u64::MAX), None) {
+    let second = match run(&around, &journal, &Stop::after(u64::MAX), Begin::Again) {
         Ok(life) => life,
         Err(error) => return Ok((at, vec![error.to_string()])),
     };
@@ -433,9 +446,30 @@ fn crashed<O: Persistent>(
     let effects = around.effects.done();
     found.extend(effects.differs(&undisturbed.done, undone));
     // All have ended, so there is nobody to come back.
-    match run(&around, &journal, &Stop::after(u64::MAX), None) {
+    match run(&around, &journal, &Stop::after(u64::MAX), Begin::Again) {
         Ok(third) => found.extend(third.seen.came_back(&around.staying)),
         Err(error) => found.push(error.to_string()),
     }
     Ok((at, found))
+}
+
+/// What one key is used for when the event at the boundary is lost, and another one comes at that step.
+fn other_event<O: Persistent>(trial: Trial<O>, after: u64) -> Result<Vec<String>, BoundaryError> {
+    let Trial { operation, around } = trial;
+    let (journal, stop) = (MemoryJournal::new(), Stop::after(after));
+    let first = run(&around, &journal, &stop, Begin::With(operation))?;
+    if around.drive.is_none() || !matches!(first.came, Came::Stopped) {
+        return Ok(Vec::new());
+    }
+    around.clock.advance(around.down);
+    // Whatever it comes to: it may wait for what is lost.
+    run(
+        &around,
+        &journal.fork(),
+        &Stop::after(u64::MAX),
+        Begin::Losing,
+    )?;
+    let reused = around.effects.done().reused.into_iter();
+    let found = reused.map(|what| format!("where another event comes after the crash, {what}"));
+    Ok(found.collect())
 }

@@ -63,6 +63,33 @@ const TICK: &str = "\
 8 E 2 7 1 Middle 0 key-2
 9 T 2 t 7 2 Middle Last returned - 0 ticked-0";
 
+/// Pays for two events, is killed, and takes them in the other order.
+const TILL: &str = "\
+0 L 1 x
+1 S 4 i -
+2 T 4 i 7 0 - Begin started bills/4 0 paid-{}
+3 E 4 7 0 Begin 0 key-1
+4 T 4 i 7 1 Begin Open returned bills/4 0 paid-{}
+5 P 4 7 due-0 key-2
+6 P 4 7 tip-9 key-3
+7 L 2 x
+8 T 4 i 7 1 - Open resumed bills/4 0 paid-{}
+9 P 4 7 due-1 key-4
+10 P 4 7 due-0 key-2";
+
+#[test]
+fn an_event_is_paid_once_and_no_other_has_its_key() {
+    shows(
+        TILL,
+        "due-0 key-2\n6",
+        "due-0 key-5\n6",
+        "an event is paid once",
+    );
+    shows(TILL, "due-1 key-4", "due-1 key-2", "no key for two events");
+    shows(TILL, "due-1 key-4", "due-1 key-1", "no key for two events");
+    shows(TILL, "due-0 key-2", "due-0 key-1", "no key for two events");
+}
+
 #[test]
 fn what_was_heard_is_not_lost() {
     shows(

@@ -1,8 +1,8 @@
 //! The world outside, as a test sees it: what was done there, and under which key.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use crate::{StepKey, sync::Mutex};
+use crate::sync::Mutex;
 
 /// A stand-in for whoever is called from a phase: it keeps what it was asked to do, once for each key, as a service that
 /// knows idempotency keys does.
@@ -14,7 +14,7 @@ pub struct Effects(Arc<Mutex<Vec<Effect>>>);
 
 #[derive(Clone, Debug)]
 struct Effect {
-    key: StepKey,
+    key: String,
     what: String,
     asked: u32,
 }
@@ -36,9 +36,10 @@ impl Effects {
         Self::default()
     }
 
-    /// Does something under this key. `false`: it was done under this key before, and is not done again.
-    pub fn once(&self, key: StepKey, what: impl Into<String>) -> bool {
-        let what = what.into();
+    /// Does something under this key: a [`StepKey`](crate::StepKey), or one that the operation makes by itself. `false`: it was done
+    /// under this key before, and is not done again.
+    pub fn once(&self, key: impl fmt::Display, what: impl Into<String>) -> bool {
+        let (key, what) = (key.to_string(), what.into());
         let mut effects = self.0.lock();
         match effects
             .iter_mut()
@@ -65,14 +66,15 @@ impl Effects {
     pub(super) fn done(&self) -> Done {
         let effects = self.0.lock();
         let mut done = Done::default();
-        let mut keys = BTreeMap::<StepKey, &str>::new();
+        let mut keys = BTreeMap::<&str, &str>::new();
         for effect in effects.iter() {
             *done.times.entry(effect.what.clone()).or_default() += 1;
             let asked = done.asked.entry(effect.what.clone()).or_default();
             *asked = effect.asked.max(*asked);
-            if let Some(first) = keys.insert(effect.key, &effect.what) {
+            if let Some(first) = keys.insert(&effect.key, &effect.what) {
                 done.reused.push(format!(
-                    "the step key {} was used for `{first}` and for `{}`; give each effect of a visit its own `part`",
+                    "the key {} was used for `{first}` and for `{}`; a step key names a visit, or the event that was taken last: \
+                     give each effect its own `part` of that",
                     effect.key, effect.what
                 ));
             }

@@ -19,6 +19,7 @@ use crate::{
     sync::Mutex,
     testing::boundaries::{
         Around, BoundaryError, Driver, Life,
+        losing::Losing,
         seen::{Counting, Seen, hear, hear_end},
         stopping::Stop,
     },
@@ -29,6 +30,22 @@ const CLOSING: Duration = Duration::from_secs(2);
 
 /// How long somebody outside gets before it is looked at again.
 const OUTSIDE: Duration = Duration::from_millis(2);
+
+/// How long a life may take in which an event is lost: it may wait for that event for ever.
+const LOSING: Duration = Duration::from_secs(1);
+
+/// How often somebody outside is looked at in such a life, while all wait.
+const LOOKS: u32 = 10;
+
+/// How a life begins.
+pub(super) enum Begin<O> {
+    /// This is submitted.
+    With(O),
+    /// Its fom comes back.
+    Again,
+    /// The same, and the first event that it is sent is lost.
+    Losing,
+}
 
 /// What a life came to.
 pub(super) enum Came {
@@ -52,7 +69,7 @@ pub(super) fn run<O: Persistent>(
     around: &Around<O>,
     journal: &MemoryJournal,
     stop: &Stop,
-    operation: Option<O>,
+    begin: Begin<O>,
 ) -> Result<Lived, BoundaryError> {
     let seen = Arc::new(Mutex::new(Seen::new(O::GRAPH)));
     let builder = Runtime::builder()
@@ -74,6 +91,11 @@ pub(super) fn run<O: Persistent>(
             }
         })
         .build()?;
+    let loses = matches!(begin, Begin::Losing);
+    let operation = match begin {
+        Begin::With(operation) => Some(operation),
+        _ => None,
+    };
     let restarted = operation.is_none();
     let handle = operation.map(|operation| {
         let submission = runtime.submit(operation).key(around.key.clone());
@@ -87,6 +109,7 @@ pub(super) fn run<O: Persistent>(
         Some(handle) => Some(handle.fom().clone()),
         None => runtime.find::<O>(around.key.clone()),
     };
+    let losing = loses.then(|| Losing::of(fom.clone()));
     let driver = fom.zip(around.drive.as_ref()).map(|(fom, drive)| {
         drive(Life {
             fom,
@@ -95,7 +118,7 @@ pub(super) fn run<O: Persistent>(
             restarted,
         })
     });
-    let came = stay(around, &runtime, stop, driver);
+    let came = stay(around, &runtime, stop, driver, losing);
     let set_aside = runtime
         .set_aside()
         .into_iter()
@@ -128,20 +151,30 @@ fn stay<O: Persistent>(
     runtime: &Runtime,
     stop: &Stop,
     mut driver: Option<Driver>,
+    mut losing: Option<Losing<O>>,
 ) -> Came {
-    let until = Instant::now() + around.limit;
+    let limit = match losing {
+        Some(_) => around.limit.min(LOSING),
+        None => around.limit,
+    };
+    let until = Instant::now() + limit;
+    let mut looks = 0;
     let woken = Arc::new(Woken::here());
     let waker = Waker::from(Arc::clone(&woken));
     woken.0.store(true, Ordering::Release);
     loop {
         if woken.0.swap(false, Ordering::AcqRel)
             && let Some(running) = &mut driver
-            && running
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_ready()
         {
-            driver = None;
+            let mut context = Context::from_waker(&waker);
+            let mut poll = || running.as_mut().poll(&mut context);
+            let polled = match &mut losing {
+                Some(losing) => losing.around(until, poll),
+                None => poll(),
+            };
+            if polled.is_ready() {
+                driver = None;
+            }
         }
         let commits = stop.commits();
         // Not before what is on its way to the journal is there.
@@ -175,7 +208,11 @@ fn stay<O: Persistent>(
                     .advance(Duration::from_nanos(next.saturating_sub(now).max(1)));
             }
             // Somebody outside is to answer.
-            None => thread::park_timeout(OUTSIDE),
+            None if losing.is_some() && looks == LOOKS => return Came::Stuck(String::new()),
+            None => {
+                looks += 1;
+                thread::park_timeout(OUTSIDE);
+            }
         }
     }
 }

@@ -1,0 +1,35 @@
+//! Loses the first event that is sent to the fom of the trial after the crash, so that another event comes at its step.
+
+use std::{sync::mpsc, time::Instant};
+
+use crate::{FomRef, Operation};
+
+/// The fom whose next event is lost; none when that is done.
+pub(super) struct Losing<O: Operation>(Option<FomRef<O>>);
+
+impl<O: Operation> Losing<O> {
+    pub(super) fn of(fom: Option<FomRef<O>>) -> Self {
+        Self(fom)
+    }
+
+    /// Calls what may send events to the fom, while the fom cannot take any.
+    pub(super) fn around<R>(&mut self, until: Instant, send: impl FnOnce() -> R) -> R {
+        let Some(fom) = &self.0 else { return send() };
+        let (hold, held) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        fom.home().post_job(Box::new(move |_| {
+            if hold.send(()).is_ok() {
+                // Ends with an error when the other end is dropped.
+                let _ = released.recv();
+            }
+        }));
+        let left = until.saturating_duration_since(Instant::now());
+        let holds = held.recv_timeout(left).is_ok();
+        let sent = send();
+        if holds && fom.lose_event() {
+            self.0 = None;
+        }
+        drop(release);
+        sent
+    }
+}
