@@ -394,17 +394,19 @@ impl Front {
     }
 
     /// What becomes of a datagram, and to which source it is charged. A packet of a call that the router knows is read as
-    /// long as its source does not send too many of any kind; all others have the rate for new calls.
+    /// long as its source does not send too many of any kind. All others have the rate for new calls.
     fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Source, Verdict) {
         let now = self.runtime.now();
-        let (source, within) = self.sources.packet(from.ip(), self.net.call_places(), now);
+        let (source, within) =
+            self.sources
+                .packet(from.ip(), datagram.len(), self.net.call_places(), now);
         if !within {
             return (source, Verdict::Drop);
         }
         let call = call_id(datagram).and_then(|call_id| self.runtime.find::<Call>(call_id));
         match call {
             Some(_) => (source, Verdict::Read),
-            None => (source, self.sources.begin(source, now)),
+            None => (source, self.sources.begin(source, datagram.len(), now)),
         }
     }
 
@@ -452,7 +454,7 @@ impl Front {
                 Some(_)
                     if method == Method::Invite
                         && request.to_tag.is_none()
-                        && self.sources.begin(source, self.runtime.now()) != Verdict::Read =>
+                        && self.sources.begin(source, 0, self.runtime.now()) != Verdict::Read =>
                 {
                     self.net.counters().ignored.add();
                 }

@@ -44,6 +44,9 @@ impl Default for Limits {
 /// All packets of a source, for each that may begin something. A call takes six or seven, and some come twice.
 const PACKETS: u32 = 10;
 
+/// So many bytes of a packet for each token: what is kept of a packet is bounded by its source's rate, too.
+const BYTES: usize = 2048;
+
 /// Answers 503 a second to one source.
 const REFUSALS: u32 = 50;
 
@@ -89,10 +92,10 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Takes a token, if there is one.
-    fn take(&mut self, rate: u32, now: Duration) -> bool {
+    /// Takes so many tokens, if there are as many.
+    fn take(&mut self, tokens: u32, rate: u32, now: Duration) -> bool {
         let second = Duration::from_secs(1);
-        let full_at = self.full_at.max(now).saturating_add(second / rate);
+        let full_at = self.full_at.max(now).saturating_add(second / rate * tokens);
         let taken = full_at <= now.saturating_add(second);
         if taken {
             self.full_at = full_at;
@@ -103,6 +106,11 @@ impl Bucket {
     fn is_full(&self, now: Duration) -> bool {
         self.full_at <= now
     }
+}
+
+/// What a packet of so many bytes costs its source.
+fn tokens(bytes: usize) -> u32 {
+    1 + (bytes / BYTES) as u32
 }
 
 /// What is remembered of a source.
@@ -121,9 +129,9 @@ impl Buckets {
 
 /// The buckets of all sources.
 ///
-/// The table is bounded. It forgets a source whose buckets are full and that has no call: such a source has the same when it
-/// comes again. So a source cannot fill its buckets by making the router forget it. A source beyond the bound shares
-/// the buckets of [`Source::Rest`], unless it has a call.
+/// The table is bounded. It forgets a source whose buckets are full: such a source has the same when it comes again. So a
+/// source cannot fill its buckets by making the router forget it. A source beyond the bound shares the buckets of
+/// [`Source::Rest`]. A source that has a call is never beyond the bound, so the table has at most one entry more for each call.
 #[derive(Debug)]
 pub(crate) struct Sources {
     limits: Limits,
@@ -142,25 +150,28 @@ impl Sources {
         }
     }
 
-    /// A packet came from `address`: to whom it is charged, and whether it is looked at. `calls` says who has a call.
+    /// A packet of so many bytes came from `address`: to which source it is charged, and whether it is looked at. `calls`
+    /// says which sources have calls.
     pub(crate) fn packet(
         &mut self,
         address: IpAddr,
+        bytes: usize,
         calls: &Places,
         now: Duration,
     ) -> (Source, bool) {
         let source = self.enter(address.into(), calls, now);
         let rate = self.limits.rate.saturating_mul(PACKETS);
-        (source, self.buckets(source).packets.take(rate, now))
+        let taken = self.buckets(source).packets.take(tokens(bytes), rate, now);
+        (source, taken)
     }
 
-    /// The packet belongs to no call that the router knows.
-    pub(crate) fn begin(&mut self, source: Source, now: Duration) -> Verdict {
+    /// The packet of so many bytes belongs to no call that the router knows.
+    pub(crate) fn begin(&mut self, source: Source, bytes: usize, now: Duration) -> Verdict {
         let rate = self.limits.rate;
         let buckets = self.buckets(source);
-        if buckets.begins.take(rate, now) {
+        if buckets.begins.take(tokens(bytes), rate, now) {
             Verdict::Read
-        } else if buckets.refusals.take(REFUSALS, now) {
+        } else if buckets.refusals.take(1, REFUSALS, now) {
             Verdict::Refuse
         } else {
             Verdict::Drop
@@ -183,7 +194,7 @@ impl Sources {
             return source;
         }
         if self.known.len() >= self.limits.sources {
-            self.forget(calls, now);
+            self.forget(now);
         }
         if self.known.len() >= self.limits.sources && !calls.holds(source) {
             return Source::Rest;
@@ -193,7 +204,7 @@ impl Sources {
     }
 
     /// Forgets the sources of which nothing is to be remembered.
-    fn forget(&mut self, calls: &Places, now: Duration) {
+    fn forget(&mut self, now: Duration) {
         if self
             .swept
             .is_some_and(|swept| now < swept.saturating_add(SWEEP))
@@ -201,8 +212,7 @@ impl Sources {
             return;
         }
         self.swept = Some(now);
-        self.known
-            .retain(|source, buckets| !buckets.are_full(now) || calls.holds(*source));
+        self.known.retain(|_, buckets| !buckets.are_full(now));
     }
 }
 
@@ -241,8 +251,8 @@ mod tests {
     ) -> [usize; 3] {
         let mut became = [0; 3];
         for _ in 0..packets {
-            let verdict = match sources.packet(from, calls, now) {
-                (source, true) => sources.begin(source, now),
+            let verdict = match sources.packet(from, 500, calls, now) {
+                (source, true) => sources.begin(source, 500, now),
                 (_, false) => Verdict::Drop,
             };
             became[verdict as usize] += 1;
@@ -293,8 +303,19 @@ mod tests {
     fn packets_of_known_calls_have_a_rate_too() {
         let (calls, now) = (Places::new(100, 50), Duration::ZERO);
         let mut sources = sources(10, 8);
-        let read = (0..1_000).filter(|_| sources.packet(v4(1), &calls, now).1);
+        let read = (0..1_000).filter(|_| sources.packet(v4(1), 500, &calls, now).1);
         assert_eq!(read.count(), 100);
+    }
+
+    #[test]
+    fn a_large_packet_costs_more() {
+        let (calls, now) = (Places::new(100, 50), Duration::ZERO);
+        let mut sources = sources(100, 8);
+        let read = (0..1_000).filter(|_| {
+            let (source, within) = sources.packet(v4(1), 16_384, &calls, now);
+            within && sources.begin(source, 16_384, now) == Verdict::Read
+        });
+        assert_eq!(read.count(), 11, "nine tokens for each");
     }
 
     #[test]
@@ -337,32 +358,29 @@ mod tests {
     }
 
     #[test]
-    fn a_source_with_a_call_is_not_forgotten() {
+    fn a_source_with_a_call_keeps_buckets_of_its_own() {
         let (clock, calls) = (TestClock::new(), Arc::new(Places::new(100, 50)));
         let now = || Clock::from(&clock).now();
         let mut sources = sources(10, 4);
         let friend = v4(1);
         let place = calls.take(friend.into()).expect("a place");
-        flood(&mut sources, &calls, friend, 1, now());
-        for round in 0..100 {
+        let mut others = (100..).map(v4);
+        for _ in 0..100 {
             clock.advance(Duration::from_secs(2));
-            for other in 0..50 {
-                flood(
-                    &mut sources,
-                    &calls,
-                    v4(100 + 50 * round + other),
-                    20,
-                    now(),
-                );
+            for other in others.by_ref().take(50) {
+                flood(&mut sources, &calls, other, 20, now());
             }
+            let read = flood(&mut sources, &calls, friend, 10, now());
+            assert_eq!(read, [10, 0, 0]);
+            assert!(sources.len() <= 5);
         }
-        assert_eq!(flood(&mut sources, &calls, friend, 10, now()), [10, 0, 0]);
         drop(place);
         clock.advance(Duration::from_secs(2));
-        for other in 0..50 {
-            flood(&mut sources, &calls, v4(9_000 + other), 20, now());
+        for other in others.by_ref().take(50) {
+            flood(&mut sources, &calls, other, 20, now());
         }
-        assert!(!sources.known.contains_key(&friend.into()));
+        let read = flood(&mut sources, &calls, friend, 10, now());
+        assert_eq!(read[0], 0, "now it is one of the rest");
     }
 
     #[test]
