@@ -5,7 +5,11 @@
 //!
 //! - `packets`, for every packet: it limits what one source can make the parser read.
 //! - `begins`, for a packet that belongs to no call that the router knows: a new INVITE, a REGISTER, a stray, noise.
-//! - `refusals`, for the answers 503. Beyond them a packet is dropped, which costs a look into one table.
+//! - `refusals`, for the answers 503. Beyond them a packet is dropped, which costs a look or two into tables.
+//!
+//! A packet that is turned away costs its source an eighth of a token. So a source that sends a little too much gets
+//! most of its rate, and one that sends eight times its rate gets nothing until it slows down: work for a flood is work that
+//! the others wait for.
 //!
 //! How much a source may hold at a time is the matter of [`Places`](crate::places::Places).
 //!
@@ -47,8 +51,11 @@ const PACKETS: u32 = 10;
 /// So many bytes of a packet for each token: what is kept of a packet is bounded by its source's rate, too.
 const BYTES: usize = 2048;
 
-/// Answers 503 a second to one source.
-const REFUSALS: u32 = 50;
+/// One answer 503 for so many tokens of the rate.
+const REFUSALS: u32 = 10;
+
+/// So many packets that are turned away cost a token.
+const TURNED_AWAY: u32 = 8;
 
 /// The table is searched for sources to forget no more often than this.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -101,6 +108,14 @@ impl Bucket {
             self.full_at = full_at;
         }
         taken
+    }
+
+    /// Takes an eighth of so many tokens, or what there is.
+    fn turned_away(&mut self, tokens: u32, rate: u32, now: Duration) {
+        let second = Duration::from_secs(1);
+        let part = second / rate * tokens / TURNED_AWAY;
+        let full_at = self.full_at.max(now).saturating_add(part);
+        self.full_at = full_at.min(now.saturating_add(second));
     }
 
     fn is_full(&self, now: Duration) -> bool {
@@ -160,18 +175,25 @@ impl Sources {
         now: Duration,
     ) -> (Source, bool) {
         let source = self.enter(address.into(), calls, now);
-        let rate = self.limits.rate.saturating_mul(PACKETS);
-        let taken = self.buckets(source).packets.take(tokens(bytes), rate, now);
+        let (rate, tokens) = (self.limits.rate, tokens(bytes));
+        let buckets = self.buckets(source);
+        let all = rate.saturating_mul(PACKETS);
+        let taken = buckets.packets.take(tokens, all, now);
+        if !taken {
+            buckets.begins.turned_away(tokens, rate, now);
+        }
         (source, taken)
     }
 
     /// The packet of so many bytes belongs to no call that the router knows.
     pub(crate) fn begin(&mut self, source: Source, bytes: usize, now: Duration) -> Verdict {
-        let rate = self.limits.rate;
+        let (rate, tokens) = (self.limits.rate, tokens(bytes));
         let buckets = self.buckets(source);
-        if buckets.begins.take(tokens(bytes), rate, now) {
-            Verdict::Read
-        } else if buckets.refusals.take(1, REFUSALS, now) {
+        if buckets.begins.take(tokens, rate, now) {
+            return Verdict::Read;
+        }
+        buckets.begins.turned_away(tokens, rate, now);
+        if buckets.refusals.take(1, (rate / REFUSALS).max(1), now) {
             Verdict::Refuse
         } else {
             Verdict::Drop
@@ -279,7 +301,7 @@ mod tests {
         let mut sources = sources(100, 8);
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 40_000, now()),
-            [100, 50, 39_850]
+            [100, 10, 39_890]
         );
         assert_eq!(
             flood(&mut sources, &calls, v4(2), 100, now()),
@@ -289,14 +311,42 @@ mod tests {
         clock.advance(Duration::from_millis(500));
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 40_000, now()),
-            [50, 25, 39_925]
+            [50, 5, 39_945]
         );
         clock.advance(Duration::from_secs(3600));
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 120, now()),
-            [100, 20, 0],
+            [100, 10, 10],
             "no more than a second is saved up"
         );
+    }
+
+    #[test]
+    fn a_flood_gets_nothing_and_a_little_too_much_gets_most_of_the_rate() {
+        // At so many times the rate for ten seconds, so many parts of a hundred of the rate are read.
+        for (times, least, most) in [
+            (1, 100, 100),
+            (2, 80, 95),
+            (4, 50, 65),
+            (8, 0, 2),
+            (40, 0, 2),
+        ] {
+            let (calls, rate) = (Places::new(100, 50), 200);
+            let mut sources = sources(rate, 8);
+            let mut read = 0;
+            for packet in 0..11 * rate * times {
+                let now = Duration::from_secs(1) * packet / (rate * times);
+                let got = flood(&mut sources, &calls, v4(1), 1, now)[0];
+                // The first second uses up what a quiet source has saved.
+                read += if now >= Duration::from_secs(1) {
+                    got
+                } else {
+                    0
+                };
+            }
+            let part = read as u32 * 10 / rate;
+            assert!((least..=most).contains(&part), "{times}: {part}");
+        }
     }
 
     #[test]

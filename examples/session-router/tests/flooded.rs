@@ -16,7 +16,7 @@ use session_router::router::{Router, Settings};
 const RATE: u32 = 100;
 
 /// Answers 503 that a source gets in a second.
-const REFUSALS: u64 = 50;
+const REFUSALS: u64 = 10;
 
 /// Sends packets, not faster than the router receives them.
 fn flood(bed: &Bed, packets: impl Iterator<Item = (Phone, Vec<String>)>) {
