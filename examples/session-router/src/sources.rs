@@ -9,7 +9,7 @@
 //!
 //! A packet that is turned away costs its source an eighth of a token. So a source that sends a little too much gets
 //! most of its rate, and one that sends eight times its rate gets nothing until it slows down: work for a flood is work that
-//! the others wait for.
+//! the others wait for. While the kernel drops packets, each one that is received stands for those that are not.
 //!
 //! How much a source may hold at a time is the matter of [`Places`](crate::places::Places).
 //!
@@ -56,6 +56,13 @@ const REFUSALS: u32 = 10;
 
 /// So many packets that are turned away cost a token.
 const TURNED_AWAY: u32 = 8;
+
+/// A source that was turned away may owe the tokens of so much time. Without it one that sends in bursts would get a token
+/// before each of them.
+const DEBT: Duration = Duration::from_millis(100);
+
+/// The most packets that one received packet stands for.
+const MOST_UNSEEN: u64 = 16;
 
 /// The table is searched for sources to forget no more often than this.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -110,12 +117,12 @@ impl Bucket {
         taken
     }
 
-    /// Takes an eighth of so many tokens, or what there is.
+    /// Takes an eighth of so many tokens, also what there is not.
     fn turned_away(&mut self, tokens: u32, rate: u32, now: Duration) {
         let second = Duration::from_secs(1);
         let part = second / rate * tokens / TURNED_AWAY;
         let full_at = self.full_at.max(now).saturating_add(part);
-        self.full_at = full_at.min(now.saturating_add(second));
+        self.full_at = full_at.min(now.saturating_add(second + DEBT));
     }
 
     fn is_full(&self, now: Duration) -> bool {
@@ -152,6 +159,8 @@ pub(crate) struct Sources {
     limits: Limits,
     known: HashMap<Source, Buckets>,
     rest: Buckets,
+    /// How many packets one stands for.
+    weight: u32,
     swept: Option<Duration>,
 }
 
@@ -161,8 +170,15 @@ impl Sources {
             limits,
             known: HashMap::new(),
             rest: Buckets::default(),
+            weight: 1,
             swept: None,
         }
+    }
+
+    /// So many packets were received since the last time, and so many more were dropped by the kernel. Which sources sent
+    /// those is not known: each has sent as large a part of them as of those that were received.
+    pub(crate) fn dropped(&mut self, received: u64, dropped: u64) {
+        self.weight = 1 + (dropped / received.max(1)).min(MOST_UNSEEN - 1) as u32;
     }
 
     /// A packet of so many bytes came from `address`: to which source it is charged, and whether it is looked at. `calls`
@@ -175,7 +191,7 @@ impl Sources {
         now: Duration,
     ) -> (Source, bool) {
         let source = self.enter(address.into(), calls, now);
-        let (rate, tokens) = (self.limits.rate, tokens(bytes));
+        let (rate, tokens) = (self.limits.rate, self.weight * tokens(bytes));
         let buckets = self.buckets(source);
         let all = rate.saturating_mul(PACKETS);
         let taken = buckets.packets.take(tokens, all, now);
@@ -187,7 +203,7 @@ impl Sources {
 
     /// The packet of so many bytes belongs to no call that the router knows.
     pub(crate) fn begin(&mut self, source: Source, bytes: usize, now: Duration) -> Verdict {
-        let (rate, tokens) = (self.limits.rate, tokens(bytes));
+        let (rate, tokens) = (self.limits.rate, self.weight * tokens(bytes));
         let buckets = self.buckets(source);
         if buckets.begins.take(tokens, rate, now) {
             return Verdict::Read;
@@ -311,7 +327,7 @@ mod tests {
         clock.advance(Duration::from_millis(500));
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 40_000, now()),
-            [50, 5, 39_945]
+            [40, 5, 39_955]
         );
         clock.advance(Duration::from_secs(3600));
         assert_eq!(
@@ -347,6 +363,34 @@ mod tests {
             let part = read as u32 * 10 / rate;
             assert!((least..=most).contains(&part), "{times}: {part}");
         }
+    }
+
+    #[test]
+    fn a_flood_in_bursts_gets_nothing_either() {
+        let (calls, rate) = (Places::new(100, 50), 1_000);
+        let mut sources = sources(rate, 8);
+        flood(&mut sources, &calls, v4(1), 2_000, Duration::ZERO);
+        let read: usize = (1..100)
+            .map(|burst| {
+                let now = Duration::from_millis(5) * burst;
+                flood(&mut sources, &calls, v4(1), 80, now)[0]
+            })
+            .sum();
+        assert_eq!(read, 0);
+        assert_eq!(
+            flood(&mut sources, &calls, v4(2), 100, Duration::ZERO)[0],
+            100
+        );
+    }
+
+    #[test]
+    fn what_the_kernel_dropped_is_charged_to_those_that_are_heard() {
+        let (calls, now) = (Places::new(100, 50), Duration::ZERO);
+        let mut sources = sources(100, 8);
+        sources.dropped(1_000, 3_000);
+        assert_eq!(flood(&mut sources, &calls, v4(1), 100, now)[0], 25);
+        sources.dropped(1_000, 999);
+        assert_eq!(flood(&mut sources, &calls, v4(2), 200, now)[0], 100);
     }
 
     #[test]
