@@ -41,8 +41,8 @@ Options of serve:
   --capacity N            the most calls at a time, ended ones that may still see retransmissions
                           included; further ones get 503 with Retry-After [default: 131072]
   --source-rate N         new calls, REGISTERs and packets of no call a second from one source, which is an
-                          IPv4 address or an IPv6 /64; further ones get 503, and are dropped beyond 50 a
-                          second. Ten times as many packets of calls [default: 2500]
+                          IPv4 address or an IPv6 /64; further ones get 503, a tenth of N a second, or are
+                          dropped. Packets of all kinds: ten times N [default: 2500]
   --source-share PERCENT  the most calls of one source, of those that it has and the places that are free;
                           the same for users that it registers, of 200000. 1 to 99 [default: 50]
   --sources N             sources that are told apart at a time; others share one rate [default: 16384]

@@ -43,7 +43,7 @@ counters! {
     /// Datagrams that arrived.
     received: "datagrams in",
     /// Datagrams that the kernel dropped before we received them, because the buffer of the socket was full. It is looked
-    /// at whenever nothing comes for a moment, and every few thousand datagrams.
+    /// at whenever nothing comes for a moment, and every thousand datagrams.
     lost: "dropped by the kernel",
     /// Datagrams that went out.
     sent: "datagrams out",

@@ -19,6 +19,10 @@ use crate::wire::udp::Net;
 /// How long a binding lasts if the client does not say.
 const USUAL: Duration = Duration::from_secs(3600);
 
+/// The longest name of a user, and the longest URI to reach it at: both are kept for as long as the binding lasts.
+const LONGEST_USER: usize = 256;
+const LONGEST_URI: usize = 512;
+
 /// The phases of a registration.
 #[fom(operation(Registration), transient)]
 pub enum Step {
@@ -114,7 +118,7 @@ impl Registration {
             .map_err(|_| 400_u16)?;
         let user = to
             .user()
-            .filter(|user| !user.is_empty())
+            .filter(|user| (1..=LONGEST_USER).contains(&user.len()))
             .ok_or(400_u16)?
             .to_owned();
         let usual = match self.request.sip.expires_header() {
@@ -152,6 +156,9 @@ impl Registration {
                 }
                 // No names are resolved here: a contact says an address, or it cannot be reached.
                 let address = address(&contact.uri).ok_or(400_u16)?;
+                if contact.uri.to_string().len() > LONGEST_URI {
+                    return Err(400);
+                }
                 let binding = Binding {
                     uri: contact.uri,
                     address,

@@ -200,6 +200,7 @@ impl Router {
             runtime: runtime.clone(),
             stuck: stuck.clone(),
             sources: Sources::new(settings.limits),
+            looked: 0,
             settings,
         };
         runtime
@@ -350,11 +351,13 @@ struct Front {
     runtime: Runtime,
     stuck: Stuck,
     sources: Sources,
+    /// How many datagrams had come when the kernel's count was looked at.
+    looked: u64,
     settings: Settings,
 }
 
 /// The kernel's count of what it dropped is looked at each time that so many datagrams have come.
-const LOOK: u64 = 4096;
+const LOOK: u64 = 1024;
 
 impl Front {
     fn run(&mut self, stop: &AtomicBool) {
@@ -363,17 +366,26 @@ impl Front {
             // An error is that nothing came for a moment, or that an earlier datagram found nobody.
             match self.net.receive(&mut buffer) {
                 Ok((length, source)) => self.datagram(&buffer[..length], source),
-                Err(_) => self.net.note_dropped(),
+                Err(_) => self.note_dropped(),
             }
         }
+        self.note_dropped();
+    }
+
+    /// Looks at what the kernel dropped.
+    fn note_dropped(&mut self) {
+        let counters = self.net.counters();
+        let lost = counters.lost.get();
         self.net.note_dropped();
+        let (received, lost) = (counters.received.get(), counters.lost.get() - lost);
+        self.sources.dropped(received - self.looked, lost);
+        self.looked = received;
     }
 
     fn datagram(&mut self, datagram: &[u8], from: SocketAddr) {
-        let counters = self.net.counters();
-        counters.received.add();
-        if counters.received.get().is_multiple_of(LOOK) {
-            self.net.note_dropped();
+        self.net.counters().received.add();
+        if self.net.counters().received.get() >= self.looked + LOOK {
+            self.note_dropped();
         }
         // What its source may send is decided first: a flood must cost no more than this.
         let (source, verdict) = self.look(datagram, from);
@@ -394,17 +406,19 @@ impl Front {
     }
 
     /// What becomes of a datagram, and to which source it is charged. A packet of a call that the router knows is read as
-    /// long as its source does not send too many of any kind; all others have the rate for new calls.
+    /// long as its source does not send too many of any kind. All others have the rate for new calls.
     fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Source, Verdict) {
         let now = self.runtime.now();
-        let (source, within) = self.sources.packet(from.ip(), self.net.call_places(), now);
+        let (source, within) =
+            self.sources
+                .packet(from.ip(), datagram.len(), self.net.call_places(), now);
         if !within {
             return (source, Verdict::Drop);
         }
         let call = call_id(datagram).and_then(|call_id| self.runtime.find::<Call>(call_id));
         match call {
             Some(_) => (source, Verdict::Read),
-            None => (source, self.sources.begin(source, now)),
+            None => (source, self.sources.begin(source, datagram.len(), now)),
         }
     }
 
@@ -452,7 +466,7 @@ impl Front {
                 Some(_)
                     if method == Method::Invite
                         && request.to_tag.is_none()
-                        && self.sources.begin(source, self.runtime.now()) != Verdict::Read =>
+                        && self.sources.begin(source, 0, self.runtime.now()) != Verdict::Read =>
                 {
                     self.net.counters().ignored.add();
                 }

@@ -5,7 +5,11 @@
 //!
 //! - `packets`, for every packet: it limits what one source can make the parser read.
 //! - `begins`, for a packet that belongs to no call that the router knows: a new INVITE, a REGISTER, a stray, noise.
-//! - `refusals`, for the answers 503. Beyond them a packet is dropped, which costs a look into one table.
+//! - `refusals`, for the answers 503. Beyond them a packet is dropped, which costs a look or two into tables.
+//!
+//! A packet that is turned away costs its source an eighth of a token. So a source that sends a little too much gets
+//! most of its rate, and one that sends eight times its rate gets nothing until it slows down: work for a flood is work that
+//! the others wait for. While the kernel drops packets, each one that is received stands for those that are not.
 //!
 //! How much a source may hold at a time is the matter of [`Places`](crate::places::Places).
 //!
@@ -44,8 +48,21 @@ impl Default for Limits {
 /// All packets of a source, for each that may begin something. A call takes six or seven, and some come twice.
 const PACKETS: u32 = 10;
 
-/// Answers 503 a second to one source.
-const REFUSALS: u32 = 50;
+/// So many bytes of a packet for each token: what is kept of a packet is bounded by its source's rate, too.
+const BYTES: usize = 2048;
+
+/// One answer 503 for so many tokens of the rate.
+const REFUSALS: u32 = 10;
+
+/// So many packets that are turned away cost a token.
+const TURNED_AWAY: u32 = 8;
+
+/// A source that was turned away may owe the tokens of so much time. Without it one that sends in bursts would get a token
+/// before each of them.
+const DEBT: Duration = Duration::from_millis(100);
+
+/// The most packets that one received packet stands for.
+const MOST_UNSEEN: u64 = 16;
 
 /// The table is searched for sources to forget no more often than this.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -89,10 +106,10 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Takes a token, if there is one.
-    fn take(&mut self, rate: u32, now: Duration) -> bool {
+    /// Takes so many tokens, if there are as many.
+    fn take(&mut self, tokens: u32, rate: u32, now: Duration) -> bool {
         let second = Duration::from_secs(1);
-        let full_at = self.full_at.max(now).saturating_add(second / rate);
+        let full_at = self.full_at.max(now).saturating_add(second / rate * tokens);
         let taken = full_at <= now.saturating_add(second);
         if taken {
             self.full_at = full_at;
@@ -100,9 +117,22 @@ impl Bucket {
         taken
     }
 
+    /// Takes an eighth of so many tokens, also what there is not.
+    fn turned_away(&mut self, tokens: u32, rate: u32, now: Duration) {
+        let second = Duration::from_secs(1);
+        let part = second / rate * tokens / TURNED_AWAY;
+        let full_at = self.full_at.max(now).saturating_add(part);
+        self.full_at = full_at.min(now.saturating_add(second + DEBT));
+    }
+
     fn is_full(&self, now: Duration) -> bool {
         self.full_at <= now
     }
+}
+
+/// What a packet of so many bytes costs its source.
+fn tokens(bytes: usize) -> u32 {
+    1 + (bytes / BYTES) as u32
 }
 
 /// What is remembered of a source.
@@ -121,14 +151,16 @@ impl Buckets {
 
 /// The buckets of all sources.
 ///
-/// The table is bounded. It forgets a source whose buckets are full and that has no call: such a source has the same when it
-/// comes again. So a source cannot fill its buckets by making the router forget it. A source beyond the bound shares
-/// the buckets of [`Source::Rest`], unless it has a call.
+/// The table is bounded. It forgets a source whose buckets are full: such a source has the same when it comes again. So a
+/// source cannot fill its buckets by making the router forget it. A source beyond the bound shares the buckets of
+/// [`Source::Rest`]. A source that has a call is never beyond the bound, so the table has at most one entry more for each call.
 #[derive(Debug)]
 pub(crate) struct Sources {
     limits: Limits,
     known: HashMap<Source, Buckets>,
     rest: Buckets,
+    /// How many packets one stands for.
+    weight: u32,
     swept: Option<Duration>,
 }
 
@@ -138,29 +170,46 @@ impl Sources {
             limits,
             known: HashMap::new(),
             rest: Buckets::default(),
+            weight: 1,
             swept: None,
         }
     }
 
-    /// A packet came from `address`: to whom it is charged, and whether it is looked at. `calls` says who has a call.
+    /// So many packets were received since the last time, and so many more were dropped by the kernel. Which sources sent
+    /// those is not known: each has sent as large a part of them as of those that were received.
+    pub(crate) fn dropped(&mut self, received: u64, dropped: u64) {
+        self.weight = 1 + (dropped / received.max(1)).min(MOST_UNSEEN - 1) as u32;
+    }
+
+    /// A packet of so many bytes came from `address`: to which source it is charged, and whether it is looked at. `calls`
+    /// says which sources have calls.
     pub(crate) fn packet(
         &mut self,
         address: IpAddr,
+        bytes: usize,
         calls: &Places,
         now: Duration,
     ) -> (Source, bool) {
         let source = self.enter(address.into(), calls, now);
-        let rate = self.limits.rate.saturating_mul(PACKETS);
-        (source, self.buckets(source).packets.take(rate, now))
+        let (rate, tokens) = (self.limits.rate, self.weight * tokens(bytes));
+        let buckets = self.buckets(source);
+        let all = rate.saturating_mul(PACKETS);
+        let taken = buckets.packets.take(tokens, all, now);
+        if !taken {
+            buckets.begins.turned_away(tokens, rate, now);
+        }
+        (source, taken)
     }
 
-    /// The packet belongs to no call that the router knows.
-    pub(crate) fn begin(&mut self, source: Source, now: Duration) -> Verdict {
-        let rate = self.limits.rate;
+    /// The packet of so many bytes belongs to no call that the router knows.
+    pub(crate) fn begin(&mut self, source: Source, bytes: usize, now: Duration) -> Verdict {
+        let (rate, tokens) = (self.limits.rate, self.weight * tokens(bytes));
         let buckets = self.buckets(source);
-        if buckets.begins.take(rate, now) {
-            Verdict::Read
-        } else if buckets.refusals.take(REFUSALS, now) {
+        if buckets.begins.take(tokens, rate, now) {
+            return Verdict::Read;
+        }
+        buckets.begins.turned_away(tokens, rate, now);
+        if buckets.refusals.take(1, (rate / REFUSALS).max(1), now) {
             Verdict::Refuse
         } else {
             Verdict::Drop
@@ -183,7 +232,7 @@ impl Sources {
             return source;
         }
         if self.known.len() >= self.limits.sources {
-            self.forget(calls, now);
+            self.forget(now);
         }
         if self.known.len() >= self.limits.sources && !calls.holds(source) {
             return Source::Rest;
@@ -193,7 +242,7 @@ impl Sources {
     }
 
     /// Forgets the sources of which nothing is to be remembered.
-    fn forget(&mut self, calls: &Places, now: Duration) {
+    fn forget(&mut self, now: Duration) {
         if self
             .swept
             .is_some_and(|swept| now < swept.saturating_add(SWEEP))
@@ -201,8 +250,7 @@ impl Sources {
             return;
         }
         self.swept = Some(now);
-        self.known
-            .retain(|source, buckets| !buckets.are_full(now) || calls.holds(*source));
+        self.known.retain(|_, buckets| !buckets.are_full(now));
     }
 }
 
@@ -241,8 +289,8 @@ mod tests {
     ) -> [usize; 3] {
         let mut became = [0; 3];
         for _ in 0..packets {
-            let verdict = match sources.packet(from, calls, now) {
-                (source, true) => sources.begin(source, now),
+            let verdict = match sources.packet(from, 500, calls, now) {
+                (source, true) => sources.begin(source, 500, now),
                 (_, false) => Verdict::Drop,
             };
             became[verdict as usize] += 1;
@@ -269,7 +317,7 @@ mod tests {
         let mut sources = sources(100, 8);
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 40_000, now()),
-            [100, 50, 39_850]
+            [100, 10, 39_890]
         );
         assert_eq!(
             flood(&mut sources, &calls, v4(2), 100, now()),
@@ -279,22 +327,89 @@ mod tests {
         clock.advance(Duration::from_millis(500));
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 40_000, now()),
-            [50, 25, 39_925]
+            [40, 5, 39_955]
         );
         clock.advance(Duration::from_secs(3600));
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 120, now()),
-            [100, 20, 0],
+            [100, 10, 10],
             "no more than a second is saved up"
         );
+    }
+
+    #[test]
+    fn a_flood_gets_nothing_and_a_little_too_much_gets_most_of_the_rate() {
+        // At so many times the rate for ten seconds, so many parts of a hundred of the rate are read.
+        for (times, least, most) in [
+            (1, 100, 100),
+            (2, 80, 95),
+            (4, 50, 65),
+            (8, 0, 2),
+            (40, 0, 2),
+        ] {
+            let (calls, rate) = (Places::new(100, 50), 200);
+            let mut sources = sources(rate, 8);
+            let mut read = 0;
+            for packet in 0..11 * rate * times {
+                let now = Duration::from_secs(1) * packet / (rate * times);
+                let got = flood(&mut sources, &calls, v4(1), 1, now)[0];
+                // The first second uses up what a quiet source has saved.
+                read += if now >= Duration::from_secs(1) {
+                    got
+                } else {
+                    0
+                };
+            }
+            let part = read as u32 * 10 / rate;
+            assert!((least..=most).contains(&part), "{times}: {part}");
+        }
+    }
+
+    #[test]
+    fn a_flood_in_bursts_gets_nothing_either() {
+        let (calls, rate) = (Places::new(100, 50), 1_000);
+        let mut sources = sources(rate, 8);
+        flood(&mut sources, &calls, v4(1), 2_000, Duration::ZERO);
+        let read: usize = (1..100)
+            .map(|burst| {
+                let now = Duration::from_millis(5) * burst;
+                flood(&mut sources, &calls, v4(1), 80, now)[0]
+            })
+            .sum();
+        assert_eq!(read, 0);
+        assert_eq!(
+            flood(&mut sources, &calls, v4(2), 100, Duration::ZERO)[0],
+            100
+        );
+    }
+
+    #[test]
+    fn what_the_kernel_dropped_is_charged_to_those_that_are_heard() {
+        let (calls, now) = (Places::new(100, 50), Duration::ZERO);
+        let mut sources = sources(100, 8);
+        sources.dropped(1_000, 3_000);
+        assert_eq!(flood(&mut sources, &calls, v4(1), 100, now)[0], 25);
+        sources.dropped(1_000, 999);
+        assert_eq!(flood(&mut sources, &calls, v4(2), 200, now)[0], 100);
     }
 
     #[test]
     fn packets_of_known_calls_have_a_rate_too() {
         let (calls, now) = (Places::new(100, 50), Duration::ZERO);
         let mut sources = sources(10, 8);
-        let read = (0..1_000).filter(|_| sources.packet(v4(1), &calls, now).1);
+        let read = (0..1_000).filter(|_| sources.packet(v4(1), 500, &calls, now).1);
         assert_eq!(read.count(), 100);
+    }
+
+    #[test]
+    fn a_large_packet_costs_more() {
+        let (calls, now) = (Places::new(100, 50), Duration::ZERO);
+        let mut sources = sources(100, 8);
+        let read = (0..1_000).filter(|_| {
+            let (source, within) = sources.packet(v4(1), 16_384, &calls, now);
+            within && sources.begin(source, 16_384, now) == Verdict::Read
+        });
+        assert_eq!(read.count(), 11, "nine tokens for each");
     }
 
     #[test]
@@ -337,32 +452,29 @@ mod tests {
     }
 
     #[test]
-    fn a_source_with_a_call_is_not_forgotten() {
+    fn a_source_with_a_call_keeps_buckets_of_its_own() {
         let (clock, calls) = (TestClock::new(), Arc::new(Places::new(100, 50)));
         let now = || Clock::from(&clock).now();
         let mut sources = sources(10, 4);
         let friend = v4(1);
         let place = calls.take(friend.into()).expect("a place");
-        flood(&mut sources, &calls, friend, 1, now());
-        for round in 0..100 {
+        let mut others = (100..).map(v4);
+        for _ in 0..100 {
             clock.advance(Duration::from_secs(2));
-            for other in 0..50 {
-                flood(
-                    &mut sources,
-                    &calls,
-                    v4(100 + 50 * round + other),
-                    20,
-                    now(),
-                );
+            for other in others.by_ref().take(50) {
+                flood(&mut sources, &calls, other, 20, now());
             }
+            let read = flood(&mut sources, &calls, friend, 10, now());
+            assert_eq!(read, [10, 0, 0]);
+            assert!(sources.len() <= 5);
         }
-        assert_eq!(flood(&mut sources, &calls, friend, 10, now()), [10, 0, 0]);
         drop(place);
         clock.advance(Duration::from_secs(2));
-        for other in 0..50 {
-            flood(&mut sources, &calls, v4(9_000 + other), 20, now());
+        for other in others.by_ref().take(50) {
+            flood(&mut sources, &calls, other, 20, now());
         }
-        assert!(!sources.known.contains_key(&friend.into()));
+        let read = flood(&mut sources, &calls, friend, 10, now());
+        assert_eq!(read[0], 0, "now it is one of the rest");
     }
 
     #[test]

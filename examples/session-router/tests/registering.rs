@@ -62,6 +62,18 @@ fn registering_for_a_moment_only_is_423() {
     );
 }
 
+/// What a user registers is kept for hours: it must not be large.
+#[test]
+fn a_long_name_or_a_long_contact_is_400() {
+    let bed = bed(|_| {});
+    let carol = Phone::new();
+    let long = "c".repeat(257);
+    assert_eq!(carol.register(&long, 60, bed.at).status(), Some(400));
+    assert_eq!(carol.register(&long[1..], 60, bed.at).status(), Some(200));
+    let far = format!("carol;x={}", "y".repeat(512));
+    assert_eq!(carol.register(&far, 60, bed.at).status(), Some(400));
+}
+
 #[test]
 fn a_locator_that_is_gone_is_500() {
     let (bed, caller, _) = bob(1);

@@ -252,7 +252,8 @@ impl Call {
         );
     }
 
-    /// Makes a call that is over small. Of one that was answered, nothing is ever said to the INVITE again.
+    /// Makes a call small that talks or is over: there may be many. Of one that was answered, nothing is ever said to the
+    /// INVITE again.
     pub(crate) fn forget_what_nobody_needs(&mut self) {
         self.invite.sip.body = Vec::new();
         if self.answered {

@@ -90,6 +90,7 @@ impl StageTransitions for Call {
     async fn talk(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<StageAfterTalk, BoxError> {
         self.set_up(cx.now());
         self.pay();
+        self.forget_what_nobody_needs(); // they may talk for hours
         // Goes on over a restart, as no clock does.
         let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
         // Begins anew after a restart: the caller may be about to repeat its ACK.
@@ -161,7 +162,7 @@ impl StageTransitions for Call {
         cx: &mut Cx<'_, CallEvent>,
         outcome: &mut Outcome,
     ) -> Result<StageAfterLinger, BoxError> {
-        self.forget_what_nobody_needs(); // this may take half a minute, and there may be many
+        self.forget_what_nobody_needs(); // this may take half a minute
         let mut draining = self.net.draining();
         self.pay();
         let mut until = cx.now() + self.timers.give_up();
