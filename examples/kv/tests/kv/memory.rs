@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
 
 use crate::bed::{Bed, Caller, LIMIT, request, until};
 use crate::serving::Serving;
@@ -98,9 +99,12 @@ fn a_client_that_waits_for_room_is_served_or_sent_away() {
             .map(|_| {
                 let value = value.clone();
                 std::thread::spawn(move || {
+                    let begun = Instant::now();
                     let mut client = Caller::to(address);
                     client.send(&["SET", "k", &value]);
-                    client.next_or_end().is_some()
+                    let served = client.next_or_end().is_some();
+                    assert!(begun.elapsed() < LIMIT, "it waits, and nothing ends that");
+                    served
                 })
             })
             .collect();
