@@ -59,7 +59,7 @@ pub(crate) struct Line {
     protocol: Protocol,
     under_way: UnderWay,
     /// What the client's fom holds besides: what it has queued, and watches.
-    pub(crate) besides: usize,
+    besides: usize,
     /// What was told of all this to the memory of all clients.
     charged: usize,
 }
@@ -122,7 +122,14 @@ impl Line {
         self.protocol = protocol;
     }
 
+    /// The client's fom holds so many bytes besides the line.
+    pub(crate) fn holds_besides(&mut self, bytes: usize) {
+        self.besides = bytes;
+        self.charge();
+    }
+
     /// Tells the memory of all clients what this one takes.
+    #[inline]
     fn charge(&mut self) {
         let replies = 2 * self.taken.capacity() + self.queue.capacity();
         let requests = self
@@ -230,7 +237,10 @@ impl Line {
         most_unread: usize,
     ) -> Poll<io::Result<News>> {
         let news = self.poll_news(task, may_read, most_unread);
-        self.charge();
+        // Where there are no news, a line that takes little takes what it took.
+        if news.is_ready() || self.charged > SMALL || self.unread() > 0 {
+            self.charge();
+        }
         if self.replies.is_evicted() {
             return Poll::Ready(Ok(News::Evicted));
         }
@@ -279,7 +289,7 @@ impl Line {
     /// Tells a client that it is sent away, if nothing stands before that.
     pub(crate) fn say_evicted(&mut self) {
         if self.in_flight() == 0 && self.unread() == 0 {
-            // There is room in the buffer of a socket that all was taken from; nobody is waited for.
+            // There is room in the buffer of a socket that all was taken from, so this does not wait.
             let _ = self.stream.try_write(EVICTED);
         }
     }

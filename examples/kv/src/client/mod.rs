@@ -313,7 +313,7 @@ impl Connection {
     fn count(&mut self, task: usize) {
         let multi = self.multi.as_ref().map_or(0, |multi| multi.bytes);
         let watched: usize = self.watched.keys().map(|key| key.len() + WATCH).sum();
-        self.line.besides = task + multi + watched;
+        self.line.holds_besides(task + multi + watched);
     }
 
     async fn run(&mut self, task: &mut Task) -> Result<Reply, Why> {

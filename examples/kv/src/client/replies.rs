@@ -66,6 +66,7 @@ impl Replies {
         }
     }
 
+    #[inline]
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that is done under it leaves it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

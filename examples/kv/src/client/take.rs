@@ -58,12 +58,8 @@ impl Connection {
 
     fn take(&mut self, cx: &mut Cx<'_>, request: Request) -> Option<Stop> {
         self.me.one_more();
-        let found = find(&request).and_then(|spec| match spec.kind {
-            Kind::Script(by) => self.common.scripts.command(by, request),
-            _ => Ok((spec, request)),
-        });
-        let (spec, request) = match found {
-            Ok(found) => found,
+        let spec = match find(&request) {
+            Ok(spec) => spec,
             Err(error) => {
                 let error = match self.multi {
                     Some(_) => self.spoil(error),
@@ -98,8 +94,10 @@ impl Connection {
                 Err(error) => self.line.answer(error),
             },
             Kind::OfClient(what) => return self.of_client(cx, what, request),
-            // It was replaced by the command that the script is.
-            Kind::Script(_) => {}
+            Kind::Script(by) => match self.common.scripts.command(by, request) {
+                Ok((spec, run, request)) => self.send(cx, spec, run, request),
+                Err(error) => self.line.answer(error),
+            },
         }
         None
     }
@@ -138,6 +136,13 @@ impl Connection {
     }
 
     fn queue(&mut self, cx: &Cx<'_>, spec: &'static Spec, request: Request) -> Reply {
+        let (spec, request) = match spec.kind {
+            Kind::Script(by) => match self.common.scripts.command(by, request) {
+                Ok((spec, _, request)) => (spec, request),
+                Err(error) => return self.spoil(error),
+            },
+            _ => (spec, request),
+        };
         let ready = match spec.kind {
             Kind::OfClient(what) => {
                 match admin::at_once(cx, &self.common, &self.me, what, &request) {

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Spec;
+use crate::shard::Run;
 use crate::wire::{Reply, Request, integer};
 
 /// Other texts of known scripts whose hashes are remembered; beyond, the oldest is forgotten.
@@ -22,6 +23,13 @@ pub(crate) enum By {
     Sha,
 }
 
+/// What a known script is: a command on one key.
+#[derive(Debug)]
+struct Script {
+    spec: Spec,
+    run: Run,
+}
+
 /// SHA-1, as clients write it: forty digits in lower case.
 type Sha = String;
 
@@ -32,10 +40,10 @@ fn sha_of(text: &[u8]) -> Sha {
 /// The scripts that are known, by their hashes and by what they say.
 #[derive(Debug)]
 pub(crate) struct Scripts {
-    by_sha: HashMap<Sha, &'static Spec>,
-    by_words: HashMap<Vec<u8>, &'static Spec>,
+    by_sha: HashMap<Sha, &'static Script>,
+    by_words: HashMap<Vec<u8>, &'static Script>,
     /// Those that were loaded whose text has other blanks, quotes or comments, the oldest first.
-    loaded: Mutex<VecDeque<(Sha, &'static Spec)>>,
+    loaded: Mutex<VecDeque<(Sha, &'static Script)>>,
 }
 
 impl Default for Scripts {
@@ -43,9 +51,9 @@ impl Default for Scripts {
         let all = || known::KNOWN.iter();
         let sha = |text: &str| sha_of(text.as_ref());
         Self {
-            by_sha: all().map(|(text, spec)| (sha(text), *spec)).collect(),
+            by_sha: all().map(|(text, script)| (sha(text), *script)).collect(),
             by_words: all()
-                .map(|(text, spec)| (words(text.as_bytes()), *spec))
+                .map(|(text, script)| (words(text.as_bytes()), *script))
                 .collect(),
             loaded: Mutex::default(),
         }
@@ -53,35 +61,35 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    fn loaded(&self) -> MutexGuard<'_, VecDeque<(Sha, &'static Spec)>> {
+    fn loaded(&self) -> MutexGuard<'_, VecDeque<(Sha, &'static Script)>> {
         // Nothing that is done under it leaves it half done.
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, sha: &[u8]) -> Option<&'static Spec> {
+    fn find(&self, sha: &[u8]) -> Option<&'static Script> {
         let sha = std::str::from_utf8(sha).ok()?.to_ascii_lowercase();
         let loaded = || {
             let loaded = self.loaded();
             let same = loaded.iter().find(|(other, _)| *other == sha);
-            same.map(|(_, spec)| *spec)
+            same.map(|(_, script)| *script)
         };
         self.by_sha.get(&sha).copied().or_else(loaded)
     }
 
     /// Its hash, and what it is. Remembers the hash.
-    fn load(&self, text: &[u8]) -> Result<(Sha, &'static Spec), Reply> {
+    fn load(&self, text: &[u8]) -> Result<(Sha, &'static Script), Reply> {
         let known = || self.by_words.get(&words(text)).copied();
-        let spec = (text.len() <= LONGEST).then(known).flatten();
-        let spec = spec.ok_or(UNKNOWN)?;
+        let script = (text.len() <= LONGEST).then(known).flatten();
+        let script = script.ok_or(UNKNOWN)?;
         let sha = sha_of(text);
         if self.find(sha.as_bytes()).is_none() {
             let mut loaded = self.loaded();
-            loaded.push_back((sha.clone(), spec));
+            loaded.push_back((sha.clone(), script));
             if loaded.len() > REMEMBERED {
                 loaded.pop_front();
             }
         }
-        Ok((sha, spec))
+        Ok((sha, script))
     }
 
     /// The command that a script is, and its request: name, key, arguments.
@@ -89,8 +97,8 @@ impl Scripts {
         &self,
         by: By,
         request: Request,
-    ) -> Result<(&'static Spec, Request), Reply> {
-        let spec = match by {
+    ) -> Result<(&'static Spec, Run, Request), Reply> {
+        let script = match by {
             By::Text => self.load(request.word(1))?.1,
             By::Sha if request.word(1).len() != 40 => return Err(NO_SCRIPT),
             By::Sha => self.find(request.word(1)).ok_or(NO_SCRIPT)?,
@@ -106,10 +114,10 @@ impl Scripts {
             return Err(Reply::error("ERR a lock script takes one key here"));
         }
         let request = request.without(1, 3);
-        if request.len() < usize::from(spec.arity.unsigned_abs()) {
+        if request.len() < usize::from(script.spec.arity.unsigned_abs()) {
             return Err(Reply::error("ERR this lock script takes more arguments"));
         }
-        Ok((spec, request))
+        Ok((&script.spec, script.run, request))
     }
 
     /// SCRIPT.
@@ -206,9 +214,9 @@ mod tests {
         let by_sha = || scripts.command(By::Sha, request(&["evalsha", &sha, "1", "k", "t"]));
         assert!(matches!(by_sha(), Err(Reply::Error(error)) if error.starts_with("NOSCRIPT")));
         let by_text = scripts.command(By::Text, request(&["eval", RELEASE, "1", "k", "t"]));
-        let (spec, command) = by_text.expect("known");
+        let (spec, _, command) = by_text.expect("known");
         assert_eq!(command.words_from(1).collect::<Vec<_>>(), [b"k", b"t"]);
-        let (same, _) = by_sha().expect("remembered");
+        let (same, ..) = by_sha().expect("remembered");
         assert!(std::ptr::eq(spec, same));
         scripts.about(&request(&["script", "flush"]));
         assert!(by_sha().is_err());

@@ -1,4 +1,4 @@
-//! What the scripts do with which clients lock: a lock is a string, which is the token of who has it, and expires.
+//! What the scripts do with which clients lock: a lock is a string that expires: the token of the client that has it.
 //!
 //! A request is the script's name, the key, the token, and what else the script takes.
 

@@ -1,7 +1,8 @@
-//! What all clients together may take: data aside, the server never holds much more, and those who take little are served.
+//! What all clients together may take: data aside, the server never holds much more, and clients that take little are served.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
 
 use crate::bed::{Bed, Caller, LIMIT, request, until};
 use crate::serving::Serving;
@@ -87,7 +88,7 @@ fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
 
 /// A client that waits for room does not wait for ever: each of these is served, or sent away.
 #[test]
-fn who_waits_for_room_is_served_or_sent_away() {
+fn a_client_that_waits_for_room_is_served_or_sent_away() {
     let bed = bed(24 * MIB);
     let mut watching = bed.client();
     let address = bed.server.local();
@@ -98,9 +99,12 @@ fn who_waits_for_room_is_served_or_sent_away() {
             .map(|_| {
                 let value = value.clone();
                 std::thread::spawn(move || {
+                    let begun = Instant::now();
                     let mut client = Caller::to(address);
                     client.send(&["SET", "k", &value]);
-                    client.next_or_end().is_some()
+                    let served = client.next_or_end().is_some();
+                    assert!(begun.elapsed() < LIMIT, "it waits, and nothing ends that");
+                    served
                 })
             })
             .collect();
@@ -109,7 +113,7 @@ fn who_waits_for_room_is_served_or_sent_away() {
             .map(|client| client.join().expect("a client"))
             .filter(|served| *served)
             .count();
-        assert!(served > 0, "nobody was served");
+        assert!(served > 0, "no client was served");
     }
     until("all have left", || {
         told(&mut watching, "connected_clients") == 1

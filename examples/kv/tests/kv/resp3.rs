@@ -41,7 +41,7 @@ fn hello_changes_the_version_and_says_what_there_is() {
             "-ERR Protocol version is not an integer or out of range\r\n",
         ),
         (
-            "HELLO 2 AUTH somebody any",
+            "HELLO 2 AUTH other any",
             "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
         ),
         (

@@ -16,7 +16,7 @@ const PYTHON: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_lock_is_released_by_who_has_it() {
+fn a_lock_is_released_by_the_token_that_took_it() {
     let bed = Bed::new();
     let mut client = bed.client();
     assert_eq!(

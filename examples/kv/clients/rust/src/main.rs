@@ -33,7 +33,10 @@ fn strings(r: &mut Connection) -> Done {
 fn lists(r: &mut Connection) -> Done {
     assert_eq!(r.rpush::<_, _, i64>("list", &["a", "b", "c"])?, 3);
     assert_eq!(r.lrange::<_, Vec<String>>("list", 0, -1)?, ["a", "b", "c"]);
-    assert_eq!(r.lpop::<_, Option<String>>("list", None)?.as_deref(), Some("a"));
+    assert_eq!(
+        r.lpop::<_, Option<String>>("list", None)?.as_deref(),
+        Some("a")
+    );
     assert_eq!(r.lpop::<_, Option<String>>("none", None)?, None);
     Ok(())
 }
@@ -41,12 +44,20 @@ fn lists(r: &mut Connection) -> Done {
 fn pipelines(r: &mut Connection) -> Done {
     let mut pipeline = redis::pipe();
     for n in 0..1000 {
-        pipeline.set(format!("p{n}"), n).ignore().get(format!("p{n}"));
+        pipeline
+            .set(format!("p{n}"), n)
+            .ignore()
+            .get(format!("p{n}"));
     }
     let got: Vec<i64> = pipeline.query(r)?;
     assert_eq!(got, (0..1000).collect::<Vec<_>>());
     let mut pipeline = redis::pipe();
-    pipeline.atomic().set("t", 1).ignore().incr("t", 1).get("none");
+    pipeline
+        .atomic()
+        .set("t", 1)
+        .ignore()
+        .incr("t", 1)
+        .get("none");
     let (counted, none): (i64, Option<String>) = pipeline.query(r)?;
     assert_eq!((counted, none), (2, None));
     Ok(())
@@ -71,7 +82,9 @@ fn blocking(r: &mut Connection, mut other: Connection) -> Done {
     assert_eq!(r.blpop::<_, Option<(String, String)>>("queue", 0.05)?, None);
     let pushing = std::thread::spawn(move || {
         let is_blocked = |other: &mut Connection| -> RedisResult<bool> {
-            Ok(redis::cmd("INFO").query::<String>(other)?.contains("blocked_clients:1"))
+            Ok(redis::cmd("INFO")
+                .query::<String>(other)?
+                .contains("blocked_clients:1"))
         };
         while !is_blocked(&mut other)? {
             std::thread::sleep(Duration::from_millis(5));
@@ -95,7 +108,8 @@ fn locks(r: &mut Connection) -> Done {
     let options = SetOptions::default()
         .conditional_set(ExistenceCheck::NX)
         .with_expiration(SetExpiry::PX(60_000));
-    let mut lock = |token: &str| r.set_options::<_, _, Option<String>>("lock", token, options.clone());
+    let mut lock =
+        |token: &str| r.set_options::<_, _, Option<String>>("lock", token, options.clone());
     assert!(lock("mine")?.is_some());
     assert!(lock("other")?.is_none());
     for (text, token, expected) in [

@@ -1,33 +1,34 @@
 //! The scripts that are known, byte by byte as the clients send them: a hash is of every byte.
 
-use super::Spec;
-use crate::command::Kind;
+use super::Script;
+use crate::command::{Kind, Spec};
 use crate::shard::{Run, locks};
 
-const fn lock(arity: i16, run: Run) -> Spec {
-    Spec {
+const fn lock(arity: i16, run: Run) -> Script {
+    let spec = Spec {
         name: "eval",
         arity,
         writes: true,
         kind: Kind::Key(run),
-    }
+    };
+    Script { spec, run }
 }
 
 /// Arguments: the token.
-static RELEASE: Spec = lock(3, locks::release);
+static RELEASE: Script = lock(3, locks::release);
 /// Arguments: the token, milliseconds.
-static PEXPIRE: Spec = lock(4, locks::pexpire);
+static PEXPIRE: Script = lock(4, locks::pexpire);
 /// Arguments: the token, seconds.
-static EXPIRE: Spec = lock(4, locks::expire);
+static EXPIRE: Script = lock(4, locks::expire);
 /// Arguments: the token, milliseconds, 0 where they are more than there are.
-static EXTEND: Spec = lock(5, locks::extend);
+static EXTEND: Script = lock(5, locks::extend);
 /// Arguments: the token, milliseconds.
-static ACQUIRE: Spec = lock(4, locks::acquire);
+static ACQUIRE: Script = lock(4, locks::acquire);
 /// Arguments: the token, milliseconds.
-static SET_AGAIN: Spec = lock(4, locks::set_again);
+static SET_AGAIN: Script = lock(4, locks::set_again);
 
 /// Each script, and the command that it is.
-pub(super) static KNOWN: &[(&str, &Spec)] = &[
+pub(super) static KNOWN: &[(&str, &Script)] = &[
     // Redis's own documentation.
     (
         r#"if redis.call("get",KEYS[1]) == ARGV[1] then
