@@ -86,10 +86,8 @@ fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
             .register(&Service::<u32, u32>::new("other"), echo().level(1))
             .unwrap();
         let heard = services.subscribe("echo");
-        let waits = tokio::spawn({
-            let services = services.clone();
-            async move { services.stop_all().await }
-        });
+        let mut waits = Box::pin(services.stop_all());
+        assert!(kit::poll_once(waits.as_mut()).await.is_pending());
         let report = runtime.shutdown(Shutdown::Drain, SHORT).await;
         let said: Vec<_> = report.unfinished_stops.iter().collect();
         assert_eq!(said.len(), 1, "{said:?}");
@@ -101,8 +99,7 @@ fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
         assert_stopped(&services);
         let stopped = [Happened::Registered, Happened::Started, Happened::Stopped];
         assert_eq!(rest(heard).await, stopped);
-        let waits = waits.await.unwrap();
-        assert_eq!(waits, Err(LifeError::ShuttingDown));
+        assert_eq!(waits.await, Err(LifeError::ShuttingDown));
         assert_eq!(
             services.status().services[0].reason.as_deref(),
             Some("its stop did not come to its end")

@@ -21,8 +21,12 @@ use std::{
 
 use fom_runtime::{Builder, Runtime, TestClock};
 
-/// How long a test may take in real time before it counts as hung.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How long a test may take in real time before it counts as hung. `FOM_TEST_PATIENCE=4` makes it four times as long, for tools that slow
+/// a program down.
+fn limit() -> Duration {
+    let times = std::env::var("FOM_TEST_PATIENCE").map_or(1, |times| times.parse().unwrap());
+    Duration::from_secs(120) * times
+}
 
 /// Runs the test in a thread of its own with a tokio runtime, and fails it when it hangs, also when it hangs in code that
 /// blocks the thread.
@@ -37,8 +41,8 @@ pub fn limited<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static
             .unwrap()
             .block_on(test());
     });
-    if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-        panic!("the test hangs: not done after {LIMIT:?}");
+    if ended.recv_timeout(limit()) == Err(RecvTimeoutError::Timeout) {
+        panic!("the test hangs: not done after {:?}", limit());
     }
     if let Err(panic) = thread.join() {
         resume_unwind(panic);

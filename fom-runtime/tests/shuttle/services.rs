@@ -131,7 +131,7 @@ fn ended_by_a_shutdown(how: Shutdown) {
         let bench = Bench::new(1, MOST);
         let services = bench.runtime.services();
         let stopped = Arc::new(AtomicUsize::new(0));
-        let register = |name, ends| {
+        let register = |name, ends: bool| {
             let count = Arc::clone(&stopped);
             let provider = Life::default().provider().on_stop(move |_| {
                 let count = Arc::clone(&count);
