@@ -16,8 +16,8 @@ use crate::{
     orders::Orders,
     points::{Point, Points},
     work::{
-        Die, Fail, Feed, Grown, Guarded, Late, Loose, Move, Post, Queued, Retry, Speak, Story,
-        Tables, Talk, Tick, Walk, read_newer,
+        Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Move, Post, Queued, Retry, Speak,
+        Story, Tables, Talk, Tick, Walk, read_newer,
     },
 };
 
@@ -70,13 +70,17 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         .disk(points.disk(orders.nth, faults))
         .open(&orders.journal)
         .map_err(BuildError::from)?;
+    let holds = Holds::default();
     let runtime = builder(orders, history, &points)
+        .resource(holds.clone())
         .journal_with(Pointed {
             journal: Breaking::new(journal, orders.broken),
             points: points.clone(),
             history: history.clone(),
+            holds: holds.clone(),
         })
         .build()?;
+    holds.begin(&runtime);
     history.line(format_args!("R {}", runtime.in_flight()));
     for aside in runtime.set_aside() {
         let (id, reason) = (aside.id, one_line(&aside.reason.to_string()));

@@ -1,6 +1,6 @@
 //! Those who have operations posted for one key from several localities at once.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use fom_runtime::Placement;
 
@@ -32,7 +32,6 @@ impl User {
                     Err(refused) => self.say_refused(n, refused.reason()),
                 }
                 n += 2;
-                tokio::time::sleep(Duration::from_micros(mixed(n) % 1_000)).await;
             }
             if mixed(n).is_multiple_of(3) {
                 self.queue(n, &key, false, &mut waiting).await;

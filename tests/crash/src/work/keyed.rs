@@ -20,7 +20,7 @@ impl Queued {
     /// One that has its key for so long that others come meanwhile.
     pub(crate) fn slow(n: u64) -> Self {
         Self {
-            takes: 3_000,
+            takes: 8_000,
             ..Self::make(n)
         }
     }
