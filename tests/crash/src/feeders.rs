@@ -6,7 +6,7 @@ use fom_runtime::Placement;
 
 use crate::{
     load::{PER_USER, User},
-    work::{Feed, Queued, mixed},
+    work::{Feed, NEXT, Queued, mixed},
 };
 
 impl User {
@@ -25,13 +25,13 @@ impl User {
             for turn in 0..2 {
                 self.say_submitted::<Feed>(n, false);
                 let feed = Feed::new(n, line, turn == 0);
-                let home = (n / 2 + turn) % localities;
+                let home = (n / NEXT + turn) % localities;
                 let feed = self.runtime.submit(feed);
                 match feed.place(Placement::Locality(home as usize)).start() {
                     Ok(handle) => senders.push((n, handle)),
                     Err(refused) => self.say_refused(n, refused.reason()),
                 }
-                n += 2;
+                n += NEXT;
             }
             if mixed(n).is_multiple_of(3) {
                 self.queue(n, &key, false, &mut waiting).await;

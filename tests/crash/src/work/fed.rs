@@ -1,6 +1,7 @@
 //! Operations that wait for a key, and senders in several localities that post them at the same time.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
@@ -9,6 +10,9 @@ use fom_runtime::{Key, Placement, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use super::{Mark, Queued, Story, child_of};
+
+/// From the number of one sender to that of the next.
+pub(crate) const NEXT: u64 = 2;
 
 /// How long a locality is held: while another one commits, too.
 const HELD: Duration = Duration::from_millis(6);
@@ -19,6 +23,8 @@ const HELD: Duration = Duration::from_millis(6);
 pub(crate) struct Holds {
     runtime: Arc<OnceLock<Runtime>>,
     wanted: Arc<Mutex<Vec<usize>>>,
+    /// What was posted by those that want it, and has not begun.
+    posted: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 impl Holds {
@@ -27,7 +33,23 @@ impl Holds {
         let _ = self.runtime.set(runtime.clone());
     }
 
-    fn want(&self, locality: usize) {
+    /// This one begins.
+    pub(crate) fn begins(&self, n: u64) {
+        if let Ok(mut posted) = self.posted.lock() {
+            posted.remove(&n);
+        }
+    }
+
+    /// Whether the one that was posted before this one comes after it.
+    pub(crate) fn is_overtaken_by(&self, n: u64) -> bool {
+        let posted = self.posted.lock();
+        posted.is_ok_and(|posted| posted.contains(&(n - NEXT)))
+    }
+
+    fn want(&self, locality: usize, n: u64) {
+        if let Ok(mut posted) = self.posted.lock() {
+            posted.insert(n);
+        }
         if let Ok(mut wanted) = self.wanted.lock() {
             wanted.push(locality);
         }
@@ -93,7 +115,7 @@ impl FeedingTransitions for Feed {
         let posting = cx.outbox().submit(queued).key(Self::key(self.line)).queue();
         posting.place(Placement::Locality(here)).post()?;
         if self.holds {
-            cx.resource::<Holds>().want(here);
+            cx.resource::<Holds>().want(here, n);
         }
         Ok(())
     }

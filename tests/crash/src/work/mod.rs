@@ -21,7 +21,7 @@ use crate::{
     points::{Point, Points},
 };
 
-pub(crate) use fed::{Feed, Holds};
+pub(crate) use fed::{Feed, Holds, NEXT};
 pub(crate) use grown::{Grown, read_newer};
 pub use keyed::is_shared;
 pub(crate) use keyed::{Post, Queued, posted};
