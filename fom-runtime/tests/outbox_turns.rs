@@ -52,6 +52,9 @@ macro_rules! turn {
 
             fn last(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), BoxError> {
                 cx.resource::<Log>().put(format_args!("{} ends", self.name));
+                if let Some((_, opened)) = cx.resource::<Stop>().0.lock().unwrap().take() {
+                    drop(cx.submit(Block(opened)).detach());
+                }
                 Ok(())
             }
         }
@@ -60,6 +63,25 @@ macro_rules! turn {
 
 turn!(Strict, Strictly, StrictlyTransitions, "sync");
 turn!(Light, Lightly, LightlyTransitions, "lazy");
+
+/// Holds its locality.
+struct Block(mpsc::Receiver<()>);
+
+#[fom(operation(Block), transient)]
+enum Blocking {
+    #[phase(start, sync, to(Blocked))]
+    Block,
+    #[phase(end)]
+    Blocked,
+}
+
+impl BlockingTransitions for Block {
+    fn block(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        // An error opens it, too.
+        let _ = self.0.recv();
+        Ok(())
+    }
+}
 
 /// What is posted for the key `k`.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -146,6 +168,14 @@ fn until_log(log: &Log, lines: &[&str]) {
     assert_eq!(log.lines(), lines);
 }
 
+/// How many entries have this in it: a name is saved with its length.
+fn records(journal: &MemoryJournal, name: [u8; 2]) -> usize {
+    let ids = journal.ids().into_iter();
+    let entries = ids.filter_map(|id| journal.entry(id));
+    let has = |bytes: &Vec<u8>| bytes.windows(2).any(|pair| pair == name);
+    entries.filter(has).count()
+}
+
 /// Tells the one that has the key to go on, and waits until it has ended.
 fn go_on<O: Operation<Event = Go>>(runtime: &Runtime) {
     let fom = runtime.find::<O>("k").unwrap();
@@ -172,16 +202,8 @@ fn overtaken(x: What, y: What, log: &Log) -> (MemoryJournal, Runtime) {
         submission.detach().unwrap();
     };
     submit(post("x", x), 0);
-    let records = || {
-        let ids = journal.ids().into_iter();
-        let entries = ids.filter_map(|id| journal.entry(id));
-        // It is saved with its name.
-        entries
-            .filter(|bytes| bytes.windows(2).any(|pair| pair == b"\xa1x"))
-            .count()
-    };
     until("x is in the journal, without its sender", || {
-        stop.0.lock().unwrap().is_none() && records() == 1
+        stop.0.lock().unwrap().is_none() && records(&journal, *b"\xa1x") == 1
     });
     submit(post("y", y), 1);
     until_log(log, &["y begins"]);
@@ -351,5 +373,34 @@ fn who_gives_up_while_the_journal_fails_keeps_nobody_waiting() {
         until("it is gone", || runtime.set_aside().is_empty());
         holder.send(Go::On).unwrap();
         until_log(&log, &["h begins", "h ends", "y begins"]);
+    });
+}
+
+/// KY-01: one that waits for no commit has ended in the journal, too, before another one has its key, in whatever locality that lives.
+#[test]
+fn one_that_is_lazy_has_given_its_key_back_before_another_begins() {
+    limited(|| async {
+        let (journal, log, stop) = (MemoryJournal::new(), Log::default(), Stop::default());
+        let runtime = build(journal.clone(), &log, &stop, usize::MAX);
+        let start = |name: &str, at| {
+            let light = Light { name: name.into() };
+            let submission = runtime.submit(light).key("k");
+            submission.place(Placement::Locality(at)).start().unwrap()
+        };
+        let first = start("a", 0);
+        until_log(&log, &["a begins"]);
+        until("a is in the journal", || records(&journal, *b"\xa1a") == 1);
+        let (open, opened) = mpsc::channel();
+        *stop.0.lock().unwrap() = Some((runtime.clone(), opened));
+        first.send(Go::On).unwrap();
+        first.await.unwrap();
+        let second = start("b", 1);
+        until("b is in the journal", || records(&journal, *b"\xa1b") == 1);
+        let crashed = journal.fork();
+        drop((open, second));
+        let log = Log::default();
+        let runtime = build(crashed, &log, &Stop::default(), usize::MAX);
+        until_log(&log, &["b begins"]);
+        assert_eq!((runtime.in_flight(), runtime.set_aside().len()), (1, 0));
     });
 }

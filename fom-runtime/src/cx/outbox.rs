@@ -141,8 +141,9 @@ impl<O: Operation> Posting<'_, O> {
         self
     }
 
-    /// As [`Submission::queue`]. It waits also when as many wait as may, and its place in the order survives a restart: it is in the
-    /// journal from the commit on.
+    /// As [`Submission::queue`]. It waits also when as many wait as may. Its place in the order is that of the step which sends it: it
+    /// is taken when the function has returned, and survives a restart, since it is in the journal from the commit on. Nobody waits
+    /// for it before it is there.
     pub fn queue(mut self) -> Self {
         self.submission = self.submission.queue_regardless();
         self

@@ -104,6 +104,18 @@ impl<O: Operation> Typed<O> {
         }
     }
 
+    /// It gives its key back and does not wait for its last step: what the next one does elsewhere comes into the journal after that.
+    #[cold]
+    pub(super) fn hand_over_end(&self) {
+        if self.key().is_some() && self.world().localities.len() > 1 {
+            crate::locality::with_core(|core| {
+                if !core.commits.is_empty() {
+                    core.hand_over(true);
+                }
+            });
+        }
+    }
+
     /// It takes no more events through outboxes; what becomes of those that it has.
     #[cold]
     pub(super) fn leave_messages(&self, cause: Option<&Cause<O::Error>>) {

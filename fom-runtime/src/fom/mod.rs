@@ -65,7 +65,7 @@ use crate::{
     id::Key,
     lanes::LanePlace,
     locality::{Locality, Timer},
-    operation::Operation,
+    operation::{Durability, Operation},
     protocol::FomState,
     runtime::World,
     sync::atomic::Ordering,
@@ -405,6 +405,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         // What is turned away has never begun, and has armed nothing.
         if by_handler && let Some(timing) = fom.timing() {
             timing.end(fom);
+        }
+        if const { matches!(O::DURABILITY, Durability::Lazy) } && journaled {
+            fom.hand_over_end();
         }
         let home = fom.home();
         fom.leave(home, failed, untaken, by_handler);

@@ -18,8 +18,8 @@ use crate::{
     points::{Point, Points},
     power::Power,
     work::{
-        Desk, Die, Fail, Feed, Grown, Guarded, Late, Loose, Move, Payer, Post, Queued, Retry, Speak,
-        Story, Tables, Talk, Tick, Till, Walk, read_newer,
+        Desk, Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Move, Payer, Post, Queued,
+        Retry, Speak, Story, Tables, Talk, Tick, Till, Walk, read_newer,
     },
 };
 
@@ -91,13 +91,17 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         .disk(points.disk(orders.nth, faults))
         .open(&orders.journal)
         .map_err(BuildError::from)?;
+    let holds = Holds::default();
     let runtime = builder(orders, history, &points)
+        .resource(holds.clone())
         .journal_with(Pointed {
             journal: Breaking::new(journal, orders.broken),
             points: points.clone(),
             history: history.clone(),
+            holds: holds.clone(),
         })
         .build()?;
+    holds.begin(&runtime);
     history.line(format_args!("R {}", runtime.in_flight()));
     for aside in runtime.set_aside() {
         let (id, reason) = (aside.id, one_line(&aside.reason.to_string()));

@@ -1,12 +1,12 @@
 //! Those who have operations posted for one key from several localities at once.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use fom_runtime::Placement;
 
 use crate::{
     load::{PER_USER, User},
-    work::{Feed, Queued, mixed},
+    work::{Feed, NEXT, Queued, mixed},
 };
 
 impl User {
@@ -25,14 +25,13 @@ impl User {
             for turn in 0..2 {
                 self.say_submitted::<Feed>(n, false);
                 let feed = Feed::new(n, line, turn == 0);
-                let home = (n / 2 + turn) % localities;
+                let home = (n / NEXT + turn) % localities;
                 let feed = self.runtime.submit(feed);
                 match feed.place(Placement::Locality(home as usize)).start() {
                     Ok(handle) => senders.push((n, handle)),
                     Err(refused) => self.say_refused(n, refused.reason()),
                 }
-                n += 2;
-                tokio::time::sleep(Duration::from_micros(mixed(n) % 1_000)).await;
+                n += NEXT;
             }
             if mixed(n).is_multiple_of(3) {
                 self.queue(n, &key, false, &mut waiting).await;

@@ -11,6 +11,7 @@ use crate::{
     missing::{is_used, lose},
     points::{Point, Points},
     random::Random,
+    work::Holds,
 };
 
 /// A journal with the points that lie between it and the runtime.
@@ -18,6 +19,7 @@ pub(crate) struct Pointed<J> {
     pub(crate) journal: J,
     pub(crate) points: Points,
     pub(crate) history: History,
+    pub(crate) holds: Holds,
 }
 
 struct Passing<'a> {
@@ -49,10 +51,12 @@ impl<J: Journal> Journal for Pointed<J> {
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         self.points.pass(Point::BeforeCommit);
+        let holds = self.holds.take();
         self.history.line(format_args!("C"));
         self.journal.commit(batch)?;
         self.history.line(format_args!("c"));
         self.points.pass(Point::AfterCommit);
+        self.holds.hold(holds);
         Ok(())
     }
 

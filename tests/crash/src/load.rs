@@ -27,7 +27,7 @@ const CHAINS: u64 = 6;
 const LINES: u64 = 4;
 
 /// How many keys there are that senders in several localities post for.
-const FEEDS: u64 = 3;
+const FEEDS: u64 = 4;
 
 /// How many of one user wait at a key at most.
 const WAITING: usize = 7;

@@ -47,6 +47,8 @@ pub enum Point {
     BeforeEffect,
     /// In a phase function, after its effect.
     AfterEffect,
+    /// In a phase function that has its turn before one that was posted before it.
+    Overtaking,
     /// Before an operation of the disk.
     BeforeDisk(Operation),
     /// After an operation of the disk.
@@ -69,7 +71,7 @@ const DISK: [(Operation, &str, u64); 7] = [
     (Operation::Read, "read", 40),
 ];
 
-const OTHERS: [(Point, &str, u64); 15] = [
+const OTHERS: [(Point, &str, u64); 16] = [
     (Point::Outside, "from outside", 1),
     (Point::BeforeCommit, "before commit", 60),
     (Point::AfterCommit, "after commit", 60),
@@ -82,6 +84,7 @@ const OTHERS: [(Point, &str, u64); 15] = [
     (Point::Heard, "heard of a transition", 600),
     (Point::BeforeEffect, "before an effect", 600),
     (Point::AfterEffect, "after an effect", 600),
+    (Point::Overtaking, "overtaking in a queue", 3),
     (Point::InWrite, "in a write", 80),
     (Point::FullDisk, "full disk", 60),
     (Point::FailedSync, "failed sync", 60),

@@ -1,21 +1,82 @@
 //! Operations that wait for a key, and senders in several localities that post them at the same time.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
 
 use fom_runtime::{Key, Placement, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use super::{Mark, Queued, Story, child_of};
 
-/// How long a sender holds its locality after its step, so that another one is answered before it.
-const HELD: Duration = Duration::from_millis(2);
+/// From the number of one sender to that of the next.
+pub(crate) const NEXT: u64 = 2;
+
+/// How long a locality is held: while another one commits, too.
+const HELD: Duration = Duration::from_millis(6);
+
+/// Localities that are held when a step of theirs was committed, before they are told: so what others send with the same commit comes
+/// first.
+#[derive(Clone, Default)]
+pub(crate) struct Holds {
+    runtime: Arc<OnceLock<Runtime>>,
+    wanted: Arc<Mutex<Vec<usize>>>,
+    /// What was posted by those that want it, and has not begun.
+    posted: Arc<Mutex<BTreeSet<u64>>>,
+}
+
+impl Holds {
+    pub(crate) fn begin(&self, runtime: &Runtime) {
+        // Once in a process.
+        let _ = self.runtime.set(runtime.clone());
+    }
+
+    /// This one begins.
+    pub(crate) fn begins(&self, n: u64) {
+        if let Ok(mut posted) = self.posted.lock() {
+            posted.remove(&n);
+        }
+    }
+
+    /// Whether the one that was posted before this one comes after it.
+    pub(crate) fn is_overtaken_by(&self, n: u64) -> bool {
+        let posted = self.posted.lock();
+        posted.is_ok_and(|posted| posted.contains(&(n - NEXT)))
+    }
+
+    fn want(&self, locality: usize, n: u64) {
+        if let Ok(mut posted) = self.posted.lock() {
+            posted.insert(n);
+        }
+        if let Ok(mut wanted) = self.wanted.lock() {
+            wanted.push(locality);
+        }
+    }
+
+    /// Those that are wanted by now, and are to be held after the commit that begins now.
+    pub(crate) fn take(&self) -> Vec<usize> {
+        let wanted = self.wanted.lock();
+        wanted.map_or_else(|_| Vec::new(), |mut wanted| std::mem::take(&mut *wanted))
+    }
+
+    pub(crate) fn hold(&self, localities: Vec<usize>) {
+        for locality in localities {
+            if let Some(runtime) = self.runtime.get() {
+                // Nothing is held while the runtime ends.
+                let _ = runtime.post(locality, |_| std::thread::sleep(HELD));
+            }
+        }
+    }
+}
 
 /// Posts one for a key, and lives in any locality, as does what it posts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Feed {
     mark: Mark,
     line: u64,
-    /// Nothing runs in its locality for a while after its step was written down.
+    /// Its locality is held when its step is committed.
     holds: bool,
 }
 
@@ -46,11 +107,15 @@ impl FeedingTransitions for Feed {
         self.mark.effect(cx, "Begin");
         self.mark.hop();
         let here = cx.locality();
-        let queued = Queued::slow(child_of(self.mark.n));
+        let n = child_of(self.mark.n);
+        let queued = match self.holds {
+            true => Queued::make(n),
+            false => Queued::slow(n),
+        };
         let posting = cx.outbox().submit(queued).key(Self::key(self.line)).queue();
         posting.place(Placement::Locality(here)).post()?;
         if self.holds {
-            cx.runtime().post(here, |_| std::thread::sleep(HELD))?;
+            cx.resource::<Holds>().want(here, n);
         }
         Ok(())
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use fom_runtime::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Mark, Story, mixed};
+use super::{Holds, Mark, Story, mixed};
+use crate::points::{Point, Points};
 
 /// Has its turn when those before it have ended.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ impl Queued {
     /// One that has its key for so long that others come meanwhile.
     pub(crate) fn slow(n: u64) -> Self {
         Self {
-            takes: 3_000,
+            takes: 8_000,
             ..Self::make(n)
         }
     }
@@ -39,7 +40,15 @@ pub(crate) enum Queuing {
 impl QueuingTransitions for Queued {
     async fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         self.mark.effect(cx, "Begin");
-        let takes = self.takes + mixed(self.mark.n) % 1_000;
+        let n = self.mark.n;
+        cx.resource::<Holds>().begins(n);
+        if self.takes > 0 {
+            cx.sleep(Duration::from_micros(self.takes / 2)).await;
+            if cx.resource::<Holds>().is_overtaken_by(n) {
+                cx.resource::<Points>().pass(Point::Overtaking);
+            }
+        }
+        let takes = self.takes / 2 + mixed(n) % 1_000;
         cx.sleep(Duration::from_micros(takes)).await;
         self.turns += 1;
         self.mark.hop();

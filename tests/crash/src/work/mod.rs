@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub(crate) use bills::{Bill, Desk, NUMBERS, Payer, Till, is_desk, send_bills};
-pub(crate) use fed::Feed;
+pub(crate) use fed::{Feed, Holds, NEXT};
 pub(crate) use grown::{Grown, read_newer};
 pub use keyed::is_shared;
 pub(crate) use keyed::{Post, Queued, posted};
@@ -347,7 +347,7 @@ pub(crate) enum Speaking {
 }
 
 /// How many words are sent.
-const WORDS: u32 = 3;
+const WORDS: u32 = 6;
 
 /// The number of what an operation starts.
 pub(crate) fn child_of(n: u64) -> u64 {
@@ -366,8 +366,15 @@ impl SpeakingTransitions for Speak {
         self.mark.effect(cx, "Say");
         self.mark.hop();
         let to = ("talk", child_of(self.mark.n));
-        cx.outbox().send::<Talk>(to, TalkEvent::Word(*word))?;
-        Ok(match *word + 1 {
+        for word in [*word, *word + 1] {
+            // It may be moved meanwhile.
+            cx.sleep(Duration::from_micros(
+                mixed(self.mark.n + u64::from(word)) % 300,
+            ))
+            .await;
+            cx.outbox().send::<Talk>(to, TalkEvent::Word(word))?;
+        }
+        Ok(match *word + 2 {
             WORDS => SpeakingAfterSay::Last,
             word => SpeakingAfterSay::Say { word },
         })
@@ -458,7 +465,7 @@ impl Story for Talk {
         &mut self.mark
     }
     fn due(_: u64) -> String {
-        "heard-012".to_owned()
+        "heard-012345".to_owned()
     }
     fn outcome(&self) -> String {
         format!("heard-{}", self.heard)
