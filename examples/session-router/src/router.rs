@@ -377,7 +377,8 @@ impl Front {
         let counters = self.net.counters();
         let lost = counters.lost.get();
         self.net.note_dropped();
-        let (received, lost) = (counters.received.get(), counters.lost.get() - lost);
+        let received = counters.received.get();
+        let lost = counters.lost.get().saturating_sub(lost);
         self.sources.dropped(received - self.looked, lost);
         self.looked = received;
     }
