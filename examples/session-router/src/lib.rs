@@ -5,7 +5,7 @@
 //! - [`call`]: a call, from the first INVITE to the last straggler. **Start reading here.**
 //! - [`registrar`]: a REGISTER, and [`bindings`]: what is remembered of it.
 //! - [`locator`]: where users are. It is no fom but a component that foms ask.
-//! - [`router`]: brings each datagram to its fom.
+//! - [`router`]: starts and ends it; `front` brings each datagram to its fom.
 //! - [`sources`]: how fast each source may send; [`places`]: how much each may hold at a time.
 //! - [`cdr`], [`counters`], [`report`]: what remains of it.
 //! - [`selfrun`]: two endpoints and a caller, to try it.
@@ -30,6 +30,7 @@ pub mod call;
 pub mod cdr;
 pub mod cli;
 pub mod counters;
+pub(crate) mod front;
 pub mod locator;
 pub mod places;
 pub mod registrar;

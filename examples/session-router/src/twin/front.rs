@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 use super::{MAILBOX, Shared, call};
 use crate::call::{Call, CallEvent};
+use crate::front::{ALLOW, answer, proxy_require};
 use crate::places::Place;
 use crate::registrar::Registration;
-use crate::router::{ALLOW, answer, proxy_require};
 use crate::wire::message::{Message, Request, address};
 use crate::wire::parse::{Fault, parse};
 
