@@ -19,6 +19,7 @@ use crate::{
     Graph,
     fom::Vtable,
     fom::{AnyRef, Header, Timing, trim::Trim},
+    heap,
     locality::Locality,
     protocol::{Link, Returned, Returns},
     runtime::{Totals, World},
@@ -68,7 +69,7 @@ impl Drop for Page {
     fn drop(&mut self) {
         if self.is_large() {
             // An allocator may keep what it is given: what is in there is of no use to it.
-            give_to_system(self.memory, self.layout.size());
+            heap::empty(self.memory, self.layout.size());
         }
         // SAFETY: it was allocated with this layout. No fom is in it: a pool goes when its last slot has been given back, and a
         // page that is trimmed has all its slots in the owner's hands. Headers of empty slots have nothing to drop.
@@ -340,17 +341,6 @@ impl Page {
             header.refs.load(Ordering::Relaxed) == 0
         })
     }
-}
-
-/// The memory stays allocated, and has no contents any more.
-fn give_to_system(memory: NonNull<u8>, size: usize) {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the caller has the memory alone and reads nothing of it any more. An error leaves it as it is.
-    unsafe {
-        libc::madvise(memory.as_ptr().cast(), size, libc::MADV_DONTNEED);
-    }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (memory, size);
 }
 
 /// The stocks of one owner, by operation type.
