@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{LaneOptions, Runtime, prelude::*};
+use fom_runtime::{LaneOptions, Runtime, TestClock, prelude::*};
 use serde::{Deserialize, Serialize};
 
 /// What the process of a burst is told: its kind, how many foms, and the limit in KiB.
@@ -20,11 +20,7 @@ const FOMS: &str = "FOM_BURST_FOMS";
 const LIMIT: &str = "FOM_BURST_LIMIT";
 
 const SMALL: usize = 1_000;
-const LARGE: usize = if cfg!(debug_assertions) {
-    150_000
-} else {
-    600_000
-};
+const LARGE: usize = 150_000;
 /// How long the memory may take to come down before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -367,4 +363,41 @@ fn of_requests_in_lanes() {
 #[test]
 fn of_jobs() {
     returns("jobs");
+}
+
+/// Pages in which foms live stay as they are, whatever is freed around them.
+#[tokio::test]
+async fn foms_that_live_on_keep_their_memory() {
+    let clock = TestClock::new();
+    let runtime = Runtime::builder().localities(1).pin(false);
+    let runtime = runtime.clock(clock.clone()).build().unwrap();
+    let mut live = Vec::new();
+    for round in 0..3 {
+        let handles = (0..20_000_u64).map(|number| {
+            let handle = runtime.submit(Wait([number; 4])).start().unwrap();
+            (number, handle)
+        });
+        // Most pages have one that stays, and some have none.
+        let is_kept = |number: &u64| number % 997 == round && *number < 10_000;
+        let (kept, gone): (Vec<_>, Vec<_>) = handles
+            .collect::<Vec<_>>()
+            .into_iter()
+            .partition(|(number, _)| is_kept(number));
+        for (_, handle) in &gone {
+            handle.send(Told::Go).unwrap();
+        }
+        for (_, handle) in gone {
+            handle.await.unwrap();
+        }
+        live.extend(kept);
+        for _ in 0..8 {
+            clock.advance(Duration::from_millis(150));
+            runtime.quiet().await;
+        }
+    }
+    assert!(runtime.operations().incidents().is_empty());
+    for (number, handle) in live {
+        handle.send(Told::Go).unwrap();
+        assert_eq!(handle.await.unwrap().operation.0[0], number + 1);
+    }
 }

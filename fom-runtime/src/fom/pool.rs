@@ -32,6 +32,9 @@ use crate::{
 /// The first page is small, so that a type with few foms costs little; each further one is twice as large.
 const FIRST_PAGE: usize = 4 << 10;
 pub(super) const LARGEST_PAGE: usize = 256 << 10;
+/// Slots that are made together.
+const MADE_AT_ONCE: usize = 8;
+
 /// The largest pages begin at a page of the system, of whatever size that is, so that all of one can be given back.
 const SYSTEM_PAGE: usize = 64 << 10;
 
@@ -196,12 +199,16 @@ impl Stock {
     #[inline(never)]
     fn refill(&mut self) {
         self.free = self.pool.returns.take();
-        if self.free.is_null() {
+        if self.free.is_null() && self.trim.has_free() {
             self.free = self.trim.take();
         }
         if !self.free.is_null() {
             return;
         }
+        self.make_slots();
+    }
+
+    fn make_slots(&mut self) {
         let vtable = self.pool.vtable;
         let full = |page: &Page| {
             let made = page.made.load(Ordering::Relaxed);
@@ -212,15 +219,19 @@ impl Stock {
             _ => self.add_page(),
         };
         let made = page.made.load(Ordering::Relaxed);
-        // SAFETY: not full, so there is room for one more.
-        let slot = unsafe { page.memory.byte_add(made * page.slot) }.cast::<Header>();
-        // SAFETY: memory for a slot of this type that nobody has seen yet.
-        unsafe { (vtable.prepare)(slot, Arc::as_ptr(&self.pool)) };
-        // After the header: from now on it may be looked at.
-        page.made.store(made + 1, Ordering::Release);
-        self.made += 1;
+        let count = MADE_AT_ONCE.min(page.layout.size() / page.slot - made);
+        // The last one first, so that they are taken in the order of their addresses.
+        for index in (made..made + count).rev() {
+            // SAFETY: there is room for so many more.
+            let slot = unsafe { page.memory.byte_add(index * page.slot) }.cast::<Header>();
+            // SAFETY: memory for a slot of this type that nobody has seen yet.
+            unsafe { (vtable.prepare)(slot, Arc::as_ptr(&self.pool)) };
+            self.put(slot.cast());
+        }
+        // After the headers: from now on they may be looked at.
+        page.made.store(made + count, Ordering::Release);
+        self.made += count;
         self.page = Some(page);
-        self.put(slot.cast());
     }
 
     /// As large as all before it together.
