@@ -395,7 +395,7 @@ async fn foms_that_live_on_keep_their_memory() {
             runtime.quiet().await;
         }
     }
-    assert!(runtime.operations().incidents().is_empty());
+    assert!(runtime.operations().incidents.is_empty());
     for (number, handle) in live {
         handle.send(Told::Go).unwrap();
         assert_eq!(handle.await.unwrap().operation.0[0], number + 1);

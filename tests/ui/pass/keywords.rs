@@ -1,9 +1,10 @@
 //! Every keyword of every edition, strict, reserved or weak, as the name of a phase: its function is called by it. The others are
 //! names of data, of events and of what a phase may become. Also compiled by edition 2021: see `book/doctests.rs`.
+#![allow(non_camel_case_types, dead_code)]
+
 use fom_runtime::{LockSet, prelude::*};
 
-#[allow(non_camel_case_types)]
-struct r#gen;
+struct r#gen {}
 
 enum Event {
     As,
@@ -766,7 +767,6 @@ impl KeywordsTransitions for r#gen {
 }
 
 /// The same names as they are, with a keyword in `to(..)`, `keep(..)` and `on(..)`, raw or not.
-#[allow(non_camel_case_types)]
 enum Signals {
     r#as,
     r#break,
@@ -826,7 +826,6 @@ enum Signals {
 
 struct Raw<r#type>(r#type);
 
-#[allow(non_camel_case_types)]
 #[fom(
     operation("Raw<r#type>"),
     event(Signals),
@@ -1201,14 +1200,16 @@ impl tryTransitions for r#await {
 }
 
 /// An active object of that name.
-struct r#abstract(u8);
+struct r#abstract {
+    count: u8,
+}
 
 #[active]
 impl r#abstract {
-    #[when(self.0 < r#yield)]
+    #[when(self.count < r#yield)]
     pub fn r#gen(&mut self, r#yield: u8) -> u8 {
-        self.0 += r#yield;
-        self.0
+        self.count += r#yield;
+        self.count
     }
 }
 
@@ -1217,5 +1218,5 @@ fn main() {
     assert_eq!(Raw::<u8>::GRAPH.phases()[0].name(), "as");
     assert_eq!(r#await::GRAPH.phases()[0].name(), "Try");
     let _: fn(abstractProxy) = drop;
-    let _ = (r#abstract(1), Raw(1u8), r#await { r#gen: Inner });
+    let _ = (r#abstract { count: 1 }, Raw(1u8), r#await { r#gen: Inner });
 }
