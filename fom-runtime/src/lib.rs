@@ -112,6 +112,7 @@ mod fom;
 #[cfg(not(fom_loom))]
 mod graph;
 #[cfg(not(fom_loom))]
+mod heap;
 mod id;
 #[cfg(not(fom_loom))]
 pub mod journal;

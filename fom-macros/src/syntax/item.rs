@@ -2,6 +2,7 @@
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::{Attribute, Fields, Ident, ItemEnum, Meta};
 
 use super::phase::{PhaseArgs, of_field};
@@ -59,6 +60,20 @@ fn keyword(item: &syn::Item) -> Span {
 
 /// Reads the variants and takes our attributes off them.
 pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseItem> {
+    let twice = std::mem::take(&mut item.variants);
+    for variant in twice {
+        match item.variants.iter().find(|other| is_other(other, &variant)) {
+            None => item.variants.push(variant),
+            // Left out: rustc says nothing more of it.
+            Some(_) => diag.error(
+                &variant.ident,
+                format!(
+                    "there is a phase `{}` already; give one of the two another name",
+                    variant.ident
+                ),
+            ),
+        }
+    }
     let ident = &item.ident;
     let (_, params, _) = item.generics.split_for_impl();
     let phases = quote!(#ident #params);
@@ -66,6 +81,12 @@ pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseIt
     variants
         .map(|variant| phase(variant, &phases, diag))
         .collect()
+}
+
+/// Whether two variants have one name, and are there at the same time.
+fn is_other(first: &syn::Variant, second: &syn::Variant) -> bool {
+    let cfg = |variant: &syn::Variant| variant.attrs.iter().any(|attr| attr.path().is_ident("cfg"));
+    first.ident.unraw() == second.ident.unraw() && !cfg(first) && !cfg(second)
 }
 
 fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostics) -> PhaseItem {

@@ -288,8 +288,11 @@ impl Committer {
             let calms = parts.is_empty() && !untidy && !is_calm;
             is_calm = parts.is_empty() && (calms || is_calm);
             if calms {
-                *whole = Batch::new();
-                self.queue.lock().spares = Vec::new();
+                let freed = self.give_back(&mut whole);
+                if let Some(world) = world.upgrade() {
+                    world.heap.freed(freed);
+                    world.heap.trim(&world.spawner);
+                }
             }
             if !parts.is_empty() || !owed.is_empty() {
                 whole.clear();
@@ -382,6 +385,14 @@ impl Committer {
             drop(journal);
             Ok(())
         });
+    }
+
+    /// Frees the memory of batches. How much that was.
+    fn give_back(&self, whole: &mut Batch) -> usize {
+        let spares = std::mem::take(&mut self.queue.lock().spares);
+        let before = std::mem::take(whole);
+        let batches = spares.iter().map(|batch| &**batch).chain([&before]);
+        batches.map(Batch::memory).sum()
     }
 
     /// The thread never ran, or has ended: nobody is to wait for it.

@@ -19,6 +19,7 @@ use crate::{
     Graph,
     fom::Vtable,
     fom::{AnyRef, Header, Timing, trim::Trim},
+    heap,
     locality::Locality,
     protocol::{Link, Returned, Returns},
     runtime::{Totals, World},
@@ -31,6 +32,9 @@ use crate::{
 /// The first page is small, so that a type with few foms costs little; each further one is twice as large.
 const FIRST_PAGE: usize = 4 << 10;
 pub(super) const LARGEST_PAGE: usize = 256 << 10;
+/// Slots that are made together.
+const MADE_AT_ONCE: usize = 8;
+
 /// The largest pages begin at a page of the system, of whatever size that is, so that all of one can be given back.
 const SYSTEM_PAGE: usize = 64 << 10;
 
@@ -68,7 +72,7 @@ impl Drop for Page {
     fn drop(&mut self) {
         if self.is_large() {
             // An allocator may keep what it is given: what is in there is of no use to it.
-            give_to_system(self.memory, self.layout.size());
+            heap::empty(self.memory, self.layout.size());
         }
         // SAFETY: it was allocated with this layout. No fom is in it: a pool goes when its last slot has been given back, and a
         // page that is trimmed has all its slots in the owner's hands. Headers of empty slots have nothing to drop.
@@ -192,12 +196,16 @@ impl Stock {
     #[inline(never)]
     fn refill(&mut self) {
         self.free = self.pool.returns.take();
-        if self.free.is_null() {
+        if self.free.is_null() && self.trim.has_free() {
             self.free = self.trim.take();
         }
         if !self.free.is_null() {
             return;
         }
+        self.make_slots();
+    }
+
+    fn make_slots(&mut self) {
         let vtable = self.pool.vtable;
         let full = |page: &Page| {
             let made = page.made.load(Ordering::Relaxed);
@@ -208,15 +216,19 @@ impl Stock {
             _ => self.add_page(),
         };
         let made = page.made.load(Ordering::Relaxed);
-        // SAFETY: not full, so there is room for one more.
-        let slot = unsafe { page.memory.byte_add(made * page.slot) }.cast::<Header>();
-        // SAFETY: memory for a slot of this type that nobody has seen yet.
-        unsafe { (vtable.prepare)(slot, Arc::as_ptr(&self.pool)) };
-        // After the header: from now on it may be looked at.
-        page.made.store(made + 1, Ordering::Release);
-        self.made += 1;
+        let count = MADE_AT_ONCE.min(page.layout.size() / page.slot - made);
+        // The last one first, so that they are taken in the order of their addresses.
+        for index in (made..made + count).rev() {
+            // SAFETY: there is room for so many more.
+            let slot = unsafe { page.memory.byte_add(index * page.slot) }.cast::<Header>();
+            // SAFETY: memory for a slot of this type that nobody has seen yet.
+            unsafe { (vtable.prepare)(slot, Arc::as_ptr(&self.pool)) };
+            self.put(slot.cast());
+        }
+        // After the headers: from now on they may be looked at.
+        page.made.store(made + count, Ordering::Release);
+        self.made += count;
         self.page = Some(page);
-        self.put(slot.cast());
     }
 
     /// As large as all before it together.
@@ -338,17 +350,6 @@ impl Page {
             header.refs.load(Ordering::Relaxed) == 0
         })
     }
-}
-
-/// The memory stays allocated, and has no contents any more.
-fn give_to_system(memory: NonNull<u8>, size: usize) {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the caller has the memory alone and reads nothing of it any more. An error leaves it as it is.
-    unsafe {
-        libc::madvise(memory.as_ptr().cast(), size, libc::MADV_DONTNEED);
-    }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (memory, size);
 }
 
 /// The stocks of one owner, by operation type.

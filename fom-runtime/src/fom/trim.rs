@@ -98,6 +98,11 @@ impl Trim {
         length(self.resting) + length(self.surplus) + sorted
     }
 
+    #[inline]
+    pub(super) fn has_free(&self) -> bool {
+        !self.resting.is_null() || !self.surplus.is_null() || !self.order.is_empty()
+    }
+
     /// Slots for new foms, if there are some.
     pub(super) fn take(&mut self) -> *mut Link {
         while let Some(address) = self.order.pop() {

@@ -183,6 +183,13 @@ impl Batch {
         self.bytes.capacity()
     }
 
+    /// How much memory it has.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+            + self.changes.capacity() * size_of::<Stored>()
+            + self.ends.capacity() * size_of::<usize>()
+    }
+
     fn last_end(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }

@@ -44,7 +44,6 @@ pub(crate) use self::{
     patrol::Patrol,
     reactor::Reactor,
     timers::{Sleeper, Timer, Timers},
-    trim::Heap,
 };
 use crate::{
     fom::{AnyRef, Pool, Pools, Resident, Stocks, panic_message},

@@ -3,51 +3,15 @@
 //! A chore looks as long as there is a page that could be freed. It begins when the first such page is made, which whoever makes it
 //! says by [`Trims`]: the handler looks at that beside its sockets and before it sleeps, so no transition pays for it.
 
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use crate::{
-    locality::{Core, Spawner, chores},
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    locality::{Core, chores},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// Memory that is not needed between two looks is given back after the second. A burst is gone within four intervals.
 const EVERY: Duration = Duration::from_millis(150);
-
-/// What the allocator was given back and may keep for itself.
-#[derive(Default)]
-pub(crate) struct Heap(AtomicUsize);
-
-impl Heap {
-    /// So many bytes of foms were freed. What those had beside them was freed with them, in pieces that the allocator keeps.
-    fn freed(&self, bytes: usize) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Nothing more is freed at the moment: has the allocator give back what it keeps. That goes through all of the heap, so a
-    /// thread of its own does it.
-    fn trim(&self, spawner: &Spawner) {
-        if self.0.load(Ordering::Relaxed) > LITTLE && self.0.swap(0, Ordering::Relaxed) > LITTLE {
-            let spawn = || (spawner.0)("fom-memory".to_owned(), Box::new(trim_heap));
-            // Without a thread the allocator keeps it, and uses it again. The function that makes one may be the user's.
-            let _ = catch_unwind(AssertUnwindSafe(spawn));
-        }
-    }
-}
-
-fn trim_heap() {
-    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-    // SAFETY: it asks nothing of its caller.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-/// So much may stay in the allocator.
-const LITTLE: usize = 1 << 20;
 
 /// A queue of jobs that is longer than this was a burst. About what one job needs, with what it is sent in.
 const MANY_JOBS: usize = 4096;

@@ -15,8 +15,9 @@ use crate::{
     balance::Balance,
     clock::Moved,
     durable::{Asides, Committer, Dormant, Memory, Relock, Types},
+    heap::Heap,
     id::{FomId, Key},
-    locality::{Heap, IdleSet, Locality, Patrol, Spawner},
+    locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
     protocol::{Counts, Waiters, all_idle},
     runtime::{

@@ -1,0 +1,31 @@
+//! Two mistyped targets, and one phase that both are like.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(Call), transient)]
+enum Route {
+    #[phase(start, to(Doen, Dnoe), failed(Dones, Done, Doen))]
+    Ring,
+    #[phase(end)]
+    Done,
+}
+
+impl RouteTransitions for Call {
+    async fn ring(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterRing, BoxError> {
+        Ok(RouteAfterRing::Done)
+    }
+    async fn ring_failed(
+        &mut self,
+        _: &mut Cx<'_>,
+        _: Cause<BoxError>,
+    ) -> Result<RouteAfterRingFailed, BoxError> {
+        Ok(RouteAfterRingFailed::Done)
+    }
+}
+
+fn start(_: impl Operation) {}
+
+fn main() {
+    start(Call);
+}
