@@ -21,6 +21,11 @@ pub(super) struct Lazy {
     localities: HashMap<u32, Locality>,
     /// How many commits began.
     begun: u64,
+    /// One is under way.
+    commits: bool,
+    /// One failed. What it held up is tried again in commits of its own, which have nothing of what waits besides: from then on a commit
+    /// that went well says nothing of the others.
+    failed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +64,7 @@ enum Since {
 impl Lazy {
     pub(super) fn commit_begins(&mut self) {
         self.begun += 1;
+        self.failed |= std::mem::replace(&mut self.commits, true);
         for locality in self.localities.values_mut() {
             locality.since = Since::Nothing;
         }
@@ -69,8 +75,13 @@ impl Checker {
     /// A commit went well: those that began before it and were handed over before that are on disk.
     pub(super) fn committed(&mut self) {
         let begun = self.lazy.begun;
+        self.lazy.commits = false;
+        let failed = self.lazy.failed;
         for locality in self.lazy.localities.values_mut() {
             locality.since = Since::Nothing;
+            if failed {
+                continue;
+            }
             locality.pending.retain(|pending| {
                 // The first that began since may have been made up before.
                 let safe = pending.handed.is_some_and(|handed| begun >= handed + 2);

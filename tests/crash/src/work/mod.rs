@@ -140,7 +140,7 @@ pub(crate) struct Walk {
 pub(crate) enum Walking {
     #[phase(start, to(Step))]
     Begin,
-    #[phase(to(Step, Last), within = "60s")]
+    #[phase(to(Step, Last), within = "1h")]
     Step { left: u32 },
     #[phase(to(Done))]
     Last,
