@@ -232,7 +232,7 @@ pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
 #[inline(always)]
 pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
     // SAFETY: alive until it is counted down; the count is an atomic, which may go while it is borrowed.
-    let refs = unsafe { &*(&raw const (*fom.as_ptr()).refs) };
+    let refs = unsafe { &(*fom.as_ptr()).refs };
     let last = refs.fetch_sub(1, Ordering::Release) == 1;
     if last {
         atomic::fence(Ordering::Acquire);
