@@ -110,7 +110,10 @@ enum Posting {
 
 /// Holds locality 0 when the function has returned that finds this.
 #[derive(Clone, Default)]
-struct Stop(Arc<Mutex<Option<(Runtime, mpsc::Receiver<()>)>>>);
+struct Stop(Arc<Mutex<Option<Stopping>>>);
+
+/// The runtime that stops, and what tells when.
+type Stopping = (Runtime, mpsc::Receiver<()>);
 
 impl PostingTransitions for Post {
     fn write(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
