@@ -148,6 +148,15 @@ impl Extra {
             locks: Mutex::default(),
         })
     }
+
+    /// What is done from here on has another key: where there is no journal, which counts these by itself. Only the thread that runs the
+    /// fom.
+    #[cold]
+    pub(super) fn next_effect(&self) {
+        if self.kept.is_none() {
+            crate::protocol::count(&self.visits, 1);
+        }
+    }
 }
 
 #[derive(Default)]

@@ -522,14 +522,12 @@ impl Header {
 
     /// What is done now is not for the event that was taken last. Only the thread that runs the fom.
     pub(super) fn leave_event(&self) {
-        match self.kept() {
-            Some(kept) => kept.leave_event(),
-            None => {
-                self.next_visit();
-                if let Some(rare) = self.rare() {
-                    *rare.event.lock() = None;
-                }
-            }
+        let Some(extra) = self.extra() else { return };
+        extra.next_effect();
+        if let Some(kept) = &extra.kept {
+            kept.leave_event();
+        } else if let Some(rare) = extra.rare.get() {
+            *rare.event.lock() = None;
         }
     }
 
@@ -651,13 +649,6 @@ impl Header {
         crate::protocol::count(&extra.visits, 1);
         if let Some(log) = &extra.history {
             remember(log, self.world().history, index, now);
-        }
-    }
-
-    /// What it does from here on has another key: where there is no journal, which counts these by itself.
-    pub(super) fn next_visit(&self) {
-        if let Some(extra) = self.extra() {
-            crate::protocol::count(&extra.visits, 1);
         }
     }
 

@@ -2,7 +2,13 @@
 
 use std::{collections::VecDeque, ops::Deref};
 
-use crate::{durable::EventId, error::SendError, fom::Header, shrink::Shrink as _, sync::Mutex};
+use crate::{
+    durable::EventId,
+    error::SendError,
+    fom::Header,
+    shrink::Shrink as _,
+    sync::{Mutex, MutexGuard},
+};
 
 /// A fom that takes events of a known type: what can be reached without knowing its operation.
 #[repr(C)]
@@ -28,10 +34,14 @@ struct Inner<E> {
     first: Option<E>,
     /// In a box: one word in each fom.
     more: Option<Box<More<E>>>,
-    closed: bool,
-    /// Events have ids: those of a fom that is kept in a journal, and those that were sent with one.
-    named: bool,
+    /// In one byte, so that one test says that there is neither.
+    flags: u8,
 }
+
+/// Takes no more events.
+const CLOSED: u8 = 1;
+/// Events have ids: those of a fom that is kept in a journal, and those that were sent with one.
+const NAMED: u8 = 1 << 1;
 
 enum More<E> {
     /// Those behind the first.
@@ -53,25 +63,29 @@ impl<E> More<E> {
 }
 
 impl<E> Inner<E> {
+    #[inline]
+    fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
     fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
     /// `id`: what it is known by, where events have ids.
-    #[cold]
     fn push_behind(
         &mut self,
         event: E,
         id: impl FnOnce() -> Option<EventId>,
         most: usize,
     ) -> Result<(), SendError<E>> {
-        if self.closed {
+        if self.is(CLOSED) {
             return Err(SendError::Ended(event));
         }
         if self.len() >= most {
             return Err(SendError::Full(event));
         }
-        let named = self.named;
+        let named = self.is(NAMED);
         let more = self.more.get_or_insert_with(|| {
             Box::new(match named {
                 // Room for one: it stays as long as the fom, and there may be very many.
@@ -88,7 +102,8 @@ impl<E> Inner<E> {
 
     /// From now on events have ids.
     fn name(&mut self) {
-        if !std::mem::replace(&mut self.named, true) {
+        if !self.is(NAMED) {
+            self.flags |= NAMED;
             let first = self.first.take();
             let behind = match self.more.take().map(|more| *more) {
                 Some(More::Behind(events)) => events,
@@ -101,7 +116,6 @@ impl<E> Inner<E> {
         }
     }
 
-    #[cold]
     fn take_of_many(&mut self, mut takes: impl FnMut(&E) -> bool) -> Taken<E> {
         match self.more.as_deref_mut() {
             Some(More::Named(events)) => {
@@ -132,8 +146,7 @@ impl<E> Mail<E> {
         Self(Mutex::new(Inner {
             first: None,
             more: None,
-            closed: false,
-            named,
+            flags: if named { NAMED } else { 0 },
         }))
     }
 
@@ -150,10 +163,22 @@ impl<E> Mail<E> {
         most: usize,
     ) -> Result<(), SendError<E>> {
         let mut inner = self.0.lock();
-        if inner.first.is_none() && !inner.closed && !inner.named && most > 0 {
+        if inner.first.is_none() && inner.flags == 0 && most > 0 {
             inner.first = Some(event);
             return Ok(());
         }
+        Self::push_further(inner, event, id, most)
+    }
+
+    /// Of its own: what it needs is not to cost those that are sent one at a time.
+    #[cold]
+    #[inline(never)]
+    fn push_further(
+        mut inner: MutexGuard<'_, Inner<E>>,
+        event: E,
+        id: impl FnOnce() -> Option<EventId>,
+        most: usize,
+    ) -> Result<(), SendError<E>> {
         inner.push_behind(event, id, most)
     }
 
@@ -172,7 +197,7 @@ impl<E> Mail<E> {
 
     /// The oldest event that `takes`, and whether others are left; those before it stay where they are. `told` is called with its id
     /// where events have ids.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &self,
         mut takes: impl FnMut(&E) -> bool,
@@ -180,7 +205,7 @@ impl<E> Mail<E> {
     ) -> (Option<E>, bool) {
         let mut inner = self.0.lock();
         match &inner.first {
-            None if !inner.named => return (None, false),
+            None if !inner.is(NAMED) => return (None, false),
             Some(first)
                 if inner.more.as_ref().is_none_or(|more| more.len() == 0) && takes(first) =>
             {
@@ -188,7 +213,18 @@ impl<E> Mail<E> {
             }
             _ => {}
         }
-        let (named, (taken, left)) = (inner.named, inner.take_of_many(takes));
+        Self::take_further(inner, takes, told)
+    }
+
+    /// As [`push_further`](Self::push_further).
+    #[cold]
+    #[inline(never)]
+    fn take_further(
+        mut inner: MutexGuard<'_, Inner<E>>,
+        takes: impl FnMut(&E) -> bool,
+        told: impl FnOnce(Option<EventId>),
+    ) -> (Option<E>, bool) {
+        let (named, (taken, left)) = (inner.is(NAMED), inner.take_of_many(takes));
         drop(inner);
         let taken = taken.map(|(id, event)| {
             if named {
@@ -206,7 +242,7 @@ impl<E> Mail<E> {
     /// Takes no more events. Says how many are left.
     pub(super) fn close(&self) -> usize {
         let mut inner = self.0.lock();
-        inner.closed = true;
+        inner.flags |= CLOSED;
         inner.len()
     }
 

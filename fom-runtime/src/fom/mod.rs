@@ -121,8 +121,8 @@ impl<O: Operation> Typed<O> {
     /// As [`take_event`](Self::take_event), for a function that runs: its next effect is for this event.
     fn take_further_event(&self) -> Option<O::Event> {
         let event = self.take_event()?;
-        if self.kept().is_none() {
-            self.next_visit();
+        if let Some(extra) = self.extra() {
+            extra.next_effect();
         }
         Some(event)
     }

@@ -87,9 +87,8 @@ pub(crate) struct Stock {
     free: *mut Link,
     /// The page in which slots are made.
     page: Option<Arc<Page>>,
-    /// Slots in all pages, in use or not.
-    made: usize,
-    trim: Trim,
+    /// In a box, since a stock is found by its index: that costs less where stocks are small.
+    trim: Box<Trim>,
 }
 
 // SAFETY: the list of free slots is the owner's alone, wherever that is.
@@ -164,8 +163,7 @@ impl Stock {
             pool,
             free: ptr::null_mut(),
             page: None,
-            made: 0,
-            trim: Trim::default(),
+            trim: Box::default(),
         }
     }
 
@@ -227,14 +225,14 @@ impl Stock {
         }
         // After the headers: from now on they may be looked at.
         page.made.store(made + count, Ordering::Release);
-        self.made += count;
+        self.trim.made += count;
         self.page = Some(page);
     }
 
     /// As large as all before it together.
     fn add_page(&mut self) -> Arc<Page> {
         let vtable = self.pool.vtable;
-        let before = (self.made * vtable.layout.size()).next_power_of_two();
+        let before = (self.trim.made * vtable.layout.size()).next_power_of_two();
         let page = Page::new(vtable, before.clamp(FIRST_PAGE, LARGEST_PAGE));
         self.pool.pages.lock().push(Arc::clone(&page));
         self.trim.add(Arc::clone(&page));
@@ -260,7 +258,6 @@ impl Stock {
         if freed == 0 {
             return Some(0);
         }
-        self.made -= freed;
         let pages = self.trim.pages();
         if let Some(page) = &self.page
             && !pages.iter().any(|other| Arc::ptr_eq(other, page))
@@ -285,7 +282,7 @@ impl Drop for Stock {
         if self
             .pool
             .returns
-            .close(|back| self.made - free - length(back))
+            .close(|back| self.trim.made - free - length(back))
             == Returned::Last
         {
             Pool::freed(pool);

@@ -46,6 +46,8 @@ pub(super) struct Trim {
     sorted: bool,
     /// How many pages may be freed.
     large: usize,
+    /// Slots in all pages of the stock, in use or not.
+    pub(super) made: usize,
 }
 
 /// The slots of one page that are free and sorted.
@@ -65,6 +67,7 @@ impl Default for Trim {
             doomed: Vec::new(),
             sorted: false,
             large: 0,
+            made: 0,
         }
     }
 }
@@ -195,6 +198,8 @@ impl Trim {
         order.sort_unstable_by_key(|shelf| std::cmp::Reverse(shelf.count));
         self.order = order.iter().map(|shelf| shelf.page.address()).collect();
         self.shelves.shrink_to(2 * self.shelves.len());
-        self.doomed.iter().map(|page| page.made()).sum()
+        let freed = self.doomed.iter().map(|page| page.made()).sum();
+        self.made -= freed;
+        freed
     }
 }
