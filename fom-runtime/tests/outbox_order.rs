@@ -2,11 +2,17 @@
 
 mod kit;
 
-use std::{cell::Cell, collections::BTreeMap, future::poll_fn, task::Poll, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    future::poll_fn,
+    task::Poll,
+    time::Duration,
+};
 
 use fom_runtime::{
-    Placement, RestoreError, TestClock, balance::Balance, journal::MemoryJournal, prelude::*,
-    topology::Machine,
+    FomId, Placement, RestoreError, RetryError, TestClock, balance::Balance,
+    journal::MemoryJournal, prelude::*, topology::Machine,
 };
 use kit::{Log, limited, many};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
@@ -20,6 +26,20 @@ const WORDS: u32 = 4;
 thread_local! {
     /// On this thread nobody can read an [`Ear`].
     static UNREADABLE: Cell<bool> = const { Cell::new(false) };
+    /// What happens on this thread while the next [`Ear`] or [`Word`] is read.
+    static MEANWHILE: RefCell<Vec<Meanwhile>> = const { RefCell::new(Vec::new()) };
+    /// A word that this thread cannot read.
+    static UNHEARD_OF: Cell<u32> = const { Cell::new(0) };
+}
+
+type Meanwhile = Box<dyn FnOnce()>;
+
+/// Something of the receiver is being read.
+fn is_read() {
+    let next = MEANWHILE.with_borrow_mut(Vec::pop);
+    if let Some(next) = next {
+        next();
+    }
 }
 
 /// A helper that does nothing.
@@ -116,7 +136,10 @@ impl<'de> Deserialize<'de> for Ear {
         <()>::deserialize(input)?;
         match UNREADABLE.get() {
             true => Err(D::Error::custom("not today")),
-            false => Ok(Self),
+            false => {
+                is_read();
+                Ok(Self)
+            }
         }
     }
 }
@@ -124,7 +147,76 @@ impl<'de> Deserialize<'de> for Ear {
 #[derive(Serialize, Deserialize)]
 enum Word {
     Open,
-    Said(usize, u32),
+    Said(usize, #[serde(deserialize_with = "number")] u32),
+}
+
+fn number<'de, D: Deserializer<'de>>(input: D) -> Result<u32, D::Error> {
+    let number = u32::deserialize(input)?;
+    if number == UNHEARD_OF.get() {
+        return Err(D::Error::custom("not this one"));
+    }
+    is_read();
+    Ok(number)
+}
+
+/// Says one word each time that it is asked to.
+#[derive(Serialize, Deserialize)]
+struct Caller(u32);
+
+#[derive(Serialize, Deserialize)]
+enum Call {
+    Say,
+}
+
+#[fom(operation(Caller), event(Call))]
+enum Calling {
+    #[phase(start, sync, on(Say), to(Gone))]
+    Calls,
+    #[phase(end)]
+    Gone,
+}
+
+impl CallingTransitions for Caller {
+    fn calls(&mut self, cx: &mut Cx<'_, Call>, _: Call) -> Result<CallingAfterCalls, BoxError> {
+        self.0 += 1;
+        cx.outbox().send::<Ear>("ear", Word::Said(0, self.0))?;
+        Ok(CallingAfterCalls::Stay)
+    }
+}
+
+/// Has the caller say a word, and waits until it has.
+fn say(runtime: &Runtime) {
+    runtime
+        .find::<Caller>("caller")
+        .unwrap()
+        .send(Call::Say)
+        .unwrap();
+    futures::executor::block_on(runtime.quiet());
+}
+
+/// A journal with an ear and a caller that has said so many words to it.
+async fn called(words: u32) -> MemoryJournal {
+    let journal = MemoryJournal::new();
+    let runtime = build(&journal, &Log::default());
+    drop(runtime.submit(Ear).key("ear").start().unwrap());
+    drop(runtime.submit(Caller(0)).key("caller").start().unwrap());
+    runtime.quiet().await;
+    (0..words).for_each(|_| say(&runtime));
+    journal.fork()
+}
+
+/// What of this journal cannot be read before it is tried again.
+fn deaf(journal: &MemoryJournal, log: &Log) -> Runtime {
+    UNREADABLE.set(true);
+    let runtime = build(journal, log);
+    UNREADABLE.set(false);
+    runtime
+}
+
+fn ear_of(runtime: &Runtime) -> FomId {
+    let aside = runtime.set_aside();
+    let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverSetAside(_));
+    aside.iter().find(|aside| unread(&aside.reason)).unwrap().id
 }
 
 #[fom(operation(Ear), event(Word))]
@@ -271,5 +363,71 @@ fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
         runtime.retry_set_aside(ear.id).unwrap();
         all_in_order(&heard(&runtime, &log, senders + 1).await);
         assert!(runtime.set_aside().is_empty());
+    });
+}
+
+/// Words are said while the receiver is read, and while each word is read that was said before.
+#[test]
+fn what_is_sent_while_its_receiver_comes_back_is_heard_behind_what_was_set_aside() {
+    limited(|| async {
+        let (journal, log) = (called(2).await, Log::default());
+        let runtime = deaf(&journal, &log);
+        say(&runtime);
+        for _ in 0..4 {
+            let runtime = runtime.clone();
+            let next: Meanwhile = Box::new(move || say(&runtime));
+            MEANWHILE.with_borrow_mut(|all| all.push(next));
+        }
+        runtime.retry_set_aside(ear_of(&runtime)).unwrap();
+        assert!(MEANWHILE.take().is_empty(), "they are read");
+        say(&runtime);
+        let heard = heard(&runtime, &log, 1).await;
+        assert_eq!(heard["0"], (1..=8).collect::<Vec<_>>());
+        assert!(runtime.set_aside().is_empty());
+    });
+}
+
+/// It is read, and its reading fails at the end: what was sent meanwhile stays for it.
+#[test]
+fn what_is_sent_while_its_receiver_does_not_come_back_stays_for_it() {
+    limited(|| async {
+        let (journal, log) = (called(2).await, Log::default());
+        let runtime = deaf(&journal, &log);
+        let ear = ear_of(&runtime);
+        let meanwhile: Meanwhile = {
+            let runtime = runtime.clone();
+            Box::new(move || {
+                say(&runtime);
+                panic!("it cannot be read");
+            })
+        };
+        MEANWHILE.with_borrow_mut(|all| all.push(meanwhile));
+        assert!(matches!(
+            runtime.retry_set_aside(ear),
+            Err(RetryError::Still(RestoreError::Panicked(_)))
+        ));
+        let waits = |aside: &&fom_runtime::SetAside| matches!(aside.reason, RestoreError::ReceiverSetAside(id) if id == ear);
+        assert_eq!(runtime.set_aside().iter().filter(waits).count(), 3);
+        runtime.retry_set_aside(ear).unwrap();
+        let heard = heard(&runtime, &log, 1).await;
+        assert_eq!(heard["0"], [1, 2, 3]);
+    });
+}
+
+#[test]
+fn nothing_waits_for_an_event_that_cannot_be_read() {
+    limited(|| async {
+        let (journal, log) = (called(3).await, Log::default());
+        UNHEARD_OF.set(2);
+        let runtime = build(&journal, &log);
+        UNHEARD_OF.set(0);
+        let aside = runtime.set_aside();
+        assert_eq!(aside.len(), 1);
+        assert!(matches!(aside[0].reason, RestoreError::Event { .. }));
+        assert_eq!(heard(&runtime, &log, 1).await["0"], [1, 3]);
+        log.take();
+        runtime.retry_set_aside(aside[0].id).unwrap();
+        runtime.quiet().await;
+        assert_eq!(log.lines(), ["0 2"]);
     });
 }

@@ -1,7 +1,7 @@
 //! What is in the journal and cannot run: listed with the reason and its bytes, tried again, or taken out.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt,
     hash::Hash,
     sync::Arc,
@@ -14,7 +14,7 @@ use crate::{
         record::{decode_fom, number_of},
         schemas::Schemas,
     },
-    error::RestoreError,
+    error::{DiscardError, RestoreError, RetryError},
     id::{FomId, Key},
     runtime::{KeyOf, World},
     snapshot::{Meta, Schema, phase_of},
@@ -136,7 +136,7 @@ impl SetAside {
         number_of(&self.bytes).unwrap_or_default()
     }
 
-    fn is_event(&self) -> bool {
+    pub(crate) fn is_event(&self) -> bool {
         self.bytes.first() == Some(&(Kind::Message as u8))
     }
 
@@ -179,9 +179,40 @@ struct Listed {
     events: BTreeMap<FomId, SetAside>,
     /// Events by the fom that is set aside and has them to come, in the order in which they were sent.
     waiting: HashMap<FomId, BTreeSet<(u64, FomId)>>,
+    /// Foms that are tried again now. They stay listed meanwhile.
+    tried: HashSet<FomId>,
+}
+
+/// Whether a fom is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stays {
+    /// It is not, or no more.
+    No,
+    /// It is until somebody tries it again.
+    Aside,
+    /// It is tried again now, or comes back with the journal: what is sent to it waits for it.
+    ComesBack,
 }
 
 impl Listed {
+    fn stays(&self, id: FomId) -> Stays {
+        let is_stalled = |aside: &SetAside| matches!(aside.reason, RestoreError::NotCommitted(_));
+        match self.foms.get(&id) {
+            _ if self.tried.contains(&id) => Stays::ComesBack,
+            Some(aside) if is_stalled(aside) => Stays::ComesBack,
+            Some(_) => Stays::Aside,
+            None => Stays::No,
+        }
+    }
+
+    /// An event whose receiver is not set aside any more.
+    fn has_missed(&self, aside: &SetAside) -> bool {
+        match aside.reason {
+            RestoreError::ReceiverSetAside(receiver) => self.stays(receiver) != Stays::Aside,
+            _ => false,
+        }
+    }
+
     fn put(&mut self, aside: SetAside) {
         let id = aside.id;
         if let RestoreError::ReceiverSetAside(receiver) = &aside.reason {
@@ -231,6 +262,63 @@ impl Asides {
         drop((listed, before));
     }
 
+    /// Puts an event. Given back when its receiver has come back since, or is about to.
+    pub(crate) fn put_event(&self, aside: SetAside) -> Result<(), SetAside> {
+        let mut listed = self.0.lock();
+        if listed.has_missed(&aside) {
+            return Err(aside);
+        }
+        let before = listed.remove(aside.id);
+        listed.put(aside);
+        drop((listed, before));
+        Ok(())
+    }
+
+    /// What is to be tried again. An event is taken out; a fom stays listed until it was [tried](Self::tried).
+    pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
+        let mut listed = self.0.lock();
+        if let Some(aside) = listed.foms.get(&id) {
+            let aside = match listed.stays(id) {
+                // Somebody else tries it.
+                _ if listed.tried.contains(&id) => return Err(RetryError::NotSetAside(id)),
+                Stays::ComesBack => return Err(RetryError::Pending),
+                _ if aside.bytes.is_empty() => {
+                    return Err(RetryError::Still(aside.reason.clone()));
+                }
+                _ => aside.clone(),
+            };
+            listed.tried.insert(id);
+            return Ok(aside);
+        }
+        let event = listed.events.get(&id);
+        let event = event.ok_or(RetryError::NotSetAside(id))?;
+        match &event.reason {
+            // It comes with its receiver, behind those that were sent before.
+            RestoreError::ReceiverSetAside(_) if listed.has_missed(event) => {
+                Err(RetryError::NotSetAside(id))
+            }
+            RestoreError::ReceiverSetAside(_) => Err(RetryError::Still(event.reason.clone())),
+            _ => listed.remove(id).ok_or(RetryError::NotSetAside(id)),
+        }
+    }
+
+    /// What was tried again has come back, or stays.
+    pub(crate) fn tried(&self, id: FomId) {
+        self.0.lock().tried.remove(&id);
+    }
+
+    /// Takes out what is to be discarded.
+    pub(crate) fn take_out(&self, id: FomId) -> Result<SetAside, DiscardError> {
+        let mut listed = self.0.lock();
+        if listed.tried.contains(&id) {
+            return Err(DiscardError::NotSetAside(id));
+        }
+        if listed.stays(id) == Stays::ComesBack {
+            return Err(DiscardError::Pending);
+        }
+        listed.remove(id).ok_or(DiscardError::NotSetAside(id))
+    }
+
     pub(crate) fn take(&self, id: FomId) -> Option<SetAside> {
         self.0.lock().remove(id)
     }
@@ -271,8 +359,12 @@ impl Asides {
         ids.map(|(_, id)| *id).collect()
     }
 
-    pub(crate) fn is_waiting(&self, id: FomId) -> bool {
-        let is = |aside: &SetAside| matches!(aside.reason, RestoreError::NotCommitted(_));
-        self.0.lock().foms.get(&id).is_some_and(is)
+    pub(crate) fn stays(&self, id: FomId) -> Stays {
+        self.0.lock().stays(id)
+    }
+
+    /// Whether it is tried again now.
+    pub(crate) fn is_tried(&self, id: FomId) -> bool {
+        self.0.lock().tried.contains(&id)
     }
 }

@@ -11,14 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{
-        Committer, EventId, Kept, Kind, Types,
+        Committer, EventId, Kept, Kind, SetAside, Types,
+        aside::Stays,
+        entry_of,
         record::{fom_of, set_number},
     },
-    error::RestoreError,
-    fom::Header,
+    error::{RestoreError, RetryError},
+    fom::{Header, panic_message},
     id::{FomId, Key},
     journal::EntryId,
-    operation::Operation,
+    operation::{EventReader, Operation, Restorer},
     runtime::World,
     shrink::Shrink as _,
     snapshot,
@@ -173,29 +175,54 @@ impl Message {
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<(), RestoreError> {
-        let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
-        let message = Self::decode(body).ok_or(RestoreError::Damaged)?;
-        let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
-        let key = message.key.ok_or(RestoreError::Damaged)?;
-        // One that could not commit comes back by itself: until then the event is kept for it, before those that come later.
+        let (message, of, reader) = Self::open(world, bytes)?;
+        let key = message.key.clone().ok_or(RestoreError::Damaged)?;
+        // Until its receiver comes back the event is kept for it, before those that come later.
         if let Some(receiver) = world.set_aside.of(of.graph(), &key)
-            && !world.set_aside.is_waiting(receiver)
+            && world.set_aside.stays(receiver) == Stays::Aside
         {
             return Err(RestoreError::ReceiverSetAside(receiver));
         }
-        let event = reader(&message.event.0).map_err(|reason| RestoreError::Event {
-            operation: message.operation,
+        let posted = message.read(reader, entry, bytes)?;
+        of.deliver(Event { world, key, posted })
+    }
+
+    /// The event in this entry.
+    fn read_again(world: &World, entry: EntryId, bytes: &[u8]) -> Result<Posted, RestoreError> {
+        let read = || {
+            let (message, _, reader) = Self::open(world, bytes)?;
+            message.read(reader, entry, bytes)
+        };
+        // What reads it is the user's.
+        catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
+    }
+
+    fn open(
+        world: &World,
+        bytes: &[u8],
+    ) -> Result<(Self, &'static dyn Restorer, EventReader), RestoreError> {
+        let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
+        let message = Self::decode(body).ok_or(RestoreError::Damaged)?;
+        let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
+        Ok((message, of, reader))
+    }
+
+    fn read(
+        self,
+        reader: EventReader,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<Posted, RestoreError> {
+        let event = reader(&self.event.0).map_err(|reason| RestoreError::Event {
+            operation: self.operation,
             reason,
         })?;
         let written = Written::Bytes(bytes.into());
-        of.deliver(Event {
-            world,
-            key,
-            posted: Posted {
-                entry,
-                event,
-                written,
-            },
+        Ok(Posted {
+            entry,
+            event,
+            written,
         })
     }
 }
@@ -226,54 +253,125 @@ impl World {
     pub(crate) fn deliver<O: Operation>(
         self: &Arc<Self>,
         key: &Key,
-        posted: Posted,
+        mut posted: Posted,
     ) -> Result<(), Undelivered> {
-        let fom = self.find::<O>(key);
-        let left = match &fom {
-            Some(fom) => self.post(fom.id(), fom.kept(), posted).err(),
-            None => Some(posted),
-        };
-        match (left, fom) {
-            (None, Some(fom)) => fom.wake(),
+        let mut looked = false;
+        loop {
+            let fom = self.find::<O>(key);
+            if let Some(fom) = fom {
+                match self.post(fom.id(), fom.kept(), posted) {
+                    Ok(()) => {
+                        fom.wake();
+                        return Ok(());
+                    }
+                    Err(left) => posted = left,
+                }
+            }
             // Whoever has the key may have ended with the runtime alone, and comes back: the event is in the journal until then.
-            _ if self.is_closed() => {}
-            (Some(left), _)
-                if let Some(receiver) = self.set_aside.of(O::GRAPH, key)
-                    && self.set_aside.is_waiting(receiver) =>
-            {
-                let kept = self.committer().map(|committer| &committer.orphans);
-                if let Some(kept) = kept {
-                    kept.lock().entry(receiver).or_default().push(left);
-                }
-                // It may have come back before that.
-                if let Some(fom) = self.directory.find::<O>(key) {
-                    self.give_kept(fom.id(), fom.kept());
-                    fom.wake();
-                }
+            if self.is_closed() {
+                return Ok(());
             }
-            (Some(posted), _) => {
-                let reason = match self.set_aside.of(O::GRAPH, key) {
-                    Some(receiver) => RestoreError::ReceiverSetAside(receiver),
-                    None => RestoreError::NoReceiver {
-                        operation: O::GRAPH.operation().to_owned(),
-                        key: key.clone(),
-                    },
-                };
-                return Err(Undelivered { posted, reason });
-            }
-            (None, None) => {}
+            let reason = match self.set_aside.of(O::GRAPH, key) {
+                Some(receiver) => match self.keep_for(receiver, posted) {
+                    Ok(()) => {
+                        // It may have come back before that.
+                        if let Some(fom) = self.directory.find::<O>(key) {
+                            self.give_kept(fom.id(), fom.kept());
+                            fom.wake();
+                        }
+                        return Ok(());
+                    }
+                    Err((left, stays)) => {
+                        posted = left;
+                        if stays == Stays::No {
+                            continue;
+                        }
+                        RestoreError::ReceiverSetAside(receiver)
+                    }
+                },
+                // One that comes back is found by its key before it leaves the list.
+                None if !std::mem::replace(&mut looked, true) => continue,
+                None => RestoreError::NoReceiver {
+                    operation: O::GRAPH.operation().to_owned(),
+                    key: key.clone(),
+                },
+            };
+            return Err(Undelivered { posted, reason });
         }
-        Ok(())
+    }
+
+    /// Keeps an event for a fom that comes back. Given back when it does not, or has.
+    fn keep_for(&self, receiver: FomId, posted: Posted) -> Result<(), (Posted, Stays)> {
+        let Some(committer) = self.committer() else {
+            return Err((posted, Stays::Aside));
+        };
+        // Held meanwhile: while it comes back, nothing takes away what waits for it.
+        let mut orphans = committer.orphans.lock();
+        match self.set_aside.stays(receiver) {
+            Stays::ComesBack => {
+                orphans.entry(receiver).or_default().push(posted);
+                Ok(())
+            }
+            stays => Err((posted, stays)),
+        }
+    }
+
+    /// Begins to try again what is set aside. Of a fom: until it [is back](Self::is_back) or [stays](Self::stays_aside), what is sent to
+    /// it waits.
+    pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
+        let committer = self.committer().ok_or(RetryError::NotSetAside(id))?;
+        let mut orphans = committer.orphans.lock();
+        let aside = self.set_aside.try_again(id)?;
+        if !aside.is_event() {
+            orphans.entry(id).or_default();
+        }
+        Ok(aside)
+    }
+
+    /// It can be read now: it has the events that were set aside for it, and then those that were sent since.
+    pub(crate) fn is_back(&self, id: FomId, kept: Option<&Kept>) {
+        let mut before = Vec::new();
+        for event in self.set_aside.events_for(id) {
+            let Some(aside) = self.set_aside.take(event) else {
+                continue;
+            };
+            match Message::read_again(self, entry_of(event.get()), &aside.bytes) {
+                Ok(posted) => before.push(posted),
+                Err(reason) => self.set_aside.put(self.aside(event, reason, &aside.bytes)),
+            }
+        }
+        self.give(id, kept, before, true);
+    }
+
+    /// It still cannot run, for this reason.
+    pub(crate) fn stays_aside(self: &Arc<Self>, still: SetAside) {
+        let (id, key) = (still.id, still.key.clone());
+        let Some(committer) = self.committer() else {
+            return;
+        };
+        let waiting = {
+            let mut orphans = committer.orphans.lock();
+            self.set_aside.put(still);
+            self.set_aside.tried(id);
+            orphans.remove(&id)
+        };
+        // Without a key nothing was sent to it.
+        let waiting = waiting.into_iter().flatten();
+        for (posted, key) in waiting.zip(std::iter::repeat(key).flatten()) {
+            let reason = RestoreError::ReceiverSetAside(id);
+            self.set_event_aside(&key, Undelivered { posted, reason });
+        }
     }
 
     /// An event for this key that nobody takes is set aside: it stays in the journal until it is taken or discarded.
     #[cold]
-    pub(crate) fn set_event_aside(&self, key: &Key, undelivered: Undelivered) {
+    pub(crate) fn set_event_aside(self: &Arc<Self>, key: &Key, undelivered: Undelivered) {
         let Undelivered { posted, reason } = undelivered;
         match posted.bytes(key) {
             Some(bytes) if self.set_aside.has_room_for(&reason) => {
                 let id = FomId(fom_of(posted.entry));
-                self.set_aside.put(self.aside(id, reason, &bytes));
+                // Either way it is not lost.
+                let _ = self.put_event_aside(self.aside(id, reason, &bytes));
             }
             bytes => {
                 let why = match bytes {
@@ -286,9 +384,31 @@ impl World {
         }
     }
 
+    /// Lists an event, or delivers it when its receiver has come back since.
+    pub(crate) fn put_event_aside(
+        self: &Arc<Self>,
+        mut aside: SetAside,
+    ) -> Result<(), RestoreError> {
+        loop {
+            let reason = aside.reason.clone();
+            let Err(missed) = self.set_aside.put_event(aside) else {
+                return Err(reason);
+            };
+            match Types::take_in(self, entry_of(missed.id.get()), &missed.bytes) {
+                Ok(_) => return Ok(()),
+                Err(again) => aside = *again,
+            }
+        }
+    }
+
     /// What was not taken by a fom that has ended; `back`: not in the journal, so it may be for the one that comes back.
     #[cold]
-    pub(crate) fn messages_left<O: Operation>(&self, fom: &Header, left: Vec<Posted>, back: bool) {
+    pub(crate) fn messages_left<O: Operation>(
+        self: &Arc<Self>,
+        fom: &Header,
+        left: Vec<Posted>,
+        back: bool,
+    ) {
         let id = fom.id();
         if back {
             if let Some(committer) = self.committer() {
@@ -326,15 +446,29 @@ impl World {
 
     /// A fom that came back has the events that waited for it.
     pub(super) fn give_kept(&self, id: FomId, kept: Option<&Kept>) {
-        let (Some(kept), Some(committer)) = (kept, self.committer()) else {
+        self.give(id, kept, Vec::new(), false);
+    }
+
+    /// Gives a fom what was sent before, and then what waited for it; `tried`: it was tried again, and has come back.
+    fn give(&self, id: FomId, kept: Option<&Kept>, before: Vec<Posted>, tried: bool) {
+        let Some(committer) = self.committer() else {
             return;
         };
         let left: Vec<_> = {
             // Held meanwhile: what is sent now comes behind them.
             let mut orphans = committer.orphans.lock();
+            if tried {
+                self.set_aside.tried(id);
+            } else if kept.is_none() || self.set_aside.is_tried(id) {
+                return;
+            }
             let waiting = orphans.remove(&id).unwrap_or_default();
             orphans.shrink();
-            let posted = waiting.into_iter().map(|message| kept.post(message));
+            let all = before.into_iter().chain(waiting);
+            let posted = all.map(|message| match kept {
+                Some(kept) => kept.post(message),
+                None => Err(message),
+            });
             posted.filter_map(Result::err).collect()
         };
         self.drop_messages(left.iter().map(|message| message.entry));

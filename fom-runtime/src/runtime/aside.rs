@@ -58,35 +58,26 @@ impl Runtime {
         if world.mode() != Mode::Open {
             return Err(RetryError::ShuttingDown);
         }
-        if world.set_aside.is_waiting(id) {
-            return Err(RetryError::Pending);
-        }
-        // Taken out: nobody else tries it at the same time.
-        let aside = world
-            .set_aside
-            .take(id)
-            .ok_or(RetryError::NotSetAside(id))?;
-        if aside.bytes.is_empty() {
-            let reason = aside.reason.clone();
-            world.set_aside.put(aside);
-            return Err(RetryError::Still(reason));
-        }
-        match Types::take_in(world, entry_of(id.get()), &aside.bytes) {
+        let aside = world.try_again(id)?;
+        let done = Types::take_in(world, entry_of(id.get()), &aside.bytes);
+        match done {
             Ok(fom) => {
+                if !aside.is_event() {
+                    world.is_back(id, fom.as_ref().and_then(|fom| fom.kept()));
+                }
                 if let Some(fom) = fom {
                     crate::locality::enqueue(world, fom);
                 }
                 aside.give_place_up(world);
-                for event in world.set_aside.events_for(id) {
-                    // It stays set aside otherwise, with the reason.
-                    let _ = self.retry_set_aside(event);
-                }
                 Ok(())
+            }
+            Err(still) if aside.is_event() => {
+                world.put_event_aside(*still).map_err(RetryError::Still)
             }
             Err(mut still) => {
                 let reason = still.reason.clone();
                 still.place = still.place.take().or(aside.place);
-                world.set_aside.put(*still);
+                world.stays_aside(*still);
                 Err(RetryError::Still(reason))
             }
         }
@@ -104,16 +95,10 @@ impl Runtime {
     /// Dropped before it was answered, it may be in the journal still, and is set aside again at the next start.
     pub async fn discard_set_aside(&self, id: FomId) -> Result<SetAside, DiscardError> {
         let world = &self.world;
-        if world.set_aside.is_waiting(id) {
-            return Err(DiscardError::Pending);
-        }
         let Some(committer) = world.committer() else {
             return Err(DiscardError::NotSetAside(id));
         };
-        let aside = world
-            .set_aside
-            .take(id)
-            .ok_or(DiscardError::NotSetAside(id))?;
+        let aside = world.set_aside.take_out(id)?;
         let mut batch = Batch::new();
         batch.delete(entry_of(id.get()));
         batch.end_group();

@@ -1,6 +1,6 @@
 //! The child: a runtime on the journal, under load, until it is killed.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use fom_runtime::{
     BuildError, Builder, Key, LongLocks, Operations, RestoreError, SetAside, TransitionCause,
@@ -99,6 +99,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
             points: points.clone(),
             history: history.clone(),
             holds: holds.clone(),
+            failed: HashSet::new(),
         })
         .build()?;
     holds.begin(&runtime);

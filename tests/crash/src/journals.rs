@@ -20,6 +20,17 @@ pub(crate) struct Pointed<J> {
     pub(crate) points: Points,
     pub(crate) history: History,
     pub(crate) holds: Holds,
+    /// Entries of commits that failed, until they are committed.
+    pub(crate) failed: HashSet<EntryId>,
+}
+
+/// The entries of foms and of what is sent to them.
+fn entries(batch: &Batch) -> impl Iterator<Item = EntryId> {
+    let changes = batch.groups().flat_map(|group| group.changes());
+    let ids = changes.map(|change| match change {
+        Change::Put { id, .. } | Change::Delete { id } => id,
+    });
+    ids.filter(|id| *id >= EntryId::HEAD)
 }
 
 struct Passing<'a> {
@@ -52,9 +63,19 @@ impl<J: Journal> Journal for Pointed<J> {
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         self.points.pass(Point::BeforeCommit);
         let holds = self.holds.take();
-        self.history.line(format_args!("C"));
-        self.journal.commit(batch)?;
+        let again = entries(batch).all(|id| self.failed.contains(&id));
+        let begins = if again { "O" } else { "C" };
+        self.history.line(format_args!("{begins}"));
+        if let Err(error) = self.journal.commit(batch) {
+            self.failed.extend(entries(batch));
+            return Err(error);
+        }
         self.history.line(format_args!("c"));
+        if !self.failed.is_empty() {
+            for id in entries(batch) {
+                self.failed.remove(&id);
+            }
+        }
         self.points.pass(Point::AfterCommit);
         self.holds.hold(holds);
         Ok(())

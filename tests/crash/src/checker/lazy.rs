@@ -21,11 +21,8 @@ pub(super) struct Lazy {
     localities: HashMap<u32, Locality>,
     /// How many commits began.
     begun: u64,
-    /// One is under way.
-    commits: bool,
-    /// One failed. What it held up is tried again in commits of its own, which have nothing of what waits besides: from then on a commit
-    /// that went well says nothing of the others.
-    failed: bool,
+    /// The last one has only what failed before.
+    again: bool,
 }
 
 #[derive(Debug, Default)]
@@ -62,9 +59,11 @@ enum Since {
 }
 
 impl Lazy {
-    pub(super) fn commit_begins(&mut self) {
-        self.begun += 1;
-        self.failed |= std::mem::replace(&mut self.commits, true);
+    /// `again`: with nothing but what failed before. What a failed commit held up is tried again in commits of its own, which have
+    /// nothing of the lazy transitions that wait meanwhile: they do not count.
+    pub(super) fn commit_begins(&mut self, again: bool) {
+        self.begun += u64::from(!again);
+        self.again = again;
         for locality in self.localities.values_mut() {
             locality.since = Since::Nothing;
         }
@@ -75,11 +74,10 @@ impl Checker {
     /// A commit went well: those that began before it and were handed over before that are on disk.
     pub(super) fn committed(&mut self) {
         let begun = self.lazy.begun;
-        self.lazy.commits = false;
-        let failed = self.lazy.failed;
+        let again = self.lazy.again;
         for locality in self.lazy.localities.values_mut() {
             locality.since = Since::Nothing;
-            if failed {
+            if again {
                 continue;
             }
             locality.pending.retain(|pending| {

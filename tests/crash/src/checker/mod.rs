@@ -261,8 +261,8 @@ impl Checker {
             }
             Some("G" | "V" | "U") => self.lock(line, &mut words),
             Some("W" | "D") => self.waits(line, &mut words),
-            Some("C") => {
-                self.lazy.commit_begins();
+            Some(begins @ ("C" | "O")) => {
+                self.lazy.commit_begins(begins == "O");
                 Some(())
             }
             Some("c") => {
