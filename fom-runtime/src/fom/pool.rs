@@ -144,8 +144,10 @@ impl Pool {
                 }
             }
         }
+        // SAFETY: it is called before the slot is put back, so the pool is alive as above.
+        let tell = || unsafe { (*this).home().trim() };
         // SAFETY: the pool is alive as above; the link is the slot's, and nobody else has the slot.
-        if unsafe { (*returns).put(slot.cast()) } == Returned::Last {
+        if unsafe { (*returns).put(slot.cast(), tell) } == Returned::Last {
             Self::freed(this);
         }
     }
@@ -247,6 +249,17 @@ impl Stock {
         if self.trim.look(self.free) {
             self.free = self.pool.returns.take();
         }
+    }
+
+    /// After a look: whether no slot was used since the one before, and the next one that comes back from elsewhere is told.
+    fn rests(&self) -> bool {
+        !self.trim.has_large()
+            || self.free.is_null() && self.trim.rests() && self.pool.returns.watch()
+    }
+
+    /// Whether slots were used since it rested.
+    fn is_stirred(&self) -> bool {
+        !self.free.is_null() && self.trim.has_large()
     }
 
     /// Goes on with what the last look found: if there is something to do, how many bytes go with that.
@@ -380,9 +393,14 @@ impl Stocks {
         self.stocks.iter_mut().find_map(Stock::trim)
     }
 
-    /// Whether there is a page that may be freed one day.
-    pub(crate) fn are_large(&self) -> bool {
-        self.stocks.iter().any(|stock| stock.trim.has_large())
+    /// After a look: whether nothing can be freed before slots are used, or one that comes back from elsewhere is told.
+    pub(crate) fn rest(&self) -> bool {
+        self.stocks.iter().all(Stock::rests)
+    }
+
+    /// Whether slots were used here since they rested.
+    pub(crate) fn are_stirred(&self) -> bool {
+        self.stocks.iter().any(Stock::is_stirred)
     }
 
     /// The stock of a type; a new pool is made for the first fom of it, and shown in the locality.

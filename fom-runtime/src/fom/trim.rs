@@ -147,6 +147,11 @@ impl Trim {
         looks
     }
 
+    /// Whether all that is free is sorted.
+    pub(super) fn rests(&self) -> bool {
+        self.resting.is_null() && !self.is_busy()
+    }
+
     /// Whether there is more to do before the next look.
     pub(super) fn is_busy(&self) -> bool {
         !self.surplus.is_null() || self.sorted || !self.doomed.is_empty()

@@ -58,6 +58,8 @@ pub(crate) struct Core {
     pub(super) queue: RunQueue,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
+    /// Whether the memory is not looked after because nothing in it changes.
+    pub(super) rests: bool,
 }
 
 // SAFETY: `running` is a pointer to a header, which is `Sync`; all else is `Send` by itself.
@@ -94,6 +96,7 @@ impl Core {
             queue: RunQueue::default(),
             reactor,
             since_turn: 0,
+            rests: false,
         }
     }
 

@@ -2,11 +2,14 @@
 //!
 //! A chore looks as long as there is a page that could be freed. It begins when the first such page is made, which whoever makes it
 //! says by [`Trims`]: the handler looks at that beside its sockets and before it sleeps, so no transition pays for it.
+//!
+//! The chore ends when all free slots are sorted: only a slot that is used can change anything then, and an idle locality is not woken.
+//! It begins again when the handler has used one, or when one comes back from elsewhere, which tells the handler once.
 
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
-    locality::{Core, chores},
+    locality::{Core, Locality, chores},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -32,6 +35,15 @@ impl Trims {
     }
 }
 
+impl Locality {
+    /// Has the handler look after the memory, also when it sleeps.
+    #[cold]
+    pub(crate) fn trim(&self) {
+        self.trims.want();
+        self.poke();
+    }
+}
+
 impl Core {
     /// Begins to look after the memory, if a large page was made.
     #[inline]
@@ -41,7 +53,7 @@ impl Core {
             self.jobs = VecDeque::new();
             self.home.trims.want();
         }
-        if self.home.trims.are_wanted() {
+        if self.home.trims.are_wanted() || self.rests && self.stocks.are_stirred() {
             self.begin_to_trim();
         }
     }
@@ -49,6 +61,7 @@ impl Core {
     #[cold]
     fn begin_to_trim(&mut self) {
         self.home.trims.0.store(false, Ordering::Relaxed);
+        self.rests = false;
         if !self.has_chore(chores::TRIM) {
             let every = crate::clock::nanos(EVERY);
             let tick = Box::new(Self::look_at_memory);
@@ -58,17 +71,14 @@ impl Core {
 
     fn look_at_memory(&mut self) {
         self.stocks.look();
-        let are_large = {
-            let mut outer = self.home.outer.lock();
-            outer.look();
-            outer.are_large() || self.stocks.are_large()
-        };
+        self.home.outer.lock().look();
         if self.trim() {
             return;
         }
         let world = self.home.world();
         world.heap.trim(&world.spawner);
-        if !are_large {
+        self.rests = self.stocks.rest() && self.home.outer.lock().rest();
+        if self.rests {
             self.remove_chore(chores::TRIM);
         }
     }

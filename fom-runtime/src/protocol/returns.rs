@@ -9,6 +9,10 @@
 //! `n`. Who finds CLOSED counts its slot in `left` instead, one down from zero; the owner adds `n`. Whoever's step leaves
 //! zero is the last one: the sum of all steps is `n - n`, no step before the owner's addition leaves zero or more, and after
 //! it the number only falls. So exactly one step leaves zero, and it comes after all others.
+//!
+//! An owner that stops looking leaves WATCHED in the empty word. A return takes that away first, tells the owner, and only then puts
+//! its slot back: until then the slot is in use, so the pool and the owner are there. An owner that looks too early finds nothing and
+//! watches again, and the same return tells it again.
 
 use std::{fmt, ptr, ptr::NonNull};
 
@@ -38,6 +42,15 @@ fn closed() -> *mut Link {
     ptr::without_provenance_mut(1)
 }
 
+/// Empty, and the owner does not look.
+fn watched() -> *mut Link {
+    ptr::without_provenance_mut(2)
+}
+
+fn is_slot(head: *mut Link) -> bool {
+    head.addr() > 2
+}
+
 /// What became of a slot that was put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -57,17 +70,22 @@ impl Returns {
         }
     }
 
-    /// Puts a slot back.
+    /// Puts a slot back. If the owner does not look, `tell` is called before: while the slot is in use.
     ///
     /// # Safety
     ///
     /// The link is the slot's own, nobody else uses it any more, and it stays alive until the owner takes it.
-    pub unsafe fn put(&self, slot: NonNull<Link>) -> Returned {
+    #[inline]
+    pub unsafe fn put(&self, slot: NonNull<Link>, tell: impl Fn()) -> Returned {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            if head == closed() {
-                // The last one has acquired what all others did to their slots before.
-                return last(self.left.fetch_sub(1, Ordering::AcqRel) - 1);
+            if !is_slot(head) && !head.is_null() {
+                if head == closed() {
+                    // The last one has acquired what all others did to their slots before.
+                    return last(self.left.fetch_sub(1, Ordering::AcqRel) - 1);
+                }
+                head = self.unwatch(&tell);
+                continue;
             }
             // SAFETY: ours alone until it is in the list.
             unsafe { slot.as_ref() }.set_next(head);
@@ -83,9 +101,36 @@ impl Returns {
         }
     }
 
+    /// What is there after that.
+    #[cold]
+    fn unwatch(&self, tell: impl Fn()) -> *mut Link {
+        let empty = ptr::null_mut();
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        match self
+            .head
+            .compare_exchange(watched(), empty, order.0, order.1)
+        {
+            Ok(_) => {
+                tell();
+                empty
+            }
+            Err(now) => now,
+        }
+    }
+
+    /// The owner stops looking until it is told. `false`: something has come back. Only the owner.
+    pub fn watch(&self) -> bool {
+        let watched = watched();
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let before = self
+            .head
+            .compare_exchange(ptr::null_mut(), watched, order.0, order.1);
+        before.is_ok() || before == Err(watched)
+    }
+
     /// Takes all that came back, newest first, each one's next in its link. Only the owner.
     pub fn take(&self) -> *mut Link {
-        if self.head.load(Ordering::Relaxed).is_null() {
+        if !is_slot(self.head.load(Ordering::Relaxed)) {
             return ptr::null_mut();
         }
         self.head.swap(ptr::null_mut(), Ordering::AcqRel)
@@ -93,7 +138,10 @@ impl Returns {
 
     /// The owner goes. `in_use` says how many slots are still in use, given the list of those that came back.
     pub fn close(&self, in_use: impl FnOnce(*mut Link) -> usize) -> Returned {
-        let head = self.head.swap(closed(), Ordering::AcqRel);
+        let mut head = self.head.swap(closed(), Ordering::AcqRel);
+        if !is_slot(head) {
+            head = ptr::null_mut();
+        }
         let in_use = in_use(head).cast_signed();
         last(self.left.fetch_add(in_use, Ordering::AcqRel) + in_use)
     }

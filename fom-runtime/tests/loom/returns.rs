@@ -5,6 +5,7 @@ struct Pool {
     returns: Returns,
     slots: [Content; 2],
     freed: AtomicUsize,
+    told: AtomicUsize,
 }
 
 // SAFETY: each content is touched by whoever has the slot; that those are ordered is checked.
@@ -23,6 +24,7 @@ impl Pool {
                 alive: None,
             }),
             freed: AtomicUsize::new(0),
+            told: AtomicUsize::new(0),
         })
     }
 
@@ -31,8 +33,13 @@ impl Pool {
         let slot = &self.slots[n];
         // SAFETY: the slot is the caller's.
         slot.content.with_mut(|content| unsafe { *content = 1 });
+        let tell = || {
+            // The caller has its slot still, so the pool is there.
+            assert_eq!(self.freed.load(Ordering::Relaxed), 0, "told too late");
+            self.told.fetch_add(1, Ordering::Relaxed);
+        };
         // SAFETY: as above, and the pool is alive as long as anybody can look at the slot.
-        let returned = unsafe { self.returns.put(NonNull::from(&slot.link)) };
+        let returned = unsafe { self.returns.put(NonNull::from(&slot.link), tell) };
         self.free_if(returned);
     }
 
@@ -94,5 +101,52 @@ fn closed_with_all_back() {
         pool.put(1);
         let returned = pool.returns.close(|back| 2 - walk(back));
         assert_eq!(returned, Returned::Last);
+    });
+}
+
+/// An owner that stops looking is told of what comes back after that, and finds it.
+///
+/// Seeded: a `put` that takes the mark away without telling, and a `watch` that lets go of what is there: the owner was not told.
+#[test]
+fn puts_against_watch() {
+    model(|| {
+        let pool = Pool::new();
+        let users = [0, 1].map(|n| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.put(n))
+        });
+        let mut taken = 0;
+        let rests = pool.returns.watch();
+        if !rests {
+            taken += walk(pool.returns.take());
+        }
+        for user in users {
+            user.join().unwrap();
+        }
+        let left = walk(pool.returns.take());
+        assert_eq!(taken + left, 2);
+        assert_eq!(pool.told.load(Ordering::Relaxed), usize::from(rests));
+        let returned = pool.returns.close(|back| 2 - taken - left - walk(back));
+        assert_eq!(returned, Returned::Last);
+    });
+}
+
+/// The owner watches and goes: those that come back then tell it at most once, and never after the pool is freed.
+#[test]
+fn puts_against_watch_and_close() {
+    model(|| {
+        let pool = Pool::new();
+        let users = [0, 1].map(|n| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.put(n))
+        });
+        let _ = pool.returns.watch();
+        let returned = pool.returns.close(|back| 2 - walk(back));
+        pool.free_if(returned);
+        for user in users {
+            user.join().unwrap();
+        }
+        assert_eq!(pool.freed.load(Ordering::Relaxed), 1);
+        assert!(pool.told.load(Ordering::Relaxed) <= 1);
     });
 }
