@@ -263,10 +263,10 @@ impl Asides {
     }
 
     /// Puts an event. Given back when its receiver has come back since, or is about to.
-    pub(crate) fn put_event(&self, aside: SetAside) -> Result<(), SetAside> {
+    pub(crate) fn put_event(&self, aside: SetAside) -> Result<(), Box<SetAside>> {
         let mut listed = self.0.lock();
         if listed.has_missed(&aside) {
-            return Err(aside);
+            return Err(Box::new(aside));
         }
         let before = listed.remove(aside.id);
         listed.put(aside);
