@@ -1,7 +1,8 @@
 //! The memory of a burst goes back to the system while the runtime lives.
 //!
 //! Each kind of burst runs in a process of its own, once small and once large: after the large one the resident memory comes
-//! down to at most 1.3 times that of the small one. With a journal more is left: that test says in its name how much. The time until then is not asserted, only limited.
+//! down to at most 1.3 times that of the small one. With a journal more is left: that test says in its
+//! name how much. The time until then is not asserted, only limited.
 #![cfg(target_os = "linux")]
 
 use std::{
