@@ -7,7 +7,11 @@ use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
     panic,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -56,6 +60,18 @@ async fn run_on(
     run_in(&kit::one(clock).build().unwrap(), options, keys).await
 }
 
+/// Other keys of the same ones in each run, one for each: which of them meet in a cell is drawn anew.
+fn mixed() -> impl Fn(u64) -> u64 {
+    static RUNS: AtomicU64 = AtomicU64::new(1);
+    let run = RUNS.fetch_add(1, Relaxed) << 32;
+    move |key| {
+        let key = (run + key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        key ^ (key >> 31)
+    }
+}
+
 async fn run_in(
     runtime: &Runtime,
     options: LaneOptions,
@@ -64,13 +80,14 @@ async fn run_in(
     let lanes = runtime.lanes::<Note, u64>(options);
     let order = Order::default();
     let gate = Gate::close(runtime, 0);
+    let mixed = mixed();
     let mut numbers = HashMap::<u64, u64>::new();
     for key in keys {
         let number = numbers.entry(key).or_default();
         let order = Arc::clone(&order);
         lanes
             .push(
-                key,
+                mixed(key),
                 Note {
                     key,
                     number: *number,
@@ -139,8 +156,7 @@ async fn rows(quantum: u32, keys: impl Iterator<Item = u64>) -> Vec<(u64, u32)> 
     rows
 }
 
-/// What most of several runs come to. Keys are counted by few cells, and by a hash that differs from run to run: now and then two of them
-/// meet in one, and get queues sooner.
+/// What most of several runs come to. Keys are counted by few cells: now and then two of them meet in one, and get queues sooner.
 async fn mostly<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(
     what: impl Fn() -> F,
     expected: T,
@@ -435,10 +451,12 @@ async fn begun(n: u32) -> Vec<u64> {
     let order = Order::default();
     let (open, opened) = tokio::sync::watch::channel(false);
     let gate = Gate::close(&runtime, 0);
+    let mixed = mixed();
     for key in times(1, 3 * n).chain(100..108) {
         let (order, number) = (Arc::clone(&order), 0);
         let note = Note { key, number, order };
-        lanes.push(key, Begins(note, opened.clone())).unwrap();
+        let begins = Begins(note, opened.clone());
+        lanes.push(mixed(key), begins).unwrap();
     }
     gate.open();
     runtime.quiet().await;
