@@ -113,6 +113,7 @@ mod fom;
 mod graph;
 #[cfg(not(fom_loom))]
 mod heap;
+#[cfg(not(fom_loom))]
 mod id;
 #[cfg(not(fom_loom))]
 pub mod journal;
@@ -134,6 +135,7 @@ mod runtime;
 pub mod service;
 #[cfg(not(fom_loom))]
 mod shrink;
+#[cfg(not(fom_loom))]
 mod snapshot;
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 pub mod testing;
