@@ -60,7 +60,7 @@ pub(crate) use timing::Timing;
 pub(crate) use turn::{Barred, Standing};
 
 use crate::{
-    durable::{EventId, Kept},
+    durable::{EventId, Kept, codec},
     error::{Cause, Failure},
     id::Key,
     lanes::LanePlace,
@@ -176,6 +176,7 @@ impl<E> Mailed<E> {
     }
 
     /// Loses the oldest event that was sent directly; whether there was one. For the trial of a crash.
+    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.mail.take(|_| true, |_| {}).0.is_some()
     }
@@ -281,7 +282,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let fom = slot.cast::<Self>().as_ptr();
         // The runtime's own, and the handle's.
         let refs = if birth.wanted { 2 } else { 1 };
-        let named = birth.extra.as_ref().is_some_and(|it| it.kept.is_some());
+        // Most types are asked when they are compiled.
+        let named = const { codec::<O>().is_some() }
+            && birth.extra.as_ref().is_some_and(|it| it.kept.is_some());
         // SAFETY: a slot of this type that nobody else has, with a header and deadlines in it; the other parts are empty, so
         // nothing is overwritten. It is shown to others by the store of `refs`.
         unsafe {

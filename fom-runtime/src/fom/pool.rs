@@ -132,8 +132,7 @@ impl Pool {
     // SAFETY: asks that the slot is of this pool, its last reference gone, and its contents dropped.
     pub(super) unsafe fn give_back(this: *const Self, slot: NonNull<Header>) {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
-        let (place, returns) = unsafe { ((*this).place, &raw const (*this).returns) };
-        if let Some(place) = place {
+        if let Some(place) = unsafe { (*this).place } {
             // SAFETY: what was in the slot is dropped; a pointer is put into a list.
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 // SAFETY: as above.
@@ -144,6 +143,16 @@ impl Pool {
                 }
             }
         }
+        // SAFETY: as the caller promises.
+        unsafe { Self::give_back_from_elsewhere(this, slot) }
+    }
+
+    /// Of its own: what it needs is not to cost the foms that end at home.
+    #[inline(never)]
+    // SAFETY: asks for the same as `give_back`.
+    unsafe fn give_back_from_elsewhere(this: *const Self, slot: NonNull<Header>) {
+        // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
+        let returns = unsafe { &raw const (*this).returns };
         // SAFETY: it is called before the slot is put back, so the pool is alive as above.
         let tell = || unsafe { (*this).home().trim() };
         // SAFETY: the pool is alive as above; the link is the slot's, and nobody else has the slot.

@@ -220,6 +220,7 @@ impl<O: Operation> FomRef<O> {
     }
 
     /// For the trial of a crash: loses an event that it has not taken.
+    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.typed().lose_event()
     }
