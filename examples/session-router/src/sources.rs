@@ -1,6 +1,6 @@
 //! How fast each source may send, so that one source cannot take the router from the others.
 //!
-//! All sources share one socket, one parser, and the localities. [`Sources`] decides about a packet before the parser
+//! All sources share one socket, one parser, and the localities. `Sources` decides about a packet before the parser
 //! looks at it, by the address that the kernel tells. Each source has token buckets:
 //!
 //! - `packets`, for every packet: it limits what one source can make the parser read.
@@ -11,7 +11,7 @@
 //! most of its rate, and one that sends eight times its rate gets nothing until it slows down: work for a flood is work that
 //! the others wait for. While the kernel drops packets, each one that is received stands for those that are not.
 //!
-//! How much a source may hold at a time is the matter of [`Places`](crate::places::Places).
+//! How much a source may hold at a time is the matter of `Places`.
 //!
 //! The admission of the runtime queues operations and lets them wait for a token. A caller of SIP must not wait: it
 //! repeats its INVITE after 500 ms. So a router refuses at once, and this module needs no queue.
