@@ -86,11 +86,10 @@ impl Bench {
             sections: AtomicUsize::new(0),
             most: followers.most,
         });
-        let runtime = change(Runtime::builder())
+        let runtime = change(Runtime::builder().clock(clock))
             .localities(localities)
             .machine(Machine::synthetic(1, 1, localities, 1))
             .pin(false)
-            .clock(clock)
             .followers(followers)
             .resource(Arc::clone(&watch))
             .locality_data(|_| Ok::<_, std::io::Error>(Visits::default()))

@@ -88,8 +88,6 @@ impl BuyingTransitions for Order {
 
 /// Words come, and the time of each visit passes, while commits are under way and fail or not: each function runs when the step before
 /// it is in the journal, the visit ends once, and what the handle says is what the journal has.
-///
-/// Seeded: a deadline that is looked at before the answer to a commit (the late function ran in a visit that was left).
 fn late(faults: usize) {
     check(1500, move || {
         let disk = Disk::failing(faults);

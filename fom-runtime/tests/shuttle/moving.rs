@@ -184,7 +184,7 @@ fn idle_against_moves() {
 /// A shutdown, or the drop of the last handle: each fom is answered, wherever it is, and every thread ends.
 ///
 /// Seeded: a fom whose home is not told that it has changed (fails everywhere); a sweep that looks for foms only where they were born (a
-/// deadlock when the last handle goes); foms that are given to a locality that may have ended (a deadlock).
+/// deadlock when the last handle goes).
 fn ends(how: Option<Shutdown>) {
     check_moves(2000, move || {
         let Party { bench, foms } = Party::new();
