@@ -168,7 +168,7 @@ impl Run {
         let left = Arc::new(Mutex::new(None));
         let (disk, slot) = (self.disk.clone(), Arc::clone(&left));
         let then = move |_: &Path| {
-            let left = disk.crash(luck(seed));
+            let left = end(&disk, seed);
             *slot.lock().unwrap() = Some(left);
         };
         self.faulty.inject(operation, nth, Fault::before(then));
@@ -241,7 +241,7 @@ impl Run {
                 }
             }
             Step::Crash(seed) => {
-                let left = self.disk.crash(luck(seed));
+                let left = end(&self.disk, seed);
                 self.close();
                 self.disk = left;
                 self.open();
@@ -264,7 +264,7 @@ impl Run {
                 let left = Arc::new(Mutex::new(None));
                 let (disk, slot) = (self.disk.clone(), Arc::clone(&left));
                 let faulty = FaultyDisk::new(self.disk.clone());
-                let then = move |_: &Path| *slot.lock().unwrap() = Some(disk.crash(luck(seed)));
+                let then = move |_: &Path| *slot.lock().unwrap() = Some(end(&disk, seed));
                 faulty.inject(operation, nth, Fault::before(then));
                 let options = FileJournal::options().segment_bytes(2048).background(false);
                 let mut journal = options.disk(faulty).open(Path::new("journal")).unwrap();
@@ -276,6 +276,14 @@ impl Run {
                 self.open();
             }
         }
+    }
+}
+
+/// What a crash leaves, or a kill: the bytes that are not synced stay in the memory of the system.
+fn end(disk: &Forgetful, seed: u64) -> Forgetful {
+    match seed % 5 {
+        4 => disk.killed(),
+        _ => disk.crash(luck(seed)),
     }
 }
 
@@ -306,5 +314,39 @@ proptest! {
         }
         run.close();
         run.open();
+    }
+}
+
+/// The journal ends twice before its manifest is durable: in its first commit, and while that is tried again.
+#[test]
+fn a_journal_that_is_not_named_yet_ends_twice() {
+    let commit = || vec![vec![(0, None)]];
+    let operations = [
+        Operation::Write,
+        Operation::Sync,
+        Operation::SyncDir,
+        Operation::Create,
+        Operation::Rename,
+        Operation::Remove,
+    ];
+    let ends = |seeds: u64| {
+        let nths = (1..4).flat_map(move |nth| (0..seeds).map(move |seed| (nth, seed)));
+        operations
+            .into_iter()
+            .flat_map(move |operation| nths.clone().map(move |(nth, seed)| (operation, nth, seed)))
+    };
+    for (first, nth, seed) in ends(5) {
+        for (second, nth_of_second, seed_of_second) in ends(5) {
+            let mut run = Run::new();
+            run.step(Step::CrashIn(commit(), first, nth, seed));
+            run.step(Step::CrashIn(
+                commit(),
+                second,
+                nth_of_second,
+                seed_of_second,
+            ));
+            run.close();
+            run.open();
+        }
     }
 }

@@ -91,6 +91,9 @@ impl FileJournal {
         self.aside = kept.aside;
         for (number, size) in kept.free {
             match self.aside.is_empty() {
+                // Without a manifest a file with the header of another segment is damage, and a crash while a spare file gets
+                // its new name leaves such a file.
+                true if kept.journal == 0 => self.directory.remove(number)?,
                 true => self.discard(number, size),
                 // Perhaps it is not free: what would say so may be lost.
                 false => self.set_aside(number),

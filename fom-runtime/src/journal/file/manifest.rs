@@ -101,8 +101,10 @@ impl Manifest {
         if let Some((record, slot)) = self.record
             && !self.durable
         {
-            // The other slot is to be written over, and may be all that the disk has.
+            // A process that was killed may have left the record and the name of the file in the memory of the system alone. The
+            // next record overwrites the other slot.
             self.write(&record.encode(), slot)?;
+            self.directory.sync()?;
             self.durable = true;
         }
         if let Some((record, _)) = self.record
