@@ -290,9 +290,7 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         let requests = requests as u64;
         let (world, inlet) = (&self.world, &self.inlets[index]);
         let locality = &world.localities[index];
-        // Counted before the mode is looked at, so that a shutdown that begins meanwhile waits for them or refuses them.
-        locality.counts.sent(requests);
-        let open = self.is_open();
+        let open = locality.counts.sent(requests, || self.is_open());
         let mut state = inlet.lock();
         let reason = if !open || state.closed {
             Some(PushReason::ShuttingDown)

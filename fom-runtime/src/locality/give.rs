@@ -144,10 +144,10 @@ impl Core {
     fn send(&mut self, to: usize, foms: Vec<Resident>) {
         let here = self.home.clone();
         let there = &here.world().localities[to];
-        there.counts.sent(foms.len() as u64);
-        if here.world().is_closed() {
+        let count = foms.len() as u64;
+        if there.counts.sent(count, || here.world().is_closed()) {
             // It may have ended.
-            there.take_back_all(foms.len() as u64);
+            there.take_back_all(count);
             foms.into_iter().for_each(|fom| self.enqueue(fom));
             return;
         }

@@ -74,9 +74,13 @@ impl Counts {
         self.elsewhere.sent.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// So many, moved here from another locality. Before they are [`given_away`](Self::given_away) there.
-    pub fn sent(&self, foms: u64) {
+    /// So many come from elsewhere: submitted, or moved here from another locality before they are
+    /// [`given_away`](Self::given_away) there. `look` asks whether the runtime takes them, and runs after the count. So the end of the
+    /// locality waits for these foms, or the caller hears of that end and counts them [`back`](Self::back).
+    #[inline]
+    pub fn sent<R>(&self, foms: u64, look: impl FnOnce() -> R) -> R {
         self.elsewhere.sent.fetch_add(foms, Ordering::SeqCst);
+        look()
     }
 
     /// So many, moved to another locality, as if they had ended. By the handler.

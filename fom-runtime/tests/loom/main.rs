@@ -13,6 +13,7 @@ mod hand_over;
 mod idle;
 mod inbox;
 mod marks;
+mod moved;
 mod returns;
 mod slot;
 mod token;
