@@ -1,0 +1,168 @@
+//! The layout of the code: packages and folders import in one direction.
+//!
+//! Each package has a list of its folders, lowest first. A file imports from its own folder and from lower ones. The methods of a
+//! type stand in the folder of the type. What breaks that today is listed in `tests/layout/*.txt`; these lists only shrink.
+
+#[path = "layout/source.rs"]
+mod source;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use source::Source;
+
+/// The folders of `fom-runtime`, lowest first. A file beside the folders counts as a folder of its own.
+const RUNTIME: &[&str] = &[
+    "sync",
+    "id",
+    "heap",
+    "shrink",
+    "protocol",
+    "clock",
+    "graph",
+    "adaptive",
+    "topology",
+    "journal",
+    "snapshot",
+    "operation",
+    "error",
+    "fom",
+    "locality",
+    "runtime",
+    "cx",
+    "layer",
+    "watch",
+    "balance",
+    "durable",
+    "lock",
+    "lanes",
+    "admission",
+    "active",
+    "service",
+    "testing",
+    "prelude",
+    "__private",
+    "__protocol",
+    "lib",
+];
+
+/// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
+const PACKAGES: &[(&str, &[&str])] = &[("fom-macros", &[]), ("fom-runtime", &["fom-macros"])];
+
+#[test]
+fn packages_depend_on_lower_ones_only() {
+    for (package, may) in PACKAGES {
+        let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+        let dependencies = manifest
+            .split("\n[")
+            .filter(|table| table.starts_with("dependencies]"))
+            .flat_map(str::lines)
+            .filter_map(|line| line.split([' ', '=', '.']).next())
+            .filter(|name| name.starts_with("fom-"));
+        for name in dependencies {
+            assert!(may.contains(&name), "{package} must not depend on {name}");
+        }
+    }
+}
+
+#[test]
+fn folders_of_the_runtime_import_lower_ones_only() {
+    check("fom-runtime", RUNTIME);
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn check(package: &str, folders: &[&str]) {
+    let source = Source::read(&root().join(package).join("src"));
+    let level = |file: &str| {
+        let folder = folder_of(file);
+        let at = folders.iter().position(|known| *known == folder);
+        at.unwrap_or_else(|| {
+            panic!("{package}: the folder of {file} is not in the list of folders")
+        })
+    };
+    let mut found = BTreeSet::new();
+    for import in source.imports() {
+        if level(&import.from) < level(&import.to) {
+            found.insert(format!("{} imports {}", import.from, import.to));
+        }
+    }
+    for addition in source.additions() {
+        if folder_of(&addition.from) != folder_of(&addition.to) {
+            found.insert(format!(
+                "{} adds methods to {} of {}",
+                addition.from, addition.name, addition.to
+            ));
+        }
+    }
+    let list = root()
+        .join("tests/layout")
+        .join(package)
+        .with_extension("txt");
+    let known = fs::read_to_string(&list).unwrap_or_default();
+    let known: BTreeSet<_> = known.lines().map(str::to_owned).collect();
+    let new: Vec<_> = found.difference(&known).map(String::as_str).collect();
+    assert!(
+        new.is_empty(),
+        "{package}: these lines point up:\n{}\n",
+        new.join("\n")
+    );
+    let gone: Vec<_> = known.difference(&found).map(String::as_str).collect();
+    assert!(
+        gone.is_empty(),
+        "{package}: delete these lines from {}, they are true no more:\n{}\n",
+        list.display(),
+        gone.join("\n")
+    );
+}
+
+/// The folder directly below `src` that a file is in, or the file's own name.
+fn folder_of(file: &str) -> &str {
+    let first = file.split('/').next().unwrap_or(file);
+    first.strip_suffix(".rs").unwrap_or(first)
+}
+
+/// Imports are found through re-exports, renamed, relative, in a path of the code, and from an inner module.
+#[test]
+fn what_points_up_is_found() {
+    let src = std::env::temp_dir().join(format!("fom-layout-{}", std::process::id()));
+    let files = [
+        ("lib.rs", "mod low; mod high; pub use high::{Tall, deep::Deep as Renamed};"),
+        ("high/mod.rs", "pub mod deep; pub struct Tall; pub fn wide() {}"),
+        ("high/deep.rs", "pub struct Deep; impl super::Tall { fn f() {} }"),
+        (
+            "low.rs",
+            "use crate::{Renamed as Other, Tall}; mod inner { fn f() { super::super::high::wide() } }
+            impl Tall { fn g(_: Other) { other_package::high() } }
+            #[cfg(test)] mod tests { use crate::high::deep; }",
+        ),
+    ];
+    fs::create_dir_all(src.join("high")).unwrap();
+    for (name, text) in files {
+        fs::write(src.join(name), text).unwrap();
+    }
+    let source = Source::read(&src);
+    fs::remove_dir_all(&src).unwrap();
+    let shown = |edges: BTreeSet<source::Edge>| -> Vec<String> {
+        edges
+            .into_iter()
+            .map(|edge| format!("{} {} {}", edge.from, edge.to, edge.name))
+            .collect()
+    };
+    assert_eq!(
+        shown(source.imports()),
+        [
+            "high/deep.rs high/mod.rs Tall",
+            "lib.rs high/deep.rs Deep",
+            "lib.rs high/mod.rs Tall",
+            "low.rs high/deep.rs Renamed",
+            "low.rs high/mod.rs Tall",
+            "low.rs high/mod.rs wide",
+        ]
+    );
+    assert_eq!(
+        shown(source.additions()),
+        ["high/deep.rs high/mod.rs Tall", "low.rs high/mod.rs Tall"]
+    );
+}
