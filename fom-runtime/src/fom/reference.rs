@@ -159,7 +159,7 @@ impl Clone for AnyRef {
 impl Drop for AnyRef {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it is counted, and given up here.
+        // SAFETY: this counted reference is given up here, and only here.
         if unsafe { give_up(self.0) } {
             // SAFETY: that was the last one.
             unsafe { dispose(self.0, self.pool().vtable.clear) };
@@ -237,15 +237,15 @@ pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
     }
 }
 
-/// Gives one reference up. Says whether it was the last, whose owner disposes of the fom. Given a pointer: a reference to the header would
-/// have to hold until this returns, and another thread may free the fom as soon as it is counted down.
+/// Gives one reference up. Returns whether it was the last, so that the caller must dispose of the fom. Takes a
+/// pointer: a reference to the header would be valid until the return, and another thread may free the fom before.
 ///
 /// # Safety
 ///
-/// The caller has this reference, and does not use it any more unless it was the last.
+/// The caller has this reference, and uses it no more unless it was the last.
 #[inline(always)]
 pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
-    // SAFETY: alive until it is counted down; the count is an atomic, which may go while it is borrowed.
+    // SAFETY: alive until the count goes down; the count is an atomic, which may be freed while it is borrowed.
     let refs = unsafe { &(*fom.as_ptr()).refs };
     let last = refs.fetch_sub(1, Ordering::Release) == 1;
     if last {

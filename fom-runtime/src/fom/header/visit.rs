@@ -15,12 +15,13 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// What is kept of the failed attempts of one visit: so many, of so many letters each.
+/// The limits on the causes of failed attempts in one visit: their number, and the characters of each.
 const MOST_CAUSES: usize = 16;
 const LONGEST_CAUSE: usize = 200;
 
 impl Header {
-    /// What is done now is done in this visit, or for this event. Only the thread that runs the fom.
+    /// The key of the current effect: it names this visit, or the last event that was taken. Only the thread that runs
+    /// the fom.
     pub(crate) fn step_key(&self) -> StepKey {
         let run = self.world().run;
         let (origin, (visit, event)) = match (self.world().committer(), self.kept()) {
@@ -41,12 +42,12 @@ impl Header {
         }
     }
 
-    /// An event was taken where events have ids. Only the thread that runs the fom.
+    /// The function has taken an event of a mailbox whose events have ids. Only the thread that runs the fom.
     #[cold]
     pub(in crate::fom) fn took(&self, id: Option<EventId>) {
         match (self.kept(), id) {
             (Some(kept), Some(id)) => kept.took(id),
-            // Nothing of it is the same in another run: only what its sender says of it counts.
+            // Without a journal only an id of the sender is the same in another run.
             _ => {
                 self.set_own(NOTED, true);
                 let given = id.filter(|id| matches!(id, EventId::Given(_)));
@@ -55,7 +56,7 @@ impl Header {
         }
     }
 
-    /// What is done now is not for the event that was taken last. Only the thread that runs the fom.
+    /// Later effects no longer belong to the last event that was taken. Only the thread that runs the fom.
     pub(in crate::fom) fn leave_event(&self) {
         let Some(extra) = self.extra() else { return };
         extra.next_effect();
@@ -66,13 +67,13 @@ impl Header {
         }
     }
 
-    /// Into its outbox. Only the thread that runs the fom.
+    /// Puts an item into its outbox. Only the thread that runs the fom.
     pub(crate) fn post(&self, item: Item) {
         self.set_own(NOTED, true);
         self.rare_made().outbox.lock().post(item);
     }
 
-    /// Whether what it does when it comes back is to be done again. Only the thread that runs the fom.
+    /// Whether it must repeat what its phase does on resume. Only the thread that runs the fom.
     pub(in crate::fom) fn owes_resume(&self) -> bool {
         self.extra()
             .is_some_and(|extra| extra.owes_resume.load(Ordering::Relaxed))
@@ -89,14 +90,14 @@ impl Header {
             .is_some_and(|extra| extra.held_locks.load(Ordering::Relaxed))
     }
 
-    /// It makes a step: what it holds now counts.
+    /// The fom makes a step. From then on only the locks that it holds now count.
     pub(in crate::fom) fn forget_held_locks(&self) {
         if let Some(extra) = self.extra() {
             extra.held_locks.store(false, Ordering::Relaxed);
         }
     }
 
-    /// An attempt at its phase failed with this. Only the thread that runs the fom.
+    /// Notes that an attempt at its phase failed with this error. Only the thread that runs the fom.
     pub(in crate::fom) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
         let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
         let mut said = said.unwrap_or_else(panic_message);
@@ -106,20 +107,20 @@ impl Header {
         self.set_own(NOTED, true);
         let mut causes = self.rare_made().causes.lock();
         if causes.len() == MOST_CAUSES {
-            // The first says how it began, the last how it is; of those between the oldest goes.
+            // The first cause shows how the failures began, the last how they are now. So the second oldest goes.
             causes.remove(1);
         }
         causes.push(said);
     }
 
-    /// What the failed attempts of this visit said.
+    /// The causes of the failed attempts of this visit.
     pub(crate) fn causes(&self) -> Vec<String> {
         self.rare()
             .map(|rare| rare.causes.lock().clone())
             .unwrap_or_default()
     }
 
-    /// A visit begins.
+    /// A visit begins: forgets the attempts and the event of the visit before.
     pub(in crate::fom) fn forget_attempts(&self) {
         if let Some(rare) = self.rare() {
             *rare.event.lock() = None;
@@ -128,13 +129,13 @@ impl Header {
         }
     }
 
-    /// Sends what is in its outbox: its transition is made, and committed if it is to be.
+    /// Sends what is in its outbox. Its transition is made, and committed if the fom is kept in a journal.
     #[inline]
     pub(in crate::fom) fn send_outbox(&self) {
         if let Some(rare) = self.rare() {
             let items = rare.outbox.lock().take();
             for item in items {
-                // What cannot start is dropped, which is the user's code.
+                // An entry that cannot start is dropped, and its drop is the user's code.
                 self.fenced("while its outbox was sent", || {
                     (item.send)(self.world(), item.entry);
                 });
@@ -142,10 +143,10 @@ impl Header {
         }
     }
 
-    /// Its phase function failed: nothing of that is ever sent.
+    /// Drops what is in its outbox, because its phase function failed.
     pub(in crate::fom) fn drop_outbox(&self) {
         if let Some(rare) = self.rare() {
-            // Dropped without the lock: operations of the user's.
+            // The drop of operations is the user's code, so it runs without the lock.
             let items = rare.outbox.lock().take();
             for item in items {
                 self.fenced("while its outbox was dropped", || drop(item));
@@ -153,18 +154,18 @@ impl Header {
         }
     }
 
-    /// The helpers that it will wait for. Only the thread that runs the fom.
+    /// Notes the helpers that it will wait for. Only the thread that runs the fom.
     pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
         *self.rare_made().team.lock() = Arc::downgrade(team);
     }
 
-    /// Who of its helpers has not ended.
+    /// Its helpers that have not ended.
     pub(crate) fn team_left(&self) -> Vec<FomId> {
         let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
         team.map_or_else(Vec::new, |team| team.left())
     }
 
-    /// Who of its helpers must end before it goes on, if it waits for them.
+    /// Its helpers that must end before it goes on, if it waits for them.
     pub(crate) fn team_needed(&self) -> Vec<FomId> {
         let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
         team.filter(|_| self.waiting_for() == WaitingFor::Foms)
@@ -187,7 +188,8 @@ impl Header {
         }
     }
 
-    /// It waits for its next attempt: while a fom with a key does, there is room for another one. Only the thread that runs it.
+    /// It waits for its next attempt. A waiting fom with a key leaves its room to another fom. Only the thread that
+    /// runs it.
     pub(in crate::fom) fn pause(&self) {
         if let Some(extra) = self.extra()
             && extra.key.is_some()
@@ -198,7 +200,7 @@ impl Header {
         }
     }
 
-    /// It waits no more. Only the thread that runs it.
+    /// It no longer waits for an attempt, and needs its room again. Only the thread that runs it.
     pub(in crate::fom) fn go_on(&self, extra: &Extra) {
         if extra.paused.load(Ordering::Relaxed) {
             extra.paused.store(false, Ordering::Relaxed);
