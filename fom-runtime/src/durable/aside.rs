@@ -206,7 +206,7 @@ impl Listed {
         }
     }
 
-    /// An event whose receiver is no longer set aside.
+    /// An event with a receiver that is no longer set aside.
     fn has_missed(&self, aside: &SetAside) -> bool {
         match aside.reason {
             RestoreError::ReceiverSetAside(receiver) => self.stays(receiver) != Stays::Aside,

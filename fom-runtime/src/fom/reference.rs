@@ -21,33 +21,34 @@ use crate::{
 ///
 /// # Safety
 ///
-/// Each function but `prepare` takes the header of a fom of the type that the table is of. The memory of that fom is alive for
-/// the whole call, unless the call gives the reference up that keeps it.
+/// Each function but `prepare` takes the header of a fom of the type that the table is of. The memory of that fom is
+/// alive for the whole call, unless the call gives the reference up that keeps it.
 pub(crate) struct Vtable {
     pub(super) layout: Layout,
     /// Where the deadlines stand behind the header, if there are any.
     pub(super) timing: Option<NonZeroU16>,
     /// Makes the header of a new slot.
-    // SAFETY (caller): The pointer is to unused memory of `layout`, which no other thread has seen. The pool is the slot's own, and
-    // outlives the slot.
+    // SAFETY (caller): The pointer leads to unused memory of `layout`, which no other thread has seen. The pool is the
+    // slot's own, and outlives the slot.
     pub(super) prepare: unsafe fn(NonNull<Header>, *const Pool),
     /// Runs it once. When it ends, so does the runtime's reference.
-    // SAFETY (caller): This thread has the core of the fom's home, has put the token into Running, and owns the runtime's
-    // reference. After `Progress::Finished` the caller uses the fom only through another reference.
+    // SAFETY (caller): This thread has the core of the fom's home, has put the token into Running, and owns the
+    // runtime's reference. After `Progress::Finished` the caller uses the fom only through another reference.
     pub(super) run: unsafe fn(NonNull<Header>) -> Progress,
     /// Ends it before it has run: the locality has ended. It takes the runtime's reference.
-    // SAFETY (caller): The caller owns the runtime's reference and gives it up. No other thread runs the fom or ends it.
+    // SAFETY (caller): The caller owns the runtime's reference and gives it up. No other thread runs the fom or ends
+    // it.
     pub(super) reject: unsafe fn(NonNull<Header>),
     /// Ends it before it has run, with the outcome in this `Option<Outcome>`. It takes the runtime's reference.
-    // SAFETY (caller): As for `reject`. The fom has never run. The pointer is to an `Option<Outcome<O>>` of the fom's operation
-    // type, and nothing else refers to it during the call.
+    // SAFETY (caller): As for `reject`. The fom has never run. The pointer leads to an `Option<Outcome<O>>` of the
+    // fom's operation type, and nothing else refers to it during the call.
     pub(super) settle: unsafe fn(NonNull<Header>, *mut ()),
     /// Into room for an `Option` of the event.
     // SAFETY (caller): This thread runs the fom. The pointer is valid for the write of an `Option<O::Event>`.
     pub(super) take_event: unsafe fn(NonNull<Header>, *mut ()),
     /// Into an `Outcome`, out of the body.
-    // SAFETY (caller): The fom has ended, and its marks leave the outcome to the caller alone, which takes it once. The pointer is
-    // valid for the write of an `Outcome<O>`.
+    // SAFETY (caller): The fom has ended, and its marks leave the outcome to the caller alone, which takes it once. The
+    // pointer is valid for the write of an `Outcome<O>`.
     pub(super) take_outcome: unsafe fn(NonNull<Header>, *mut ()),
     /// How many events it has not taken.
     // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
@@ -56,7 +57,8 @@ pub(crate) struct Vtable {
     // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
     pub(super) abandon: unsafe fn(NonNull<Header>),
     /// Drops all but the header.
-    // SAFETY (caller): The last reference has gone, so no other thread reaches the fom. The caller calls it once for each fom.
+    // SAFETY (caller): The last reference has gone, so no other thread reaches the fom. The caller calls it once for
+    // each fom.
     pub(super) clear: unsafe fn(NonNull<Header>),
 }
 

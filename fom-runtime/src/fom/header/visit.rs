@@ -1,5 +1,5 @@
-//! What the runtime keeps of the present visit of a fom: the event that it is for, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Extra`] and [`Kept`](crate::durable::Kept).
+//! What the runtime keeps of the present visit of a fom: the event that it is for, its requests and outbox, its failed
+//! attempts and its helpers. Few foms have any of it, so all of it is in [`Extra`] and [`Kept`](crate::durable::Kept).
 
 use std::{
     collections::VecDeque,
@@ -42,7 +42,7 @@ impl Header {
         }
     }
 
-    /// The function has taken an event of a mailbox whose events have ids. Only the thread that runs the fom.
+    /// The function has taken an event from a mailbox with event ids. Only the thread that runs the fom.
     #[cold]
     pub(in crate::fom) fn took(&self, id: Option<EventId>) {
         match (self.kept(), id) {

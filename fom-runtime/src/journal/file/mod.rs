@@ -88,7 +88,7 @@ pub struct FileJournal {
     highest: u64,
     active: Option<Active>,
     ahead: Ahead,
-    /// Segments whose first write failed, with their sizes. The manifest names such a segment until it names the next
+    /// Segments with a failed first write, and their sizes. The manifest names such a segment until it names the next
     /// one.
     failed: Vec<(u64, u64)>,
     /// Files to be used again.
