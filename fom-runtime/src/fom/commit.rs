@@ -260,8 +260,8 @@ impl<O: Operation> Course<O> {
     /// Whether a fom that came through an outbox and has its key must record in the journal that it has begun.
     fn is_to_say_so(fom: &Typed<O>) -> bool {
         let committer = fom.world().committer();
-        // After a failed batch, until a later one succeeds, the journal may still have the fom that had the key before,
-        // or may not have it yet.
+        // It is unknown what the journal has of a failed batch until a later one succeeds. The fom that had the key
+        // before may be in it.
         let fails = committer.is_some_and(|committer| committer.fails());
         fom.standing() == Standing::Overtakes || fails
     }

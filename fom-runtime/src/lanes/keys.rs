@@ -11,8 +11,8 @@
 //! little earlier, each one of its own, and that is all that a hash decides. A cycle is so short that keys which nobody could call hot
 //! do not fill their cells together.
 //!
-//! Requests in line and the ring take turns: a quantum of the line, then one key's turn of the ring. So a key that used
-//! up a quantum in line, and then gets a queue, waits in the ring until others had a quantum of the line.
+//! Requests in line and the ring take turns: a quantum of the line, then one key's turn of the ring. A key may use up a
+//! quantum in line and then get a queue. It then waits in the ring until others had a quantum of the line.
 
 use std::collections::VecDeque;
 

@@ -124,9 +124,9 @@ fn the_owner_and_the_runtime_go() {
     });
 }
 
-/// A shutdown with a time limit that may pass at any moment meets a stop that never ends, a stop that ends, and an
-/// owner that goes. When it returns, all services are stopped and stay stopped, and each watcher has heard of it. The
-/// report names the stops that did not finish, and no other.
+/// A shutdown meets a stop that never ends, a stop that ends, and an owner that goes. Its time limit may pass at any
+/// moment. When it returns, all services are stopped and stay stopped, and each watcher has heard of it. The report
+/// names the stops that did not finish, and no other.
 fn ended_by_a_shutdown(how: Shutdown) {
     check(1000, move || {
         let bench = Bench::new(1, MOST);

@@ -9,8 +9,8 @@ use crate::journal::{Damage, EntryId, Journal, Recover};
 ///
 /// `fresh` makes an empty place, and returns two closures. The first opens a journal there, as for
 /// [`check`](super::check). The second takes the number of a piece. It copies what the open journal has on its disk at
-/// that moment, removes this piece from the copy, and opens a journal on the copy. It returns `None` if there are fewer
-/// pieces. For a journal of files a piece is a file:
+/// that moment, without this piece. It then opens a journal on the copy. It returns `None` if there are fewer pieces.
+/// For a journal of files a piece is a file:
 ///
 /// ```
 /// use std::{fs, path::Path};
