@@ -1,13 +1,15 @@
 //! The memory of a burst goes back to the system while the runtime lives.
 //!
-//! Each kind of burst runs in a process of its own, once small and once large: after the large one the resident memory comes
-//! down to at most 1.3 times that of the small one. With a journal more is left: that test says in its
-//! name how much. The time until then is not asserted, only limited.
+//! Each test runs its burst twice, in processes of their own: once small and once large. After the large one the resident
+//! memory falls to at most 1.3 times that of the small one. The tests limit the time until then and do not measure it.
 #![cfg(target_os = "linux")]
 
 use std::{
-    env, fs,
+    env,
+    fmt::Debug,
+    fs,
     process::{Command, Stdio},
+    str::FromStr,
     thread,
     time::{Duration, Instant},
 };
@@ -15,8 +17,7 @@ use std::{
 use fom_runtime::{LaneOptions, Runtime, TestClock, prelude::*};
 use serde::{Deserialize, Serialize};
 
-/// What the process of a burst is told: its kind, how many foms, and the limit in KiB.
-const KIND: &str = "FOM_BURST";
+/// The variables that a test sets for the process of a burst: how many foms, and the limit in KiB.
 const FOMS: &str = "FOM_BURST_FOMS";
 const LIMIT: &str = "FOM_BURST_LIMIT";
 
@@ -290,24 +291,24 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
     idle(runtime);
 }
 
-/// The process of one burst; says how much is resident in the end, and how long that took.
-#[test]
-#[ignore = "it is started by the other tests of this file"]
-fn one_burst() {
-    let told = |name: &str| env::var(name).unwrap();
-    let (kind, foms) = (told(KIND), told(FOMS).parse().unwrap());
-    let limit: u64 = told(LIMIT).parse().unwrap();
+/// A variable of the process of a burst; `None` in the process that starts it.
+fn given<T: FromStr<Err: Debug>>(name: &str) -> Option<T> {
+    Some(env::var(name).ok()?.parse().unwrap())
+}
+
+/// The process of one burst. It prints how much is resident in the end, and how long that took.
+fn one_burst(kind: &str, foms: usize, limit: u64) {
     let place = env::temp_dir().join(format!("fom-memory-{}", std::process::id()));
     let runtime = Runtime::builder().localities(2).pin(false);
-    let runtime = match kind.as_str() {
+    let runtime = match kind {
         "journal" => runtime.journal(&place),
         _ => runtime,
     };
     let runtime = runtime.build().unwrap();
-    burst(&kind, foms, &runtime);
+    burst(kind, foms, &runtime);
     let peak = resident();
     let began = Instant::now();
-    // The small one tells what is left once all has come to rest.
+    // The small burst measures what is left when the runtime rests.
     if limit == u64::MAX {
         thread::sleep(Duration::from_secs(1));
     }
@@ -329,10 +330,10 @@ struct Burst {
     millis: u64,
 }
 
-fn run(kind: &str, foms: usize, limit: u64) -> Burst {
+/// Runs `test` again in a process of its own, which runs one burst.
+fn run(test: &str, foms: usize, limit: u64) -> Burst {
     let ran = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "one_burst", "--ignored", "--nocapture"])
-        .env(KIND, kind)
+        .args([test, "--exact", "--nocapture"])
         .env(FOMS, foms.to_string())
         .env(LIMIT, limit.to_string())
         // One heap: of the others glibc keeps the end. What is left is then what the runtime keeps.
@@ -340,7 +341,7 @@ fn run(kind: &str, foms: usize, limit: u64) -> Burst {
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
-    assert!(ran.status.success(), "the burst of {kind} failed");
+    assert!(ran.status.success(), "the burst of {test} failed");
     let text = String::from_utf8(ran.stdout).unwrap();
     let line = text.lines().find_map(|line| line.split_once("resident "));
     let numbers: Vec<u64> = line
@@ -356,11 +357,15 @@ fn run(kind: &str, foms: usize, limit: u64) -> Burst {
     }
 }
 
-/// Both bursts, and what may be left of the large one: of what is resident after the small one, and at its own end.
-fn returns(kind: &str) {
-    let small = run(kind, SMALL, u64::MAX).resident;
+/// In the test's own process: starts both bursts, and compares what is resident after them. In a process that `test` started:
+/// runs one burst.
+fn returns(test: &str, kind: &str) {
+    if let Some(foms) = given(FOMS) {
+        return one_burst(kind, foms, given(LIMIT).unwrap());
+    }
+    let small = run(test, SMALL, u64::MAX).resident;
     let limit = small + small * 3 / 10;
-    let large = run(kind, LARGE, limit);
+    let large = run(test, LARGE, limit);
     println!(
         "{kind}: {small} KiB without, {} KiB at the end of the burst, {} KiB {} ms later",
         large.peak, large.resident, large.millis
@@ -374,55 +379,55 @@ fn returns(kind: &str) {
 
 #[test]
 fn of_foms_that_waited_for_events() {
-    returns("events");
+    returns("of_foms_that_waited_for_events", "events");
 }
 #[test]
 fn of_foms_with_deadlines() {
-    returns("deadlines");
+    returns("of_foms_with_deadlines", "deadlines");
 }
 #[test]
 fn of_async_foms() {
-    returns("async");
+    returns("of_async_foms", "async");
 }
 #[test]
 fn of_detached_foms() {
-    returns("detached");
+    returns("of_detached_foms", "detached");
 }
 #[test]
 fn of_foms_that_ended_long_before_their_handles_go() {
-    returns("held");
+    returns("of_foms_that_ended_long_before_their_handles_go", "held");
 }
 #[test]
 fn of_foms_that_were_parked_while_the_runtime_slept() {
-    returns("parked");
+    returns("of_foms_that_were_parked_while_the_runtime_slept", "parked");
 }
 #[test]
 fn of_foms_with_keys() {
-    returns("keys");
+    returns("of_foms_with_keys", "keys");
 }
 #[test]
 fn of_foms_of_one_key() {
-    returns("queue");
+    returns("of_foms_of_one_key", "queue");
 }
 #[test]
 fn of_foms_that_ended_at_once() {
-    returns("steps");
+    returns("of_foms_that_ended_at_once", "steps");
 }
 #[test]
 fn of_foms_submitted_inside() {
-    returns("inside");
+    returns("of_foms_submitted_inside", "inside");
 }
 #[test]
 fn of_foms_in_a_journal() {
-    returns("journal");
+    returns("of_foms_in_a_journal", "journal");
 }
 #[test]
 fn of_requests_in_lanes() {
-    returns("lanes");
+    returns("of_requests_in_lanes", "lanes");
 }
 #[test]
 fn of_jobs() {
-    returns("jobs");
+    returns("of_jobs", "jobs");
 }
 
 /// Pages in which foms live stay as they are, whatever is freed around them.
