@@ -10,6 +10,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
+    sync::Mutex,
 };
 
 use fom_runtime::journal::{FileJournal, Journal, JournalError};
@@ -32,6 +33,7 @@ fn nobody_else_may_look() {
 /// The directory may be a link to another one; the lock is that of the directory, by whatever name.
 #[test]
 fn a_link_to_a_directory_is_that_directory() {
+    let _no_process_starts = STARTS.lock();
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
     put(&mut journal, &[(70_000, b"a")]).unwrap();
@@ -89,13 +91,20 @@ fn the_files_are_the_same_on_every_machine() {
 /// The place that a parent process names to the process of a child.
 const PLACE: &str = "FOM_TEST_PLACE";
 
+/// Held while a process starts. Until it executes its program, the new process shares the open files, and with them the
+/// lock of a journal.
+static STARTS: Mutex<()> = Mutex::new(());
+
 /// Runs the test of that name again in a process of its own, which finds `place` in its environment.
 fn run_again(test: &str, place: &Place) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args([test, "--exact", "--test-threads=1"])
         .env(PLACE, place.path());
-    command.status().unwrap()
+    let starts = STARTS.lock();
+    let child = command.spawn();
+    drop(starts);
+    child.unwrap().wait().unwrap()
 }
 
 /// The place of a child process; `None` in the parent.
