@@ -45,11 +45,14 @@ impl Book {
         }
     }
 
-    fn hire(&self, cx: &Cx<'_, Bill>) -> Result<(), BoxError> {
+    /// Submits the payers.
+    fn begin(&mut self, cx: &Cx<'_, Bill>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Begin");
         for n in self.mark.n + 1..=self.mark.n + PAYERS {
             let payer = cx.outbox().submit(Payer::make(n));
             payer.place(Placement::RoundRobin).post()?;
         }
+        self.mark.hop();
         Ok(())
     }
 
@@ -115,10 +118,7 @@ impl TillingTransitions for Till {
         Ok(send_bills(&cx.address())?)
     }
     fn begin(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Begin");
-        self.0.hire(cx)?;
-        self.0.mark.hop();
-        Ok(())
+        self.0.begin(cx)
     }
     fn open(&mut self, cx: &mut Cx<'_, Bill>, bill: Bill) -> Result<TillingAfterOpen, BoxError> {
         self.0.pay(cx, &bill);
@@ -129,9 +129,7 @@ impl TillingTransitions for Till {
         Ok(TillingAfterOpen::Last)
     }
     fn last(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Last");
-        self.0.mark.hop();
-        Ok(())
+        self.0.mark.step(cx, "Last")
     }
 }
 
@@ -156,10 +154,7 @@ impl SittingTransitions for Desk {
         Ok(send_bills(&cx.address())?)
     }
     fn begin(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Begin");
-        self.0.hire(cx)?;
-        self.0.mark.hop();
-        Ok(())
+        self.0.begin(cx)
     }
     async fn serve(&mut self, cx: &mut Cx<'_, Bill>) -> Result<SittingAfterServe, BoxError> {
         self.0.mark.effect(cx, "Serve");
@@ -176,9 +171,7 @@ impl SittingTransitions for Desk {
         })
     }
     fn last(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Last");
-        self.0.mark.hop();
-        Ok(())
+        self.0.mark.step(cx, "Last")
     }
 }
 
@@ -225,9 +218,7 @@ impl PayingTransitions for Payer {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -236,12 +227,7 @@ impl Story for Payer {
     fn make(n: u64) -> Self {
         Self { mark: Mark::new(n) }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         "sent".to_owned()
     }
@@ -257,12 +243,7 @@ macro_rules! receiver {
             fn make(n: u64) -> Self {
                 Self(Book::new(n))
             }
-            fn mark(&self) -> &Mark {
-                &self.0.mark
-            }
-            fn mark_mut(&mut self) -> &mut Mark {
-                &mut self.0.mark
-            }
+            marked!(0.mark);
             fn outcome(&self) -> String {
                 self.0.outcome()
             }

@@ -120,9 +120,7 @@ impl FeedingTransitions for Feed {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -131,12 +129,7 @@ impl Story for Feed {
     fn make(n: u64) -> Self {
         Self::new(n, 0, false)
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         "fed".to_owned()
     }
