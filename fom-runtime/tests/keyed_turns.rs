@@ -136,7 +136,7 @@ fn nothing() -> Task {
     quick(|_| {})
 }
 
-/// KY-14, in part: no predicate decides whether two foms of a key interleave.
+/// KY-14, in part: fom has no predicate for the interleaving of two foms of a key.
 /// What is chained runs inside the turn of the one that submits it: at once, awaited or not, and the key goes on when both
 /// have ended.
 #[test]

@@ -23,7 +23,7 @@ const LIMIT: &str = "FOM_BURST_LIMIT";
 
 const SMALL: usize = 1_000;
 const LARGE: usize = 150_000;
-/// How long the memory may take to come down before the test fails.
+/// The time until the memory must be low again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 enum Told {
@@ -124,7 +124,7 @@ impl SteppingTransitions for Step {
     }
 }
 
-/// Submits others where it runs.
+/// Submits other foms in its own locality.
 struct Parent(usize);
 
 #[fom(operation(Parent), transient)]
@@ -157,7 +157,7 @@ fn idle(runtime: &Runtime) {
     }
 }
 
-/// How often the threads of the runtime gave up the processor so far.
+/// How often the threads of the runtime yielded the processor so far.
 fn sleeps() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let of_one = |task: fs::DirEntry| {
@@ -185,7 +185,7 @@ fn asleep() {
     }
 }
 
-/// Submits so many, tells each to go, and drops the outcomes.
+/// Submits so many foms, sends each its event, and drops the outcomes.
 fn told<O: Operation<Event = Told>>(runtime: &Runtime, foms: usize, make: impl Fn() -> O) {
     let handles: Vec<_> = (0..foms)
         .map(|_| runtime.submit(make()).start().unwrap())
@@ -196,7 +196,7 @@ fn told<O: Operation<Event = Told>>(runtime: &Runtime, foms: usize, make: impl F
     idle(runtime);
 }
 
-/// Runs one burst to its end. What it made itself is gone then.
+/// Runs one burst to its end, and drops all that it made.
 fn burst(kind: &str, foms: usize, runtime: &Runtime) {
     match kind {
         "events" => told(runtime, foms, || Wait([0; 4])),
@@ -212,7 +212,7 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
             senders.iter().for_each(|to| to.send(Told::Go).unwrap());
             idle(runtime);
         }
-        // Ended, and held until the runtime sleeps: it hears of those that go then.
+        // The foms end, and their handles live until the runtime sleeps. Then the handles go.
         "held" => {
             let handles: Vec<_> = (0..foms)
                 .map(|_| runtime.submit(Wait([0; 4])).start().unwrap())
@@ -223,7 +223,7 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
             idle(runtime);
             asleep();
         }
-        // Nothing is left to wait for but deadlines that are far off; in between some come and go.
+        // The runtime waits only for distant deadlines. In between a few foms begin and end.
         "parked" => {
             let parked: Vec<_> = (0..foms)
                 .map(|_| runtime.submit(Timed).start().unwrap())
@@ -336,7 +336,7 @@ fn run(test: &str, foms: usize, limit: u64) -> Burst {
         .args([test, "--exact", "--nocapture"])
         .env(FOMS, foms.to_string())
         .env(LIMIT, limit.to_string())
-        // One heap: of the others glibc keeps the end. What is left is then what the runtime keeps.
+        // One heap: glibc keeps the end of each other heap, and the test measures what the runtime keeps.
         .env("MALLOC_ARENA_MAX", "1")
         .stderr(Stdio::inherit())
         .output()
@@ -357,8 +357,7 @@ fn run(test: &str, foms: usize, limit: u64) -> Burst {
     }
 }
 
-/// In the test's own process: starts both bursts, and compares what is resident after them. In a process that `test` started:
-/// runs one burst.
+/// Starts both bursts, and compares the resident memory after them. In a process that `test` started it runs one burst.
 fn returns(test: &str, kind: &str) {
     if let Some(foms) = given(FOMS) {
         return one_burst(kind, foms, given(LIMIT).unwrap());
@@ -430,7 +429,7 @@ fn of_jobs() {
     returns("of_jobs", "jobs");
 }
 
-/// Pages in which foms live stay as they are, whatever is freed around them.
+/// A page with living foms stays as it is, whatever the runtime frees around it.
 #[tokio::test]
 async fn foms_that_live_on_keep_their_memory() {
     let clock = TestClock::new();
@@ -442,7 +441,7 @@ async fn foms_that_live_on_keep_their_memory() {
             let handle = runtime.submit(Wait([number; 4])).start().unwrap();
             (number, handle)
         });
-        // Most pages have one that stays, and some have none.
+        // Most pages have a fom that stays, and some have none.
         let is_kept = |number: &u64| number % 997 == round && *number < 10_000;
         let (kept, gone): (Vec<_>, Vec<_>) = handles
             .collect::<Vec<_>>()
