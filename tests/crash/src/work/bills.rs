@@ -1,5 +1,5 @@
-//! Operations that pay for each of their events, under its key. Bills come through outboxes of senders in other localities, and directly,
-//! with an id or without one. After a restart another one comes first.
+//! Operations that pay for each of their events, under its key. Bills come through outboxes of senders in other localities, and
+//! directly, with an id or without one. After a restart another bill comes first.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use crate::{
     points::{Point, Points},
 };
 
-/// So many numbers an operation of these has: its own, and those of its payers.
+/// The count of numbers of each operation: its own, and those of its payers.
 pub(crate) const NUMBERS: u64 = 4;
 
-/// Payers of one.
+/// The payers of one operation.
 const PAYERS: u64 = 3;
 
-/// Bills that are to be paid: one for each payer, and those that come with an id.
+/// The bills of one operation: one for each payer, and the direct ones with an id.
 const BILLS: u64 = 5;
 
-/// An event that is to be paid.
+/// An event that the operation pays.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Bill {
-    /// One of those that are to come.
+    /// A bill that must arrive.
     Due(u64),
-    /// One that comes once, and may be lost.
+    /// A bill that comes once, and may be lost.
     Tip(u128),
 }
 
-/// What both kinds of receivers have.
+/// The state of both kinds of receivers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Book {
     mark: Mark,
@@ -81,7 +81,7 @@ impl Book {
     }
 }
 
-/// What is sent directly, and again after each restart: a tip that is another one each time, and those with ids in any order.
+/// Sends the direct bills, again after each restart: a new tip each time, and the bills with ids in any order.
 ///
 /// # Errors
 ///

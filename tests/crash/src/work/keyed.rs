@@ -13,12 +13,12 @@ use crate::points::{Point, Points};
 pub(crate) struct Queued {
     mark: Mark,
     turns: u32,
-    /// How long it has its key at least, in microseconds.
+    /// The least time that it holds its key, in microseconds.
     takes: u64,
 }
 
 impl Queued {
-    /// One that has its key for so long that others come meanwhile.
+    /// An operation that holds its key so long that others arrive meanwhile.
     pub(crate) fn slow(n: u64) -> Self {
         Self {
             takes: 8_000,

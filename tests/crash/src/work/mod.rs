@@ -369,7 +369,7 @@ impl SpeakingTransitions for Speak {
         self.mark.hop();
         let to = ("talk", child_of(self.mark.n));
         for word in [*word, *word + 1] {
-            // It may be moved meanwhile.
+            // The fom may move meanwhile.
             cx.sleep(Duration::from_micros(
                 mixed(self.mark.n + u64::from(word)) % 300,
             ))
