@@ -322,7 +322,8 @@ impl LoopingTransitions for Loops {
     }
 }
 
-/// LO-04: a fom that leaked its guard returns to its locality with its next step. It takes turns, and a caller can cancel it.
+/// LO-04: a fom that leaked its guard returns to its locality with its next step. It takes turns, and a caller can
+/// cancel it.
 #[test]
 fn a_leaked_guard_ends_with_the_next_step() {
     let _limit = limit();

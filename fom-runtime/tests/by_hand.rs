@@ -1,5 +1,5 @@
-//! A hand-written operation that uses items for generated code. The runtime calls its functions while it borrows nothing of
-//! its own, so the functions may use the runtime.
+//! A hand-written operation that uses items for generated code. The runtime calls its functions while it borrows
+//! nothing of its own, so the functions may use the runtime.
 
 mod task;
 

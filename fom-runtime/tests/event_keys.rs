@@ -217,8 +217,8 @@ async fn crashed<O: Operation<Event = Bill>>(make: fn() -> O, by: By) -> Vec<(St
     bank.take()
 }
 
-/// An event from an outbox, or one that its sender repeats with its id, has the same key after a crash, also when another
-/// event comes first. The other event has a key of its own.
+/// An event from an outbox, or one that its sender repeats with its id, has the same key after a crash, also when
+/// another event comes first. The other event has a key of its own.
 #[test]
 fn another_event_after_a_crash_does_not_get_the_key_of_the_first() {
     for by in [By::Outbox, By::Id] {
@@ -246,8 +246,8 @@ fn expected<const N: usize>(paid: [(&str, usize); N]) -> Vec<(String, usize)> {
     paid.map(|(what, key)| (what.to_owned(), key)).to_vec()
 }
 
-/// In a `sync` phase each event has its own key, also where each event is an attempt of one visit. The `exhausted` function
-/// has the key of the last event.
+/// In a `sync` phase each event has its own key, also where each event is an attempt of one visit. The `exhausted`
+/// function has the key of the last event.
 #[test]
 fn each_attempt_with_another_event_has_another_key() {
     for journaled in [true, false] {
@@ -301,8 +301,8 @@ fn the_key_changes_when_an_event_is_taken() {
     }
 }
 
-/// An event that its sender repeats with its id has the same key, with a journal and without. A repeated event without an id
-/// is another event.
+/// An event that its sender repeats with its id has the same key, with a journal and without. A repeated event without
+/// an id is another event.
 #[test]
 fn an_event_with_an_id_has_one_key_however_often_it_is_sent() {
     for journaled in [true, false] {

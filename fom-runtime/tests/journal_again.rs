@@ -36,12 +36,13 @@ fn old_groups_in_a_file_that_is_used_again_are_not_read() {
         journal.commit(batch).unwrap_err();
         disk.heal();
     };
-    // The first failure spoils the segment. The second spoils a new segment, after one sync made it and another named it.
+    // The first failure spoils the segment. The second spoils a new segment, after one sync made it and another named
+    // it.
     fail(&mut journal, &batch(80_000..80_001, 1), 1);
     fail(&mut journal, &batch(80_000..80_020, 1), 3);
     let spoiled = place.segments().pop().unwrap();
     let old = fs::read(&spoiled).unwrap();
-    // The manifest names a third segment instead, whose commit fails, too. The spoiled segment is free now.
+    // The manifest names a third segment instead, and its commit fails, too. The spoiled segment is free now.
     fail(&mut journal, &batch(80_000..80_001, 1), 3);
     journal.commit(&batch(90_000..90_012, 2)).unwrap();
     let place = place.copy();

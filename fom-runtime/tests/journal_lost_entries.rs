@@ -84,8 +84,8 @@ fn without(journal: &MemoryJournal, id: EntryId) -> MemoryJournal {
     left
 }
 
-/// `build()` refuses a journal without its head, which identifies the journal and has its time. Without a schema the runtime
-/// uses that of the release, which is the same. No fom is lost without an error.
+/// `build()` refuses a journal without its head, which identifies the journal and has its time. Without a schema the
+/// runtime uses that of the release, which is the same. No fom is lost without an error.
 #[test]
 fn each_entry_that_is_missing_is_named_or_not_needed() {
     limited(async || {

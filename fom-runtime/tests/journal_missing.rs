@@ -14,8 +14,8 @@ use fom_runtime::journal::{
 };
 use journal_kit::{FIRST, LINK, Place, is_used, open, put, small};
 
-/// The journal that a kill leaves after each of many commits, with the acknowledged entries. Entries change and go, and the
-/// journal is tidied, so that it frees files and uses them again.
+/// The journal that a kill leaves after each of many commits, with the acknowledged entries. Entries change and go, and
+/// the journal is tidied, so that it frees files and uses them again.
 fn killed() -> Vec<(Place, BTreeMap<u64, Vec<u8>>)> {
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
@@ -122,8 +122,8 @@ fn each_lost_file_is_named_or_nothing_is_missing() {
     assert!(named > 500, "{named}");
 }
 
-/// The manifest has two records, and a crash may destroy the record that is being written. Without either record the journal
-/// is complete, or does not open.
+/// The manifest has two records, and a crash may destroy the record that is being written. Without either record the
+/// journal is complete, or does not open.
 #[test]
 fn each_lost_record_of_the_manifest_is_named_or_nothing_is_missing() {
     for (at, (place, entries)) in killed().into_iter().enumerate() {
@@ -139,7 +139,8 @@ fn each_lost_record_of_the_manifest_is_named_or_nothing_is_missing() {
     }
 }
 
-/// One file is left of a journal. Neither a manifest without segments nor a segment without a manifest is an empty journal.
+/// One file is left of a journal. Neither a manifest without segments nor a segment without a manifest is an empty
+/// journal.
 #[test]
 fn a_journal_of_which_one_file_is_left_is_refused() {
     let (place, _) = killed().pop().unwrap();
@@ -177,7 +178,8 @@ fn who_goes_on_without_a_file_is_told() {
     }
 }
 
-/// While a process has a journal open, its manifest is removed. A second open fails, and does not begin an empty journal.
+/// While a process has a journal open, its manifest is removed. A second open fails, and does not begin an empty
+/// journal.
 #[test]
 fn who_removes_the_manifest_does_not_open_a_journal_twice() {
     let place = Place::new();
@@ -191,8 +193,8 @@ fn who_removes_the_manifest_does_not_open_a_journal_twice() {
     );
 }
 
-/// The name of a segment in the manifest costs one sync for each segment and none for a commit. With a thread for it, no
-/// commit waits for that sync.
+/// The name of a segment in the manifest costs one sync for each segment and none for a commit. With a thread for it,
+/// no commit waits for that sync.
 #[test]
 fn a_commit_is_one_sync_and_a_segment_three_more() {
     let place = Place::new();

@@ -7,8 +7,8 @@ use std::{fs, path::PathBuf};
 use fom_runtime::journal::{Batch, EntryId, Journal, JournalError};
 use journal_kit::{FIRST, LINK, Place, is_used, open, put, small};
 
-/// The files that a kill leaves after three syncs, the last of three groups, and where the last sync of the first segment
-/// begins and ends.
+/// The files that a kill leaves after three syncs, the last of three groups, and where the last sync of the first
+/// segment begins and ends.
 fn written(place: &Place) -> (Vec<(PathBuf, Vec<u8>)>, usize, usize) {
     let (mut journal, ..) = open(small(), place.path()).unwrap();
     put(&mut journal, &[(1, b"schema")]).unwrap();
@@ -72,7 +72,8 @@ fn the_last_write_may_break_off_at_every_byte() {
     }
 }
 
-/// The first write of a segment may break off at every byte, too. Nothing of it was acknowledged, and everything before it was.
+/// The first write of a segment may break off at every byte, too. Nothing of it was acknowledged, and everything before
+/// it was.
 #[test]
 fn the_first_write_of_a_segment_may_break_off_at_every_byte() {
     let place = Place::new();

@@ -192,7 +192,8 @@ fn a_turn_has_as_many_requests_as_its_quantum() {
     });
 }
 
-/// KY-06: a key that used its quantum in line gets a queue of its own. The queue waits until others had a quantum in line.
+/// KY-06: a key that used its quantum in line gets a queue of its own. The queue waits until others had a quantum in
+/// line.
 #[test]
 fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
     limited(|| async {
@@ -211,7 +212,8 @@ fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
     });
 }
 
-/// KY-06: a key gets no second quantum in a row when a cycle ends in its quantum, nor when its queue was empty for a moment.
+/// KY-06: a key gets no second quantum in a row when a cycle ends in its quantum, nor when its queue was empty for a
+/// moment.
 #[test]
 fn a_key_has_no_second_quantum_in_a_new_cycle() {
     limited(|| async {

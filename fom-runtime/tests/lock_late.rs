@@ -1,4 +1,5 @@
-//! Late functions of phases with locks, after a restart. When they run, the fom holds the locks again that it held before.
+//! Late functions of phases with locks, after a restart. When they run, the fom holds the locks again that it held
+//! before.
 
 mod held;
 mod kit;
@@ -121,8 +122,8 @@ impl Bench {
     }
 }
 
-/// LK-02: the fom that held the lock is late after the restart. It has the lock again before its late function runs, and no
-/// other fom gets the lock in between.
+/// LK-02: the fom that held the lock is late after the restart. It has the lock again before its late function runs,
+/// and no other fom gets the lock in between.
 #[test]
 fn a_late_function_has_the_lock_that_was_held_before() {
     limited(|| async {
@@ -155,8 +156,8 @@ fn a_late_function_has_the_lock_that_was_held_before() {
     });
 }
 
-/// LK-02: a late fom held one lock and waited for the lock of another fom. After the restart it waits for both locks, and
-/// then its late function runs. A caller can cancel it meanwhile.
+/// LK-02: a late fom held one lock and waited for the lock of another fom. After the restart it waits for both locks,
+/// and then its late function runs. A caller can cancel it meanwhile.
 #[test]
 fn a_late_function_waits_for_a_lock_of_another() {
     for cancelled in [false, true] {

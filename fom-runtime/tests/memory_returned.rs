@@ -1,7 +1,7 @@
 //! The memory of a burst goes back to the system while the runtime lives.
 //!
-//! Each test runs its burst twice, in processes of their own: once small and once large. After the large one the resident
-//! memory falls to at most 1.3 times that of the small one. The tests limit the time until then and do not measure it.
+//! Each test runs its burst twice, in processes of their own: once small and once large. After the large one the
+//! resident memory falls to at most 1.3 times that of the small one. The tests only limit the time until then.
 #![cfg(target_os = "linux")]
 
 use std::{

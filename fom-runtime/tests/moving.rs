@@ -450,8 +450,8 @@ fn a_shutdown_finds_foms_that_wait_elsewhere() {
     });
 }
 
-/// A fom that hangs keeps the threads of its own locality only. The other locality ends, although foms moved between the two.
-/// The foms that wait beside the hanging one end when it goes on.
+/// A fom that hangs keeps the threads of its own locality only. The other locality ends, although foms moved between
+/// the two. The foms that wait beside the hanging one end when it goes on.
 #[test]
 fn a_hung_fom_keeps_its_own_locality_alone() {
     for hung in [0, 1] {

@@ -17,7 +17,8 @@ use fom_runtime::{
 use kit::{Log, limited, many};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-/// The time of one run of a sender, on the clock of the test. It is long enough that the runtime moves the waiting foms.
+/// The time of one run of a sender, on the clock of the test. It is long enough that the runtime moves the waiting
+/// foms.
 const LONG: Duration = Duration::from_micros(200);
 
 /// The number of words of one sender.

@@ -1,5 +1,5 @@
-//! Foms that outboxes send to one key, over a crash. A fom that had its turn goes on before any other begins, whatever the
-//! order in which the senders were committed and got their answers.
+//! Foms that outboxes send to one key, over a crash. A fom that had its turn goes on before any other begins, whatever
+//! the order in which the senders were committed and got their answers.
 
 mod held;
 mod kit;
@@ -193,8 +193,8 @@ fn go_on_as(what: What, runtime: &Runtime) {
     }
 }
 
-/// The sender of `x` in locality 0 commits its step first. The sender of `y` in locality 1 gets its answer first, and `y` has
-/// its turn. Returns the journal of that moment, and the runtime, which goes on.
+/// The sender of `x` in locality 0 commits its step first. The sender of `y` in locality 1 gets its answer first, and
+/// `y` has its turn. Returns the journal of that moment, and the runtime, which goes on.
 fn overtaken(x: What, y: What, log: &Log) -> (MemoryJournal, Runtime) {
     let (journal, stop) = (MemoryJournal::new(), Stop::default());
     let runtime = build(journal.clone(), log, &stop, usize::MAX);
@@ -278,8 +278,8 @@ fn one_that_does_not_queue_keeps_the_turn_that_it_was_granted() {
     });
 }
 
-/// KY-01: a fom that is set aside because its key is in use may run at the next start. It does not come before a fom that got
-/// the key later.
+/// KY-01: a fom that is set aside because its key is in use may run at the next start. It does not come before a fom
+/// that got the key later.
 #[test]
 fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
     limited(|| async {
@@ -303,8 +303,8 @@ fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
     });
 }
 
-/// KY-01: a fom whose first commit failed passes its key on, and may be in the journal all the same. Until another commit
-/// succeeds, no other fom begins.
+/// KY-01: a fom with a failed first commit passes its key on, and may be in the journal all the same. Until another
+/// commit succeeds, no other fom begins.
 #[test]
 fn nobody_begins_while_it_is_open_whether_the_one_before_has() {
     limited(|| async {
@@ -379,7 +379,8 @@ fn who_gives_up_while_the_journal_fails_keeps_nobody_waiting() {
     });
 }
 
-/// KY-01: a fom that does not wait for commits ends in the journal, too, before another fom of any locality has its key.
+/// KY-01: a fom that does not wait for commits ends in the journal, too, before another fom of any locality has its
+/// key.
 #[test]
 fn one_that_is_lazy_has_given_its_key_back_before_another_begins() {
     limited(|| async {

@@ -84,8 +84,8 @@ fn tokio_in_an_idle_locality() {
     }
 }
 
-/// LO-16: while other handlers block, the promoted one serves the sockets and timers, which belong to no thread. The reactor
-/// reports readiness and runs no code of the user, so it suspends no handle while a fom processes an event.
+/// LO-16: while other handlers block, the promoted one serves the sockets and timers, which belong to no thread. The
+/// reactor reports readiness and runs no code of the user, so it suspends no handle while a fom processes an event.
 #[test]
 fn tokio_while_others_block() {
     let _limit = limit();

@@ -1,5 +1,5 @@
-//! Services at the end of a runtime. Whatever their starts, stops and calls do, the end of the runtime leaves all of them
-//! stopped and every waiting caller with an answer. The report names the unfinished stops.
+//! Services at the end of a runtime. Whatever their starts, stops and calls do, the end of the runtime leaves all of
+//! them stopped and every waiting caller with an answer. The report names the unfinished stops.
 
 mod kit;
 
@@ -74,8 +74,8 @@ fn named(stops: &[(&str, bool)]) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// SV-09: a stop that hangs ends with the runtime. A caller that waits for the end of the service gets it, and the report
-/// names the stop.
+/// SV-09: a stop that hangs ends with the runtime. A caller that waits for the end of the service gets it, and the
+/// report names the stop.
 #[test]
 fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
     limited(async || {
@@ -112,7 +112,8 @@ fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
     });
 }
 
-/// SV-09: the runtime leaves a stop behind that blocks its thread. Its late return changes nothing, and no further stop runs.
+/// SV-09: the runtime leaves a stop behind that blocks its thread. Its late return changes nothing, and no further stop
+/// runs.
 #[test]
 fn a_stop_that_blocks_comes_back_to_a_runtime_that_has_ended() {
     limited(async || {
@@ -286,8 +287,8 @@ fn a_stop_that_panics_keeps_no_other_from_its_stop() {
     });
 }
 
-/// SV-09: calls that do not end delay the stop of their service too long. The stop does not run, and a caller that waits for
-/// the calls goes on.
+/// SV-09: calls that do not end delay the stop of their service too long. The stop does not run, and a caller that
+/// waits for the calls goes on.
 #[test]
 fn calls_that_hang_end_with_the_runtime() {
     limited(async || {

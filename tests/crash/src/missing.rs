@@ -42,8 +42,8 @@ pub struct Missing {
     pub whole: u64,
 }
 
-/// Removes the newest segment from a copy, and any file or a part of it from another. Returns a description of the fault, if the
-/// journal has one.
+/// Removes the newest segment from a copy, and any file or a part of it from another. Returns a description of the
+/// fault, if the journal has one.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@ use fom_runtime::{LockSet, prelude::*};
 
 struct r#gen {}
 
-/// A machine whose functions and fields have the names of its phases in snake case.
+/// The functions and the fields of this machine have the names of its phases in snake case.
 ///
 /// A row names the function and the field, the phase, the type that the function returns, the next phase and its
 /// field. `with` adds the options of the phase that call a function each.
@@ -124,7 +124,7 @@ keywords! {
     default Default KeywordsAfterDefault => End;
 }
 
-/// A machine whose phases are the keywords themselves, which `on(..)`, `to(..)` and `keep(..)` name raw or plain.
+/// The phases of this machine are the keywords themselves, which `on(..)`, `to(..)` and `keep(..)` name raw or plain.
 ///
 /// A row names the phase and its event, that event in `on(..)`, and the next phase in `to(..)` and `keep(..)`.
 macro_rules! signals {

@@ -59,8 +59,8 @@ enum Since {
 }
 
 impl Lazy {
-    /// `again`: the commit has only changes of a failed one. The runtime repeats those in commits of their own, without the lazy
-    /// transitions that wait meanwhile, so such commits do not count.
+    /// `again`: the commit has only changes of a failed one. The runtime repeats those in commits of their own, without
+    /// the lazy transitions that wait meanwhile, so such commits do not count.
     pub(super) fn commit_begins(&mut self, again: bool) {
         self.begun += u64::from(!again);
         self.again = again;

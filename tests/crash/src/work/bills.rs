@@ -1,5 +1,5 @@
-//! Operations that pay for each of their events, under its key. Bills come through outboxes of senders in other localities, and
-//! directly, with an id or without one. After a restart another bill comes first.
+//! Operations that pay for each of their events, under its key. Bills come through outboxes of senders in other
+//! localities, and directly, with an id or without one. After a restart another bill comes first.
 
 use std::collections::BTreeSet;
 

@@ -17,8 +17,8 @@ pub(crate) const NEXT: u64 = 2;
 /// How long a locality is held. Another locality commits meanwhile.
 const HELD: Duration = Duration::from_millis(6);
 
-/// Localities that are held after the commit of a step of theirs, before they know of it. So the foms that others send with the same
-/// commit come first.
+/// Localities that are held after the commit of a step of theirs, before they know of it. So the foms that others send
+/// with the same commit come first.
 #[derive(Clone, Default)]
 pub(crate) struct Holds {
     runtime: Arc<OnceLock<Runtime>>,
