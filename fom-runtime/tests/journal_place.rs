@@ -8,7 +8,9 @@ use std::{
         fs::{PermissionsExt, symlink},
         process::ExitStatusExt,
     },
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
+    sync::Mutex,
 };
 
 use fom_runtime::journal::{FileJournal, Journal, JournalError};
@@ -31,6 +33,7 @@ fn nobody_else_may_look() {
 /// The directory may be a link to another one; the lock is that of the directory, by whatever name.
 #[test]
 fn a_link_to_a_directory_is_that_directory() {
+    let _no_process_starts = STARTS.lock();
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
     put(&mut journal, &[(70_000, b"a")]).unwrap();
@@ -85,33 +88,44 @@ fn the_files_are_the_same_on_every_machine() {
     assert_eq!(given.entries, expected.into());
 }
 
-/// What a process that runs `part` of this file ends with.
-fn run(part: &str, place: &Place) -> ExitStatus {
+/// The place that a parent process names to the process of a child.
+const PLACE: &str = "FOM_TEST_PLACE";
+
+/// Held while a process starts. Until it executes its program, the new process shares the open files, and with them the
+/// lock of a journal.
+static STARTS: Mutex<()> = Mutex::new(());
+
+/// Runs the test of that name again in a process of its own, which finds `place` in its environment.
+fn run_again(test: &str, place: &Place) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args([part, "--exact", "--ignored", "--test-threads=1"])
-        .env("FOM_TEST_PLACE", place.path());
-    command.status().unwrap()
+        .args([test, "--exact", "--test-threads=1"])
+        .env(PLACE, place.path());
+    let starts = STARTS.lock();
+    let child = command.spawn();
+    drop(starts);
+    child.unwrap().wait().unwrap()
 }
 
-fn given_place() -> Option<std::path::PathBuf> {
-    env::var_os("FOM_TEST_PLACE").map(Into::into)
+/// The place of a child process; `None` in the parent.
+fn given_place() -> Option<PathBuf> {
+    env::var_os(PLACE).map(Into::into)
 }
 
-/// A fork has the journal and its lock: it is told so when it commits, and says nothing about the end when it is dropped.
+/// A fork shares the journal and its lock: its commits fail, and dropping its journal does not record where the end is.
 #[test]
 fn a_fork_does_not_write() {
+    if let Some(place) = given_place() {
+        return fork_in(&place);
+    }
     let place = Place::new();
-    assert!(run("forks", &place).success());
+    assert!(run_again("a_fork_does_not_write", &place).success());
     let (_, given, found) = open(small(), place.path()).unwrap();
     assert_eq!((given.entries.len(), found.torn), (3, None));
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test before it"]
-fn forks() {
-    let Some(place) = given_place() else { return };
-    let (mut journal, ..) = open(small(), &place).unwrap();
+fn fork_in(place: &Path) {
+    let (mut journal, ..) = open(small(), place).unwrap();
     put(&mut journal, &[(70_000, b"before")]).unwrap();
     // SAFETY: the fork does what it does with this thread alone, and ends without what runs at an exit.
     let child = unsafe { libc::fork() };
@@ -128,10 +142,10 @@ fn forks() {
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(ended, child);
     let status = ExitStatus::from_raw(status);
-    // What the fork said about the end would hide these.
+    // If the fork had recorded the end, these would be hidden.
     put(&mut journal, &[(70_002, b"after")]).unwrap();
     put(&mut journal, &[(70_003, b"after")]).unwrap();
-    // Killed: whoever is closed says where the end is.
+    // As after a kill: a journal that is dropped records where its end is.
     std::mem::forget(journal);
     assert!(status.success(), "{status}");
 }
@@ -139,18 +153,18 @@ fn forks() {
 /// A process may go to another directory after it opened a journal by a relative path.
 #[test]
 fn a_relative_path_stays_where_it_was() {
+    if let Some(place) = given_place() {
+        return go_elsewhere_from(&place);
+    }
     let place = Place::new();
     fs::create_dir(place.path()).unwrap();
-    assert!(run("goes_elsewhere", &place).success());
+    assert!(run_again("a_relative_path_stays_where_it_was", &place).success());
     let path = place.path().join("journal");
     assert_eq!(open(small(), &path).unwrap().1.entries.len(), 50);
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test before it"]
-fn goes_elsewhere() {
-    let Some(place) = given_place() else { return };
-    env::set_current_dir(&place).unwrap();
+fn go_elsewhere_from(place: &Path) {
+    env::set_current_dir(place).unwrap();
     let (mut journal, ..) = open(small(), "journal".as_ref()).unwrap();
     env::set_current_dir("/").unwrap();
     for id in 70_000..70_050 {
