@@ -27,7 +27,7 @@ use crate::places::Places;
 /// What each source may take of the router.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Packets a second of one source that belong to no call that the router knows; as many may come at once.
+    /// Packets a second of one source that belong to no call that the router knows; as many may come at once. At least 1.
     pub rate: u32,
     /// The share that one source may hold, in percent of the places that it holds and those that are free: below 100.
     pub share: u32,
@@ -106,10 +106,11 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Takes so many tokens, if there are as many.
+    /// Takes so many tokens, if there are as many. A packet costs no more than a full bucket, else it never passes.
     fn take(&mut self, tokens: u32, rate: u32, now: Duration) -> bool {
         let second = Duration::from_secs(1);
-        let full_at = self.full_at.max(now).saturating_add(second / rate * tokens);
+        let cost = second / rate * tokens.min(rate);
+        let full_at = self.full_at.max(now).saturating_add(cost);
         let taken = full_at <= now.saturating_add(second);
         if taken {
             self.full_at = full_at;
@@ -391,6 +392,18 @@ mod tests {
         assert_eq!(flood(&mut sources, &calls, v4(1), 100, now)[0], 25);
         sources.dropped(1_000, 999);
         assert_eq!(flood(&mut sources, &calls, v4(2), 200, now)[0], 100);
+    }
+
+    #[test]
+    fn a_packet_that_costs_more_than_a_full_bucket_takes_all_of_it() {
+        let (calls, now) = (Places::new(100, 50), Duration::ZERO);
+        for rate in [1, 5] {
+            let mut sources = sources(rate, 8);
+            sources.dropped(1_000, 1_000_000); // each packet stands for 16
+            assert_eq!(flood(&mut sources, &calls, v4(1), 10, now)[0], 1, "{rate}");
+            let later = Duration::from_secs(60);
+            assert_eq!(flood(&mut sources, &calls, v4(1), 1, later)[0], 1, "{rate}");
+        }
     }
 
     #[test]
