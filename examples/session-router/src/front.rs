@@ -53,6 +53,14 @@ pub(crate) struct Front {
     settings: Settings,
 }
 
+/// What a packet has cost before it is parsed.
+#[derive(Clone, Copy)]
+struct Charge {
+    source: Source,
+    /// It has taken a token for a packet that belongs to no known call.
+    begins: bool,
+}
+
 /// The kernel's count of what it dropped is looked at each time that so many datagrams have come.
 const LOOK: u64 = 1024;
 
@@ -98,7 +106,7 @@ impl Front {
             self.note_dropped();
         }
         // What its source may send is decided first: a flood must cost no more than this.
-        let (source, verdict) = self.look(datagram, from);
+        let (charge, verdict) = self.look(datagram, from);
         if verdict == Verdict::Drop {
             return self.net.counters().ignored.add();
         }
@@ -112,31 +120,35 @@ impl Front {
                 _ => self.net.counters().ignored.add(),
             };
         }
-        self.read(read, source);
+        self.read(read, charge);
     }
 
-    /// What becomes of a datagram, and to which source it is charged. A packet of a call that the router knows is read as
-    /// long as its source does not send too many of any kind. All others have the rate for new calls.
-    fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Source, Verdict) {
+    /// What becomes of a datagram, and what it has cost. A packet of a call that the router knows is read as long as its
+    /// source does not send too many of any kind. All others have the rate for new calls.
+    fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Charge, Verdict) {
         let now = self.runtime.now();
         let (source, within) =
             self.sources
                 .packet(from.ip(), datagram.len(), self.net.call_places(), now);
+        let charge = |begins| Charge { source, begins };
         if !within {
-            return (source, Verdict::Drop);
+            return (charge(false), Verdict::Drop);
         }
         let call = call_id(datagram).and_then(|call_id| self.runtime.find::<Call>(call_id));
         match call {
-            Some(_) => (source, Verdict::Read),
-            None => (source, self.sources.begin(source, datagram.len(), now)),
+            Some(_) => (charge(false), Verdict::Read),
+            None => (
+                charge(true),
+                self.sources.begin(source, datagram.len(), now),
+            ),
         }
     }
 
-    /// A datagram that is within the rates of `source`.
-    fn read(&mut self, read: Result<Message, Fault>, source: Source) {
+    /// A datagram that is within the rates of its source.
+    fn read(&mut self, read: Result<Message, Fault>, charge: Charge) {
         let counters = self.net.counters();
         match read {
-            Ok(Message::Request(request)) => self.request(request, source),
+            Ok(Message::Request(request)) => self.request(request, charge),
             Ok(Message::Response(response)) => {
                 // Only what we asked for: our own Via on top, and a call that waits for it (RFC 6026, 7.3).
                 let ours = response.sent_by == self.net.local().to_string();
@@ -155,34 +167,34 @@ impl Front {
         }
     }
 
-    fn request(&mut self, request: Box<Request>, source: Source) {
+    fn request(&mut self, request: Box<Request>, charge: Charge) {
         // A port of zero cannot be answered to.
         if request.reply_to.port() == 0 {
             return self.net.counters().dropped.add();
         }
-        match request.method() {
-            Method::Ack => {
-                let call = self.runtime.find::<Call>(&request.call_id);
-                self.deliver(call, CallEvent::Ack(request));
-            }
-            Method::Cancel => match self.runtime.find::<Call>(&request.call_id) {
-                Some(call) => self.deliver(Some(call), CallEvent::Cancel(request)),
-                None if self.stuck.has(&request.call_id) => {}
-                None => self.answer(&request, 481, ""),
-            },
-            Method::Register => self.register(request, source),
-            method => match self.runtime.find::<Call>(&request.call_id) {
-                // An INVITE outside of a dialog may begin the call anew, so it needs a token, too.
-                Some(_)
-                    if method == Method::Invite
-                        && request.to_tag.is_none()
-                        && self.sources.begin(source, 0, self.runtime.now()) != Verdict::Read =>
-                {
-                    self.net.counters().ignored.add();
-                }
-                Some(call) => self.deliver(Some(call), CallEvent::Request(request)),
-                None => self.without_call(request, source),
-            },
+        let source = charge.source;
+        let call = self.runtime.find::<Call>(&request.call_id);
+        // A REGISTER, or an INVITE outside of a dialog, may begin something under the Call-ID of a call as well. The parser
+        // joins a folded Call-ID, so the call may also be another one than the look has found.
+        let begins = match request.method() {
+            Method::Register => true,
+            Method::Invite if request.to_tag.is_none() => true,
+            _ => call.is_none(),
+        };
+        if begins
+            && !charge.begins
+            && self.sources.begin(source, 0, self.runtime.now()) != Verdict::Read
+        {
+            return self.net.counters().ignored.add();
+        }
+        match (request.method(), call) {
+            (Method::Register, _) => self.register(request, source),
+            (Method::Ack, call) => self.deliver(call, CallEvent::Ack(request)),
+            (Method::Cancel, Some(call)) => self.deliver(Some(call), CallEvent::Cancel(request)),
+            (Method::Cancel, None) if self.stuck.has(&request.call_id) => {}
+            (Method::Cancel, None) => self.answer(&request, 481, ""),
+            (_, Some(call)) => self.deliver(Some(call), CallEvent::Request(request)),
+            (_, None) => self.without_call(request, source),
         }
     }
 

@@ -158,6 +158,41 @@ fn packets_of_a_known_call_have_a_rate_too() {
     );
 }
 
+/// The Call-ID of a known call makes neither a REGISTER cheaper, nor an INVITE with a Call-ID that goes on in the next line.
+#[test]
+fn what_begins_something_under_the_call_id_of_a_known_call_needs_a_token_too() {
+    let (bed, ..) = bob_with(1, limited);
+    let greedy = Phone::at(2);
+    let call = Calling::to("nobody");
+    greedy.request("INVITE", &call, bed.at);
+    greedy.expect(100);
+    greedy.expect(404);
+    let line = format!("Call-ID: {}", call.call_id);
+    let (register, invite) = (
+        greedy.text("REGISTER", &call, bed.at),
+        greedy.text("INVITE", &call, bed.at),
+    );
+    // They leave one token.
+    let (registers, invites) = (RATE as usize - 2, 500);
+    flood(
+        &bed,
+        std::iter::once((Phone::at(2), vec![register; registers])),
+    );
+    let invite = |number| invite.replace(&line, &format!("{line}\r\n {number}"));
+    flood(
+        &bed,
+        std::iter::once((Phone::at(2), (0..invites).map(invite).collect())),
+    );
+    wait_until(|| counters(&bed).calls.get() + counters(&bed).ignored.get() == 1 + invites as u64);
+    assert_eq!(counters(&bed).calls.get(), 2);
+    // A folded Call-ID that names the call is found.
+    let options = greedy.text("OPTIONS", &call.next(), bed.at);
+    let options = options.replace(&line, &line.replace(": ", ":\r\n "));
+    bed.clock.advance(Duration::from_secs(2));
+    greedy.send(options, bed.at);
+    while greedy.receive().status() != Some(481) {}
+}
+
 /// Calls to bob that bob answers, as many as the router lets this source have.
 fn answered(bed: &Bed, greedy: &Phone, bob: &Phone, calls: usize) -> Vec<Calling> {
     let mut there = Vec::new();
