@@ -15,7 +15,6 @@ use tokio::net::TcpListener;
 
 use crate::accept::Accept;
 use crate::client::{Clients, Memory};
-use crate::command::Scripts;
 use crate::common::Common;
 use crate::live::Live;
 use crate::places::Places;
@@ -176,7 +175,6 @@ impl Server {
             places,
             log,
             clients: Clients::default(),
-            scripts: Scripts::default(),
             wall,
             stopping: AtomicBool::new(false),
         });

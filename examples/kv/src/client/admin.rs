@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fom_runtime::prelude::*;
 
 use super::{Client, Connection, Why};
-use crate::command::{Command, Kind, OfClient, table, wrong_number};
+use crate::command::{Command, Kind, OfClient, scripts, table, wrong_number};
 use crate::common::Common;
 use crate::pop::Pop;
 use crate::save::Writer;
@@ -40,7 +40,7 @@ pub(super) fn at_once(
             Reply::Array(vec![part(now / 1000), part(now % 1000 * 1000)])
         }
         OfClient::Auth => super::hello::auth(request),
-        OfClient::Script => common.scripts.about(request),
+        OfClient::Script => scripts::about(request),
         OfClient::Fom => foms(&cx.runtime(), request),
         _ => return None,
     })

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fom_runtime::prelude::*;
 
 use super::{Connection, Multi, Task, Why, admin};
-use crate::command::{Command, Kind, OfClient, Spec, find, wrong_number};
+use crate::command::{Command, Kind, OfClient, Spec, find, scripts, wrong_number};
 use crate::pop::Pop;
 use crate::rate::{Beyond, LIMITED, unless_started};
 use crate::shard::{Run, Side};
@@ -94,7 +94,7 @@ impl Connection {
                 Err(error) => self.line.answer(error),
             },
             Kind::OfClient(what) => return self.of_client(cx, what, request),
-            Kind::Script(by) => match self.common.scripts.command(by, request) {
+            Kind::Script(by) => match scripts::command(by, request) {
                 Ok((spec, run, request)) => self.send(cx, spec, run, request),
                 Err(error) => self.line.answer(error),
             },
@@ -137,7 +137,7 @@ impl Connection {
 
     fn queue(&mut self, cx: &Cx<'_>, spec: &'static Spec, request: Request) -> Reply {
         let (spec, request) = match spec.kind {
-            Kind::Script(by) => match self.common.scripts.command(by, request) {
+            Kind::Script(by) => match scripts::command(by, request) {
                 Ok((spec, _, request)) => (spec, request),
                 Err(error) => return self.spoil(error),
             },

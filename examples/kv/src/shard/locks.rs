@@ -30,22 +30,13 @@ pub(crate) fn release(shard: &mut Shard, request: &Request, at: usize) -> Done {
     Ok(Reply::Int(mine.into()))
 }
 
-fn renew(shard: &mut Shard, request: &Request, at: usize, unit: &Unit) -> Done {
+/// The lock expires after so many milliseconds.
+pub(crate) fn pexpire(shard: &mut Shard, request: &Request, at: usize) -> Done {
     if !is_mine(shard, request, at)? {
         return Ok(Reply::Int(0));
     }
     let time = number(request, at + 2)?;
-    expire_at(shard, request.word(at), time, unit, "pexpire")
-}
-
-/// From now on it expires after so many milliseconds.
-pub(crate) fn pexpire(shard: &mut Shard, request: &Request, at: usize) -> Done {
-    renew(shard, request, at, &MILLIS)
-}
-
-/// From now on it expires after so many seconds.
-pub(crate) fn expire(shard: &mut Shard, request: &Request, at: usize) -> Done {
-    renew(shard, request, at, &Unit::new(1000, true))
+    expire_at(shard, request.word(at), time, &MILLIS, "pexpire")
 }
 
 /// It expires later by so many milliseconds, or after so many. One that does not expire is left as it is.
