@@ -19,7 +19,7 @@ const IN_FLIGHT: u64 = 1024;
 
 /// Why no more requests are taken for now.
 pub(super) enum Stop {
-    /// There is none that is whole, or too many are under way.
+    /// There is none that is whole, or too many are under way, or too much is unread.
     More,
     /// This one must run alone.
     Alone(Task),
@@ -38,7 +38,8 @@ impl Connection {
     }
 
     fn take_all(&mut self, cx: &mut Cx<'_>) -> Stop {
-        while self.line.in_flight() < IN_FLIGHT {
+        let most = self.common.live.unread();
+        while self.line.in_flight() < IN_FLIGHT && self.line.unread() <= most {
             match self.line.reader.next_request() {
                 Ok(None) => return Stop::More,
                 Ok(Some(request)) => {

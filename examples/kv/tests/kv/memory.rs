@@ -45,23 +45,26 @@ fn unfinished(at: SocketAddr, bytes: usize) -> TcpStream {
     stream
 }
 
+/// The most memory that the process has had so far.
+#[cfg(target_os = "linux")]
+fn resident(serving: &Serving) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", serving.id()));
+    let status = status.expect("a process");
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = most.and_then(|most| most.trim().strip_suffix(" kB"));
+    let kilobytes: usize = kilobytes.and_then(|n| n.parse().ok()).expect("a number");
+    kilobytes * 1024
+}
+
 /// The case that was found: twenty clients, each within its own limits.
 #[test]
 #[cfg(target_os = "linux")]
 fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
     let limit = 64 * MIB;
     let serving = Serving::start(&["--clients-memory", &limit.to_string()]);
-    let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", serving.id()));
-        let status = status.expect("a process");
-        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kilobytes = most.and_then(|most| most.trim().strip_suffix(" kB"));
-        let kilobytes: usize = kilobytes.and_then(|n| n.parse().ok()).expect("a number");
-        kilobytes * 1024
-    };
     let mut client = Caller::to(serving.at);
     assert_eq!(client.text(&["SET", "mine", "kept"]), "OK");
-    let before = resident();
+    let before = resident(&serving);
     let at = serving.at;
     let sending: Vec<_> = (0..20)
         .map(|_| std::thread::spawn(move || unfinished(at, 20 * MIB)))
@@ -79,7 +82,7 @@ fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
     most = most.max(memory(&mut client));
     // A buffer that grows is counted when it has grown.
     assert!(most <= limit + 2 * MIB, "{most} bytes were held");
-    let grown = resident() - before;
+    let grown = resident(&serving) - before;
     assert!(grown <= 2 * limit, "{grown} bytes more are resident");
     drop(streams);
     until("what they held is given back", || memory(&mut client) < MIB);
@@ -183,6 +186,38 @@ fn a_pipeline_of_small_requests_with_large_replies_is_cut_short() {
     let run = told(&mut client, "commands_run_on_keys") - before;
     assert!(run < 500, "{run} were run for a client that is sent away");
     assert!(memory(&mut client) < MIB);
+    bed.stop();
+}
+
+/// Replies that need no shard are made while the requests are read. All that came beside a BLPOP is read at once.
+#[test]
+#[cfg(target_os = "linux")]
+fn requests_are_left_while_too_much_is_unread() {
+    let serving = Serving::start(&["--unread", &(2 * MIB).to_string()]);
+    let mut client = Caller::to(serving.at);
+    let before = resident(&serving);
+    let mut greedy = Caller::to(serving.at);
+    greedy.send(&["BLPOP", "queue", "0"]);
+    greedy.write(&b"COMMAND\r\n".repeat(5_000));
+    until("it waits", || told(&mut client, "blocked_clients") == 1);
+    client.call(&["RPUSH", "queue", "x"]);
+    until("it is sent away", || {
+        told(&mut client, "sent_away_slow") == 1
+    });
+    let grown = resident(&serving) - before;
+    assert!(grown <= 32 * MIB, "{grown} bytes more are resident");
+    serving.kill();
+}
+
+#[test]
+fn requests_that_were_left_are_answered_when_the_socket_has_taken_replies() {
+    let bed = Bed::with(|settings| settings.unread = 1024);
+    let mut client = bed.client();
+    let word = "x".repeat(1100);
+    client.write(&request(&["ECHO", &word]).repeat(10));
+    for _ in 0..10 {
+        assert_eq!(crate::bed::shown(&client.reply()), word);
+    }
     bed.stop();
 }
 
