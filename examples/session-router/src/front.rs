@@ -1,5 +1,4 @@
-//! The thread in front: takes datagrams from the socket, decides what their sources may have, and brings each to the fom
-//! that it is for.
+//! The thread in front: takes datagrams from the socket, decides what their sources may have, and brings each to its fom.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,8 +18,8 @@ use crate::wire::message::{Message, Request, address};
 use crate::wire::parse::{Fault, call_id, parse};
 use crate::wire::udp::Net;
 
-/// The calls whose last step could not be committed: they go on when the journal has room. Until then nothing is said of
-/// them, least of all that there is no such call: whoever wants an answer sends again.
+/// The calls with a last step that the journal could not commit. They go on when the journal has room. Until then the router
+/// gives no answer about them, least of all that there is no such call: a sender that wants an answer sends again.
 #[derive(Clone, Default)]
 pub(crate) struct Stuck(Arc<Mutex<HashSet<String>>>);
 
@@ -42,13 +41,13 @@ impl Stuck {
     }
 }
 
-/// The thread in front: nothing waits here but for the socket.
+/// The thread in front. It waits for the socket only.
 pub(crate) struct Front {
     net: Net,
     runtime: Runtime,
     stuck: Stuck,
     sources: Sources,
-    /// How many datagrams had come when the kernel's count was looked at.
+    /// How many datagrams had come at the last look at the kernel's count.
     looked: u64,
     settings: Settings,
 }
@@ -61,7 +60,7 @@ struct Charge {
     begins: bool,
 }
 
-/// The kernel's count of what it dropped is looked at each time that so many datagrams have come.
+/// The thread looks at the kernel's count of drops after each so many datagrams.
 const LOOK: u64 = 1024;
 
 impl Front {
@@ -76,11 +75,11 @@ impl Front {
         }
     }
 
-    /// Receives until it is told to stop.
+    /// Receives until `stop` is true.
     pub(crate) fn run(&mut self, stop: &AtomicBool) {
         let mut buffer = vec![0; 65_536];
         while !stop.load(Ordering::Relaxed) {
-            // An error is that nothing came for a moment, or that an earlier datagram found nobody.
+            // An error means that nothing came for a moment, or that an earlier datagram found no receiver.
             match self.net.receive(&mut buffer) {
                 Ok((length, source)) => self.datagram(&buffer[..length], source),
                 Err(_) => self.note_dropped(),
@@ -105,12 +104,12 @@ impl Front {
         if self.net.counters().received.get() >= self.looked + LOOK {
             self.note_dropped();
         }
-        // What its source may send is decided first: a flood must cost no more than this.
+        // The rates of its source come first: a flood must cost no more than this.
         let (charge, verdict) = self.look(datagram, from);
         if verdict == Verdict::Drop {
             return self.net.counters().ignored.add();
         }
-        // The parser is a stranger's as well. If it panics, that is one more packet that cannot be read.
+        // The parser is a dependency. If it panics, the packet counts as one that it cannot read.
         let read = catch_unwind(|| parse(datagram, from)).unwrap_or(Err(Fault::Drop("panicked")));
         if verdict == Verdict::Refuse {
             return match read {
@@ -150,7 +149,7 @@ impl Front {
         match read {
             Ok(Message::Request(request)) => self.request(request, charge),
             Ok(Message::Response(response)) => {
-                // Only what we asked for: our own Via on top, and a call that waits for it (RFC 6026, 7.3).
+                // Only an answer to our own request passes: our Via on top, and a call that waits for it (RFC 6026, 7.3).
                 let ours = response.sent_by == self.net.local().to_string();
                 let call = if ours {
                     self.runtime.find::<Call>(&response.call_id)
@@ -168,7 +167,7 @@ impl Front {
     }
 
     fn request(&mut self, request: Box<Request>, charge: Charge) {
-        // A port of zero cannot be answered to.
+        // No answer reaches a port of zero.
         if request.reply_to.port() == 0 {
             return self.net.counters().dropped.add();
         }
@@ -236,7 +235,7 @@ impl Front {
                 let holder = refused.live().cloned();
                 let call = refused.into_operation();
                 match holder {
-                    // The INVITE was here already: its call takes this one.
+                    // The call of an earlier copy of this INVITE takes this one.
                     Some(holder) => self.deliver(
                         Some(holder),
                         CallEvent::Request(Box::new(call.invite().clone())),
@@ -255,13 +254,13 @@ impl Front {
         }
     }
 
-    /// Its source sent more than its rate, and is told so.
+    /// Answers a request beyond the rate of its source.
     fn limited(&self, request: &Request) {
         self.net.counters().limited.add();
         self.answer(request, 503, "Retry-After: 5\r\n");
     }
 
-    /// There is no room, or none for this source. The answer costs little: nothing is kept of the request.
+    /// Answers that there is no room, or none for this source. The router keeps nothing of the request.
     fn overloaded(&self, request: &Request) {
         self.net.counters().overloaded.add();
         self.answer(request, 503, "Retry-After: 5\r\n");
@@ -270,7 +269,7 @@ impl Front {
     fn deliver(&self, call: Option<FomRef<Call>>, event: CallEvent) {
         let delivered = call.is_some_and(|call| call.send(event).is_ok());
         if !delivered {
-            self.net.counters().stray.add(); // whoever wants an answer sends again
+            self.net.counters().stray.add(); // a sender that wants an answer sends again
         }
     }
 
