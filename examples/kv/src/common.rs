@@ -46,7 +46,7 @@ impl Common {
             return done;
         }
         self.live.set(name, value)?;
-        // It may be lower than before.
+        // The limit may be lower than before.
         self.memory.keep_limit();
         Ok(())
     }

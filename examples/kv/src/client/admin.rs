@@ -46,7 +46,7 @@ pub(super) fn at_once(
     })
 }
 
-/// The version of Redis that is told to clients: that of which the commands here are.
+/// The version of Redis that clients see. Its commands are those that this server has.
 pub(super) const VERSION: &str = "7.0.0";
 
 pub(super) fn is(word: &[u8], name: &str) -> bool {
@@ -85,7 +85,7 @@ fn commands(request: &Request) -> Reply {
                         Reply::Int(first),
                         Reply::Int(last),
                         Reply::Int(step),
-                        // Categories for access, hints and keys for clusters, subcommands: there are none.
+                        // No categories for access, no hints and keys for clusters, no subcommands.
                         Reply::Set(Vec::new()),
                         Reply::Set(Vec::new()),
                         Reply::Set(Vec::new()),

@@ -163,7 +163,7 @@ impl Connection {
         };
         let most = self.common.settings.limits.request;
         let multi = self.multi.get_or_insert_default();
-        // Bytes of its own: it may stay for long, and would keep the buffer that it came in.
+        // A copy, since the command may stay for long and would keep the buffer of its line.
         let part = Part {
             spec,
             request: request.compact(),

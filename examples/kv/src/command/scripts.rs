@@ -1,10 +1,10 @@
-//! EVAL and EVALSHA: there is no Lua here, but the scripts with which clients lock are known, and each is a command on one key.
+//! EVAL and EVALSHA without Lua: the server knows the scripts for locks. Each of them is a command on one key.
 
 use super::{Kind, Spec};
 use crate::shard::{Run, locks};
 use crate::wire::{Reply, Request, integer};
 
-/// No script that is known is longer.
+/// No known script is longer.
 const LONGEST: usize = 4096;
 
 /// How a request names a script.
@@ -16,7 +16,7 @@ pub(crate) enum By {
     Sha,
 }
 
-/// What a known script is: a command on one key.
+/// The command that a known script stands for.
 #[derive(Debug)]
 struct Script {
     spec: Spec,
@@ -37,14 +37,14 @@ const fn lock(arity: i16, run: Run) -> Script {
 static RELEASE: Script = lock(3, locks::release);
 /// Arguments: the token, milliseconds.
 static PEXPIRE: Script = lock(4, locks::pexpire);
-/// Arguments: the token, milliseconds, 0 where they are more than there are.
+/// Arguments: the token, milliseconds, and `0` to add them to the time that is left.
 static EXTEND: Script = lock(5, locks::extend);
 /// Arguments: the token, milliseconds.
 static ACQUIRE: Script = lock(4, locks::acquire);
 /// Arguments: the token, milliseconds.
 static SET_AGAIN: Script = lock(4, locks::set_again);
 
-/// Each known script by its SHA-1, in lower case. It is that of every byte, so a text with other blanks is another script.
+/// The known scripts by the SHA-1 of their text, in lower case. A text with other blanks has another SHA-1.
 static KNOWN: &[(&str, &Script)] = &[
     // Redis's documentation: the pattern of distributed locks, the same in one line, and the page of SET.
     ("647c65a442733a1aa440f99908d249d13b4d6c4a", &RELEASE),
@@ -73,7 +73,7 @@ fn find(sha: &[u8]) -> Option<&'static Script> {
     Some(script)
 }
 
-/// The SHA-1 of a known script, and what it is.
+/// The SHA-1 of a known script, and its command.
 fn read(text: &[u8]) -> Result<(String, &'static Script), Reply> {
     if text.len() > LONGEST {
         return Err(UNKNOWN);
@@ -83,7 +83,7 @@ fn read(text: &[u8]) -> Result<(String, &'static Script), Reply> {
     Ok((sha, script))
 }
 
-/// The command that a script is, and its request: name, key, arguments.
+/// The command of a script, and its request: name, key, arguments.
 pub(crate) fn command(by: By, request: Request) -> Result<(&'static Spec, Run, Request), Reply> {
     let script = match by {
         By::Text => read(request.word(1))?.1,
@@ -118,13 +118,13 @@ pub(crate) fn about(request: &Request) -> Reply {
             let is_known = |sha| Reply::Int(find(sha).is_some().into());
             Reply::Array(request.words_from(2).map(is_known).collect())
         }
-        // What is built in stays.
+        // The known scripts stay.
         2 | 3 if which.eq_ignore_ascii_case(b"flush") => Reply::OK,
         _ => Reply::error("ERR there is: SCRIPT LOAD text, SCRIPT EXISTS sha .., SCRIPT FLUSH"),
     }
 }
 
-/// As Redis says it: clients send the text then.
+/// The words of Redis. Clients send the text then.
 const NO_SCRIPT: Reply = Reply::error("NOSCRIPT No matching script. Please use EVAL.");
 
 const UNKNOWN: Reply = Reply::error(

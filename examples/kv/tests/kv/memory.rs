@@ -1,4 +1,4 @@
-//! What all clients together may take: data aside, the server never holds much more, and clients that take little are served.
+//! The memory of all clients together has a limit, and the server goes on serving small clients.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -56,7 +56,7 @@ fn resident(serving: &Serving) -> usize {
     kilobytes * 1024
 }
 
-/// The case that was found: twenty clients, each within its own limits.
+/// Twenty clients, each within its own limits.
 #[test]
 #[cfg(target_os = "linux")]
 fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
@@ -80,7 +80,7 @@ fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
         told(&mut client, "evicted_clients") > 0
     });
     most = most.max(memory(&mut client));
-    // A buffer that grows is counted when it has grown.
+    // A buffer counts after it has grown.
     assert!(most <= limit + 2 * MIB, "{most} bytes were held");
     let grown = resident(&serving) - before;
     assert!(grown <= 2 * limit, "{grown} bytes more are resident");
@@ -89,7 +89,7 @@ fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
     serving.kill();
 }
 
-/// A client that waits for room does not wait for ever: each of these is served, or sent away.
+/// The wait for room has an end: the server serves each of these clients or sends it away.
 #[test]
 fn a_client_that_waits_for_room_is_served_or_sent_away() {
     let bed = bed(24 * MIB);
@@ -125,7 +125,7 @@ fn a_client_that_waits_for_room_is_served_or_sent_away() {
     bed.stop();
 }
 
-/// One after the other, each may take nearly all, and gives it back.
+/// One client after the other takes nearly all memory and gives it back.
 #[test]
 fn a_client_whose_request_is_done_holds_nothing_of_it() {
     let bed = bed(32 * MIB);
@@ -164,7 +164,7 @@ fn replies_that_are_not_read_count_together() {
     bed.stop();
 }
 
-/// Each of these requests is small, and each reply is made before the client's fom sees one of them.
+/// Each of these requests is small. All replies exist before the client's fom sees the first.
 #[test]
 fn a_pipeline_of_small_requests_with_large_replies_is_cut_short() {
     let bed = bed(16 * MIB);
@@ -189,7 +189,7 @@ fn a_pipeline_of_small_requests_with_large_replies_is_cut_short() {
     bed.stop();
 }
 
-/// Replies that need no shard are made while the requests are read. All that came beside a BLPOP is read at once.
+/// The server makes replies that need no shard while it reads requests. It reads all that came beside a BLPOP at once.
 #[test]
 #[cfg(target_os = "linux")]
 fn requests_are_left_while_too_much_is_unread() {
@@ -259,7 +259,7 @@ fn what_is_queued_watched_or_waited_at_counts() {
     bed.stop();
 }
 
-/// Small commands whose replies are large: what they are answered counts, too, and one that is wrong keeps nothing.
+/// The ready replies of queued commands count, too. A spoilt transaction keeps nothing.
 #[test]
 fn a_transaction_holds_no_more_than_is_counted() {
     let bed = Bed::with(|settings| settings.limits.request = 4 * MIB);
