@@ -246,7 +246,7 @@ impl Calling {
     /// That happens no more often than there are calls.
     fn put_off(&mut self, live: &Live, response: &Response) -> bool {
         let after = response.sip.headers.iter().find_map(|header| match header {
-            Header::RetryAfter(after) => after.value().trim().parse().ok(),
+            Header::RetryAfter(after) => after.value().trim().parse::<u32>().ok(),
             _ => None,
         });
         let Some(after) = after.filter(|_| self.summary.put_off < self.calls) else {
@@ -255,7 +255,7 @@ impl Calling {
         self.summary.put_off += 1;
         let ack = self.request("ACK", live.number, live.user, 1, response.to_tag.as_deref());
         self.send(&ack);
-        let at = Instant::now() + Duration::from_secs(after);
+        let at = Instant::now() + Duration::from_secs(after.into());
         self.later.push_back((at, live.number));
         true
     }
