@@ -334,6 +334,12 @@ fn what_comes_back_counts_toward_the_share_of_its_source() {
     assert_eq!(counters(&bed).unconfirmed.get(), 0);
 }
 
+#[test]
+fn a_buffer_beyond_all_limits_is_as_large_as_the_kernel_allows() {
+    let bed = bed(|settings| settings.buffer = 1 << 32);
+    assert!(bed.router.buffer() > 64 * 1024, "{}", bed.router.buffer());
+}
+
 /// The router also counts the datagrams that the kernel dropped before it.
 #[test]
 fn what_the_kernel_dropped_is_counted() {

@@ -57,7 +57,9 @@ impl Net {
     /// The address is taken or not ours, or the kernel refuses the size of the buffer.
     pub fn bind(settings: &Settings) -> io::Result<Net> {
         let socket = UdpSocket::bind(settings.listen)?;
-        SockRef::from(&socket).set_recv_buffer_size(settings.buffer)?;
+        // The option is a C int: a larger number would wrap around.
+        let buffer = settings.buffer.min(i32::MAX as usize);
+        SockRef::from(&socket).set_recv_buffer_size(buffer)?;
         // Only the receiving thread waits in the socket, and it looks up now and then.
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let local = socket.local_addr()?;
