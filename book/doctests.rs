@@ -8,7 +8,7 @@ mod chapters {
     include!(concat!(env!("OUT_DIR"), "/chapters.rs"));
 }
 
-/// A machine whose names are all keywords, in the edition in which `gen` is none.
+/// Compiles a machine with keywords for all names, in an edition where `gen` is an ordinary name.
 #[cfg(doctest)]
 #[doc = concat!("```edition2021\n", include_str!("../tests/ui/pass/keywords.rs"), "\n```")]
 mod keywords_in_edition_2021 {}

@@ -74,10 +74,11 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
         .collect()
 }
 
-/// A keyword since edition 2024 that syn takes for a name. As `r#gen` it is a name in every edition.
+/// A keyword since edition 2024, which syn accepts as a name. `r#gen` is a name in every edition.
 const KEYWORD_OF_2024: &str = "gen";
 
-/// The name as it can stand everywhere: raw if it is a keyword of some edition. `None` if it cannot be a name at all, as `self`.
+/// The name in a form that is valid in each position: raw if it is a keyword of some edition. `None` for a keyword that
+/// cannot be a raw name, such as `self`.
 pub(crate) fn name(text: &str, span: Span) -> Option<Ident> {
     if text != KEYWORD_OF_2024 && syn::parse_str::<Ident>(text).is_ok() {
         return Some(Ident::new(text, span));

@@ -19,8 +19,8 @@ use crate::{
 
 /// An operation with its machine: implemented by `#[fom]`, never by hand.
 ///
-/// What it takes to implement it is for generated code only and may change in any release. No `unsafe` code relies on what an
-/// implementation returns, and its functions run where the runtime has lent nothing of its own.
+/// The required items of this trait are for generated code only, and may change in any release. No `unsafe` code relies
+/// on what an implementation returns. Its functions run while the runtime has lent nothing of its own.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operation: no machine is declared for it",
     label = "no `#[fom(operation({Self}))]` enum",

@@ -1,4 +1,4 @@
-//! What a table of a million entries has needed is not kept for the next thousand.
+//! Gives the memory of a table back after most of its entries have gone.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -8,13 +8,13 @@ use std::{
 /// A table that is smaller than this keeps its memory.
 const SMALL: usize = 128;
 
-/// How much room is left when there is much more than what is there needs. It grows to that in steps that take their time anyway:
-/// so looking after each removal costs no more than a constant for each.
+/// The room that a table keeps, if it has far more than its entries need; else `None`. Growth to that room and
+/// shrinking back take many steps. So a check after each removal costs a constant time on average.
 pub(crate) fn room(len: usize, capacity: usize) -> Option<usize> {
     (capacity > SMALL && capacity / 8 > len).then(|| SMALL.max(2 * len))
 }
 
-/// Gives memory back that is far more than what is there needs. Called where something was removed.
+/// Gives back memory that a table no longer needs. Called after a removal.
 pub(crate) trait Shrink {
     fn shrink(&mut self);
 }

@@ -38,8 +38,8 @@ fn desk(number: usize) -> fom_runtime::active::Activation<Desk> {
     .activation()
 }
 
-/// AO-08, in part: a pool gives each call to the object that has the least to do, through the proxy that a single object has. The
-/// objects are spread over the localities. Not shown: a distributed scheduler. All objects of a pool are in one process.
+/// AO-08, in part: a pool gives each call to the object with the least work, through the proxy of a single object. The
+/// objects are spread over the localities. All objects of a pool are in one process; fom has no distributed scheduler.
 #[test]
 fn calls_go_to_who_is_free() {
     limited(|| async {

@@ -298,7 +298,7 @@ fn a_leaked_guard_does_not_keep_a_deadline_from_being_armed() {
     );
 }
 
-/// Leaks its guard, and goes round and round after that.
+/// Leaks its guard, and then loops.
 struct Loops;
 
 #[fom(operation(Loops), transient)]
@@ -322,7 +322,8 @@ impl LoopingTransitions for Loops {
     }
 }
 
-/// LO-04: a fom that has leaked its guard is back in its locality with its next step: it takes turns, and can be cancelled.
+/// LO-04: a fom that leaked its guard returns to its locality with its next step. It takes turns, and a caller can
+/// cancel it.
 #[test]
 fn a_leaked_guard_ends_with_the_next_step() {
     let _limit = limit();

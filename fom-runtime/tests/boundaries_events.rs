@@ -1,4 +1,4 @@
-//! The crash at each boundary, of an operation that does something outside for each of its events.
+//! The crash at each boundary, of an operation with an effect for each of its events.
 
 use fom_runtime::{
     prelude::*,
@@ -6,11 +6,11 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What it gives to the provider as the key of a payment.
+/// The key that it gives to the provider for a payment.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Under {
     StepKey,
-    /// Its own key and how many it has paid: the same for whatever comes next.
+    /// Its own key and the number of its payments: the same key for any next event.
     Count,
 }
 
@@ -78,14 +78,14 @@ fn differences(trial: impl Fn() -> Trial<Till>) -> Vec<String> {
     }
 }
 
-/// Step keys name the events, so that each is paid once, also where another one comes after the crash.
+/// Step keys name the events. So the operation pays each event once, also if another event comes after the crash.
 #[test]
 fn events_with_ids_are_paid_once_under_step_keys() {
     let tried = crash_at_each_boundary(trial(Under::StepKey, true));
     assert_eq!(tried.crashes, 5);
 }
 
-/// A key that names the step alone is used for two payments if another event comes at that step after the crash.
+/// A key that names the step alone serves two payments if another event comes at that step after the crash.
 #[test]
 fn a_key_that_does_not_name_the_event_is_found() {
     let found = differences(trial(Under::Count, true));
@@ -101,7 +101,7 @@ fn a_key_that_does_not_name_the_event_is_found() {
     );
 }
 
-/// What is sent again without an id is another event.
+/// An event that its sender repeats without an id is another event.
 #[test]
 fn an_event_that_is_sent_again_without_an_id_is_found() {
     let found = differences(trial(Under::StepKey, false));

@@ -1,5 +1,5 @@
-//! An operation that is written by hand, with items that are for generated code only: its functions run where the runtime holds
-//! nothing of its own, so that they may use the runtime.
+//! A hand-written operation that uses items for generated code. The runtime calls its functions while it borrows
+//! nothing of its own, so the functions may use the runtime.
 
 mod task;
 
@@ -16,14 +16,14 @@ use fom_runtime::{
 use task::{limit, quick};
 
 thread_local! {
-    /// What the functions below submit to, on this thread.
+    /// The runtime of the functions below, on this thread.
     static RUNTIME: RefCell<Option<Runtime>> = const { RefCell::new(None) };
 }
 
 static SUBMITTED: AtomicUsize = AtomicUsize::new(0);
 static RUN: AtomicUsize = AtomicUsize::new(0);
 
-/// Submits two operations, one of them with the key of the one whose function this is.
+/// Submits two operations, one of them with the key of the operation that calls this.
 fn meddle() {
     let Some(runtime) = RUNTIME.take() else {
         return;
@@ -81,7 +81,7 @@ impl SyncOperation for ByHand {
     }
 }
 
-/// Inside a fom they run on the thread that holds the locality, for a plain submission and for one with a key.
+/// Inside a fom the functions run on the thread of the locality, for a submission without a key and with one.
 #[test]
 fn functions_of_a_hand_written_operation_may_submit_others() {
     let _limit = limit();

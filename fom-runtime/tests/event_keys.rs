@@ -1,4 +1,5 @@
-//! The step key of an event: the same in whatever step the event is taken, and no other event has it, over a crash and within one run.
+//! The step key of an event is the same in every step that takes the event, and no other event has it: over a crash and
+//! within one run.
 
 mod kit;
 
@@ -13,7 +14,7 @@ use fom_runtime::{
 use kit::{limited, many, millis, one};
 use serde::{Deserialize, Serialize};
 
-/// A provider that writes down what was paid under which key, and the journal as a crash before the next commit leaves it.
+/// A provider that logs each payment with its key, and the journal as a crash before the next commit leaves it.
 #[derive(Clone, Default)]
 struct Bank {
     paid: Arc<Mutex<Vec<(String, StepKey)>>>,
@@ -55,7 +56,7 @@ fn pay(what: &str) -> Bill {
     Bill::Pay(what.to_owned())
 }
 
-/// What a fom that came back is sent before anything else.
+/// The first event of a fom after a restart.
 type First = Arc<Mutex<Option<Bill>>>;
 
 fn send_first(cx: &Cx<'_, Bill>, address: &EventSender<Bill>) -> Result<(), BoxError> {
@@ -188,7 +189,7 @@ enum By {
     Id,
 }
 
-/// Takes `x`, is killed before the commit, and takes `y` first after the restart. What was paid, in both lives.
+/// Takes `x`, dies before the commit, and takes `y` first after the restart. Returns the payments of both lives.
 async fn crashed<O: Operation<Event = Bill>>(make: fn() -> O, by: By) -> Vec<(String, StepKey)> {
     let (clock, bank, first) = (TestClock::new(), Bank::default(), First::default());
     let life = built(
@@ -216,8 +217,8 @@ async fn crashed<O: Operation<Event = Bill>>(make: fn() -> O, by: By) -> Vec<(St
     bank.take()
 }
 
-/// An event that came through an outbox, or that its sender sends again with its id, has the same key after a crash, also when another
-/// event is taken before. That one has a key of its own.
+/// An event from an outbox, or one that its sender repeats with its id, has the same key after a crash, also when
+/// another event comes first. The other event has a key of its own.
 #[test]
 fn another_event_after_a_crash_does_not_get_the_key_of_the_first() {
     for by in [By::Outbox, By::Id] {
@@ -245,8 +246,8 @@ fn expected<const N: usize>(paid: [(&str, usize); N]) -> Vec<(String, usize)> {
     paid.map(|(what, key)| (what.to_owned(), key)).to_vec()
 }
 
-/// In a `sync` phase each event has its own key, also where each is an attempt of one visit; the function for the end of the attempts has
-/// that of the last.
+/// In a `sync` phase each event has its own key, also where each event is an attempt of one visit. The `exhausted`
+/// function has the key of the last event.
 #[test]
 fn each_attempt_with_another_event_has_another_key() {
     for journaled in [true, false] {
@@ -269,7 +270,7 @@ fn each_attempt_with_another_event_has_another_key() {
     }
 }
 
-/// In an async phase the key changes with each event that is taken. The next attempt begins with the key of the visit again.
+/// In an async phase each event changes the key. The next attempt begins with the key of the visit again.
 #[test]
 fn the_key_changes_when_an_event_is_taken() {
     for journaled in [true, false] {
@@ -300,7 +301,8 @@ fn the_key_changes_when_an_event_is_taken() {
     }
 }
 
-/// An event that is sent again with its id has its key again, with a journal and without; one without an id is another event.
+/// An event that its sender repeats with its id has the same key, with a journal and without. A repeated event without
+/// an id is another event.
 #[test]
 fn an_event_with_an_id_has_one_key_however_often_it_is_sent() {
     for journaled in [true, false] {
@@ -331,7 +333,7 @@ fn an_event_with_an_id_has_one_key_however_often_it_is_sent() {
     }
 }
 
-/// Two foms may be sent events with the same id.
+/// Two foms may get events with the same id.
 #[test]
 fn an_id_is_of_one_receiver() {
     limited(async || {
@@ -347,7 +349,7 @@ fn an_id_is_of_one_receiver() {
     });
 }
 
-/// Asks for each of its events, and writes down under which part.
+/// Makes a request for each of its events, and logs the part of its key.
 #[derive(Serialize, Deserialize)]
 struct Asker;
 
@@ -379,7 +381,7 @@ impl AskingTransitions for Asker {
     }
 }
 
-/// The requests for an event are numbered from 1 on: what came before it may come after it when it is taken again.
+/// The requests for an event have numbers from 1 on: an earlier event may be a later one when the fom takes them again.
 #[test]
 fn requests_are_numbered_anew_for_each_event() {
     limited(async || {

@@ -70,7 +70,7 @@ impl ListeningTransitions for Listener {
 
 /// WK-07: events that come while the fom does not wait are kept and taken in the order of their arrival.
 /// WK-06: an event that the phase does not take is left where it is, and uses nothing up: the wait goes on, and the event
-/// waits for a phase that takes it. Not there: a filter of the user's that runs in the thread that sends.
+/// waits for a phase that takes it. No filter of the user runs in the sending thread.
 /// Trap 9: a filtered event does not consume the wait. Trap 10: kept events are not turned round, and all of them come.
 #[test]
 fn events_wait_in_order_for_a_phase_that_takes_them() {

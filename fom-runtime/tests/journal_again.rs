@@ -36,12 +36,13 @@ fn old_groups_in_a_file_that_is_used_again_are_not_read() {
         journal.commit(batch).unwrap_err();
         disk.heal();
     };
-    // The first spoils the segment, the second one of its own, after that was made with one sync, and named with another.
+    // The first failure spoils the segment. The second spoils a new segment, after one sync made it and another named
+    // it.
     fail(&mut journal, &batch(80_000..80_001, 1), 1);
     fail(&mut journal, &batch(80_000..80_020, 1), 3);
     let spoiled = place.segments().pop().unwrap();
     let old = fs::read(&spoiled).unwrap();
-    // The next one is named in its place, and has no better luck: now it is free.
+    // The manifest names a third segment instead, and its commit fails, too. The spoiled segment is free now.
     fail(&mut journal, &batch(80_000..80_001, 1), 3);
     journal.commit(&batch(90_000..90_012, 2)).unwrap();
     let place = place.copy();
@@ -125,7 +126,7 @@ fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
     }
 }
 
-/// Looking at a journal that has no manifest says so, gives what there is, and makes none.
+/// An inspection of a journal without a manifest reports that, returns the entries, and creates no manifest.
 #[test]
 fn without_a_manifest_nobody_uses_it() {
     let place = Place::new();

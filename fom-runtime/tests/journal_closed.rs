@@ -138,7 +138,7 @@ fn a_commit_that_failed_is_gone_when_it_is_closed() {
             drop(journal);
             journal = open(small().disk(disk.clone()), place.path()).unwrap().0;
         }
-        // The making of a new file has a sync of its own, and so has the manifest.
+        // A new file takes a sync of its own, and so does the manifest.
         let nth = if first { 3 } else { 1 };
         disk.inject(Operation::Sync, nth, Fault::FailAfter(ErrorKind::Other));
         put(&mut journal, &[(70_001, b"lost")]).unwrap_err();

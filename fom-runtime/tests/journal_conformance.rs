@@ -80,7 +80,7 @@ fn memory_conforms_when_killed() {
     });
 }
 
-/// As a kill leaves it, without one of its files.
+/// The files after a kill, without one of them.
 #[test]
 fn files_conform_when_one_is_missing() {
     conformance::check_missing(|| {
@@ -338,7 +338,7 @@ fn check_all(wrong: Wrong) {
         let (of, nor) = (Arc::clone(&kept), Arc::clone(&never));
         let without = move |piece| {
             let mut left = of.lock().unwrap().clone();
-            // All others are in one piece.
+            // The other journals have one piece.
             let is_there = wrong == Wrong::ForgetsWhatIsMissing && piece == 0;
             left.pop().filter(|_| is_there)?;
             Some(Faulty::new(wrong, &Arc::new(Mutex::new(left)), &nor))

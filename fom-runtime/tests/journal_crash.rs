@@ -279,7 +279,7 @@ impl Run {
     }
 }
 
-/// What a crash leaves, or a kill: the bytes that are not synced stay in the memory of the system.
+/// The disk after a crash or after a kill. After a kill the system still has the bytes that are not synced.
 fn end(disk: &Forgetful, seed: u64) -> Forgetful {
     match seed % 5 {
         4 => disk.killed(),
@@ -317,7 +317,7 @@ proptest! {
     }
 }
 
-/// The journal ends twice before its manifest is durable: in its first commit, and while that is tried again.
+/// The journal ends twice before its manifest is durable: in its first commit, and in the second attempt.
 #[test]
 fn a_journal_that_is_not_named_yet_ends_twice() {
     let commit = || vec![vec![(0, None)]];

@@ -43,7 +43,7 @@ fn used(place: &Place) -> Vec<PathBuf> {
     let inspection = FileJournal::inspect(place.path(), &mut Given::default()).unwrap();
     let mut used = place.segments();
     used.retain(|path| is_used(path));
-    // In front of them there may be one that is free.
+    // A free segment may precede them.
     used.split_off(used.len() - inspection.segments)
 }
 

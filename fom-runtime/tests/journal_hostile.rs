@@ -189,7 +189,7 @@ fn whole_journal(bytes: &[u8]) {
     fs::write(place.path().join("0000000000000001.log"), bytes).unwrap();
     LARGEST.store(0, Ordering::Relaxed);
     let _ = FileJournal::inspect(place.path(), &mut Given::default());
-    // Without a manifest it is refused.
+    // A journal without a manifest does not open.
     if let Ok((mut journal, ..)) = open(small().salvage(true), place.path()) {
         put(&mut journal, &[(70_000, b"later")]).unwrap();
     }

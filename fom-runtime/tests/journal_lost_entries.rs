@@ -1,4 +1,4 @@
-//! Entries that say how others are read: one that is missing is never taken for one that was never there.
+//! Entries that the journal needs for reading the others. It never takes a missing one for one that it never had.
 
 mod journal_kit;
 mod kit;
@@ -43,7 +43,7 @@ impl RouteTransitions for Call {
     }
 }
 
-/// Another type, whose schema the journal does not have yet.
+/// Another type. The journal does not have its schema yet.
 #[derive(Serialize, Deserialize)]
 struct Letter;
 
@@ -67,7 +67,7 @@ fn build(journal: impl Journal) -> Result<Runtime, BuildError> {
     one(&TestClock::new()).journal_with(journal).build()
 }
 
-/// A journal with three calls that ring.
+/// A journal with three ringing calls.
 async fn ringing() -> MemoryJournal {
     let journal = MemoryJournal::new();
     let runtime = build(journal.clone()).unwrap();
@@ -84,8 +84,8 @@ fn without(journal: &MemoryJournal, id: EntryId) -> MemoryJournal {
     left
 }
 
-/// The head is missing: it is not known whose the entries are and what time it is, and the journal is refused. Without a schema the
-/// release's own is taken, which is the same. Whatever is missing, no fom is missing without a word.
+/// `build()` refuses a journal without its head, which identifies the journal and has its time. Without a schema the
+/// runtime uses that of the release, which is the same. No fom is lost without an error.
 #[test]
 fn each_entry_that_is_missing_is_named_or_not_needed() {
     limited(async || {
@@ -108,7 +108,7 @@ fn each_entry_that_is_missing_is_named_or_not_needed() {
     });
 }
 
-/// A schema that cannot be read, since a newer release wrote it or since it is damaged, keeps its entry: the newer release comes back.
+/// An unreadable schema, of a newer release or a damaged one, keeps its entry. The newer release may come back.
 #[test]
 fn a_schema_that_cannot_be_read_is_not_written_over() {
     limited(async || {
@@ -135,7 +135,7 @@ fn a_schema_that_cannot_be_read_is_not_written_over() {
     });
 }
 
-/// Keeps what was committed, and how the first batch was made up.
+/// Keeps the commits, and the groups of the first batch.
 #[derive(Clone, Default)]
 struct First {
     journal: MemoryJournal,
@@ -170,7 +170,7 @@ impl Journal for First {
     }
 }
 
-/// A crash breaks off the very first batch behind any of its groups: what is there then is a journal.
+/// A crash may cut the very first batch behind any of its groups. The rest is a journal.
 #[test]
 fn wherever_the_first_batch_breaks_off_there_is_a_head() {
     limited(async || {
@@ -191,7 +191,7 @@ fn wherever_the_first_batch_breaks_off_there_is_a_head() {
     });
 }
 
-/// A check of the files says beforehand what a runtime would not start on.
+/// A check of the files reports in advance why a runtime would not start.
 #[test]
 fn a_check_tells_of_a_head_that_is_missing() {
     limited(async || {

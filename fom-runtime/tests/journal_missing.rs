@@ -1,4 +1,4 @@
-//! What is missing of a killed journal is damage, and is never taken for its end.
+//! A missing part of a killed journal is damage. The journal never takes it for its end.
 
 mod journal_kit;
 
@@ -14,8 +14,8 @@ use fom_runtime::journal::{
 };
 use journal_kit::{FIRST, LINK, Place, is_used, open, put, small};
 
-/// What a kill leaves after each of many commits, with what was acknowledged by then. Entries change and go, and room is made, so files
-/// are freed and used again.
+/// The journal that a kill leaves after each of many commits, with the acknowledged entries. Entries change and go, and
+/// the journal is tidied, so that it frees files and uses them again.
 fn killed() -> Vec<(Place, BTreeMap<u64, Vec<u8>>)> {
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
@@ -48,7 +48,7 @@ fn used(place: &Place) -> Vec<PathBuf> {
     used
 }
 
-/// A way in which a file is lost, or a part of it.
+/// Removes a file, or a part of it.
 type Lose = fn(&Path);
 
 const WAYS: [(&str, Lose); 7] = [
@@ -79,7 +79,7 @@ fn zero(path: &Path, range: std::ops::Range<usize>) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Opens what is left: it is refused, and the error names the file, or all that was acknowledged is there.
+/// Opens the rest. Either the open fails with an error that names the file, or all acknowledged entries are there.
 fn is_named(place: &Place, lost: &Path, entries: &BTreeMap<u64, Vec<u8>>, context: &str) -> bool {
     match open(small(), place.path()) {
         Ok((_, given, recovery)) => {
@@ -96,7 +96,7 @@ fn is_named(place: &Place, lost: &Path, entries: &BTreeMap<u64, Vec<u8>>, contex
     }
 }
 
-/// Each file that a killed journal has, the newest among them, is lost in each way.
+/// Each file of a killed journal, also the newest, is lost in each way.
 #[test]
 fn each_lost_file_is_named_or_nothing_is_missing() {
     let mut named = 0;
@@ -122,7 +122,8 @@ fn each_lost_file_is_named_or_nothing_is_missing() {
     assert!(named > 500, "{named}");
 }
 
-/// The manifest has two records, of which a crash may take the one that is written. The journal is whole without either, or refused.
+/// The manifest has two records, and a crash may destroy the record that is being written. Without either record the
+/// journal is complete, or does not open.
 #[test]
 fn each_lost_record_of_the_manifest_is_named_or_nothing_is_missing() {
     for (at, (place, entries)) in killed().into_iter().enumerate() {
@@ -138,7 +139,8 @@ fn each_lost_record_of_the_manifest_is_named_or_nothing_is_missing() {
     }
 }
 
-/// All segments are gone, or all files but one: a manifest without segments is no empty journal, nor are segments without a manifest.
+/// One file is left of a journal. Neither a manifest without segments nor a segment without a manifest is an empty
+/// journal.
 #[test]
 fn a_journal_of_which_one_file_is_left_is_refused() {
     let (place, _) = killed().pop().unwrap();
@@ -153,7 +155,7 @@ fn a_journal_of_which_one_file_is_left_is_refused() {
     }
 }
 
-/// With `salvage` it goes on without the file that is missing, and is whole from then on.
+/// With `salvage` the journal opens without the missing file, and is complete from then on.
 #[test]
 fn who_goes_on_without_a_file_is_told() {
     let (place, _) = killed().pop().unwrap();
@@ -176,7 +178,8 @@ fn who_goes_on_without_a_file_is_told() {
     }
 }
 
-/// A process whose manifest is removed keeps its journal to itself: the next one is refused, and does not begin an empty one.
+/// While a process has a journal open, its manifest is removed. A second open fails, and does not begin an empty
+/// journal.
 #[test]
 fn who_removes_the_manifest_does_not_open_a_journal_twice() {
     let place = Place::new();
@@ -190,7 +193,8 @@ fn who_removes_the_manifest_does_not_open_a_journal_twice() {
     );
 }
 
-/// That a segment is named costs one sync for each segment, and none for a commit; with a thread for it, none that a commit waits for.
+/// The name of a segment in the manifest costs one sync for each segment and none for a commit. With a thread for it,
+/// no commit waits for that sync.
 #[test]
 fn a_commit_is_one_sync_and_a_segment_three_more() {
     let place = Place::new();

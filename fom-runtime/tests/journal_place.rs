@@ -8,6 +8,7 @@ use std::{
         fs::{PermissionsExt, symlink},
         process::ExitStatusExt,
     },
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
 };
 
@@ -85,33 +86,38 @@ fn the_files_are_the_same_on_every_machine() {
     assert_eq!(given.entries, expected.into());
 }
 
-/// What a process that runs `part` of this file ends with.
-fn run(part: &str, place: &Place) -> ExitStatus {
+/// The place that a parent process names to the process of a child.
+const PLACE: &str = "FOM_TEST_PLACE";
+
+/// Runs the test of that name again in a process of its own, which finds `place` in its environment.
+fn run_again(test: &str, place: &Place) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args([part, "--exact", "--ignored", "--test-threads=1"])
-        .env("FOM_TEST_PLACE", place.path());
+        .args([test, "--exact", "--test-threads=1"])
+        .env(PLACE, place.path());
     command.status().unwrap()
 }
 
-fn given_place() -> Option<std::path::PathBuf> {
-    env::var_os("FOM_TEST_PLACE").map(Into::into)
+/// The place of a child process; `None` in the parent.
+fn given_place() -> Option<PathBuf> {
+    env::var_os(PLACE).map(Into::into)
 }
 
-/// A fork has the journal and its lock: it is told so when it commits, and says nothing about the end when it is dropped.
+/// A fork shares the journal and its lock: its commits fail. Dropping its journal does not record where the end is, and does not
+/// unlock the journal.
 #[test]
 fn a_fork_does_not_write() {
+    if let Some(place) = given_place() {
+        return fork_in(&place);
+    }
     let place = Place::new();
-    assert!(run("forks", &place).success());
+    assert!(run_again("a_fork_does_not_write", &place).success());
     let (_, given, found) = open(small(), place.path()).unwrap();
     assert_eq!((given.entries.len(), found.torn), (3, None));
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test before it"]
-fn forks() {
-    let Some(place) = given_place() else { return };
-    let (mut journal, ..) = open(small(), &place).unwrap();
+fn fork_in(place: &Path) {
+    let (mut journal, ..) = open(small(), place).unwrap();
     put(&mut journal, &[(70_000, b"before")]).unwrap();
     // SAFETY: the fork does what it does with this thread alone, and ends without what runs at an exit.
     let child = unsafe { libc::fork() };
@@ -128,10 +134,14 @@ fn forks() {
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(ended, child);
     let status = ExitStatus::from_raw(status);
-    // What the fork said about the end would hide these.
+    assert!(matches!(
+        FileJournal::open(place),
+        Err(JournalError::Locked(_))
+    ));
+    // If the fork had recorded the end, these would be hidden.
     put(&mut journal, &[(70_002, b"after")]).unwrap();
     put(&mut journal, &[(70_003, b"after")]).unwrap();
-    // Killed: whoever is closed says where the end is.
+    // As after a kill: a journal that is dropped records where its end is.
     std::mem::forget(journal);
     assert!(status.success(), "{status}");
 }
@@ -139,18 +149,18 @@ fn forks() {
 /// A process may go to another directory after it opened a journal by a relative path.
 #[test]
 fn a_relative_path_stays_where_it_was() {
+    if let Some(place) = given_place() {
+        return go_elsewhere_from(&place);
+    }
     let place = Place::new();
     fs::create_dir(place.path()).unwrap();
-    assert!(run("goes_elsewhere", &place).success());
+    assert!(run_again("a_relative_path_stays_where_it_was", &place).success());
     let path = place.path().join("journal");
     assert_eq!(open(small(), &path).unwrap().1.entries.len(), 50);
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test before it"]
-fn goes_elsewhere() {
-    let Some(place) = given_place() else { return };
-    env::set_current_dir(&place).unwrap();
+fn go_elsewhere_from(place: &Path) {
+    env::set_current_dir(place).unwrap();
     let (mut journal, ..) = open(small(), "journal".as_ref()).unwrap();
     env::set_current_dir("/").unwrap();
     for id in 70_000..70_050 {

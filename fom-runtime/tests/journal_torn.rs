@@ -7,7 +7,8 @@ use std::{fs, path::PathBuf};
 use fom_runtime::journal::{Batch, EntryId, Journal, JournalError};
 use journal_kit::{FIRST, LINK, Place, is_used, open, put, small};
 
-/// What a kill leaves of three syncs, the last of three groups; where the first segment's last sync begins and ends.
+/// The files that a kill leaves after three syncs, the last of three groups, and where the last sync of the first
+/// segment begins and ends.
 fn written(place: &Place) -> (Vec<(PathBuf, Vec<u8>)>, usize, usize) {
     let (mut journal, ..) = open(small(), place.path()).unwrap();
     put(&mut journal, &[(1, b"schema")]).unwrap();
@@ -71,7 +72,8 @@ fn the_last_write_may_break_off_at_every_byte() {
     }
 }
 
-/// The first write of a segment may break off at every byte, too: nothing of it was acknowledged, and all before it was.
+/// The first write of a segment may break off at every byte, too. Nothing of it was acknowledged, and everything before
+/// it was.
 #[test]
 fn the_first_write_of_a_segment_may_break_off_at_every_byte() {
     let place = Place::new();
@@ -101,7 +103,7 @@ fn the_first_write_of_a_segment_may_break_off_at_every_byte() {
             if is_whole { 2 } else { 1 },
             "cut at {cut}"
         );
-        // Nothing is told of where nothing is.
+        // The journal reports no torn end where there are no bytes.
         let seen = match torn[..FIRST] == bytes[..FIRST] {
             true => &torn[FIRST..FIRST + 28],
             false => &torn[LINK..FIRST],

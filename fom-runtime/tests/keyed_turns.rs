@@ -136,9 +136,9 @@ fn nothing() -> Task {
     quick(|_| {})
 }
 
-/// KY-14, in part: no predicate decides whether two foms of a key interleave.
-/// What is chained runs inside the turn of the one that submits it: at once, awaited or not, and the key goes on when both
-/// have ended.
+/// KY-14, in part: fom has no predicate for the interleaving of two foms of a key.
+/// What is chained runs inside the turn of the one that submits it: at once, awaited or not, and the key goes on when
+/// both have ended.
 #[test]
 fn what_is_chained_is_a_part_of_the_turn() {
     limited(|| async {

@@ -60,7 +60,7 @@ async fn run_on(
     run_in(&kit::one(clock).build().unwrap(), options, keys).await
 }
 
-/// Other keys of the same ones in each run, one for each: which of them meet in a cell is drawn anew.
+/// Maps each key to another one, differently in each run, so that other keys share a cell.
 fn mixed() -> impl Fn(u64) -> u64 {
     static RUNS: AtomicU64 = AtomicU64::new(1);
     let run = RUNS.fetch_add(1, Relaxed) << 32;
@@ -142,7 +142,8 @@ fn keys_take_turns_of_a_quantum() {
     });
 }
 
-/// The keys of what ran, each with how often it ran in a row; on a clock that stands still, so that a request takes no time.
+/// The keys of the requests in the order of their runs, each with the length of its row. The clock stands still, so a
+/// request takes no time.
 async fn rows(quantum: u32, keys: impl Iterator<Item = u64>) -> Vec<(u64, u32)> {
     // No quantum of nanoseconds has a whole number of shares for each of these numbers of requests.
     let options = LaneOptions::default().quantum(quantum, Duration::from_nanos(100_003));
@@ -156,7 +157,7 @@ async fn rows(quantum: u32, keys: impl Iterator<Item = u64>) -> Vec<(u64, u32)> 
     rows
 }
 
-/// What most of several runs come to. Keys are counted by few cells: now and then two of them meet in one, and get queues sooner.
+/// Asserts the result of most runs. Few cells count the keys: sometimes two keys share a cell, and get queues sooner.
 async fn mostly<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(
     what: impl Fn() -> F,
     expected: T,
@@ -171,17 +172,17 @@ async fn mostly<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(
     assert!(others.len() < 8, "not {expected:?}: {others:?}");
 }
 
-/// One key, so many times.
+/// One key, repeated.
 fn times(key: u64, times: u32) -> impl Iterator<Item = u64> {
     (0..times).map(move |_| key)
 }
 
-/// KY-06: a turn is that many requests, neither one more nor one fewer, whether or not they divide the time.
+/// KY-06: a turn has as many requests as its quantum, whether or not the number divides the time.
 #[test]
 fn a_turn_has_as_many_requests_as_its_quantum() {
     limited(|| async {
         for quantum in [1, 2, 3, 5, 7, 9, 13, 16, 33, 100] {
-            // All come in line, then all move into queues of their own, and take turns there.
+            // First both keys run in line. Then each has a queue of its own, and they take turns.
             let keys = || (0..3 * quantum).flat_map(|_| [1, 2]);
             let in_line = (0..2 * quantum).map(|n| (u64::from(n % 2) + 1, 1));
             let turns = [1, 2, 1, 2].map(|key| (key, quantum));
@@ -191,7 +192,8 @@ fn a_turn_has_as_many_requests_as_its_quantum() {
     });
 }
 
-/// KY-06: a key that had its quantum in line gets a queue of its own, and stands back there until others had a quantum in line.
+/// KY-06: a key that used its quantum in line gets a queue of its own. The queue waits until others had a quantum in
+/// line.
 #[test]
 fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
     limited(|| async {
@@ -199,7 +201,7 @@ fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
             let keys = || times(1, 2 * n).chain(times(2, 2 * n));
             let expected = vec![(1, n), (2, n), (1, n), (2, n)];
             mostly(|| rows(n, keys()), expected).await;
-            // Others that nobody would call hot.
+            // The other keys are not hot: each has one request.
             let others = || (0..u64::from(2 * n)).map(|other| 100 + other);
             let mut expected = vec![(1, n)];
             expected.extend((0..u64::from(n)).map(|other| (100 + other, 1)));
@@ -210,7 +212,8 @@ fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
     });
 }
 
-/// KY-06: it has none when a cycle ends in the middle of its quantum, nor when its queue was empty for a moment.
+/// KY-06: a key gets no second quantum in a row when a cycle ends in its quantum, nor when its queue was empty for a
+/// moment.
 #[test]
 fn a_key_has_no_second_quantum_in_a_new_cycle() {
     limited(|| async {
@@ -219,7 +222,7 @@ fn a_key_has_no_second_quantum_in_a_new_cycle() {
             let keys = (0..before).map(|other| 1_000 + other);
             let hot = (0..8).flat_map(|_| times(1, n + 1).chain(times(2, n + 1)));
             let rows = rows(n, keys.chain(hot)).await;
-            // In the last row nobody else is left.
+            // In the last row no other key is left.
             rows[..rows.len() - 1].iter().map(|(_, row)| *row).max()
         };
         // The 256th request ends a cycle.
@@ -229,12 +232,12 @@ fn a_key_has_no_second_quantum_in_a_new_cycle() {
     });
 }
 
-/// KY-06: the line has its quantum after each turn of a key with a queue, also when that queue is empty then.
+/// KY-06: the line has its quantum after each turn of a key with a queue, also if that turn empties the queue.
 #[test]
 fn the_line_goes_on_after_each_turn_of_a_key() {
     limited(|| async {
         let n = 4;
-        // Both had their quantum, and have one more.
+        // Both keys use their quantum, and have one more request.
         let keys = || (0..=n).flat_map(|_| [1, 2]).chain(100..108);
         let line = |keys: std::ops::Range<u64>| keys.map(|key| (key, 1));
         let both = (0..2 * n).map(|n| (u64::from(n % 2) + 1, 1));
@@ -422,7 +425,7 @@ impl HoldingTransitions for Held {
     }
 }
 
-/// Writes down that it has begun, and waits.
+/// Logs its begin, and waits.
 struct Begins(Note, tokio::sync::watch::Receiver<bool>);
 
 #[fom(operation(Begins), transient)]
@@ -444,7 +447,7 @@ impl BeginningTransitions for Begins {
     }
 }
 
-/// The keys of those that begin: one key that is hot, and others whose requests wait.
+/// The keys of the requests that begin: one hot key, and others with requests that wait.
 async fn begun(n: u32) -> Vec<u64> {
     let runtime = kit::one(&TestClock::new()).build().unwrap();
     let lanes = runtime.lanes::<Begins, u64>(LaneOptions::default().quantum(n, secs(1)));
@@ -466,7 +469,7 @@ async fn begun(n: u32) -> Vec<u64> {
     keys
 }
 
-/// KY-06: requests in line that wait for something have used up their part of the quantum: keys with queues have their turns.
+/// KY-06: requests in line that wait have used their part of the quantum, so the keys with queues have their turns.
 #[test]
 fn requests_that_wait_do_not_keep_the_line_going() {
     limited(|| async {

@@ -105,8 +105,8 @@ fn stop(foms: Vec<fom_runtime::Handle<task::Task>>, stop: &AtomicBool) {
     }
 }
 
-/// LO-13: a locality whose blocking sections compute is lent the processor of an idle one, which has it back as soon as it has work
-/// itself, and lends it again after that.
+/// LO-13: a locality with computing blocking sections borrows the processor of an idle one, which has it back as soon
+/// as it has work itself, and lends it again after that.
 #[test]
 fn an_idle_processor_is_lent_and_taken_back() {
     let _limit = limit();

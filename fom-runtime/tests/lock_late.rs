@@ -1,4 +1,5 @@
-//! Late functions of phases with locks, after a restart: what was held before is held again when they run.
+//! Late functions of phases with locks, after a restart. When they run, the fom holds the locks again that it held
+//! before.
 
 mod held;
 mod kit;
@@ -8,7 +9,7 @@ use held::Held;
 use kit::{Log, limited, one, secs};
 use serde::{Deserialize, Serialize};
 
-/// Does two things under its lock, each when it is told to; the second one in time.
+/// Does two things under its lock, each at an event. The second one has a deadline.
 #[derive(Serialize, Deserialize)]
 struct Rename {
     inode: u64,
@@ -54,7 +55,7 @@ impl RenamingTransitions for Rename {
     }
 }
 
-/// The same with futures; for its second part it takes the lock of inode 8, too.
+/// The same with futures. The second phase also takes the lock of inode 8.
 #[derive(Serialize, Deserialize)]
 struct Move {
     inode: u64,
@@ -111,7 +112,7 @@ impl Bench {
         }
     }
 
-    /// With locks of its own: those of the runtime before are gone.
+    /// Makes new locks, because those of the last runtime are gone.
     fn build(&self) -> (Runtime, LongLocks) {
         let locks = LongLocks::new("inode");
         let builder = one(&self.clock).resource(locks.clone());
@@ -121,8 +122,8 @@ impl Bench {
     }
 }
 
-/// LK-02: the one that held the lock is late when it comes back: it has the lock again before its late function runs, and nobody gets in
-/// between.
+/// LK-02: the fom that held the lock is late after the restart. It has the lock again before its late function runs,
+/// and no other fom gets the lock in between.
 #[test]
 fn a_late_function_has_the_lock_that_was_held_before() {
     limited(|| async {
@@ -155,8 +156,8 @@ fn a_late_function_has_the_lock_that_was_held_before() {
     });
 }
 
-/// LK-02: one that held a lock, and is to have another one that somebody else held, waits for both, and is still late then. It can be
-/// cancelled meanwhile.
+/// LK-02: a late fom held one lock and waited for the lock of another fom. After the restart it waits for both locks,
+/// and then its late function runs. A caller can cancel it meanwhile.
 #[test]
 fn a_late_function_waits_for_a_lock_of_another() {
     for cancelled in [false, true] {
@@ -164,7 +165,7 @@ fn a_late_function_waits_for_a_lock_of_another() {
             let bench = Bench::new();
             {
                 let (runtime, locks) = bench.build();
-                // Not late: its deadline begins when it has been moved on.
+                // It is not late: its deadline begins when it enters `Unlink`.
                 let other = runtime.submit(Rename { inode: 8 }).key(8u64);
                 let other = other.start().unwrap();
                 let holder = runtime.submit(Move { inode: 7 }).key(7u64);

@@ -233,9 +233,9 @@ macro_rules! of_both_kinds {
 }
 
 of_both_kinds! {
-    /// LK-02, FL-14: the function runs when all are granted, before it can change anything, and what is sent to it meanwhile (each event is a wake) does not let it in; they
-    /// are kept over `Stay`, and into the next phase as far as that names them, where what it names besides is taken; a phase
-    /// without `locks` has none.
+    /// LK-02, FL-14: the function runs when all are granted, and changes nothing before that. What is sent to it
+    /// meanwhile (each event is a wake) does not let it in; they are kept over `Stay`, and into the next phase as far
+    /// as that names them, where what it names besides is taken; a phase without `locks` has none.
     granted_before_and_kept_while_named,
     /// LK-02, LK-03: an error and its retry keep them; the last error, a panic, a cancel and a shutdown give them back, while it
     /// holds and while it waits.

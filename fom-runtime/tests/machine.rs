@@ -62,9 +62,9 @@ fn a_machine_ends_in_an_end_phase_or_in_the_failed_outcome() {
     });
 }
 
-/// SM-02, in part: the edges that are taken are the edges that are declared, both ways: what a phase may return is an enum of
-/// just its exits (the matches below are exhaustive), and here every declared edge is taken. Not there: a name for an edge, and a
-/// report of an exit that is declared and never returned.
+/// SM-02, in part: the edges that are taken are the edges that are declared, both ways: what a phase may return is an
+/// enum of just its exits (the matches below are exhaustive), and here every declared edge is taken. An edge has no
+/// name, and fom does not report a declared exit that no function returns.
 #[test]
 fn edges_taken_and_edges_declared_are_the_same() {
     fn home(exit: &LegAfterHome) -> &'static str {

@@ -1,13 +1,15 @@
 //! The memory of a burst goes back to the system while the runtime lives.
 //!
-//! Each kind of burst runs in a process of its own, once small and once large: after the large one the resident memory comes
-//! down to at most 1.3 times that of the small one. With a journal more is left: that test says in its
-//! name how much. The time until then is not asserted, only limited.
+//! Each test runs its burst twice, in processes of their own: once small and once large. After the large one the
+//! resident memory falls to at most 1.3 times that of the small one. The tests only limit the time until then.
 #![cfg(target_os = "linux")]
 
 use std::{
-    env, fs,
+    env,
+    fmt::Debug,
+    fs,
     process::{Command, Stdio},
+    str::FromStr,
     thread,
     time::{Duration, Instant},
 };
@@ -15,14 +17,13 @@ use std::{
 use fom_runtime::{LaneOptions, Runtime, TestClock, prelude::*};
 use serde::{Deserialize, Serialize};
 
-/// What the process of a burst is told: its kind, how many foms, and the limit in KiB.
-const KIND: &str = "FOM_BURST";
+/// The variables that a test sets for the process of a burst: how many foms, and the limit in KiB.
 const FOMS: &str = "FOM_BURST_FOMS";
 const LIMIT: &str = "FOM_BURST_LIMIT";
 
 const SMALL: usize = 1_000;
 const LARGE: usize = 150_000;
-/// How long the memory may take to come down before the test fails.
+/// The time until the memory must be low again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 enum Told {
@@ -123,7 +124,7 @@ impl SteppingTransitions for Step {
     }
 }
 
-/// Submits others where it runs.
+/// Submits other foms in its own locality.
 struct Parent(usize);
 
 #[fom(operation(Parent), transient)]
@@ -156,7 +157,7 @@ fn idle(runtime: &Runtime) {
     }
 }
 
-/// How often the threads of the runtime gave up the processor so far.
+/// How often the threads of the runtime yielded the processor so far.
 fn sleeps() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let of_one = |task: fs::DirEntry| {
@@ -184,7 +185,7 @@ fn asleep() {
     }
 }
 
-/// Submits so many, tells each to go, and drops the outcomes.
+/// Submits so many foms, sends each its event, and drops the outcomes.
 fn told<O: Operation<Event = Told>>(runtime: &Runtime, foms: usize, make: impl Fn() -> O) {
     let handles: Vec<_> = (0..foms)
         .map(|_| runtime.submit(make()).start().unwrap())
@@ -195,7 +196,7 @@ fn told<O: Operation<Event = Told>>(runtime: &Runtime, foms: usize, make: impl F
     idle(runtime);
 }
 
-/// Runs one burst to its end. What it made itself is gone then.
+/// Runs one burst to its end, and drops all that it made.
 fn burst(kind: &str, foms: usize, runtime: &Runtime) {
     match kind {
         "events" => told(runtime, foms, || Wait([0; 4])),
@@ -211,7 +212,7 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
             senders.iter().for_each(|to| to.send(Told::Go).unwrap());
             idle(runtime);
         }
-        // Ended, and held until the runtime sleeps: it hears of those that go then.
+        // The foms end, and their handles live until the runtime sleeps. Then the handles go.
         "held" => {
             let handles: Vec<_> = (0..foms)
                 .map(|_| runtime.submit(Wait([0; 4])).start().unwrap())
@@ -222,7 +223,7 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
             idle(runtime);
             asleep();
         }
-        // Nothing is left to wait for but deadlines that are far off; in between some come and go.
+        // The runtime waits only for distant deadlines. In between a few foms begin and end.
         "parked" => {
             let parked: Vec<_> = (0..foms)
                 .map(|_| runtime.submit(Timed).start().unwrap())
@@ -290,24 +291,24 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
     idle(runtime);
 }
 
-/// The process of one burst; says how much is resident in the end, and how long that took.
-#[test]
-#[ignore = "it is started by the other tests of this file"]
-fn one_burst() {
-    let told = |name: &str| env::var(name).unwrap();
-    let (kind, foms) = (told(KIND), told(FOMS).parse().unwrap());
-    let limit: u64 = told(LIMIT).parse().unwrap();
+/// A variable of the process of a burst; `None` in the process that starts it.
+fn given<T: FromStr<Err: Debug>>(name: &str) -> Option<T> {
+    Some(env::var(name).ok()?.parse().unwrap())
+}
+
+/// The process of one burst. It prints how much is resident in the end, and how long that took.
+fn one_burst(kind: &str, foms: usize, limit: u64) {
     let place = env::temp_dir().join(format!("fom-memory-{}", std::process::id()));
     let runtime = Runtime::builder().localities(2).pin(false);
-    let runtime = match kind.as_str() {
+    let runtime = match kind {
         "journal" => runtime.journal(&place),
         _ => runtime,
     };
     let runtime = runtime.build().unwrap();
-    burst(&kind, foms, &runtime);
+    burst(kind, foms, &runtime);
     let peak = resident();
     let began = Instant::now();
-    // The small one tells what is left once all has come to rest.
+    // The small burst measures what is left when the runtime rests.
     if limit == u64::MAX {
         thread::sleep(Duration::from_secs(1));
     }
@@ -329,18 +330,18 @@ struct Burst {
     millis: u64,
 }
 
-fn run(kind: &str, foms: usize, limit: u64) -> Burst {
+/// Runs `test` again in a process of its own, which runs one burst.
+fn run(test: &str, foms: usize, limit: u64) -> Burst {
     let ran = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "one_burst", "--ignored", "--nocapture"])
-        .env(KIND, kind)
+        .args([test, "--exact", "--nocapture"])
         .env(FOMS, foms.to_string())
         .env(LIMIT, limit.to_string())
-        // One heap: of the others glibc keeps the end. What is left is then what the runtime keeps.
+        // One heap: glibc keeps the end of each other heap, and the test measures what the runtime keeps.
         .env("MALLOC_ARENA_MAX", "1")
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
-    assert!(ran.status.success(), "the burst of {kind} failed");
+    assert!(ran.status.success(), "the burst of {test} failed");
     let text = String::from_utf8(ran.stdout).unwrap();
     let line = text.lines().find_map(|line| line.split_once("resident "));
     let numbers: Vec<u64> = line
@@ -356,11 +357,14 @@ fn run(kind: &str, foms: usize, limit: u64) -> Burst {
     }
 }
 
-/// Both bursts, and what may be left of the large one: of what is resident after the small one, and at its own end.
-fn returns(kind: &str) {
-    let small = run(kind, SMALL, u64::MAX).resident;
+/// Starts both bursts, and compares the resident memory after them. In a process that `test` started it runs one burst.
+fn returns(test: &str, kind: &str) {
+    if let Some(foms) = given(FOMS) {
+        return one_burst(kind, foms, given(LIMIT).unwrap());
+    }
+    let small = run(test, SMALL, u64::MAX).resident;
     let limit = small + small * 3 / 10;
-    let large = run(kind, LARGE, limit);
+    let large = run(test, LARGE, limit);
     println!(
         "{kind}: {small} KiB without, {} KiB at the end of the burst, {} KiB {} ms later",
         large.peak, large.resident, large.millis
@@ -374,58 +378,58 @@ fn returns(kind: &str) {
 
 #[test]
 fn of_foms_that_waited_for_events() {
-    returns("events");
+    returns("of_foms_that_waited_for_events", "events");
 }
 #[test]
 fn of_foms_with_deadlines() {
-    returns("deadlines");
+    returns("of_foms_with_deadlines", "deadlines");
 }
 #[test]
 fn of_async_foms() {
-    returns("async");
+    returns("of_async_foms", "async");
 }
 #[test]
 fn of_detached_foms() {
-    returns("detached");
+    returns("of_detached_foms", "detached");
 }
 #[test]
 fn of_foms_that_ended_long_before_their_handles_go() {
-    returns("held");
+    returns("of_foms_that_ended_long_before_their_handles_go", "held");
 }
 #[test]
 fn of_foms_that_were_parked_while_the_runtime_slept() {
-    returns("parked");
+    returns("of_foms_that_were_parked_while_the_runtime_slept", "parked");
 }
 #[test]
 fn of_foms_with_keys() {
-    returns("keys");
+    returns("of_foms_with_keys", "keys");
 }
 #[test]
 fn of_foms_of_one_key() {
-    returns("queue");
+    returns("of_foms_of_one_key", "queue");
 }
 #[test]
 fn of_foms_that_ended_at_once() {
-    returns("steps");
+    returns("of_foms_that_ended_at_once", "steps");
 }
 #[test]
 fn of_foms_submitted_inside() {
-    returns("inside");
+    returns("of_foms_submitted_inside", "inside");
 }
 #[test]
 fn of_foms_in_a_journal() {
-    returns("journal");
+    returns("of_foms_in_a_journal", "journal");
 }
 #[test]
 fn of_requests_in_lanes() {
-    returns("lanes");
+    returns("of_requests_in_lanes", "lanes");
 }
 #[test]
 fn of_jobs() {
-    returns("jobs");
+    returns("of_jobs", "jobs");
 }
 
-/// Pages in which foms live stay as they are, whatever is freed around them.
+/// A page with living foms stays as it is, whatever the runtime frees around it.
 #[tokio::test]
 async fn foms_that_live_on_keep_their_memory() {
     let clock = TestClock::new();
@@ -437,7 +441,7 @@ async fn foms_that_live_on_keep_their_memory() {
             let handle = runtime.submit(Wait([number; 4])).start().unwrap();
             (number, handle)
         });
-        // Most pages have one that stays, and some have none.
+        // Most pages have a fom that stays, and some have none.
         let is_kept = |number: &u64| number % 997 == round && *number < 10_000;
         let (kept, gone): (Vec<_>, Vec<_>) = handles
             .collect::<Vec<_>>()

@@ -217,7 +217,7 @@ fn off_by_default() {
     });
 }
 
-/// LO-13: an idle locality is given foms; they run on there as if they had been there from the beginning, and all is counted.
+/// LO-13: an idle locality gets foms. They run on as if they had begun there, and all counts are right.
 #[test]
 fn an_idle_locality_is_given_foms() {
     limited(|| async {
@@ -257,7 +257,7 @@ fn an_idle_locality_is_given_foms() {
     });
 }
 
-/// LO-13: what was placed by hand, has a key, or has touched the locality's data stays, also beside foms that are moved.
+/// LO-13: a fom with a place or a key, or one that used the data of its locality, stays, also while others move.
 #[test]
 fn what_relies_on_its_home_stays() {
     limited(|| async {
@@ -450,8 +450,8 @@ fn a_shutdown_finds_foms_that_wait_elsewhere() {
     });
 }
 
-/// A fom that hangs keeps the threads of its own locality: the other one ends, though foms were moved between the two, and those that
-/// wait in the locality of the one that hangs are told to end when it goes on.
+/// A fom that hangs keeps the threads of its own locality only. The other locality ends, although foms moved between
+/// the two. The foms that wait beside the hanging one end when it goes on.
 #[test]
 fn a_hung_fom_keeps_its_own_locality_alone() {
     for hung in [0, 1] {

@@ -1,4 +1,4 @@
-//! Events that one sender sends through its outbox come in their order, wherever the sender was moved to meanwhile, also after a restart.
+//! The events of one sender's outbox arrive in their order, wherever the sender moves meanwhile, also after a restart.
 
 mod kit;
 
@@ -17,16 +17,17 @@ use fom_runtime::{
 use kit::{Log, limited, many};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-/// How long a run of a sender takes, on the clock of the test: so long that it pays to move those that wait.
+/// The time of one run of a sender, on the clock of the test. It is long enough that the runtime moves the waiting
+/// foms.
 const LONG: Duration = Duration::from_micros(200);
 
-/// Words of one sender.
+/// The number of words of one sender.
 const WORDS: u32 = 4;
 
 thread_local! {
-    /// On this thread nobody can read an [`Ear`].
+    /// This thread cannot read an [`Ear`].
     static UNREADABLE: Cell<bool> = const { Cell::new(false) };
-    /// What happens on this thread while the next [`Ear`] or [`Word`] is read.
+    /// Each function runs on this thread while it reads an [`Ear`] or a [`Word`], the last one first.
     static MEANWHILE: RefCell<Vec<Meanwhile>> = const { RefCell::new(Vec::new()) };
     /// A word that this thread cannot read.
     static UNHEARD_OF: Cell<u32> = const { Cell::new(0) };
@@ -34,7 +35,7 @@ thread_local! {
 
 type Meanwhile = Box<dyn FnOnce()>;
 
-/// Something of the receiver is being read.
+/// Runs the next function of `MEANWHILE`. The deserializers of [`Ear`] and [`Word`] call it.
 fn is_read() {
     let next = MEANWHILE.with_borrow_mut(Vec::pop);
     if let Some(next) = next {
@@ -59,11 +60,11 @@ impl HelpingTransitions for Help {
     }
 }
 
-/// Says its words, some of them in one visit, and waits between them: for others to run, and for its team.
+/// Says its words, some of them in one visit. Between them it waits, so that others run, and for its team.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
     name: usize,
-    /// Where it said each word.
+    /// The locality of each word.
     been: Vec<usize>,
 }
 
@@ -88,7 +89,7 @@ impl Speaker {
     }
 }
 
-/// To the tail of the run queue, a few times.
+/// Yields a few times: each time the fom goes to the tail of the run queue.
 async fn pause() {
     let mut left = 3;
     poll_fn(|cx| match left {
@@ -122,7 +123,7 @@ impl SpeakingTransitions for Speaker {
     }
 }
 
-/// Takes no word before it is opened.
+/// Takes no word before [`Word::Open`].
 struct Ear;
 
 impl Serialize for Ear {
@@ -159,7 +160,7 @@ fn number<'de, D: Deserializer<'de>>(input: D) -> Result<u32, D::Error> {
     Ok(number)
 }
 
-/// Says one word each time that it is asked to.
+/// Says one word for each event.
 #[derive(Serialize, Deserialize)]
 struct Caller(u32);
 
@@ -184,7 +185,7 @@ impl CallingTransitions for Caller {
     }
 }
 
-/// Has the caller say a word, and waits until it has.
+/// Lets the caller say a word, and waits for that.
 fn say(runtime: &Runtime) {
     runtime
         .find::<Caller>("caller")
@@ -194,7 +195,7 @@ fn say(runtime: &Runtime) {
     futures::executor::block_on(runtime.quiet());
 }
 
-/// A journal with an ear and a caller that has said so many words to it.
+/// A journal with an ear and with a caller that said so many words to it.
 async fn called(words: u32) -> MemoryJournal {
     let journal = MemoryJournal::new();
     let runtime = build(&journal, &Log::default());
@@ -205,7 +206,7 @@ async fn called(words: u32) -> MemoryJournal {
     journal.fork()
 }
 
-/// What of this journal cannot be read before it is tried again.
+/// A runtime that cannot read the ear of this journal at its start.
 fn deaf(journal: &MemoryJournal, log: &Log) -> Runtime {
     UNREADABLE.set(true);
     let runtime = build(journal, log);
@@ -279,14 +280,14 @@ fn build(journal: &MemoryJournal, log: &Log) -> Runtime {
     builder.journal_with(journal.clone()).build().unwrap()
 }
 
-/// What senders that were moved have said to one that has not taken it yet; and how many senders there were.
+/// A journal with the words of moved senders to an ear that took none yet, and the number of senders.
 async fn said() -> (MemoryJournal, usize) {
     let (journal, log) = (MemoryJournal::new(), Log::default());
     let runtime = build(&journal, &log);
     let ear = runtime.submit(Ear).key("ear").start().unwrap();
     ear.reached([HearingKind::Shut]).await;
     let (mut senders, mut moved) = (0, 0);
-    // It can only be given some while it sleeps.
+    // The other locality gets foms only while it sleeps.
     while moved < 10 {
         let (tell, told) = std::sync::mpsc::channel();
         let crowd = runtime.submit(Crowd(senders..senders + 40, tell));
@@ -302,7 +303,7 @@ async fn said() -> (MemoryJournal, usize) {
     (journal, senders)
 }
 
-/// The words of each sender in the order in which they were heard.
+/// The words of each sender, in the order of their arrival.
 async fn heard(runtime: &Runtime, log: &Log, senders: usize) -> BTreeMap<String, Vec<u32>> {
     let ear = runtime.find::<Ear>("ear").unwrap();
     ear.send(Word::Open).unwrap();
@@ -340,7 +341,7 @@ fn senders_that_are_moved_are_heard_in_order_after_a_restart() {
     });
 }
 
-/// The receiver is set aside, and so is what was sent to it, before the restart and after.
+/// The receiver is set aside, and with it the events for it, from before the restart and after.
 #[test]
 fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
     limited(|| async {
@@ -353,7 +354,7 @@ fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
         assert_eq!(aside.len(), 1 + senders * WORDS as usize);
         let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverSetAside(_));
         let ear = aside.iter().find(|aside| unread(&aside.reason)).unwrap();
-        // One more, which says its words to nobody.
+        // One more speaker. Its words have no receiver yet.
         let been = Vec::new();
         let late = Speaker {
             name: senders,
@@ -366,7 +367,7 @@ fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
     });
 }
 
-/// Words are said while the receiver is read, and while each word is read that was said before.
+/// The caller says words while the runtime reads the receiver, and while it reads each earlier word.
 #[test]
 fn what_is_sent_while_its_receiver_comes_back_is_heard_behind_what_was_set_aside() {
     limited(|| async {
@@ -387,7 +388,7 @@ fn what_is_sent_while_its_receiver_comes_back_is_heard_behind_what_was_set_aside
     });
 }
 
-/// It is read, and its reading fails at the end: what was sent meanwhile stays for it.
+/// The receiver is readable at first, and then the read fails. The events that were sent meanwhile stay for it.
 #[test]
 fn what_is_sent_while_its_receiver_does_not_come_back_stays_for_it() {
     limited(|| async {

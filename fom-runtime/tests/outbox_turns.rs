@@ -1,5 +1,5 @@
-//! Foms that outboxes send to one key, over a crash: a turn that was granted goes on before any other begins, whatever the order in
-//! which the senders were committed and answered.
+//! Foms that outboxes send to one key, over a crash. A fom that had its turn goes on before any other begins, whatever
+//! the order in which the senders were committed and got their answers.
 
 mod held;
 mod kit;
@@ -24,7 +24,7 @@ enum Go {
     On,
 }
 
-/// An operation that begins, waits until it is told to go on, and ends.
+/// An operation that begins, waits for an event, and ends.
 macro_rules! turn {
     ($operation:ident, $machine:ident, $transitions:ident, $durability:literal) => {
         #[derive(Serialize, Deserialize)]
@@ -77,23 +77,23 @@ enum Blocking {
 
 impl BlockingTransitions for Block {
     fn block(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
-        // An error opens it, too.
+        // The drop of the sender releases it, too.
         let _ = self.0.recv();
         Ok(())
     }
 }
 
-/// What is posted for the key `k`.
+/// The fom that a [`Post`] submits for the key `k`.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum What {
     Queues,
-    /// It does not wait for its key.
+    /// It does not queue for its key.
     Alone,
-    /// It queues, and waits for no commit.
+    /// It queues, and does not wait for commits.
     Lazy,
 }
 
-/// Posts one. The child lives in the same locality.
+/// Submits one fom. The child lives in the same locality.
 #[derive(Serialize, Deserialize)]
 struct Post {
     name: String,
@@ -108,11 +108,11 @@ enum Posting {
     Posted,
 }
 
-/// Holds locality 0 when the function has returned that finds this.
+/// Holds locality 0 after the return of the function that takes this.
 #[derive(Clone, Default)]
 struct Stop(Arc<Mutex<Option<Stopping>>>);
 
-/// The runtime that stops, and what tells when.
+/// The runtime, and a channel that releases its locality 0.
 type Stopping = (Runtime, mpsc::Receiver<()>);
 
 impl PostingTransitions for Post {
@@ -136,7 +136,7 @@ impl PostingTransitions for Post {
         };
         if let Some((runtime, opened)) = cx.resource::<Stop>().0.lock().unwrap().take() {
             runtime.post(0, move |_| {
-                // An error opens it, too.
+                // The drop of the sender releases it, too.
                 let _ = opened.recv();
             })?;
         }
@@ -157,7 +157,7 @@ fn build(journal: impl Journal, log: &Log, stop: &Stop, resident: usize) -> Runt
     builder.journal_with(journal).build().unwrap()
 }
 
-/// Until it is so: what it waits for is in other threads and tells nobody.
+/// Spins until the condition holds. Other threads make it true, and send no notice.
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
@@ -171,7 +171,7 @@ fn until_log(log: &Log, lines: &[&str]) {
     assert_eq!(log.lines(), lines);
 }
 
-/// How many entries have this in it: a name is saved with its length.
+/// The number of entries that contain a name. The record of a name begins with its length.
 fn records(journal: &MemoryJournal, name: [u8; 2]) -> usize {
     let ids = journal.ids().into_iter();
     let entries = ids.filter_map(|id| journal.entry(id));
@@ -179,7 +179,7 @@ fn records(journal: &MemoryJournal, name: [u8; 2]) -> usize {
     entries.filter(has).count()
 }
 
-/// Tells the one that has the key to go on, and waits until it has ended.
+/// Sends the fom with the key its event, and waits for its end.
 fn go_on<O: Operation<Event = Go>>(runtime: &Runtime) {
     let fom = runtime.find::<O>("k").unwrap();
     fom.send(Go::On).unwrap();
@@ -193,8 +193,8 @@ fn go_on_as(what: What, runtime: &Runtime) {
     }
 }
 
-/// The sender of `x` in locality 0 writes its step down first; that of `y` in locality 1 is answered first, and `y` has its turn. What the
-/// journal has then, and the runtime as it goes on.
+/// The sender of `x` in locality 0 commits its step first. The sender of `y` in locality 1 gets its answer first, and
+/// `y` has its turn. Returns the journal of that moment, and the runtime, which goes on.
 fn overtaken(x: What, y: What, log: &Log) -> (MemoryJournal, Runtime) {
     let (journal, stop) = (MemoryJournal::new(), Stop::default());
     let runtime = build(journal.clone(), log, &stop, usize::MAX);
@@ -215,7 +215,7 @@ fn overtaken(x: What, y: What, log: &Log) -> (MemoryJournal, Runtime) {
     (crashed, runtime)
 }
 
-/// KY-01: two that queue, of types that wait for commits and that do not, and beside foms that rest.
+/// KY-01: both foms queue. Their types wait for commits or do not, and some foms rest.
 #[test]
 fn a_turn_that_was_granted_goes_on_first_after_a_crash() {
     for what in [What::Queues, What::Lazy] {
@@ -242,7 +242,7 @@ fn a_turn_that_was_granted_goes_on_first_after_a_crash() {
     }
 }
 
-/// KY-01: the same where one of them does not queue: it has its key at once, or is set aside.
+/// KY-01: the same where one fom does not queue. It has its key at once, or is set aside.
 #[test]
 fn one_that_does_not_queue_keeps_the_turn_that_it_was_granted() {
     limited(|| async {
@@ -278,8 +278,8 @@ fn one_that_does_not_queue_keeps_the_turn_that_it_was_granted() {
     });
 }
 
-/// KY-01: what is set aside, since its key is in use, may be tried again at the next start. Until then nobody who has the key is before
-/// it in the journal.
+/// KY-01: a fom that is set aside because its key is in use may run at the next start. It does not come before a fom
+/// that got the key later.
 #[test]
 fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
     limited(|| async {
@@ -303,8 +303,8 @@ fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
     });
 }
 
-/// KY-01: one whose start could not be committed gives the key on, and may be in the journal all the same, until another commit works.
-/// Before that nobody begins.
+/// KY-01: a fom with a failed first commit passes its key on, and may be in the journal all the same. Until another
+/// commit succeeds, no other fom begins.
 #[test]
 fn nobody_begins_while_it_is_open_whether_the_one_before_has() {
     limited(|| async {
@@ -326,7 +326,7 @@ fn nobody_begins_while_it_is_open_whether_the_one_before_has() {
         journal.wait_for_asked(done + 1);
         journal.hold_tidying(true);
         journal.hold_commits(false);
-        // It is in its last phase; its end is committed, and the next one has the key.
+        // `a` is in its last phase. The journal has its end, and the next fom has the key.
         journal.wait_for_done(done + 1);
         until_log(&log, &["a begins", "a ends"]);
         journal.hold_commits(true);
@@ -342,13 +342,13 @@ fn nobody_begins_while_it_is_open_whether_the_one_before_has() {
         journal.wait_for_failed(2);
         until_log(&log, &["a begins", "a ends"]);
         journal.fail(false);
-        // Whatever is committed next shows that the journal works.
+        // Any next commit shows that the journal works.
         runtime.submit(post("z", What::Queues)).await.unwrap();
         until_log(&log, &["a begins", "a ends", "y begins"]);
     });
 }
 
-/// KY-05: one that waits and is cancelled while the journal fails leaves the queue in the end.
+/// KY-05: a waiting fom that is cancelled while the journal fails leaves the queue in the end.
 #[test]
 fn who_gives_up_while_the_journal_fails_keeps_nobody_waiting() {
     limited(|| async {
@@ -379,7 +379,8 @@ fn who_gives_up_while_the_journal_fails_keeps_nobody_waiting() {
     });
 }
 
-/// KY-01: one that waits for no commit has ended in the journal, too, before another one has its key, in whatever locality that lives.
+/// KY-01: a fom that does not wait for commits ends in the journal, too, before another fom of any locality has its
+/// key.
 #[test]
 fn one_that_is_lazy_has_given_its_key_back_before_another_begins() {
     limited(|| async {

@@ -184,7 +184,7 @@ fn a_sleep_wakes_who_polled_it_last() {
     fom.wait().unwrap();
 }
 
-/// A sleep that was carried out of its fom: armed in the locality, or not polled yet, when the runtime ends. It ends with that.
+/// A sleep that was moved out of its fom ends with the runtime, whether it is armed or not polled yet.
 #[test]
 fn a_sleep_ends_with_its_runtime() {
     let _limit = limit();

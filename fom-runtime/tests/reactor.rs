@@ -68,8 +68,8 @@ fn tokio_user() -> task::Task {
     })
 }
 
-/// LO-07: what a fom awaits of tokio wakes it while its locality is otherwise idle. Not shown, here and below: how many system calls
-/// a wake takes. Not there: work of an idle locality that another thread runs in place.
+/// LO-07: what a fom awaits of tokio wakes it while its locality is otherwise idle. The tests do not count the system
+/// calls of a wake, here and below. No other thread runs work of an idle locality in place.
 #[test]
 fn tokio_in_an_idle_locality() {
     let _limit = limit();
@@ -84,8 +84,8 @@ fn tokio_in_an_idle_locality() {
     }
 }
 
-/// LO-16: the handler that is promoted while others block serves the sockets and timers: they are not tied to a thread. Not there: a
-/// handle that is suspended while its event is processed, since the reactor reports readiness and runs nothing of the user's.
+/// LO-16: while other handlers block, the promoted one serves the sockets and timers, which belong to no thread. The
+/// reactor reports readiness and runs no code of the user, so it suspends no handle while a fom processes an event.
 #[test]
 fn tokio_while_others_block() {
     let _limit = limit();
@@ -154,7 +154,7 @@ fn a_socket_outlives_its_handler() {
     receives.wait().unwrap();
 }
 
-/// Takes its time when it is dropped.
+/// Its drop takes a while.
 struct Guest(Arc<AtomicBool>);
 
 impl Drop for Guest {
@@ -164,7 +164,7 @@ impl Drop for Guest {
     }
 }
 
-/// What was spawned in a locality and has not ended is dropped before a shutdown returns.
+/// A shutdown drops the unfinished tasks that were spawned in a locality before it returns.
 #[test]
 fn what_was_spawned_is_dropped_before_a_shutdown_returns() {
     let _limit = limit();
@@ -450,7 +450,7 @@ fn a_sleeping_locality_is_woken() {
     woken_from_outside(one());
 }
 
-/// LO-14: a locality that looks for work before it sleeps is woken as well, while it looks and after that.
+/// LO-14: a locality that spins before it sleeps wakes as well, while it spins and after that.
 #[test]
 fn a_locality_that_spins_is_woken() {
     let spin = Duration::from_micros(50);

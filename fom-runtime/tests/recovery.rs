@@ -504,8 +504,8 @@ fn a_recovery_that_fails_leaves_nothing_behind() {
     });
 }
 
-/// PR-08: a record holds the state of a fom and nothing of the runtime's settings: with a smaller capacity all foms come back, and no new
-/// one is taken in.
+/// PR-08: a record holds the state of a fom and no settings of the runtime. With a smaller capacity all foms come back,
+/// and the runtime admits no new one.
 #[test]
 fn a_smaller_capacity_lets_all_come_back_and_nothing_new_in() {
     limited(async || {

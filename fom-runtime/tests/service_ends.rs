@@ -1,5 +1,5 @@
-//! Services at the end of a runtime: whatever their starts, stops and calls do, all of them are stopped when it has ended, nobody waits
-//! for more, and the report names the stops that did not come to their end.
+//! Services at the end of a runtime. Whatever their starts, stops and calls do, the end of the runtime leaves all of
+//! them stopped and every waiting caller with an answer. The report names the unfinished stops.
 
 mod kit;
 
@@ -24,14 +24,14 @@ use kit::{Log, limited, many, one, secs};
 
 static ECHO: Service<u32, u32> = Service::new("echo");
 
-/// Time enough for a stop that ends, and little for one that hangs.
+/// Enough time for a stop that ends. A stop that hangs costs little with it.
 const SHORT: Duration = Duration::from_millis(50);
 
 fn echo() -> Provider<u32, u32> {
     Provider::function(|_, n| n)
 }
 
-/// Tells when it is entered, and never ends.
+/// Reports its begin, and never ends.
 fn hangs(entered: &mpsc::Sender<()>) -> impl Future<Output = Result<(), BoxError>> + use<> {
     entered.send(()).unwrap();
     pending()
@@ -42,7 +42,7 @@ fn stop_hangs(provider: Provider<u32, u32>) -> (Provider<u32, u32>, mpsc::Receiv
     (provider.on_stop(move |_| hangs(&enter)), entered)
 }
 
-/// Everything is stopped, and stays so.
+/// Asserts that everything is stopped.
 fn assert_stopped(services: &Services) {
     let status = services.status();
     assert_eq!(status.domain, DomainState::Stopped);
@@ -51,7 +51,7 @@ fn assert_stopped(services: &Services) {
     }
 }
 
-/// What is left to hear.
+/// The remaining events of a subscription.
 async fn rest(mut subscription: Subscription) -> Vec<Happened> {
     let mut heard = Vec::new();
     while let Some(event) = subscription.next().await {
@@ -60,7 +60,7 @@ async fn rest(mut subscription: Subscription) -> Vec<Happened> {
     heard
 }
 
-/// What a shutdown within this time says of stops: the service, and whether its stop was begun.
+/// The unfinished stops that a shutdown reports: the service, and whether its stop began.
 async fn unfinished(runtime: &Runtime, how: Shutdown, within: Duration) -> Vec<(String, bool)> {
     let report = runtime.shutdown(how, within).await;
     let stops = report.unfinished_stops.into_iter();
@@ -74,7 +74,8 @@ fn named(stops: &[(&str, bool)]) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// SV-09: a stop that hangs ends with the runtime; who waits for the end of the service hears of it, and the report names it.
+/// SV-09: a stop that hangs ends with the runtime. A caller that waits for the end of the service gets it, and the
+/// report names the stop.
 #[test]
 fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
     limited(async || {
@@ -104,14 +105,15 @@ fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
             services.status().services[0].reason.as_deref(),
             Some("its stop did not come to its end")
         );
-        // Nothing of it comes back.
+        // The service does not start again.
         assert_eq!(hangs.start().await, Err(LifeError::ShuttingDown));
         drop((hangs, other));
         assert_stopped(&services);
     });
 }
 
-/// SV-09: a stop that blocks its thread is left behind. When it comes back it changes nothing, and no other stop is run any more.
+/// SV-09: the runtime leaves a stop behind that blocks its thread. Its late return changes nothing, and no further stop
+/// runs.
 #[test]
 fn a_stop_that_blocks_comes_back_to_a_runtime_that_has_ended() {
     limited(async || {
@@ -127,7 +129,7 @@ fn a_stop_that_blocks_comes_back_to_a_runtime_that_has_ended() {
                 &ECHO,
                 echo().level(1).on_stop(move |_| {
                     let _held = held.clone();
-                    // An error is the other end going away.
+                    // The drop of the sender releases it, too.
                     let _ = released.lock().unwrap().recv();
                     stops.put("echo");
                     async { Ok::<_, BoxError>(()) }
@@ -146,7 +148,7 @@ fn a_stop_that_blocks_comes_back_to_a_runtime_that_has_ended() {
         assert_eq!(said, named(&[("echo", true), ("low", false)]));
         assert_stopped(&services);
         release.send(()).unwrap();
-        // The function that was left behind is dropped when it has come back.
+        // The runtime drops the function after its late return.
         assert!(gone.recv().is_err());
         while runtime.in_flight() > 0 {
             std::thread::yield_now();
@@ -156,7 +158,7 @@ fn a_stop_that_blocks_comes_back_to_a_runtime_that_has_ended() {
     });
 }
 
-/// SV-09: a start that hangs ends with the runtime, too, and what was started before it is named.
+/// SV-09: a start that hangs ends with the runtime, too. The report names the services that started before it.
 #[test]
 fn a_start_that_hangs_ends_with_the_runtime() {
     limited(async || {
@@ -191,7 +193,7 @@ fn a_start_that_hangs_ends_with_the_runtime() {
     });
 }
 
-/// SV-09: a start that blocks its thread comes back to a runtime that has ended, and starts nothing any more.
+/// SV-09: a start that blocks its thread returns after the end of the runtime, and starts nothing.
 #[test]
 fn a_start_that_blocks_starts_nothing_after_the_end() {
     limited(async || {
@@ -202,7 +204,7 @@ fn a_start_that_blocks_starts_nothing_after_the_end() {
         let released = Mutex::new(released);
         let blocks = echo().on_start(move |_| {
             enter.send(()).unwrap();
-            // An error is the other end going away.
+            // The drop of the sender releases it, too.
             let _ = released.lock().unwrap().recv();
             async { Ok::<_, BoxError>(()) }
         });
@@ -230,7 +232,7 @@ fn a_start_that_blocks_starts_nothing_after_the_end() {
     });
 }
 
-/// A future whose destructor panics.
+/// A future with a destructor that panics.
 struct PanicsWhenDropped;
 
 impl Future for PanicsWhenDropped {
@@ -250,7 +252,7 @@ impl Drop for PanicsWhenDropped {
     }
 }
 
-/// SV-09: stops that panic, when they are run or when they are dropped, keep no other from being stopped.
+/// SV-09: a stop may panic when it runs or when it is dropped. The other services run their stops nevertheless.
 #[test]
 fn a_stop_that_panics_keeps_no_other_from_its_stop() {
     std::panic::set_hook(Box::new(|_| {}));
@@ -285,7 +287,8 @@ fn a_stop_that_panics_keeps_no_other_from_its_stop() {
     });
 }
 
-/// SV-09: calls that do not end keep a service from being stopped in time: its stop is not run, and who waits for the calls goes on.
+/// SV-09: calls that do not end delay the stop of their service too long. The stop does not run, and a caller that
+/// waits for the calls goes on.
 #[test]
 fn calls_that_hang_end_with_the_runtime() {
     limited(async || {
@@ -296,7 +299,7 @@ fn calls_that_hang_end_with_the_runtime() {
         let (enter, entered) = mpsc::channel();
         let blocks = Provider::blocking(move |_, n| {
             enter.send(()).unwrap();
-            // An error is the other end going away.
+            // The drop of the sender releases it, too.
             let _ = released.lock().unwrap().recv();
             n
         });
@@ -316,7 +319,8 @@ fn calls_that_hang_end_with_the_runtime() {
     });
 }
 
-/// SV-09: the owner goes while the stop hangs. The report names the stop nevertheless, and an unregistration that waits goes on.
+/// SV-09: the owner drops its registration while the stop hangs. The report names the stop nevertheless, and a pending
+/// unregistration returns.
 #[test]
 fn a_registration_that_is_dropped_hides_no_stop_that_hangs() {
     limited(async || {
@@ -348,7 +352,8 @@ fn a_registration_that_is_dropped_hides_no_stop_that_hangs() {
     });
 }
 
-/// SV-09: a shutdown at once runs no stop, and says so; a runtime that is dropped has nobody to say it to. Both leave all stopped.
+/// SV-09: `Shutdown::Now` runs no stop, and reports that. A dropped runtime has no caller to report to. Both leave all
+/// services stopped.
 #[test]
 fn an_end_at_once_stops_all_without_their_stops() {
     limited(async || {
@@ -383,7 +388,7 @@ fn an_end_at_once_stops_all_without_their_stops() {
     });
 }
 
-/// SV-09: a callback that watches a service hears of its end, too.
+/// SV-09: a callback that watches a service gets its end, too.
 #[test]
 fn a_callback_hears_of_the_end() {
     limited(async || {
@@ -406,7 +411,7 @@ fn a_callback_hears_of_the_end() {
     });
 }
 
-/// SV-09: a runtime that is full stops its services nevertheless: what fills it may wait for just that.
+/// SV-09: a full runtime stops its services nevertheless. The foms that fill it may wait for just that.
 #[test]
 fn a_full_runtime_stops_its_services() {
     limited(async || {
@@ -448,7 +453,7 @@ fn a_full_runtime_stops_its_services() {
     });
 }
 
-/// SV-09: services that are asked for only after the end are stopped, too.
+/// SV-09: the first call of `services()` after the end returns stopped services, too.
 #[test]
 fn services_of_a_runtime_that_has_ended_are_stopped() {
     limited(async || {
@@ -463,7 +468,7 @@ fn services_of_a_runtime_that_has_ended_are_stopped() {
     });
 }
 
-/// SV-06: a stop whose fom is cancelled can be done again, and then it is run to its end.
+/// SV-06: after a caller cancels the fom of a stop, a second stop runs to its end.
 #[test]
 fn a_stop_that_was_cancelled_is_run_again() {
     limited(async || {

@@ -1,4 +1,4 @@
-//! A shutdown that runs out of time: those who wait for an active object, or in a queue for admission, are answered.
+//! A shutdown that runs out of time answers the callers of active objects and the requests in a queue for admission.
 #![allow(
     unreachable_pub,
     reason = "the proxy has what is `pub`, here as in a library"
@@ -31,7 +31,7 @@ impl Slow {
     }
 }
 
-/// SV-09: calls of an active object whose method does not end are answered when a drain runs out of time.
+/// SV-09: a drain that runs out of time answers the calls of an active object with a method that does not end.
 #[test]
 fn calls_of_an_object_that_hangs_are_answered() {
     limited(|| async {
@@ -47,7 +47,7 @@ fn calls_of_an_object_that_hangs_are_answered() {
     });
 }
 
-/// Waits for ever.
+/// Never ends.
 struct Waits;
 
 #[fom(operation(Waits), transient)]
@@ -64,7 +64,7 @@ impl WaitingTransitions for Waits {
     }
 }
 
-/// SV-09: what is queued for admission, and what waits for room there, is answered when a drain runs out of time.
+/// SV-09: a drain that runs out of time answers requests that are queued for admission, or that wait for room there.
 #[test]
 fn what_waits_for_admission_is_answered() {
     limited(|| async {

@@ -273,7 +273,7 @@ fn a_waiting_leader_is_listed_and_ends_with_the_runtime() {
     assert_eq!(helpers[1].state(), FomState::Finished);
 }
 
-/// FL-10: whoever drops the handle of a helper still waits for its end.
+/// FL-10: a fom that drops the handle of a helper still waits for its end.
 #[test]
 fn a_helper_whose_handle_was_dropped_is_waited_for() {
     let _limit = limit();

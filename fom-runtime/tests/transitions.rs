@@ -9,7 +9,8 @@ use trip::{Leg, Oops, Trip};
 
 /// SM-05: one transition is: the old phase's function returns and its data is dropped, the phase is stored, listeners
 /// hear of it and see the new phase, the new phase's function is entered. What a phase does on exit and entry is its
-/// function's end and beginning. Not there: actions beside the function, and an invariant that runs at each transition.
+/// function's end and beginning. A phase has no actions beside its function, and no invariant runs at each
+/// transition.
 #[test]
 fn the_order_of_one_transition() {
     struct Noisy(Log, &'static str);
@@ -271,8 +272,8 @@ fn a_phase_that_goes_to_itself_is_entered_again() {
 }
 
 /// SM-08: a failure carries its error and its phase, and is final: no later transition can clear it, since a fom that
-/// failed takes none. The failed outcome is told to listeners once, as the last thing. Not there: a rule that only an error leads
-/// into a phase marked `failure`.
+/// failed takes none. The failed outcome is told to listeners once, as the last thing. A transition without an
+/// error may enter a phase marked `failure`, too.
 /// Trap 4: a state that is set after the failure, and so loses the error, cannot be written.
 #[test]
 fn the_first_error_stays() {

@@ -1,4 +1,4 @@
-//! What the sanitizer must find: see `run`.
+//! A fault that the sanitizer must find: see `run`.
 
 fn main() {
     let memory = Box::into_raw(Box::new(7_u64));

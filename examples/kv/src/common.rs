@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::client::{Clients, Memory};
-use crate::command::Scripts;
 use crate::live::{Live, SettingError};
 use crate::places::Places;
 use crate::rate::RateLimit;
@@ -22,7 +21,6 @@ pub(crate) struct Common {
     pub(crate) log: Option<Arc<Log>>,
     pub(crate) clients: Clients,
     pub(crate) memory: Arc<Memory>,
-    pub(crate) scripts: Scripts,
     pub(crate) wall: Wall,
     pub(crate) stopping: AtomicBool,
 }
@@ -48,7 +46,7 @@ impl Common {
             return done;
         }
         self.live.set(name, value)?;
-        // It may be lower than before.
+        // The limit may be lower than before.
         self.memory.keep_limit();
         Ok(())
     }

@@ -15,7 +15,7 @@ pub(crate) enum SettingError {
     /// It is no number, or one that makes no sense.
     #[error("CONFIG SET failed - argument must be a number that is not below zero")]
     NoNumber,
-    /// It is a number below the least that makes sense.
+    /// The number is too small.
     #[error("CONFIG SET failed - argument must be at least {0}")]
     TooSmall(u64),
     /// It is none of its words.
@@ -23,7 +23,7 @@ pub(crate) enum SettingError {
     NoMode,
 }
 
-/// The least that all clients together may take: with less, one alone could not work.
+/// The lowest limit for all clients together. With less, a single client cannot work.
 pub(crate) const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Settings that change while the server runs.
@@ -46,7 +46,7 @@ impl Live {
         }
     }
 
-    /// Each with its name and the least that it takes.
+    /// Each setting with its name and its lowest value.
     fn named(&self) -> [(&'static str, &AtomicU64, u64); 4] {
         [
             ("maxclients", &self.clients, 0),

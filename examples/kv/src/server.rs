@@ -15,7 +15,6 @@ use tokio::net::TcpListener;
 
 use crate::accept::Accept;
 use crate::client::{Clients, Memory};
-use crate::command::Scripts;
 use crate::common::Common;
 use crate::live::Live;
 use crate::places::Places;
@@ -44,8 +43,8 @@ pub struct Settings {
     pub clients: usize,
     /// Bytes that a client may leave unread before it is sent away.
     pub unread: usize,
-    /// Bytes that all clients together may take, data aside: requests that are not whole or under way, and replies that are not
-    /// read. Beyond, the client that takes most is sent away. At least 1 MiB.
+    /// Bytes of all clients together, without the data: requests that are not whole or under way, and unread replies. Above that,
+    /// the server evicts the largest client. At least 1 MiB.
     pub clients_memory: usize,
     /// How long a client may say nothing.
     pub idle: Option<Duration>,
@@ -176,7 +175,6 @@ impl Server {
             places,
             log,
             clients: Clients::default(),
-            scripts: Scripts::default(),
             wall,
             stopping: AtomicBool::new(false),
         });

@@ -47,7 +47,7 @@ pub struct Bindings {
     /// Who is to hear that the last change is on disk. Nobody after a restart: a client that got no answer asks again.
     #[serde(skip)]
     asked: Option<(Reply<Updated>, Updated)>,
-    /// Who takes the place, and the place.
+    /// The source that pays for the place.
     source: Source,
     #[serde(skip)]
     _held: places::Place,

@@ -13,7 +13,7 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many so far, as something else has counted.
+    /// Takes over a count from elsewhere.
     pub(crate) fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }
@@ -42,8 +42,8 @@ macro_rules! counters {
 counters! {
     /// Datagrams that arrived.
     received: "datagrams in",
-    /// Datagrams that the kernel dropped before we received them, because the buffer of the socket was full. It is looked
-    /// at whenever nothing comes for a moment, and every thousand datagrams.
+    /// Datagrams that the kernel dropped, because the buffer of the socket was full. The router reads this count whenever
+    /// nothing comes for a moment, and every 1,024 datagrams.
     lost: "dropped by the kernel",
     /// Datagrams that went out.
     sent: "datagrams out",
@@ -67,7 +67,7 @@ counters! {
     bindings: "users that came back",
     /// Calls that were answered and hung up.
     completed: "completed",
-    /// Calls that were answered, and that the caller never confirmed with an ACK.
+    /// Answered calls without an ACK of the caller.
     unconfirmed: "never confirmed",
     /// Calls that the caller gave up.
     cancelled: "cancelled by the caller",
@@ -77,9 +77,9 @@ counters! {
     forked: "forked",
     /// Requests that were turned away because the router was full.
     overloaded: "503, overloaded",
-    /// Requests that were turned away because their source sent more than its rate.
+    /// Requests that got 503 because their source sent more than its rate.
     limited: "503, over a source's rate",
-    /// Packets that were dropped because their source sent more than its rate.
+    /// Packets that the router dropped because their source sent more than its rate.
     ignored: "dropped, over a source's rate",
     /// REGISTER requests that were served.
     registered: "registrations",

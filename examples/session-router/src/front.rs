@@ -1,5 +1,4 @@
-//! The thread in front: takes datagrams from the socket, decides what their sources may have, and brings each to the fom
-//! that it is for.
+//! The thread in front: takes datagrams from the socket, decides what their sources may have, and brings each to its fom.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,8 +18,8 @@ use crate::wire::message::{Message, Request, address};
 use crate::wire::parse::{Fault, call_id, parse};
 use crate::wire::udp::Net;
 
-/// The calls whose last step could not be committed: they go on when the journal has room. Until then nothing is said of
-/// them, least of all that there is no such call: whoever wants an answer sends again.
+/// The calls with a last step that the journal could not commit. They go on when the journal has room. Until then the router
+/// gives no answer about them, least of all that there is no such call: a sender that wants an answer sends again.
 #[derive(Clone, Default)]
 pub(crate) struct Stuck(Arc<Mutex<HashSet<String>>>);
 
@@ -42,18 +41,26 @@ impl Stuck {
     }
 }
 
-/// The thread in front: nothing waits here but for the socket.
+/// The thread in front. It waits for the socket only.
 pub(crate) struct Front {
     net: Net,
     runtime: Runtime,
     stuck: Stuck,
     sources: Sources,
-    /// How many datagrams had come when the kernel's count was looked at.
+    /// How many datagrams had come at the last look at the kernel's count.
     looked: u64,
     settings: Settings,
 }
 
-/// The kernel's count of what it dropped is looked at each time that so many datagrams have come.
+/// What a packet has cost before it is parsed.
+#[derive(Clone, Copy)]
+struct Charge {
+    source: Source,
+    /// It has taken a token for a packet that belongs to no known call.
+    begins: bool,
+}
+
+/// The thread looks at the kernel's count of drops after each so many datagrams.
 const LOOK: u64 = 1024;
 
 impl Front {
@@ -68,11 +75,11 @@ impl Front {
         }
     }
 
-    /// Receives until it is told to stop.
+    /// Receives until `stop` is true.
     pub(crate) fn run(&mut self, stop: &AtomicBool) {
         let mut buffer = vec![0; 65_536];
         while !stop.load(Ordering::Relaxed) {
-            // An error is that nothing came for a moment, or that an earlier datagram found nobody.
+            // An error means that nothing came for a moment, or that an earlier datagram found no receiver.
             match self.net.receive(&mut buffer) {
                 Ok((length, source)) => self.datagram(&buffer[..length], source),
                 Err(_) => self.note_dropped(),
@@ -97,12 +104,12 @@ impl Front {
         if self.net.counters().received.get() >= self.looked + LOOK {
             self.note_dropped();
         }
-        // What its source may send is decided first: a flood must cost no more than this.
-        let (source, verdict) = self.look(datagram, from);
+        // The rates of its source come first: a flood must cost no more than this.
+        let (charge, verdict) = self.look(datagram, from);
         if verdict == Verdict::Drop {
             return self.net.counters().ignored.add();
         }
-        // The parser is a stranger's as well. If it panics, that is one more packet that cannot be read.
+        // The parser is a dependency. If it panics, the packet counts as one that it cannot read.
         let read = catch_unwind(|| parse(datagram, from)).unwrap_or(Err(Fault::Drop("panicked")));
         if verdict == Verdict::Refuse {
             return match read {
@@ -112,33 +119,37 @@ impl Front {
                 _ => self.net.counters().ignored.add(),
             };
         }
-        self.read(read, source);
+        self.read(read, charge);
     }
 
-    /// What becomes of a datagram, and to which source it is charged. A packet of a call that the router knows is read as
-    /// long as its source does not send too many of any kind. All others have the rate for new calls.
-    fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Source, Verdict) {
+    /// What becomes of a datagram, and what it has cost. A packet of a call that the router knows is read as long as its
+    /// source does not send too many of any kind. All others have the rate for new calls.
+    fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Charge, Verdict) {
         let now = self.runtime.now();
         let (source, within) =
             self.sources
                 .packet(from.ip(), datagram.len(), self.net.call_places(), now);
+        let charge = |begins| Charge { source, begins };
         if !within {
-            return (source, Verdict::Drop);
+            return (charge(false), Verdict::Drop);
         }
         let call = call_id(datagram).and_then(|call_id| self.runtime.find::<Call>(call_id));
         match call {
-            Some(_) => (source, Verdict::Read),
-            None => (source, self.sources.begin(source, datagram.len(), now)),
+            Some(_) => (charge(false), Verdict::Read),
+            None => (
+                charge(true),
+                self.sources.begin(source, datagram.len(), now),
+            ),
         }
     }
 
-    /// A datagram that is within the rates of `source`.
-    fn read(&mut self, read: Result<Message, Fault>, source: Source) {
+    /// A datagram that is within the rates of its source.
+    fn read(&mut self, read: Result<Message, Fault>, charge: Charge) {
         let counters = self.net.counters();
         match read {
-            Ok(Message::Request(request)) => self.request(request, source),
+            Ok(Message::Request(request)) => self.request(request, charge),
             Ok(Message::Response(response)) => {
-                // Only what we asked for: our own Via on top, and a call that waits for it (RFC 6026, 7.3).
+                // Only an answer to our own request passes: our Via on top, and a call that waits for it (RFC 6026, 7.3).
                 let ours = response.sent_by == self.net.local().to_string();
                 let call = if ours {
                     self.runtime.find::<Call>(&response.call_id)
@@ -155,34 +166,34 @@ impl Front {
         }
     }
 
-    fn request(&mut self, request: Box<Request>, source: Source) {
-        // A port of zero cannot be answered to.
+    fn request(&mut self, request: Box<Request>, charge: Charge) {
+        // No answer reaches a port of zero.
         if request.reply_to.port() == 0 {
             return self.net.counters().dropped.add();
         }
-        match request.method() {
-            Method::Ack => {
-                let call = self.runtime.find::<Call>(&request.call_id);
-                self.deliver(call, CallEvent::Ack(request));
-            }
-            Method::Cancel => match self.runtime.find::<Call>(&request.call_id) {
-                Some(call) => self.deliver(Some(call), CallEvent::Cancel(request)),
-                None if self.stuck.has(&request.call_id) => {}
-                None => self.answer(&request, 481, ""),
-            },
-            Method::Register => self.register(request, source),
-            method => match self.runtime.find::<Call>(&request.call_id) {
-                // An INVITE outside of a dialog may begin the call anew, so it needs a token, too.
-                Some(_)
-                    if method == Method::Invite
-                        && request.to_tag.is_none()
-                        && self.sources.begin(source, 0, self.runtime.now()) != Verdict::Read =>
-                {
-                    self.net.counters().ignored.add();
-                }
-                Some(call) => self.deliver(Some(call), CallEvent::Request(request)),
-                None => self.without_call(request, source),
-            },
+        let source = charge.source;
+        let call = self.runtime.find::<Call>(&request.call_id);
+        // A REGISTER, or an INVITE outside of a dialog, may begin something under the Call-ID of a call as well. The parser
+        // joins a folded Call-ID, so the call may also be another one than the look has found.
+        let begins = match request.method() {
+            Method::Register => true,
+            Method::Invite if request.to_tag.is_none() => true,
+            _ => call.is_none(),
+        };
+        if begins
+            && !charge.begins
+            && self.sources.begin(source, 0, self.runtime.now()) != Verdict::Read
+        {
+            return self.net.counters().ignored.add();
+        }
+        match (request.method(), call) {
+            (Method::Register, _) => self.register(request, source),
+            (Method::Ack, call) => self.deliver(call, CallEvent::Ack(request)),
+            (Method::Cancel, Some(call)) => self.deliver(Some(call), CallEvent::Cancel(request)),
+            (Method::Cancel, None) if self.stuck.has(&request.call_id) => {}
+            (Method::Cancel, None) => self.answer(&request, 481, ""),
+            (_, Some(call)) => self.deliver(Some(call), CallEvent::Request(request)),
+            (_, None) => self.without_call(request, source),
         }
     }
 
@@ -224,7 +235,7 @@ impl Front {
                 let holder = refused.live().cloned();
                 let call = refused.into_operation();
                 match holder {
-                    // The INVITE was here already: its call takes this one.
+                    // The call of an earlier copy of this INVITE takes this one.
                     Some(holder) => self.deliver(
                         Some(holder),
                         CallEvent::Request(Box::new(call.invite().clone())),
@@ -243,13 +254,13 @@ impl Front {
         }
     }
 
-    /// Its source sent more than its rate, and is told so.
+    /// Answers a request beyond the rate of its source.
     fn limited(&self, request: &Request) {
         self.net.counters().limited.add();
         self.answer(request, 503, "Retry-After: 5\r\n");
     }
 
-    /// There is no room, or none for this source. The answer costs little: nothing is kept of the request.
+    /// Answers that there is no room, or none for this source. The router keeps nothing of the request.
     fn overloaded(&self, request: &Request) {
         self.net.counters().overloaded.add();
         self.answer(request, 503, "Retry-After: 5\r\n");
@@ -258,7 +269,7 @@ impl Front {
     fn deliver(&self, call: Option<FomRef<Call>>, event: CallEvent) {
         let delivered = call.is_some_and(|call| call.send(event).is_ok());
         if !delivered {
-            self.net.counters().stray.add(); // whoever wants an answer sends again
+            self.net.counters().stray.add(); // a sender that wants an answer sends again
         }
     }
 

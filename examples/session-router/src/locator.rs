@@ -63,7 +63,7 @@ pub struct Wish {
 /// A REGISTER, as the locator takes it.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// Where it came from: a user that is new takes a place of this source.
+    /// Where the REGISTER came from. A new user takes a place of this source.
     pub source: Source,
     /// The user whose bindings these are.
     pub user: String,

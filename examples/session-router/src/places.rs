@@ -1,11 +1,11 @@
-//! How much each source may hold at a time, so that no source takes all of it.
+//! How much each source may hold at a time, so that no source takes everything.
 //!
-//! A call holds a place from its INVITE until its last straggler, however long it talks, and so does a user with bindings.
-//! A place is charged to the source of the INVITE or of the REGISTER.
+//! A call holds a place from its INVITE until its last straggler, however long it talks. A user with bindings holds a place
+//! until the last binding expires. The source of the INVITE or of the REGISTER pays for the place.
 //!
-//! The share of a source is of the places that it holds and those that are free. If the share is 50 percent, one greedy
-//! source gets half of all places, and one that comes later gets half of what is left. So two sources cannot take all of
-//! them, and when places come back, the source that holds the most waits the longest.
+//! The share of a source counts the places that it holds and those that are free. With a share of 50 percent, one greedy
+//! source gets half of all places, and a later one gets half of the rest. So two sources cannot take all places. When
+//! places come back, the source that holds the most waits the longest.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,14 +15,14 @@ use tokio::sync::Notify;
 
 use crate::sources::Source;
 
-/// The places of one kind. A source that holds none takes no memory, so the table is never larger than the number of places.
+/// The places of one kind. A source without a place takes no memory, so the table has at most one entry for each place.
 pub(crate) struct Places {
     /// How many there are.
     most: usize,
-    /// In percent, of what a source holds and of what is free.
+    /// In percent of the places that a source holds and those that are free.
     share: u32,
     held: Mutex<Held>,
-    /// Told when the last place is given back.
+    /// Notified when the last place comes back.
     none: Notify,
 }
 
@@ -43,7 +43,7 @@ impl Places {
         }
     }
 
-    /// A place for `source`. None if there is none, or if the source holds its share.
+    /// Takes a place for `source`. Returns `None` if no place is free, or if the source holds its share.
     pub(crate) fn take(self: &Arc<Places>, source: Source) -> Option<Place> {
         let mut held = self.held();
         let own = held.of.get(&source).copied().unwrap_or(0);
@@ -56,23 +56,23 @@ impl Places {
         Some(Place(Some((Arc::clone(self), source))))
     }
 
-    /// A place for what was there before a restart.
+    /// Takes a place for a call or a user that comes back after a restart, also beyond the share.
     pub(crate) fn keep(self: &Arc<Places>, source: Source) -> Place {
         self.held().add(source);
         Place(Some((Arc::clone(self), source)))
     }
 
-    /// How many places are held.
+    /// How many places calls or users hold.
     pub(crate) fn number(&self) -> usize {
         self.held().all
     }
 
-    /// Does this source hold a place?
+    /// Whether this source holds a place.
     pub(crate) fn holds(&self, source: Source) -> bool {
         self.held().of.contains_key(&source)
     }
 
-    /// Resolves when no place is held.
+    /// Resolves when all places are free.
     pub(crate) async fn none(&self) {
         loop {
             let told = self.none.notified();
@@ -119,7 +119,7 @@ impl fmt::Debug for Places {
     }
 }
 
-/// A place that is held until this is dropped. The default holds none.
+/// A place. Its drop gives it back. The default holds none.
 #[derive(Default)]
 pub struct Place(Option<(Arc<Places>, Source)>);
 

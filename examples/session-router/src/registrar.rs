@@ -19,7 +19,7 @@ use crate::wire::udp::Net;
 /// How long a binding lasts if the client does not say.
 const USUAL: Duration = Duration::from_secs(3600);
 
-/// The longest name of a user, and the longest URI to reach it at: both are kept for as long as the binding lasts.
+/// The longest name of a user, and the longest URI of a contact. The router keeps both as long as the binding.
 const LONGEST_USER: usize = 256;
 const LONGEST_URI: usize = 512;
 

@@ -1,4 +1,4 @@
-//! The router: how it is set, started and ended. What it does with a datagram is in `front`.
+//! The settings, the start and the end of the router. `front` brings each datagram to its fom.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,11 +38,11 @@ pub struct Settings {
     pub timers: Timers,
     /// The most calls at a time of all sources, those included that only absorb retransmissions.
     pub capacity: usize,
-    /// The most users with bindings that were registered.
+    /// The most users with registered bindings.
     pub users: usize,
-    /// What each source of packets may take of it.
+    /// What each source of packets may take.
     pub limits: Limits,
-    /// How many bytes of what has come the kernel is asked to keep until it is received.
+    /// How many bytes of datagrams the kernel should keep until the router receives them.
     pub buffer: usize,
     /// The file for call detail records.
     pub records: Option<PathBuf>,
@@ -233,7 +233,7 @@ impl Router {
         self.net.local()
     }
 
-    /// How many bytes of what has come the kernel keeps until it is received.
+    /// How many bytes of datagrams the kernel keeps until the router receives them.
     pub fn buffer(&self) -> usize {
         self.net.buffer()
     }

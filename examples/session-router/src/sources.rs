@@ -1,20 +1,20 @@
 //! How fast each source may send, so that one source cannot take the router from the others.
 //!
 //! All sources share one socket, one parser, and the localities. `Sources` decides about a packet before the parser
-//! looks at it, by the address that the kernel tells. Each source has token buckets:
+//! reads it, by the address that the kernel gives. Each source has token buckets:
 //!
 //! - `packets`, for every packet: it limits what one source can make the parser read.
 //! - `begins`, for a packet that belongs to no call that the router knows: a new INVITE, a REGISTER, a stray, noise.
-//! - `refusals`, for the answers 503. Beyond them a packet is dropped, which costs a look or two into tables.
+//! - `refusals`, for the answers 503. Beyond them the router drops a packet, which costs a look or two into tables.
 //!
-//! A packet that is turned away costs its source an eighth of a token. So a source that sends a little too much gets
-//! most of its rate, and one that sends eight times its rate gets nothing until it slows down: work for a flood is work that
-//! the others wait for. While the kernel drops packets, each one that is received stands for those that are not.
+//! A refused packet costs its source an eighth of a token. So a source that sends a little too much gets most of its rate.
+//! A source that sends eight times its rate gets nothing until it slows down, since all others wait for the work that a
+//! flood causes. While the kernel drops packets, each received packet also counts for lost ones.
 //!
-//! How much a source may hold at a time is the matter of `Places`.
+//! `Places` limits how much a source may hold at a time.
 //!
-//! The admission of the runtime queues operations and lets them wait for a token. A caller of SIP must not wait: it
-//! repeats its INVITE after 500 ms. So a router refuses at once, and this module needs no queue.
+//! The admission of the runtime lets operations wait for a token in a queue. A caller in SIP must not wait: it repeats its
+//! INVITE after 500 ms. So the router refuses at once, and this module needs no queue.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,9 +27,9 @@ use crate::places::Places;
 /// What each source may take of the router.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Packets a second of one source that belong to no call that the router knows; as many may come at once.
+    /// Packets a second of one source that belong to no call that the router knows; as many may come at once. At least 1.
     pub rate: u32,
-    /// The share that one source may hold, in percent of the places that it holds and those that are free: below 100.
+    /// The share of one source, in percent of the places that it holds and those that are free. Below 100.
     pub share: u32,
     /// The most sources that have buckets of their own at a time. All others share the buckets of one.
     pub sources: usize,
@@ -45,36 +45,36 @@ impl Default for Limits {
     }
 }
 
-/// All packets of a source, for each that may begin something. A call takes six or seven, and some come twice.
+/// How many packets of any kind a source may send for each that begins something. A call takes six or seven, and some
+/// come twice.
 const PACKETS: u32 = 10;
 
-/// So many bytes of a packet for each token: what is kept of a packet is bounded by its source's rate, too.
+/// A packet costs one more token for each so many bytes, so the rate of a source also limits the bytes that the router keeps.
 const BYTES: usize = 2048;
 
-/// One answer 503 for so many tokens of the rate.
+/// A source gets one answer 503 for each so many tokens of its rate.
 const REFUSALS: u32 = 10;
 
-/// So many packets that are turned away cost a token.
+/// So many refused packets cost a token.
 const TURNED_AWAY: u32 = 8;
 
-/// A source that was turned away may owe the tokens of so much time. Without it one that sends in bursts would get a token
-/// before each of them.
+/// A source may owe the tokens of so much time. Without a debt, a source that sends in bursts gets a token before each burst.
 const DEBT: Duration = Duration::from_millis(100);
 
-/// The most packets that one received packet stands for.
+/// The most packets that one received packet counts for.
 const MOST_UNSEEN: u64 = 16;
 
-/// The table is searched for sources to forget no more often than this.
+/// The shortest time between two searches of the table for sources to forget.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// Where packets come from: one address of IPv4, or a /64 of IPv6, which is what one customer has at the least.
+/// Where packets come from: an IPv4 address, or an IPv6 /64, the least that one customer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Source {
-    /// An address of IPv4, also one that is mapped into IPv6.
+    /// An IPv4 address, also one that is mapped into IPv6.
     V4(u32),
-    /// The upper half of an address of IPv6.
+    /// The upper half of an IPv6 address.
     V6(u64),
-    /// All those that found the table full.
+    /// All sources that found the table full.
     Rest,
 }
 
@@ -90,26 +90,27 @@ impl From<IpAddr> for Source {
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is read.
+    /// The router reads it.
     Read,
-    /// It is answered with 503.
+    /// The router answers it with 503.
     Refuse,
-    /// It is dropped.
+    /// The router drops it.
     Drop,
 }
 
-/// A token bucket that holds the tokens of one second. It is kept as the time at which it is full again (the generic
-/// cell rate algorithm): so a bucket that is full says nothing, and can be forgotten.
+/// A token bucket that holds the tokens of one second. It keeps the time at which it is full again (the generic cell rate
+/// algorithm), so the table can forget a full bucket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
     full_at: Duration,
 }
 
 impl Bucket {
-    /// Takes so many tokens, if there are as many.
+    /// Takes so many tokens if the bucket has them. A packet costs no more than a full bucket, else it never passes.
     fn take(&mut self, tokens: u32, rate: u32, now: Duration) -> bool {
         let second = Duration::from_secs(1);
-        let full_at = self.full_at.max(now).saturating_add(second / rate * tokens);
+        let cost = second / rate * tokens.min(rate);
+        let full_at = self.full_at.max(now).saturating_add(cost);
         let taken = full_at <= now.saturating_add(second);
         if taken {
             self.full_at = full_at;
@@ -117,7 +118,7 @@ impl Bucket {
         taken
     }
 
-    /// Takes an eighth of so many tokens, also what there is not.
+    /// Takes an eighth of so many tokens, also from an empty bucket.
     fn turned_away(&mut self, tokens: u32, rate: u32, now: Duration) {
         let second = Duration::from_secs(1);
         let part = second / rate * tokens / TURNED_AWAY;
@@ -135,7 +136,7 @@ fn tokens(bytes: usize) -> u32 {
     1 + (bytes / BYTES) as u32
 }
 
-/// What is remembered of a source.
+/// The buckets of one source.
 #[derive(Debug, Default)]
 struct Buckets {
     packets: Bucket,
@@ -151,15 +152,15 @@ impl Buckets {
 
 /// The buckets of all sources.
 ///
-/// The table is bounded. It forgets a source whose buckets are full: such a source has the same when it comes again. So a
-/// source cannot fill its buckets by making the router forget it. A source beyond the bound shares the buckets of
-/// [`Source::Rest`]. A source that has a call is never beyond the bound, so the table has at most one entry more for each call.
+/// The table is bounded. It forgets only sources with full buckets, which get full buckets when they come again. So a source
+/// cannot fill its buckets by making the router forget it. A source beyond the bound shares the buckets of
+/// [`Source::Rest`]. A source with a call is never beyond the bound, so the table has at most one more entry for each call.
 #[derive(Debug)]
 pub(crate) struct Sources {
     limits: Limits,
     known: HashMap<Source, Buckets>,
     rest: Buckets,
-    /// How many packets one stands for.
+    /// How many packets one received packet counts for.
     weight: u32,
     swept: Option<Duration>,
 }
@@ -175,14 +176,14 @@ impl Sources {
         }
     }
 
-    /// So many packets were received since the last time, and so many more were dropped by the kernel. Which sources sent
-    /// those is not known: each has sent as large a part of them as of those that were received.
+    /// Notes how many packets the router received since the last call, and how many the kernel dropped. The sources of the
+    /// dropped ones are unknown: each source pays for the same part of them as of the received ones.
     pub(crate) fn dropped(&mut self, received: u64, dropped: u64) {
         self.weight = 1 + (dropped / received.max(1)).min(MOST_UNSEEN - 1) as u32;
     }
 
-    /// A packet of so many bytes came from `address`: to which source it is charged, and whether it is looked at. `calls`
-    /// says which sources have calls.
+    /// Charges a packet of so many bytes from `address`. Returns the source that pays, and whether it had the tokens. `calls`
+    /// knows which sources have calls.
     pub(crate) fn packet(
         &mut self,
         address: IpAddr,
@@ -201,7 +202,7 @@ impl Sources {
         (source, taken)
     }
 
-    /// The packet of so many bytes belongs to no call that the router knows.
+    /// Charges a packet of so many bytes that belongs to no call that the router knows.
     pub(crate) fn begin(&mut self, source: Source, bytes: usize, now: Duration) -> Verdict {
         let (rate, tokens) = (self.limits.rate, self.weight * tokens(bytes));
         let buckets = self.buckets(source);
@@ -226,7 +227,7 @@ impl Sources {
         self.known.get_mut(&source).unwrap_or(&mut self.rest)
     }
 
-    /// Sees to it that `source` has buckets, or says that it belongs to the rest.
+    /// Gives `source` buckets. Returns [`Source::Rest`] if the table is full.
     fn enter(&mut self, source: Source, calls: &Places, now: Duration) -> Source {
         if self.known.contains_key(&source) {
             return source;
@@ -241,7 +242,7 @@ impl Sources {
         source
     }
 
-    /// Forgets the sources of which nothing is to be remembered.
+    /// Forgets the sources with full buckets.
     fn forget(&mut self, now: Duration) {
         if self
             .swept
@@ -391,6 +392,18 @@ mod tests {
         assert_eq!(flood(&mut sources, &calls, v4(1), 100, now)[0], 25);
         sources.dropped(1_000, 999);
         assert_eq!(flood(&mut sources, &calls, v4(2), 200, now)[0], 100);
+    }
+
+    #[test]
+    fn a_packet_that_costs_more_than_a_full_bucket_takes_all_of_it() {
+        let (calls, now) = (Places::new(100, 50), Duration::ZERO);
+        for rate in [1, 5] {
+            let mut sources = sources(rate, 8);
+            sources.dropped(1_000, 1_000_000); // each packet stands for 16
+            assert_eq!(flood(&mut sources, &calls, v4(1), 10, now)[0], 1, "{rate}");
+            let later = Duration::from_secs(60);
+            assert_eq!(flood(&mut sources, &calls, v4(1), 1, later)[0], 1, "{rate}");
+        }
     }
 
     #[test]

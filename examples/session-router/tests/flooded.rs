@@ -1,24 +1,24 @@
-//! One source that sends more than its share, and what another one notices of it: nothing.
+//! One source sends more than its share, and another one notices nothing of it.
 
 mod bed;
 mod phone;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bed::{Bed, T1, bed, block_on, bob_with, hang_up, talking};
+use bed::{Bed, T1, bed, block_on, bob_with, hang_up, talking, wait_until};
 use fom_runtime::TestClock;
 use fom_runtime::journal::MemoryJournal;
 use phone::{Calling, Phone};
 use session_router::counters::Counters;
 use session_router::router::{Router, Settings};
 
-/// The clock of these tests stands still, so this is how many packets of a source may begin something.
+/// How many packets of a source may begin something. The clock of these tests stands still.
 const RATE: u32 = 100;
 
 /// Answers 503 that a source gets in a second.
 const REFUSALS: u64 = 10;
 
-/// Sends packets, not faster than the router receives them.
+/// Sends packets as fast as the router receives them.
 fn flood(bed: &Bed, packets: impl Iterator<Item = (Phone, Vec<String>)>) {
     for (from, packets) in packets {
         for packets in packets.chunks(50) {
@@ -34,14 +34,6 @@ fn flood(bed: &Bed, packets: impl Iterator<Item = (Phone, Vec<String>)>) {
 
 fn counters(bed: &Bed) -> &Counters {
     bed.router.counters()
-}
-
-fn wait_until(so: impl Fn() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(30);
-    while !so() {
-        assert!(Instant::now() < limit, "waited for too long");
-        std::thread::yield_now();
-    }
 }
 
 fn limited(settings: &mut Settings) {
@@ -81,7 +73,7 @@ fn a_flood_of_any_kind_takes_its_rate_and_leaves_the_others_theirs() {
     for (last, kind) in (2..).zip(kinds) {
         let (limited, ignored) = (counters(&bed).limited.get(), counters(&bed).ignored.get());
         flood(&bed, std::iter::once(flood_of(last, kind)));
-        // The last of them may still be looked at.
+        // The router may still read the last of them.
         let (call, _) = talking(&bed, &caller, &phones[0]);
         hang_up(&bed, &call, &caller, &phones[0]);
         let limited = counters(&bed).limited.get() - limited;
@@ -92,7 +84,7 @@ fn a_flood_of_any_kind_takes_its_rate_and_leaves_the_others_theirs() {
     assert_eq!(counters(&bed).overloaded.get(), 0);
 }
 
-/// A refused INVITE is told when to come back, and after some of them the router is silent.
+/// The answer to a refused INVITE has a Retry-After. After some of these answers the router is silent.
 #[test]
 fn a_source_above_its_rate_gets_503_and_then_nothing() {
     let (bed, ..) = bob_with(1, limited);
@@ -109,7 +101,7 @@ fn a_source_above_its_rate_gets_503_and_then_nothing() {
     }
     invite();
     wait_until(|| counters(&bed).ignored.get() == 1);
-    // A second later there are tokens again.
+    // A second later the source has tokens again.
     bed.clock.advance(Duration::from_secs(1));
     greedy.request("OPTIONS", &Calling::to("nobody"), bed.at);
     while greedy.receive().status() != Some(405) {} // the 404 come again, as the time has come
@@ -135,7 +127,7 @@ fn packets_of_a_known_call_have_a_rate_too() {
             bed.at,
         ),
     );
-    // An INVITE outside of a dialog may begin the call anew: each takes a token of those.
+    // An INVITE outside of a dialog may begin the call anew, so it takes a token for new calls.
     let from = Phone::at(2);
     flood(&bed, std::iter::once((from, vec![invite; 500])));
     let friend = |bed: &Bed| {
@@ -146,7 +138,7 @@ fn packets_of_a_known_call_have_a_rate_too() {
     };
     friend(&bed);
     assert_eq!(counters(&bed).ignored.get(), 500 - u64::from(RATE - 1));
-    // Anything else takes one of ten times as many.
+    // Any other packet takes one of ten times as many.
     let (from, sent) = (Phone::at(2), 3_000);
     flood(&bed, std::iter::once((from, vec![bye; sent])));
     friend(&bed);
@@ -158,8 +150,43 @@ fn packets_of_a_known_call_have_a_rate_too() {
     );
 }
 
+/// The Call-ID of a known call makes neither a REGISTER cheaper, nor an INVITE with a Call-ID that goes on in the next line.
+#[test]
+fn what_begins_something_under_the_call_id_of_a_known_call_needs_a_token_too() {
+    let (bed, ..) = bob_with(1, limited);
+    let greedy = Phone::at(2);
+    let call = Calling::to("nobody");
+    greedy.request("INVITE", &call, bed.at);
+    greedy.expect(100);
+    greedy.expect(404);
+    let line = format!("Call-ID: {}", call.call_id);
+    let (register, invite) = (
+        greedy.text("REGISTER", &call, bed.at),
+        greedy.text("INVITE", &call, bed.at),
+    );
+    // They leave one token.
+    let (registers, invites) = (RATE as usize - 2, 500);
+    flood(
+        &bed,
+        std::iter::once((Phone::at(2), vec![register; registers])),
+    );
+    let invite = |number| invite.replace(&line, &format!("{line}\r\n {number}"));
+    flood(
+        &bed,
+        std::iter::once((Phone::at(2), (0..invites).map(invite).collect())),
+    );
+    wait_until(|| counters(&bed).calls.get() + counters(&bed).ignored.get() == 1 + invites as u64);
+    assert_eq!(counters(&bed).calls.get(), 2);
+    // A folded Call-ID that names the call is found.
+    let options = greedy.text("OPTIONS", &call.next(), bed.at);
+    let options = options.replace(&line, &line.replace(": ", ":\r\n "));
+    bed.clock.advance(Duration::from_secs(2));
+    greedy.send(options, bed.at);
+    while greedy.receive().status() != Some(481) {}
+}
+
 /// Calls to bob that bob answers, as many as the router lets this source have.
-fn answered(bed: &Bed, greedy: &Phone, bob: &Phone, calls: usize) -> Vec<Calling> {
+fn all_answered(bed: &Bed, greedy: &Phone, bob: &Phone, calls: usize) -> Vec<Calling> {
     let mut there = Vec::new();
     for _ in 0..calls {
         let mut call = Calling::to("bob");
@@ -179,11 +206,7 @@ fn answered(bed: &Bed, greedy: &Phone, bob: &Phone, calls: usize) -> Vec<Calling
 
 fn confirm(bed: &Bed, calls: &[Calling], greedy: &Phone, bob: &Phone) {
     for call in calls {
-        let ack = Calling {
-            cseq: 1,
-            ..call.next()
-        };
-        greedy.request("ACK", &ack, bed.at);
+        greedy.request("ACK", &call.ack(), bed.at);
         bob.expect_request("ACK");
     }
 }
@@ -192,29 +215,32 @@ fn confirm(bed: &Bed, calls: &[Calling], greedy: &Phone, bob: &Phone) {
 fn calls_that_talk_count_toward_the_share_of_their_source() {
     let (bed, caller, phones) = bob_with(1, |settings| settings.capacity = 20);
     let (bob, greedy) = (&phones[0], Phone::at(2));
-    let calls = answered(&bed, &greedy, bob, 15);
+    let calls = all_answered(&bed, &greedy, bob, 15);
     assert_eq!(calls.len(), 10, "half of the places");
     assert_eq!(counters(&bed).overloaded.get(), 5);
     confirm(&bed, &calls, &greedy, bob);
     bed.advance(Duration::from_secs(3600));
-    assert!(answered(&bed, &greedy, bob, 1).is_empty(), "they talk on");
+    assert!(
+        all_answered(&bed, &greedy, bob, 1).is_empty(),
+        "they talk on"
+    );
     let (call, _) = talking(&bed, &caller, bob);
     hang_up(&bed, &call, &caller, bob);
-    // Those that hung up make room when no straggler can come any more.
+    // A call that ended makes room when no straggler can come any more.
     for call in &calls {
         hang_up(&bed, call, &greedy, bob);
     }
     bed.advance(64 * T1);
     block_on(bed.router.runtime().quiet());
     assert_eq!(bed.router.times().live(), 0);
-    assert_eq!(answered(&bed, &greedy, bob, 1).len(), 1);
+    assert_eq!(all_answered(&bed, &greedy, bob, 1).len(), 1);
 }
 
 #[test]
 fn a_call_that_is_never_confirmed_ends_and_a_confirmed_one_talks_on() {
     let (bed, caller, phones) = bob_with(1, |settings| settings.capacity = 20);
     let (bob, greedy) = (&phones[0], Phone::at(2));
-    assert_eq!(answered(&bed, &greedy, bob, 10).len(), 10);
+    assert_eq!(all_answered(&bed, &greedy, bob, 10).len(), 10);
     let (call, _) = talking(&bed, &caller, bob);
     bed.advance(64 * T1 - Duration::from_millis(1));
     block_on(bed.router.runtime().quiet());
@@ -229,11 +255,11 @@ fn a_call_that_is_never_confirmed_ends_and_a_confirmed_one_talks_on() {
     wait_until(|| counters(&bed).completed.get() == 1);
 }
 
-/// Who answered repeats the 200 until the ACK is there: the last one counts as the first.
+/// The callee repeats the 200 until the ACK is there. A late ACK counts as an early one.
 #[test]
 fn an_ack_in_the_last_moment_confirms_the_call() {
     let (bed, caller, phones) = bob_with(1, |_| {});
-    let calls = answered(&bed, &caller, &phones[0], 1);
+    let calls = all_answered(&bed, &caller, &phones[0], 1);
     bed.advance(64 * T1 - Duration::from_millis(1));
     confirm(&bed, &calls, &caller, &phones[0]);
     bed.advance(Duration::from_secs(11 * 3600));
@@ -253,7 +279,7 @@ fn users_that_one_source_registers_leave_room_for_others() {
     });
     assert_eq!(registered.count(), 10);
     assert_eq!(friend.register("carol", 60, bed.at).status(), Some(200));
-    // What is there is refreshed, and what expired makes room.
+    // A source may refresh a user at its limit, and a user that expired makes room.
     assert_eq!(greedy.register("u0", 600, bed.at).status(), Some(200));
     bed.advance(Duration::from_secs(60));
     block_on(bed.router.runtime().quiet());
@@ -286,7 +312,7 @@ fn what_comes_back_counts_toward_the_share_of_its_source() {
         }
     };
     let bed = start(&disk);
-    let calls = answered(&bed, &greedy, &bob, 4);
+    let calls = all_answered(&bed, &greedy, &bob, 4);
     confirm(&bed, &calls, &greedy, &bob);
     for user in ["a", "b", "c", "d"] {
         assert_eq!(greedy.register(user, 3600, bed.at).status(), Some(200));
@@ -297,7 +323,7 @@ fn what_comes_back_counts_toward_the_share_of_its_source() {
     let bed = start(&disk);
     assert_eq!(bed.router.came_back().calls["Talk"], 4);
     block_on(bed.router.runtime().quiet()); // each takes its place when it goes on
-    assert!(answered(&bed, &greedy, &bob, 1).is_empty());
+    assert!(all_answered(&bed, &greedy, &bob, 1).is_empty());
     assert_eq!(greedy.register("e", 3600, bed.at).status(), Some(503));
     assert_eq!(friend.register("carol", 3600, bed.at).status(), Some(200));
     talking(&bed, &friend, &bob);
@@ -308,7 +334,13 @@ fn what_comes_back_counts_toward_the_share_of_its_source() {
     assert_eq!(counters(&bed).unconfirmed.get(), 0);
 }
 
-/// What the kernel could not keep was lost before the router saw it, and is counted all the same.
+#[test]
+fn a_buffer_beyond_all_limits_is_as_large_as_the_kernel_allows() {
+    let bed = bed(|settings| settings.buffer = 1 << 32);
+    assert!(bed.router.buffer() > 64 * 1024, "{}", bed.router.buffer());
+}
+
+/// The router also counts the datagrams that the kernel dropped before it.
 #[test]
 fn what_the_kernel_dropped_is_counted() {
     let bed = bed(|settings| settings.buffer = 4096);

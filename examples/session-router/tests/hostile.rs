@@ -11,7 +11,7 @@ use phone::{Calling, Phone};
 /// Packets that no friend would send, and what each of them gets.
 #[test]
 fn hostile_packets_are_answered_or_dropped_and_leave_it_serving() {
-    // All of it is to be read: how much of one source is, `flooded.rs` tests.
+    // The router must read all of it. `flooded.rs` tests the limits of one source.
     let (bed, caller, phones) = bob_with(1, |settings| settings.limits.rate = u32::MAX);
     let evil = Phone::new();
     let good = evil.text("INVITE", &Calling::to("bob"), bed.at);

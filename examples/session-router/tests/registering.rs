@@ -62,7 +62,7 @@ fn registering_for_a_moment_only_is_423() {
     );
 }
 
-/// What a user registers is kept for hours: it must not be large.
+/// The router keeps a registration for hours, so it must not be large.
 #[test]
 fn a_long_name_or_a_long_contact_is_400() {
     let bed = bed(|_| {});

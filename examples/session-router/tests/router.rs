@@ -42,11 +42,7 @@ fn a_call_is_routed_there_and_back() {
     bob.answer(&invite, 200, "b");
     call.to_tag = caller.expect(200).to_tag();
 
-    let ack = Calling {
-        cseq: 1,
-        ..call.next()
-    };
-    caller.request("ACK", &ack, bed.at);
+    caller.request("ACK", &call.ack(), bed.at);
     let ack = bob.expect_request("ACK");
     assert!(
         ack.text

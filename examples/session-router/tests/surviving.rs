@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bed::{Bed, T1, block_on, talking};
+use bed::{Bed, T1, answered, block_on, hang_up, talking, wait_until};
 use fom_runtime::TestClock;
 use fom_runtime::journal::{
     Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
@@ -80,17 +80,8 @@ fn restart(bed: Bed, disk: &mut Disk, bob: SocketAddr) -> Bed {
 fn a_call_that_was_established_is_ended_with_bye() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
     let bed = start(&disk, bob.address);
-    let mut call = Calling::to("bob");
-    caller.request("INVITE", &call, bed.at);
-    caller.expect(100);
-    let invite = bob.expect_request("INVITE");
-    bob.answer(&invite, 200, "b");
-    let ok = caller.expect(200);
-    call.to_tag = ok.to_tag();
-    let ack = Calling {
-        cseq: 1,
-        ..call.next()
-    };
+    let (call, invite, ok) = answered(&bed, &caller, &bob);
+    let ack = call.ack();
     caller.request("ACK", &ack, bed.at);
     let acked = bob.expect_request("ACK");
 
@@ -103,11 +94,7 @@ fn a_call_that_was_established_is_ended_with_bye() {
     assert_eq!(bob.expect_request("ACK").text, acked.text);
     assert_eq!(bed.router.counters().resumed.get(), 1);
 
-    let bye = call.next();
-    caller.request("BYE", &bye, bed.at);
-    let got = bob.expect_request("BYE");
-    bob.answer(&got, 200, "b");
-    caller.expect(200);
+    hang_up(&bed, &call, &caller, &bob);
     assert_eq!(bed.router.counters().completed.get(), 1);
 }
 
@@ -127,19 +114,9 @@ fn a_call_that_rings_goes_on_ringing() {
     assert_eq!(bob.expect_request("INVITE").text, invite.text);
     bob.answer(&invite, 200, "b");
     call.to_tag = caller.expect(200).to_tag();
-    caller.request(
-        "ACK",
-        &Calling {
-            cseq: 1,
-            ..call.next()
-        },
-        bed.at,
-    );
+    caller.request("ACK", &call.ack(), bed.at);
     bob.expect_request("ACK");
-    caller.request("BYE", &call.next(), bed.at);
-    let bye = bob.expect_request("BYE");
-    bob.answer(&bye, 200, "b");
-    caller.expect(200);
+    hang_up(&bed, &call, &caller, &bob);
 }
 
 /// A call that rang and that nobody answers any more ends by the same timer as ever.
@@ -200,24 +177,14 @@ fn a_refusal_is_repeated_until_it_is_acknowledged() {
     caller.request("ACK", &ack, bed.at);
 }
 
-/// A user who has registered is called without registering again, and is gone when the time is over: counted from the
-/// registration and not from the restart.
-/// The ACK ends the repeating of the 200. So it is passed on only when it is on disk that the call is confirmed: after a
-/// crash before that, both sides repeat, and the call talks on.
+/// The ACK ends the repeating of the 200. So the router passes it on only when the disk knows that the call is confirmed. After
+/// a crash before that, both sides repeat, and the call talks on.
 #[test]
 fn an_ack_is_passed_on_when_it_is_kept() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
     let bed = start(&disk, bob.address);
-    let mut call = Calling::to("bob");
-    caller.request("INVITE", &call, bed.at);
-    caller.expect(100);
-    let invite = bob.expect_request("INVITE");
-    bob.answer(&invite, 200, "b");
-    call.to_tag = caller.expect(200).to_tag();
-    let ack = Calling {
-        cseq: 1,
-        ..call.next()
-    };
+    let (call, invite, _) = answered(&bed, &caller, &bob);
+    let ack = call.ack();
     disk.full.store(true, Ordering::Release);
     caller.request("ACK", &ack, bed.at);
     wait_until(|| !bed.router.runtime().set_aside().is_empty());
@@ -229,17 +196,16 @@ fn an_ack_is_passed_on_when_it_is_kept() {
     caller.expect(200);
     caller.request("ACK", &ack, bed.at);
     bob.expect_request("ACK");
-    // It is kept now, so another restart changes nothing, and the call talks on.
+    // The disk has it now, so another restart changes nothing, and the call talks on.
     let bed = restart(bed, &mut disk, bob.address);
     bed.advance(64 * T1);
     block_on(bed.router.runtime().quiet());
-    caller.request("BYE", &call.next(), bed.at);
-    let bye = bob.expect_request("BYE");
-    bob.answer(&bye, 200, "b");
-    caller.expect(200);
+    hang_up(&bed, &call, &caller, &bob);
     assert_eq!(bed.router.counters().unconfirmed.get(), 0);
 }
 
+/// A user who has registered is called without registering again, and is gone when the time is over: counted from the
+/// registration and not from the restart.
 #[test]
 fn a_registration_survives_and_expires_in_time() {
     let (mut disk, caller, carol) = (Disk::default(), Phone::new(), Phone::new());
@@ -320,14 +286,4 @@ fn a_full_disk_refuses_new_calls_and_keeps_the_others() {
     talking(&bed, &other, &bob);
     let bed = restart(bed, &mut disk, bob.address);
     assert_eq!(bed.router.came_back().calls["Talk"], 1);
-}
-
-/// Waits for what is told by nothing but its being so.
-#[track_caller]
-fn wait_until(so: impl Fn() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(20);
-    while !so() {
-        assert!(Instant::now() < limit, "not in time");
-        std::thread::yield_now();
-    }
 }

@@ -46,8 +46,8 @@ fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
     }
 }
 
-/// One variant for each exit, for a mistyped name that and the phase that was probably meant; all of them if it is not known
-/// which. Each name stands there once, so that rustc reports no second mistake.
+/// One variant for each exit. For a mistyped name only that name and the phase that it probably means; all exits if
+/// that phase is unknown. Each name appears once, so rustc reports no second mistake.
 fn variants(machine: &Machine, ways: Ways<'_>) -> Vec<TokenStream> {
     let meant = ways
         .exits

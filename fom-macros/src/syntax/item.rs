@@ -64,7 +64,7 @@ pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseIt
     for variant in twice {
         match item.variants.iter().find(|other| is_other(other, &variant)) {
             None => item.variants.push(variant),
-            // Left out: rustc says nothing more of it.
+            // The duplicate variant is left out, so rustc reports no second error for it.
             Some(_) => diag.error(
                 &variant.ident,
                 format!(
@@ -83,7 +83,7 @@ pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseIt
         .collect()
 }
 
-/// Whether two variants have one name, and are there at the same time.
+/// Whether the two variants have the same name and can exist at the same time.
 fn is_other(first: &syn::Variant, second: &syn::Variant) -> bool {
     let cfg = |variant: &syn::Variant| variant.attrs.iter().any(|attr| attr.path().is_ident("cfg"));
     first.ident.unraw() == second.ident.unraw() && !cfg(first) && !cfg(second)

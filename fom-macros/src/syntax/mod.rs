@@ -166,7 +166,8 @@ fn entry(part: Vec<TokenTree>, diag: &mut Diagnostics) -> Option<Entry> {
     Some(Entry { key, value })
 }
 
-/// `A, B` inside `key(..)`: names, each once; a keyword may stand there with and without `r#`. An empty list is a mistake.
+/// Parses `A, B` inside `key(..)`: names, each at most once. A keyword may appear there with and without `r#`. An empty
+/// list is a mistake.
 pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<Ident> {
     let Value::List(tokens) = value else {
         return Vec::new();

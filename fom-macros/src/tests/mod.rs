@@ -289,7 +289,7 @@ fn a_layer_hands_over_to_what_is_inside() {
     ));
 }
 
-/// SM-17: an enum has at most 255 phases; the message names the first phase too many.
+/// SM-17: an enum has at most 255 phases. The message names the first phase beyond that limit.
 #[test]
 fn the_256th_phase_is_refused() {
     let machine = |phases: usize| {

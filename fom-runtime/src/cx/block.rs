@@ -93,8 +93,8 @@ impl BlockingCx<'_> {
         self.fom.attempt()
     }
 
-    /// The name of this visit of this phase, or of the event that its function took last: the idempotency key for whatever is called from
-    /// here. See [`StepKey`].
+    /// The idempotency key for calls from this section. It names this visit of this phase or, once the function has
+    /// taken an event, the last event that it took. See [`StepKey`].
     pub fn step_key(&self) -> StepKey {
         self.fom.step_key()
     }

@@ -71,9 +71,10 @@ impl<T> Reply<T> {
         }
     }
 
-    /// The idempotency key of this request, if the fom is kept in a journal: the same when the phase function is run again after
-    /// a crash or a failed attempt and makes its requests in the same order. Each request has a key of its own, a
-    /// [`part`](StepKey::part) of [`Cx::step_key`]. Parts are counted from 1, and from 1 again after each event that the function takes.
+    /// The idempotency key of this request, if the fom is kept in a journal. The phase function may run again after a
+    /// crash or a failed attempt. The key is then the same if the function makes its requests in the same order. Each
+    /// request has its own key, a [`part`](StepKey::part) of [`Cx::step_key`]. Parts count from 1, and from 1 again
+    /// after each event that the function takes.
     pub fn step_key(&self) -> Option<StepKey> {
         self.key.as_deref().copied()
     }

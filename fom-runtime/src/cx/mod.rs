@@ -88,9 +88,9 @@ impl<'a, E> Cx<'a, E> {
         self.fom.attempt()
     }
 
-    /// The name of this visit of this phase or, once the function has taken an event, of the event that it took last: the idempotency
-    /// key for whatever is called from here. It is the same when the function is run again, or takes the event again, after a failed
-    /// attempt or in another process. See [`StepKey`].
+    /// The idempotency key for calls from this function. It names this visit of this phase or, once the function has
+    /// taken an event, the last event that it took. The key stays the same when the function runs again, or takes the
+    /// event again, after a failed attempt or in another process. See [`StepKey`].
     ///
     /// ```
     /// use fom_runtime::prelude::*;

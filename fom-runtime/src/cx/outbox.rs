@@ -141,9 +141,10 @@ impl<O: Operation> Posting<'_, O> {
         self
     }
 
-    /// As [`Submission::queue`]. It waits also when as many wait as may. Its place in the order is that of the step which sends it: it
-    /// is taken when the function has returned, and survives a restart, since it is in the journal from the commit on. Nobody waits
-    /// for it before it is there.
+    /// As [`Submission::queue`]. The fom waits even if the number of waiting foms is at its limit. Its place in the
+    /// order is that of the step that sends it. The runtime assigns the place when the function has returned. The place
+    /// survives a restart, because the journal has it from the commit on. No other fom waits for this one before the
+    /// commit.
     pub fn queue(mut self) -> Self {
         self.submission = self.submission.queue_regardless();
         self

@@ -17,7 +17,7 @@ use crate::{
 
 /// A sleep on the runtime's clock; a test's clock ends it too. See [`Cx::sleep`](crate::Cx::sleep).
 ///
-/// One that is kept beyond the end of its runtime ends with it: nothing tells the time any more.
+/// A `Sleep` that outlives its runtime ends with the runtime: without a runtime no timer fires.
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
     home: Home,
@@ -94,7 +94,7 @@ impl Sleep {
     }
 }
 
-/// A sleeper on its way into its locality. One that does not get there, because the locality has ended, is woken.
+/// A sleeper on its way into its locality. If the locality has ended, the sleeper does not arrive there and is woken.
 struct Arming(Option<Arc<Sleeper>>);
 
 impl Arming {
@@ -109,7 +109,7 @@ impl Drop for Arming {
     fn drop(&mut self) {
         let waker = self.0.take().and_then(|it| it.waker.lock().take());
         if let Some(waker) = waker {
-            // It may be of an executor of the user's, and this the thread of anybody.
+            // The waker may belong to another executor, and this may be any thread.
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }

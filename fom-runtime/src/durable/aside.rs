@@ -71,8 +71,9 @@ impl SetAside {
         aside
     }
 
-    /// Whoever queues behind it for its key waits for it. Not where another one has the key by now: it is no longer before anybody.
-    /// But if it has not begun, those with its key say in the journal that they do: it may be there at the next start.
+    /// Foms behind it in the queue for its key wait for it. If another fom has the key by now, this one keeps no place.
+    /// If it has not begun, foms with its key then commit that they begin, because it may be restored at the next
+    /// start.
     pub(crate) fn keep_place(&mut self, world: &World) {
         let keeps = !matches!(self.reason, RestoreError::KeyInUse(_));
         let Ok(entered) = world.types.enter(world, &self.bytes) else {
@@ -131,7 +132,7 @@ impl SetAside {
         Snapshot::of(schema, body, meta).ok()
     }
 
-    /// The number with which an outbox sent it.
+    /// The number with which an outbox sent the entry.
     fn number(&self) -> u64 {
         number_of(&self.bytes).unwrap_or_default()
     }
@@ -177,20 +178,20 @@ struct Listed {
     keys: HashMap<Key, BTreeSet<FomId>>,
     /// Apart: there may be many, and each event that is delivered asks for the foms.
     events: BTreeMap<FomId, SetAside>,
-    /// Events by the fom that is set aside and has them to come, in the order in which they were sent.
+    /// For each fom that is set aside: the events that wait for it, in the order in which they were sent.
     waiting: HashMap<FomId, BTreeSet<(u64, FomId)>>,
-    /// Foms that are tried again now. They stay listed meanwhile.
+    /// Foms that are being tried again. They stay listed during the attempt.
     tried: HashSet<FomId>,
 }
 
 /// Whether a fom is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// It is not, or no more.
+    /// It is not set aside, or no longer.
     No,
-    /// It is until somebody tries it again.
+    /// It stays set aside until a caller tries it again.
     Aside,
-    /// It is tried again now, or comes back with the journal: what is sent to it waits for it.
+    /// It is being tried again, or is about to come back from the journal. Events for it wait until then.
     ComesBack,
 }
 
@@ -205,7 +206,7 @@ impl Listed {
         }
     }
 
-    /// An event whose receiver is not set aside any more.
+    /// An event with a receiver that is no longer set aside.
     fn has_missed(&self, aside: &SetAside) -> bool {
         match aside.reason {
             RestoreError::ReceiverSetAside(receiver) => self.stays(receiver) != Stays::Aside,
@@ -262,7 +263,7 @@ impl Asides {
         drop((listed, before));
     }
 
-    /// Puts an event. Given back when its receiver has come back since, or is about to.
+    /// Lists an event. Returns the event if its receiver has come back since, or is about to.
     pub(crate) fn put_event(&self, aside: SetAside) -> Result<(), Box<SetAside>> {
         let mut listed = self.0.lock();
         if listed.has_missed(&aside) {
@@ -274,12 +275,13 @@ impl Asides {
         Ok(())
     }
 
-    /// What is to be tried again. An event is taken out; a fom stays listed until it was [tried](Self::tried).
+    /// Begins to try an entry again. An event is taken out of the list. A fom stays listed until
+    /// [`tried`](Self::tried).
     pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
         let mut listed = self.0.lock();
         if let Some(aside) = listed.foms.get(&id) {
             let aside = match listed.stays(id) {
-                // Somebody else tries it.
+                // Another caller is already trying it.
                 _ if listed.tried.contains(&id) => return Err(RetryError::NotSetAside(id)),
                 Stays::ComesBack => return Err(RetryError::Pending),
                 _ if aside.bytes.is_empty() => {
@@ -293,7 +295,7 @@ impl Asides {
         let event = listed.events.get(&id);
         let event = event.ok_or(RetryError::NotSetAside(id))?;
         match &event.reason {
-            // It comes with its receiver, behind those that were sent before.
+            // The event arrives with its receiver, behind those that were sent before.
             RestoreError::ReceiverSetAside(_) if listed.has_missed(event) => {
                 Err(RetryError::NotSetAside(id))
             }
@@ -302,12 +304,12 @@ impl Asides {
         }
     }
 
-    /// What was tried again has come back, or stays.
+    /// The attempt has ended: the entry is back, or stays set aside.
     pub(crate) fn tried(&self, id: FomId) {
         self.0.lock().tried.remove(&id);
     }
 
-    /// Takes out what is to be discarded.
+    /// Takes an entry out of the list for a discard.
     pub(crate) fn take_out(&self, id: FomId) -> Result<SetAside, DiscardError> {
         let mut listed = self.0.lock();
         if listed.tried.contains(&id) {
@@ -352,7 +354,7 @@ impl Asides {
         foms.find(is).map(|aside| aside.id)
     }
 
-    /// Events for this fom, in the order in which they were sent.
+    /// The events for this fom, in the order in which they were sent.
     pub(crate) fn events_for(&self, id: FomId) -> Vec<FomId> {
         let listed = self.0.lock();
         let ids = listed.waiting.get(&id).into_iter().flatten();
@@ -363,7 +365,7 @@ impl Asides {
         self.0.lock().stays(id)
     }
 
-    /// Whether it is tried again now.
+    /// Whether a caller is trying it again at the moment.
     pub(crate) fn is_tried(&self, id: FomId) -> bool {
         self.0.lock().tried.contains(&id)
     }

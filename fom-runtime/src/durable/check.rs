@@ -138,7 +138,7 @@ struct Checker<'a> {
     keys: HashSet<super::Place>,
     any: bool,
     has_head: bool,
-    /// Entries that say how others are read, and cannot be read.
+    /// Schema entries that cannot be read. Other entries need them.
     lost: Vec<Damage>,
     check: JournalCheck,
 }
@@ -163,7 +163,7 @@ impl<'a> Checker<'a> {
             schema: &found.schema,
             body: found.body,
         })?;
-        // What waits for its key, or shares it, need not be the only one.
+        // An entry that waits for its key, or shares it, may have the same key as another one.
         let rare = found.meta.rare.as_deref();
         let alone = rare.is_none_or(|rare| !rare.queues && !rare.shared);
         if let Some(key) = found.meta.key.filter(|_| alone)

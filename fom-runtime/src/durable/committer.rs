@@ -35,7 +35,7 @@ pub(crate) const LAZY: Duration = Duration::from_millis(50);
 /// How long there must be nothing to commit before room is made all the same.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// How long there must be nothing to commit before what was needed for that is given back.
+/// How long the committer must have nothing to commit before it gives its spare memory back.
 const CALM: Duration = Duration::from_millis(150);
 
 /// How long it waits until it tries again to commit what could not be committed.
@@ -58,7 +58,7 @@ pub(crate) struct Committer {
     pub(crate) pause: AtomicU64,
     /// How long an entry may be.
     longest: AtomicU64,
-    /// The last batch could not be committed. Whoever was told so finds it here, as long as none has worked since.
+    /// The last batch could not be committed. A caller that got this error sees the flag until a later batch succeeds.
     fails: AtomicBool,
     queue: Mutex<Queue>,
     /// There is something in the queue, or it is closed.
@@ -197,7 +197,7 @@ impl Committer {
         since.is_some_and(|since| now().saturating_duration_since(since) > LAZY)
     }
 
-    /// Whether it is open what is kept of the last batch.
+    /// Whether it is unknown how much of the last batch the journal has.
     pub(crate) fn fails(&self) -> bool {
         self.fails.load(Ordering::Acquire)
     }
@@ -297,7 +297,8 @@ impl Committer {
             if !parts.is_empty() || !owed.is_empty() {
                 whole.clear();
                 if !head.kept {
-                    // Of a batch that a crash breaks off the first groups may be there: where anything is, there is a head.
+                    // A crash can break off a batch and keep its first groups. So the head comes first: an entry in the
+                    // journal implies a head.
                     self.add_head(&mut whole, &mut head);
                 }
                 let schemas = self.schemas.put(&mut whole);
@@ -387,7 +388,7 @@ impl Committer {
         });
     }
 
-    /// Frees the memory of batches. How much that was.
+    /// Frees the memory of batches. Returns how many bytes.
     fn give_back(&self, whole: &mut Batch) -> usize {
         let spares = std::mem::take(&mut self.queue.lock().spares);
         let before = std::mem::take(whole);

@@ -26,7 +26,7 @@ pub(crate) struct Head {
     pub(crate) time: u64,
     /// What other clocks said then.
     pub(crate) seen: Stamp,
-    /// The journal has it.
+    /// Whether the journal has the head.
     #[serde(skip)]
     pub(crate) kept: bool,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Inner {
     /// The number of the step that is on its way, or was committed last.
     pub(crate) step: u64,
     pub(crate) due: Option<u64>,
-    /// The event that its function took last, since the last step.
+    /// The last event that its function has taken since the last step.
     event: Option<EventId>,
     /// What comes after the commit.
     then: Option<Then>,
@@ -94,7 +94,7 @@ impl Inner {
         self.more_made().number = Some(number);
     }
 
-    /// It begins. The number that it had.
+    /// The fom begins. Returns the number that it had.
     pub(crate) fn begins(&mut self) -> Option<u64> {
         let more = self.more_mut()?;
         more.rare.queues = false;
@@ -217,20 +217,20 @@ impl Kept {
         inner.more().is_some_and(|more| more.stalled.is_some())
     }
 
-    /// The number of the visit, and the event that its function took last.
+    /// The number of the visit, and the last event that its function has taken.
     pub(crate) fn visit(&self) -> (u64, Option<EventId>) {
         let inner = self.inner.lock();
         (inner.step, inner.event)
     }
 
-    /// Its function has taken an event, and numbers its requests anew. Only the thread that runs the fom.
+    /// Its function has taken an event, and numbers its requests from 1 again. Only the thread that runs the fom.
     pub(crate) fn took(&self, event: EventId) {
         let function = self.requests.load(Ordering::Relaxed) & FAILED;
         self.requests.store(function, Ordering::Relaxed);
         self.inner.lock().event = Some(event);
     }
 
-    /// What is done now is not for the event that was taken last. Only the thread that runs the fom.
+    /// Later effects no longer belong to the last event that was taken. Only the thread that runs the fom.
     pub(crate) fn leave_event(&self) {
         self.inner.lock().event = None;
     }

@@ -26,7 +26,7 @@ use crate::{
     snapshot,
 };
 
-/// As it stands in the journal, behind the number with which it was sent, in so many bytes.
+/// The event as the journal has it, behind the number with which it was sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Message {
     machine: String,
@@ -79,10 +79,10 @@ pub(crate) struct Posted {
 
 /// What the journal has of an event.
 pub(crate) enum Written {
-    /// This, or what this writes with this number.
+    /// These bytes, or what this function writes with this number.
     Bytes(Box<[u8]>),
     By(u64, Rewrite),
-    /// Nothing: its sender is not kept. It has this number.
+    /// No entry is written, because the sender is not kept. The event has this number.
     Not(u64),
 }
 
@@ -129,7 +129,7 @@ where
 }
 
 impl Message {
-    /// Appends the entry of an event for whoever has this key. Its number is to be [set](set_number).
+    /// Appends the entry of an event for the fom that has this key. The caller [sets](set_number) its number.
     pub(crate) fn encode<O: Operation>(
         key: &Key,
         event: &impl Serialize,
@@ -147,7 +147,7 @@ impl Message {
         Ok(())
     }
 
-    /// What stands behind the first byte of its entry.
+    /// Decodes the entry without its first byte.
     fn decode(bytes: &[u8]) -> Option<Self> {
         snapshot::decode(bytes.get(NUMBER..)?).ok()
     }
@@ -177,7 +177,7 @@ impl Message {
     ) -> Result<(), RestoreError> {
         let (message, of, reader) = Self::open(world, bytes)?;
         let key = message.key.clone().ok_or(RestoreError::Damaged)?;
-        // Until its receiver comes back the event is kept for it, before those that come later.
+        // The event is kept until its receiver is back, in front of events that arrive later.
         if let Some(receiver) = world.set_aside.of(of.graph(), &key)
             && world.set_aside.stays(receiver) == Stays::Aside
         {
@@ -187,13 +187,13 @@ impl Message {
         of.deliver(Event { world, key, posted })
     }
 
-    /// The event in this entry.
+    /// Reads the event in this entry.
     fn read_again(world: &World, entry: EntryId, bytes: &[u8]) -> Result<Posted, RestoreError> {
         let read = || {
             let (message, _, reader) = Self::open(world, bytes)?;
             message.read(reader, entry, bytes)
         };
-        // What reads it is the user's.
+        // The user's code reads it.
         catch_unwind(AssertUnwindSafe(read))
             .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
     }
@@ -267,14 +267,15 @@ impl World {
                     Err(left) => posted = left,
                 }
             }
-            // Whoever has the key may have ended with the runtime alone, and comes back: the event is in the journal until then.
+            // The fom with this key may have ended only together with the runtime. It comes back after a restart, and
+            // the journal keeps the event until then.
             if self.is_closed() {
                 return Ok(());
             }
             let reason = match self.set_aside.of(O::GRAPH, key) {
                 Some(receiver) => match self.keep_for(receiver, posted) {
                     Ok(()) => {
-                        // It may have come back before that.
+                        // The fom may have come back before that.
                         if let Some(fom) = self.directory.find::<O>(key) {
                             self.give_kept(fom.id(), fom.kept());
                             fom.wake();
@@ -289,7 +290,7 @@ impl World {
                         RestoreError::ReceiverSetAside(receiver)
                     }
                 },
-                // One that comes back is found by its key before it leaves the list.
+                // A fom that comes back is in the directory before it leaves the list.
                 None if !std::mem::replace(&mut looked, true) => continue,
                 None => RestoreError::NoReceiver {
                     operation: O::GRAPH.operation().to_owned(),
@@ -300,12 +301,13 @@ impl World {
         }
     }
 
-    /// Keeps an event for a fom that comes back. Given back when it does not, or has.
+    /// Keeps an event for a fom that is about to come back. Returns the event if the fom does not come back, or is
+    /// already back.
     fn keep_for(&self, receiver: FomId, posted: Posted) -> Result<(), (Posted, Stays)> {
         let Some(committer) = self.committer() else {
             return Err((posted, Stays::Aside));
         };
-        // Held meanwhile: while it comes back, nothing takes away what waits for it.
+        // The lock stays held: while the fom comes back, no other thread may take the events that wait for it.
         let mut orphans = committer.orphans.lock();
         match self.set_aside.stays(receiver) {
             Stays::ComesBack => {
@@ -316,8 +318,8 @@ impl World {
         }
     }
 
-    /// Begins to try again what is set aside. Of a fom: until it [is back](Self::is_back) or [stays](Self::stays_aside), what is sent to
-    /// it waits.
+    /// Begins to try an entry again that is set aside. For a fom, events wait from now on until it [is
+    /// back](Self::is_back) or [stays](Self::stays_aside).
     pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
         let committer = self.committer().ok_or(RetryError::NotSetAside(id))?;
         let mut orphans = committer.orphans.lock();
@@ -328,7 +330,8 @@ impl World {
         Ok(aside)
     }
 
-    /// It can be read now: it has the events that were set aside for it, and then those that were sent since.
+    /// The fom can be read now. It gets the events that were set aside for it, and then the events that were sent
+    /// since.
     pub(crate) fn is_back(&self, id: FomId, kept: Option<&Kept>) {
         let mut before = Vec::new();
         for event in self.set_aside.events_for(id) {
@@ -343,7 +346,7 @@ impl World {
         self.give(id, kept, before, true);
     }
 
-    /// It still cannot run, for this reason.
+    /// The fom still cannot run, for this reason.
     pub(crate) fn stays_aside(self: &Arc<Self>, still: SetAside) {
         let (id, key) = (still.id, still.key.clone());
         let Some(committer) = self.committer() else {
@@ -355,7 +358,7 @@ impl World {
             self.set_aside.tried(id);
             orphans.remove(&id)
         };
-        // Without a key nothing was sent to it.
+        // A fom without a key gets no event from an outbox.
         let waiting = waiting.into_iter().flatten();
         for (posted, key) in waiting.zip(std::iter::repeat(key).flatten()) {
             let reason = RestoreError::ReceiverSetAside(id);
@@ -370,7 +373,7 @@ impl World {
         match posted.bytes(key) {
             Some(bytes) if self.set_aside.has_room_for(&reason) => {
                 let id = FomId(fom_of(posted.entry));
-                // Either way it is not lost.
+                // The event is not lost in either case.
                 let _ = self.put_event_aside(self.aside(id, reason, &bytes));
             }
             bytes => {
@@ -384,7 +387,7 @@ impl World {
         }
     }
 
-    /// Lists an event, or delivers it when its receiver has come back since.
+    /// Lists an event, or delivers it if its receiver has come back since.
     pub(crate) fn put_event_aside(
         self: &Arc<Self>,
         mut aside: SetAside,
@@ -449,7 +452,8 @@ impl World {
         self.give(id, kept, Vec::new(), false);
     }
 
-    /// Gives a fom what was sent before, and then what waited for it; `tried`: it was tried again, and has come back.
+    /// Gives a fom the events that were sent before, and then those that waited for it. `tried`: the fom is back
+    /// because it was tried again.
     fn give(&self, id: FomId, kept: Option<&Kept>, before: Vec<Posted>, tried: bool) {
         let Some(committer) = self.committer() else {
             return;

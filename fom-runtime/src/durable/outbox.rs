@@ -31,15 +31,15 @@ pub(crate) struct Entry {
     pub(crate) order: Sequence,
 }
 
-/// Which number an entry has. It is drawn when the step of the sender is written down, and not while its function runs: so what is
-/// written down first has the lower one, wherever its sender was then.
+/// The number of an entry. The runtime draws it when it writes the sender's step down, not while the sender's function
+/// runs. So the entry that is written first has the lower number, wherever its sender ran.
 pub(crate) enum Sequence {
-    /// None: a fom without a key.
+    /// No number: a fom without a key.
     Free,
-    /// An event, which has none yet.
+    /// An event that has no number yet.
     Event,
     Numbered(u64),
-    /// A fom with this key, which has none yet.
+    /// A fom with this key that has no number yet.
     Key(KeyOf),
     Announced(Announced),
 }
@@ -48,7 +48,7 @@ pub(crate) enum Sequence {
 pub(crate) type Send = Box<dyn FnOnce(&Arc<World>, Option<Entry>) + std::marker::Send>;
 
 impl Entry {
-    /// Draws its number, if it is to have one and has none.
+    /// Draws the number, if the entry needs one and has none.
     fn take_number(&mut self, world: &Arc<World>) {
         let directory = &world.directory;
         self.order = match std::mem::replace(&mut self.order, Sequence::Free) {
@@ -61,7 +61,7 @@ impl Entry {
         }
     }
 
-    /// The number that it was written down with.
+    /// The number with which the entry was written.
     pub(crate) fn number(&self) -> Option<u64> {
         match &self.order {
             Sequence::Numbered(number) => Some(*number),
@@ -81,7 +81,7 @@ impl Outbox {
         self.items.iter().filter_map(|item| item.entry.as_ref())
     }
 
-    /// Puts all entries into the group of the transition.
+    /// Writes all entries into the group of the transition.
     pub(crate) fn write(&mut self, world: &Arc<World>, batch: &mut Batch) {
         for item in &mut self.items {
             if let Some(entry) = &mut item.entry {
@@ -91,7 +91,7 @@ impl Outbox {
         }
     }
 
-    /// What was announced of it: the transition is not committed, and may be yet.
+    /// Takes the announced numbers out. The transition is not committed, and may be committed later.
     pub(crate) fn take_announced(&mut self) -> Vec<Announced> {
         let entries = self.items.iter_mut().filter_map(|item| item.entry.as_mut());
         let announced =

@@ -3,9 +3,9 @@
 //! A byte that says what it is, then [`Meta`], then the body: operation and phase, to be read with a schema, which is an entry of
 //! its own.
 //!
-//! [`Meta`] is written at every step, so it is a few bytes and not MessagePack: flags (1), the [number](number_of) if it has one (8,
-//! little-endian), the step and the home as varints, and what the flags say of: the deadline (8, little-endian), the key, the
-//! operation id, and the rest, a record of MessagePack.
+//! [`Meta`] is written at every step, so its form is a few bytes and not MessagePack. First come flags (1), the
+//! [number](number_of) if it has one (8, little-endian), the step and the home as varints. Then come the fields that
+//! the flags name: the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
 /// What is kept of a fom beside its operation and phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// It has a key and has not begun: its number in the order of those that outboxes sent.
+    /// Its number in the order of what outboxes sent, if it has a key and has not begun.
     pub(crate) number: Option<u64>,
     /// The number of the step that its phase was entered with.
     pub(crate) step: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Meta {
     pub(crate) key: Option<Key>,
     /// Its operation id.
     pub(crate) once: Option<Key>,
-    /// What few have.
+    /// Fields that few foms have.
     pub(crate) rare: Option<Box<Rare>>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Meta {
 pub(crate) struct Rare {
     /// It has its key together with others that share it.
     pub(crate) shared: bool,
-    /// It has not begun, and waits for its key where another one has it.
+    /// It has not begun, and queues for its key while another fom has it.
     pub(crate) queues: bool,
     /// When its next attempt is due, in the time of the journal.
     #[serde(default)]
@@ -110,7 +110,7 @@ const ONCE: u8 = 1 << 5;
 const REST: u8 = 1 << 6;
 const NUMBER: u8 = 1 << 7;
 
-/// Where the number of an entry stands, if it has one.
+/// The offset of the number in an entry that has one.
 fn number_at(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [kind, flags, ..] if *kind == Kind::Fom as u8 && flags & NUMBER != 0 => Some(2),
@@ -119,13 +119,14 @@ fn number_at(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The number of what an outbox sent: of a fom that has a key and has not begun, and of an event. What has a lower number goes first.
+/// The number of an entry that an outbox sent: an event, or a fom that has a key and has not begun. Lower numbers go
+/// first.
 pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
     let number = bytes.get(number_at(bytes)?..)?.first_chunk()?;
     Some(u64::from_le_bytes(*number))
 }
 
-/// Writes its number into an entry that has one.
+/// Writes the number into an entry that has one.
 pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
     let at = number_at(bytes);
     let place = at.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut());
@@ -230,7 +231,7 @@ const PAIR: u8 = 3;
 /// How deep pairs may be in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
 const DEEPEST_KEY: u8 = 64;
 
-/// Appends a key so that no two keys are the same bytes. Step keys are made of these bytes: they never change.
+/// Appends a key so that different keys give different bytes. Step keys contain these bytes, so the form never changes.
 pub(super) fn put_key(key: &Key, out: &mut Vec<u8>) {
     let mut put = |kind, bytes: &[u8]| {
         out.push(kind);

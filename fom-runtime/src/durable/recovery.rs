@@ -437,7 +437,7 @@ struct Sink<'a> {
     /// Why the head cannot be read: without it, it is not known which ids are used.
     no_head: Option<JournalError>,
     schemas: Vec<(EntryId, Schema)>,
-    /// Foms that outboxes sent and that have not begun: those that have go first.
+    /// Foms that outboxes sent and that have not begun. Foms that have begun go first.
     sent: Vec<(EntryId, Vec<u8>)>,
     /// Entries of schemas that cannot be read.
     unread: Vec<EntryId>,
@@ -465,8 +465,8 @@ impl Sink<'_> {
         world.set_committer(Committer::new(head, &world.clock, schemas, &world.memory));
     }
 
-    /// Without a head it is not known whose the entries are, which ids are used and what time it is: that there is none means that the
-    /// journal is new, and has no entries either.
+    /// Without a head it is unknown which journal the entries belong to, which ids are used, and what time it is. A new
+    /// journal has no head, and no entries either.
     fn check_head(&mut self, found: &Recovery) -> Result<(), JournalError> {
         if let Some(error) = self.no_head.take() {
             return Err(error);
@@ -481,7 +481,7 @@ impl Sink<'_> {
         if found.gaps.is_empty() {
             return Err(missing);
         }
-        // It is known that entries are lost, and it is to go on without.
+        // Entries are known to be lost, and the options allow a start without them.
         self.world.incident(format!(
             "{missing}; it begins anew with other step keys, and its time begins at 0"
         ));
@@ -537,7 +537,7 @@ impl Sink<'_> {
         (self.tell)(&self.progress);
     }
 
-    /// Those that have begun have their keys by now: the others in their order.
+    /// Foms that have begun have their keys by now. The others follow in their order.
     fn take_sent(&mut self) {
         let mut sent = std::mem::take(&mut self.sent);
         sent.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
@@ -553,7 +553,7 @@ impl Sink<'_> {
         }
     }
 
-    /// In the order in which they were sent.
+    /// Delivers events in the order in which they were sent.
     fn deliver(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
@@ -605,7 +605,7 @@ impl Recover for Sink<'_> {
         let fom = FomId(fom_of(id));
         if self.world.dormant.is_limited() {
             match self.world.types.enter(self.world, bytes) {
-                // Those that hold long locks are there at once: whoever asks for them comes after them.
+                // Foms that hold long locks enter at once, so that later requests for these locks queue behind them.
                 Ok(entered) if holds_locks(&entered.meta) => {}
                 Ok(entered) => {
                     self.world.dormant.add(self.world, fom, &entered, bytes);

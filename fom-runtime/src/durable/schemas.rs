@@ -26,7 +26,7 @@ struct Inner {
 }
 
 impl Schemas {
-    /// Those that were found, and the entries of those that cannot be read: they stay as they are.
+    /// The schemas that were found, and the entries that cannot be read. Those entries stay unchanged.
     pub(super) fn new(found: Vec<(EntryId, Schema)>, unread: &[EntryId]) -> Self {
         let ids = found.iter().map(|(id, _)| id).chain(unread);
         let next = ids.map(|id| id.0 + 1).max();

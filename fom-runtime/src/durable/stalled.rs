@@ -36,7 +36,7 @@ pub(crate) struct Stalled {
     place: Option<(TypeId, Key)>,
     /// The long locks that it held: nobody sees what may be undone.
     locks: Vec<LockGuard>,
-    /// Of those that it sends: they may come yet, or be in the journal already.
+    /// The announced numbers of what it sends: the journal may have these entries already, or may get them later.
     _announced: Vec<Announced>,
     /// It was refused where others were not, and is tried by itself.
     alone: bool,

@@ -8,39 +8,44 @@ use crate::{
     journal::EntryId,
 };
 
-/// Names what is done in one visit of a phase, or for one event: an idempotency key.
+/// An idempotency key: it names the effects of one visit of a phase, or of one event.
 ///
-/// Transitions happen exactly once, effects at least once: a phase function that was run and whose transition was not committed is
-/// run again. Give the key to the service that the function calls: the service can then tell a repetition from a new request.
+/// Transitions happen exactly once, effects at least once: a phase function runs again if its transition was not
+/// committed. Pass the key to the service that the function calls. The service can then tell a repetition from a new
+/// request.
 ///
-/// **Before the function takes an event**, the key names the visit. All attempts of the visit have it, also after a restart. No other
-/// visit of this or any other fom of this journal has it. A phase that is entered again, by a loop or from a dead letter phase, is
-/// another visit with another key. What must happen once over all visits needs a name that is saved in the operation.
+/// **Before the function takes an event**, the key names the visit. All attempts of the visit share the key, also after
+/// a restart. No other visit of any fom of this journal has it. If a loop or a dead letter phase enters the phase
+/// again, that is another visit with another key. An effect that must happen once over all visits needs a name that the
+/// operation saves.
 ///
-/// **After the function has taken an event**, the key names that event, until the function takes another event, returns or fails. In a
-/// `sync` phase with `on(..)` each event has its key from the beginning; in an async phase the key changes when
-/// [`Cx::event`](crate::Cx::event) and its like return an event. No other event has the key. The event keeps it in whatever step and in
-/// whatever phase it is taken: a crash can lose a transition, and another event can then come first. What identifies an event:
+/// **After the function has taken an event**, the key names that event, until the function takes another event, returns
+/// or fails. In a `sync` phase with `on(..)` each event has its key from the beginning. In an async phase the key
+/// changes when [`Cx::event`](crate::Cx::event) and similar methods return an event. No other event has the key. The
+/// event keeps its key in every step and every phase: a crash can lose a transition, and another event can then arrive
+/// first. What identifies an event depends on how it was sent:
 ///
-/// - One that came through an [outbox](crate::Cx::outbox): its entry in the journal. It is the same after a restart.
-/// - One that was sent [with an id](crate::FomRef::send_with_id): the receiver and that id. An event that its sender sends again with
-///   its id has the same key. The key has a hash of 128 bits of the id: among 2³² ids that one fom is sent, two have the same hash
-///   with a probability of 2⁻⁶⁵.
-/// - Any other: a number that it gets when it is sent. It is lost in a crash, and if its sender sends it again it is another event.
+/// - Through an [outbox](crate::Cx::outbox): its entry in the journal. The key is the same after a restart.
+/// - [With an id](crate::FomRef::send_with_id): the receiver and that id. If the sender sends the event again with its
+///   id, the key is the same. The key contains a hash of 128 bits of the id. Among 2³² ids for one fom, two have the
+///   same hash with a probability of 2⁻⁶⁵.
+/// - Otherwise: a number that the event gets when it is sent. A crash loses the number. If the sender sends the event
+///   again, it is another event.
 ///
-/// An `exhausted` function and one for a failure have the key that the last attempt ended with. A `late` function has the key of the
-/// visit, without an event, until it takes one itself: after a restart it runs at once, and no event is taken before. A function that
-/// asks one service for several things gives each of them a [`part`](Self::part). Requests made by [`Cx::call`](crate::Cx::call) and
-/// its like have parts from 1 on, and begin again with 1 after each event.
+/// An `exhausted` function and a failure function have the key with which the last attempt ended. A `late` function has
+/// the key of the visit, without an event, until it takes an event itself. The reason: after a restart it runs at once,
+/// before any event is taken. A function that makes several requests to one service gives each request a
+/// [`part`](Self::part). Requests through [`Cx::call`](crate::Cx::call) and similar methods have parts from 1 on, and
+/// from 1 again after each event.
 ///
-/// A lazy operation that lost transitions makes visits again, and gives them the keys of those that were lost.
+/// A lazy operation that lost transitions makes those visits again, with the same keys as before.
 ///
-/// Without a journal a key is unique in this run of the program alone; after an event without an id, and after a missed deadline of a
-/// phase that takes events, it is one that names nothing else. A journal that was restored from a copy gives keys again that were given
-/// since the copy was made.
+/// Without a journal a key is unique only in this run of the program. After an event without an id, the key is a new
+/// one that names nothing else. The same holds after a missed deadline of a phase that takes events. A journal that was
+/// restored from a copy repeats the keys that it has issued since the copy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepKey {
-    /// The journal, or the run of the program, in which the rest is unique.
+    /// The journal, or the run of the program, in which the other fields are unique.
     origin: u128,
     /// Zero for an event that no other fom can take.
     fom: u64,
@@ -49,7 +54,7 @@ pub struct StepKey {
     of: Of,
 }
 
-/// What a key names, and with it what its other fields say.
+/// What the key names. It determines what the other fields mean.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Of {
     Visit,
@@ -58,19 +63,19 @@ enum Of {
     Given,
 }
 
-/// What an event is known by.
+/// The identity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventId {
-    /// It is in the journal.
+    /// The event is in the journal, in this entry.
     Posted(EntryId),
-    /// It is in memory alone: a number that no other event has in this run.
+    /// The event is only in memory. No other event has this number in this run.
     Sent(u64),
-    /// Its sender says which one it is.
+    /// The hash of the id that its sender gave.
     Given([u64; 2]),
 }
 
 impl EventId {
-    /// Of an event that its sender has given this id.
+    /// The identity of an event with this id of its sender.
     pub(crate) fn given(id: &Key) -> Self {
         let mut bytes = Vec::new();
         put_key(id, &mut bytes);
@@ -79,8 +84,8 @@ impl EventId {
     }
 }
 
-/// FNV-1a with 128 bits. Keys stand in other systems for long: it must be the same in each release and on each machine. A sender that
-/// wants two ids to have one hash can as well send one id twice, so it need not resist that.
+/// FNV-1a with 128 bits. Other systems store keys for years, so the hash must be the same in each release and on each
+/// machine. It need not resist collisions that a sender makes on purpose: such a sender can as well send one id twice.
 fn hash(bytes: &[u8]) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -89,7 +94,7 @@ fn hash(bytes: &[u8]) -> u128 {
 }
 
 impl StepKey {
-    /// Of the visit with this number in the life of a fom.
+    /// The key of the visit with this number in the life of a fom.
     pub(crate) fn of_visit(origin: u128, fom: u64, visit: u64) -> Self {
         Self {
             origin,
@@ -100,9 +105,10 @@ impl StepKey {
         }
     }
 
-    /// Of an event that this fom has taken.
+    /// The key of an event that this fom has taken.
     pub(crate) fn of_event(journal: u128, run: u128, fom: u64, event: EventId) -> Self {
-        // An outbox entry may come to another fom with the same key later, and is the same event then.
+        // An outbox entry may later go to another fom with the same key. It is the same event there, so the receiver is
+        // not part of the key.
         let (origin, fom, name, of) = match event {
             EventId::Posted(entry) => (journal, 0, [0, fom_of(entry)], Of::Posted),
             EventId::Sent(number) => (run, 0, [0, number], Of::Sent),
@@ -128,7 +134,7 @@ impl StepKey {
     }
 }
 
-/// Letters, digits and dashes: fit for headers and for columns of tables. At most 94 characters.
+/// Letters, digits and dashes, at most 94 characters. The text fits into headers and table columns.
 impl fmt::Display for StepKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -161,7 +167,7 @@ impl fmt::Debug for StepKey {
 mod tests {
     use super::*;
 
-    /// The values that everybody gets for FNV-1a: other systems keep keys for years.
+    /// The published values of FNV-1a: other systems store keys for years.
     #[test]
     fn the_hash_of_an_id_never_changes() {
         assert_eq!(hash(b""), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);

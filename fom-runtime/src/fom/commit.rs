@@ -104,7 +104,8 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// It gives its key back and does not wait for its last step: what the next one does elsewhere comes into the journal after that.
+    /// Gives the key back without a wait for the last step. What the next fom with the key does in another locality
+    /// enters the journal after that step.
     #[cold]
     pub(super) fn hand_over_end(&self) {
         if self.key().is_some() && self.world().localities.len() > 1 {
@@ -204,7 +205,7 @@ impl<O: Operation> Course<O> {
         self.commit_for(fom, then, O::DURABILITY == Durability::Sync)
     }
 
-    /// As [`commit`](Self::commit); `waits`: it goes on when that is durable, and not before.
+    /// As [`commit`](Self::commit). `waits`: the fom goes on only when the step is durable.
     fn commit_for(&mut self, fom: &Typed<O>, then: Then, waits: bool) -> After<O> {
         let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.world().committer()) else {
             return self.proceed(fom, then);
@@ -238,8 +239,8 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// A new fom that is kept in the journal is committed before its first phase. One that came through an outbox is there already, and
-    /// begins at once, unless somebody with its key may come before it after a restart.
+    /// Commits a new fom that is kept in the journal before its first phase. A fom that came through an outbox is in
+    /// the journal already. It begins at once, unless another fom with its key may precede it after a restart.
     #[inline]
     pub(super) fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         let (kept, _) = fom.journaled()?;
@@ -256,10 +257,11 @@ impl<O: Operation> Course<O> {
         Some(self.commit_for(fom, Then::Enter { from: None, cause }, waits))
     }
 
-    /// Whether one that came through an outbox and has its key is to be in the journal as one that has begun.
+    /// Whether a fom that came through an outbox and has its key must record in the journal that it has begun.
     fn is_to_say_so(fom: &Typed<O>) -> bool {
         let committer = fom.world().committer();
-        // What had its key before may be in the journal still, or not yet: nothing is known of a batch that failed before another works.
+        // It is unknown what the journal has of a failed batch until a later one succeeds. The fom that had the key
+        // before may be in it.
         let fails = committer.is_some_and(|committer| committer.fails());
         fom.standing() == Standing::Overtakes || fails
     }

@@ -518,7 +518,7 @@ impl<O: Operation> Course<O> {
                 // Its function did not come to its end: the late one has an outbox of its own.
                 fom.drop_outbox();
                 if !self.info().takes().is_empty() {
-                    // After a restart it is late at once, and no event is taken before.
+                    // After a restart the fom is late at once, and takes no event before.
                     fom.leave_event();
                 }
                 if self.info().is_late() {

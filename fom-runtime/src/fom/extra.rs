@@ -51,7 +51,8 @@ pub(crate) struct Extra {
     /// What it does when it comes back has failed, and is to be done again before the next attempt. Written by the thread that runs the
     /// fom.
     pub(crate) owes_resume: AtomicBool,
-    /// It held the locks of its phase before it came back, and has made no step since. Written by the thread that runs the fom.
+    /// It held the locks of its phase before it came back, and has made no step since. The thread that runs the fom
+    /// writes this.
     pub(crate) held_locks: AtomicBool,
     /// It came back out of the journal.
     pub(crate) came_back: bool,
@@ -78,7 +79,7 @@ pub(crate) struct Extra {
 pub(crate) struct Rare {
     /// What is sent at the next transition. Written by the thread that runs the fom.
     pub(crate) outbox: Mutex<Outbox>,
-    /// The event that its function took last, if it is in no journal and the sender gave an id to it.
+    /// The last event that its function has taken, if no journal keeps the fom and the sender gave the event an id.
     pub(crate) event: Mutex<Option<EventId>>,
     /// What the failed attempts of this visit said.
     pub(crate) causes: Mutex<Vec<String>>,
@@ -149,8 +150,8 @@ impl Extra {
         })
     }
 
-    /// What is done from here on has another key: where there is no journal, which counts these by itself. Only the thread that runs the
-    /// fom.
+    /// Effects from here on have another key, if no journal keeps the fom: this counts those keys. Only the thread that
+    /// runs the fom.
     #[cold]
     pub(super) fn next_effect(&self) {
         if self.kept.is_none() {

@@ -4,19 +4,14 @@
 //! reads it at any time. So all of it is atomic, and what is written by the thread that runs the fom alone is written with plain
 //! stores.
 
-use std::{
-    any::TypeId,
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    ptr::NonNull,
-    sync::Arc,
-    time::Duration,
-};
+mod visit;
+
+use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
     Graph, PhaseInfo,
-    durable::{EventId, Item, Kept, Once, StepKey},
-    fom::{Explain, Extra, Gathering, Pool, Rare, Timing},
+    durable::{Kept, Once},
+    fom::{Explain, Extra, Pool, Rare, Timing},
     id::{FomId, Key},
     lanes::LanePlace,
     locality::{Home, Locality},
@@ -127,10 +122,6 @@ const RESUMED: u8 = 1 << 5;
 const SETTLED: u8 = 1 << 6;
 /// More is to be done at its transitions than to make them: its phases are remembered or counted.
 const NOTED: u8 = 1 << 7;
-
-/// What is kept of the failed attempts of one visit: so many, of so many letters each.
-const MOST_CAUSES: usize = 16;
-const LONGEST_CAUSE: usize = 200;
 
 #[repr(C)]
 pub(crate) struct Header {
@@ -485,192 +476,6 @@ impl Header {
         self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
     }
 
-    /// What is done now is done in this visit, or for this event. Only the thread that runs the fom.
-    pub(crate) fn step_key(&self) -> StepKey {
-        let run = self.world().run;
-        let (origin, (visit, event)) = match (self.world().committer(), self.kept()) {
-            (Some(committer), Some(kept)) => (committer.journal, kept.visit()),
-            _ => {
-                self.set_own(NOTED, true);
-                let visits = self.extra_made().visits.load(Ordering::Relaxed);
-                (
-                    run,
-                    (visits, self.rare().and_then(|rare| *rare.event.lock())),
-                )
-            }
-        };
-        let fom = self.id().get();
-        match event {
-            Some(event) => StepKey::of_event(origin, run, fom, event),
-            None => StepKey::of_visit(origin, fom, visit),
-        }
-    }
-
-    /// An event was taken where events have ids. Only the thread that runs the fom.
-    #[cold]
-    pub(super) fn took(&self, id: Option<EventId>) {
-        match (self.kept(), id) {
-            (Some(kept), Some(id)) => kept.took(id),
-            // Nothing of it is the same in another run: only what its sender says of it counts.
-            _ => {
-                self.set_own(NOTED, true);
-                let given = id.filter(|id| matches!(id, EventId::Given(_)));
-                *self.rare_made().event.lock() = given;
-            }
-        }
-    }
-
-    /// What is done now is not for the event that was taken last. Only the thread that runs the fom.
-    pub(super) fn leave_event(&self) {
-        let Some(extra) = self.extra() else { return };
-        extra.next_effect();
-        if let Some(kept) = &extra.kept {
-            kept.leave_event();
-        } else if let Some(rare) = extra.rare.get() {
-            *rare.event.lock() = None;
-        }
-    }
-
-    /// Into its outbox. Only the thread that runs the fom.
-    pub(crate) fn post(&self, item: Item) {
-        self.set_own(NOTED, true);
-        self.rare_made().outbox.lock().post(item);
-    }
-
-    /// Whether what it does when it comes back is to be done again. Only the thread that runs the fom.
-    pub(super) fn owes_resume(&self) -> bool {
-        self.extra()
-            .is_some_and(|extra| extra.owes_resume.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn set_owes_resume(&self, owes: bool) {
-        if let Some(extra) = self.extra() {
-            extra.owes_resume.store(owes, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn held_locks(&self) -> bool {
-        self.extra()
-            .is_some_and(|extra| extra.held_locks.load(Ordering::Relaxed))
-    }
-
-    /// It makes a step: what it holds now counts.
-    pub(super) fn forget_held_locks(&self) {
-        if let Some(extra) = self.extra() {
-            extra.held_locks.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// An attempt at its phase failed with this. Only the thread that runs the fom.
-    pub(super) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
-        let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
-        let mut said = said.unwrap_or_else(super::panic_message);
-        if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
-            said.truncate(end);
-        }
-        self.set_own(NOTED, true);
-        let mut causes = self.rare_made().causes.lock();
-        if causes.len() == MOST_CAUSES {
-            // The first says how it began, the last how it is; of those between the oldest goes.
-            causes.remove(1);
-        }
-        causes.push(said);
-    }
-
-    /// What the failed attempts of this visit said.
-    pub(crate) fn causes(&self) -> Vec<String> {
-        self.rare()
-            .map(|rare| rare.causes.lock().clone())
-            .unwrap_or_default()
-    }
-
-    /// A visit begins.
-    pub(super) fn forget_attempts(&self) {
-        if let Some(rare) = self.rare() {
-            *rare.event.lock() = None;
-            rare.causes.lock().clear();
-            rare.forget_failure();
-        }
-    }
-
-    /// Sends what is in its outbox: its transition is made, and committed if it is to be.
-    #[inline]
-    pub(super) fn send_outbox(&self) {
-        if let Some(rare) = self.rare() {
-            let items = rare.outbox.lock().take();
-            for item in items {
-                // What cannot start is dropped, which is the user's code.
-                self.fenced("while its outbox was sent", || {
-                    (item.send)(self.world(), item.entry);
-                });
-            }
-        }
-    }
-
-    /// Its phase function failed: nothing of that is ever sent.
-    pub(super) fn drop_outbox(&self) {
-        if let Some(rare) = self.rare() {
-            // Dropped without the lock: operations of the user's.
-            let items = rare.outbox.lock().take();
-            for item in items {
-                self.fenced("while its outbox was dropped", || drop(item));
-            }
-        }
-    }
-
-    /// The helpers that it will wait for. Only the thread that runs the fom.
-    pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
-        *self.rare_made().team.lock() = Arc::downgrade(team);
-    }
-
-    /// Who of its helpers has not ended.
-    pub(crate) fn team_left(&self) -> Vec<FomId> {
-        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
-        team.map_or_else(Vec::new, |team| team.left())
-    }
-
-    /// Who of its helpers must end before it goes on, if it waits for them.
-    pub(crate) fn team_needed(&self) -> Vec<FomId> {
-        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
-        team.filter(|_| self.waiting_for() == WaitingFor::Foms)
-            .map_or_else(Vec::new, |team| team.needed())
-    }
-
-    /// The key of the next request of this visit, if it is kept in a journal. Only the thread that runs the fom.
-    #[inline]
-    pub(crate) fn request_key(&self) -> Option<StepKey> {
-        let part = self.kept()?.next_part();
-        Some(self.step_key().part(part))
-    }
-
-    /// Counts a visit, and adds a line to its history, if it has one.
-    pub(super) fn remember(&self, index: usize, now: u64) {
-        let Some(extra) = self.extra() else { return };
-        crate::protocol::count(&extra.visits, 1);
-        if let Some(log) = &extra.history {
-            remember(log, self.world().history, index, now);
-        }
-    }
-
-    /// It waits for its next attempt: while a fom with a key does, there is room for another one. Only the thread that runs it.
-    pub(super) fn pause(&self) {
-        if let Some(extra) = self.extra()
-            && extra.key.is_some()
-            && !extra.paused.load(Ordering::Relaxed)
-            && self.world().pause_room()
-        {
-            extra.paused.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// It waits no more. Only the thread that runs it.
-    pub(super) fn go_on(&self, extra: &Extra) {
-        if extra.paused.load(Ordering::Relaxed) {
-            extra.paused.store(false, Ordering::Relaxed);
-            self.world().resume_room();
-        }
-    }
-
     #[inline]
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
         self.told_to_end().or_else(|| {
@@ -702,18 +507,6 @@ impl Header {
     pub(crate) fn age(&self, now: u64) -> Duration {
         Duration::from_nanos(now.saturating_sub(self.since()))
     }
-}
-
-#[cold]
-fn remember(log: &crate::sync::Mutex<VecDeque<Seen>>, most: usize, index: usize, at: u64) {
-    let mut log = log.lock();
-    if log.len() == most {
-        log.pop_front();
-    }
-    log.push_back(Seen {
-        phase: index as u16,
-        at,
-    });
 }
 
 #[cfg(all(test, not(any(fom_loom, fom_shuttle))))]

@@ -45,21 +45,21 @@ impl<O: Operation> Course<O> {
         polled.map_err(Cause::Locks)
     }
 
-    /// It is late, and held its locks when the runtime ended before: its late function runs when it has them again, as it would have
-    /// without that end. `Some`: it waits for them, or has failed.
+    /// Takes the locks again for a late fom that held them when the runtime ended. Its late function runs when the fom
+    /// has its locks, as it does without a restart. `Some`: the fom waits for the locks, or has failed.
     #[cold]
     pub(super) fn lock_again(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         if !fom.held_locks() || !self.info().is_late() {
             return None;
         }
-        // Which locks they are it may know only after that.
+        // The fom may know its locks only after its resume.
         if let Some(failed) = self.resume_again(fom, TransitionCause::Late) {
             return Some(failed);
         }
         match reference::with_waker(fom, |waker| self.poll_locks(fom, waker)) {
             Poll::Ready(Ok(())) => None,
             Poll::Ready(Err(cause)) => Some(self.fails(fom, cause)),
-            // It is still late when it is woken, and comes back to here.
+            // The fom is still late when it is woken, and reaches this place again.
             Poll::Pending => Some(After::Queue(WaitingFor::Lock)),
         }
     }

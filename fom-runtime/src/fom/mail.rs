@@ -30,27 +30,27 @@ impl<E> Deref for Mailed<E> {
 pub(crate) struct Mail<E>(Mutex<Inner<E>>);
 
 struct Inner<E> {
-    /// The oldest, so that a fom that is sent one at a time needs no list. None where events have ids.
+    /// The oldest event, so that a fom with one event at a time needs no list. None if events have ids.
     first: Option<E>,
-    /// In a box: one word in each fom.
+    /// In a box, so that each fom has one word for it.
     more: Option<Box<More<E>>>,
-    /// In one byte, so that one test says that there is neither.
+    /// Both flags in one byte, so that one test covers both.
     flags: u8,
 }
 
-/// Takes no more events.
+/// The mailbox takes no more events.
 const CLOSED: u8 = 1;
-/// Events have ids: those of a fom that is kept in a journal, and those that were sent with one.
+/// Events have ids: the fom is kept in a journal, or an event was sent with an id.
 const NAMED: u8 = 1 << 1;
 
 enum More<E> {
-    /// Those behind the first.
+    /// The events behind the first.
     Behind(VecDeque<E>),
-    /// All of them.
+    /// All events, each with its id.
     Named(VecDeque<(Option<EventId>, E)>),
 }
 
-/// An event that was taken, with its id if it has one, and whether others are left.
+/// An event that was taken, with its id if it has one, and whether more events are left.
 type Taken<E> = (Option<(Option<EventId>, E)>, bool);
 
 impl<E> More<E> {
@@ -72,7 +72,7 @@ impl<E> Inner<E> {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
-    /// `id`: what it is known by, where events have ids.
+    /// `id` gives the event its id. It is called only if events have ids.
     fn push_behind(
         &mut self,
         event: E,
@@ -88,7 +88,7 @@ impl<E> Inner<E> {
         let named = self.is(NAMED);
         let more = self.more.get_or_insert_with(|| {
             Box::new(match named {
-                // Room for one: it stays as long as the fom, and there may be very many.
+                // Room for one event: the list lives as long as the fom, and there may be very many foms.
                 true => More::Named(VecDeque::with_capacity(1)),
                 false => More::Behind(VecDeque::new()),
             })
@@ -150,7 +150,7 @@ impl<E> Mail<E> {
         }))
     }
 
-    /// `id` is called where events have ids.
+    /// Puts an event into the mailbox. `id` is called only if events have ids.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl<E> Mail<E> {
         Self::push_further(inner, event, id, most)
     }
 
-    /// Of its own: what it needs is not to cost those that are sent one at a time.
+    /// A function of its own: its cost must not reach foms that get one event at a time.
     #[cold]
     #[inline(never)]
     fn push_further(
@@ -195,8 +195,8 @@ impl<E> Mail<E> {
         inner.push_behind(event, || Some(id), most)
     }
 
-    /// The oldest event that `takes`, and whether others are left; those before it stay where they are. `told` is called with its id
-    /// where events have ids.
+    /// Takes the oldest event that `takes` accepts, and says whether more events are left. The events before it stay.
+    /// `told` is called with its id if events have ids.
     #[inline(always)]
     pub(crate) fn take(
         &self,
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Whenever the first event with an id comes, each event has its own.
+    /// Each event has its own id, whenever the first event with an id arrives.
     #[test]
     fn an_event_keeps_the_id_that_it_came_with() {
         for before in 0..4 {

@@ -175,7 +175,7 @@ impl<E> Mailed<E> {
         }
     }
 
-    /// Loses the oldest event that was sent directly; whether there was one. For the trial of a crash.
+    /// Drops the oldest event that was sent directly, as a crash would. Returns whether there was one.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.mail.take(|_| true, |_| {}).0.is_some()
@@ -190,7 +190,7 @@ impl<E> Mailed<E> {
         Ok(())
     }
 
-    /// The same, of an event that its sender knows by this id.
+    /// As [`send`](Self::send), of an event that its sender knows by this id.
     pub(crate) fn send_with_id(
         &self,
         id: &Key,
@@ -282,7 +282,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let fom = slot.cast::<Self>().as_ptr();
         // The runtime's own, and the handle's.
         let refs = if birth.wanted { 2 } else { 1 };
-        // Most types are asked when they are compiled.
+        // For most types the compiler answers this.
         let named = const { codec::<O>().is_some() }
             && birth.extra.as_ref().is_some_and(|it| it.kept.is_some());
         // SAFETY: a slot of this type that nobody else has, with a header and deadlines in it; the other parts are empty, so
@@ -588,7 +588,7 @@ impl Header {
         }
         if by_handler && let Some(place) = LanePlace::from_word(extra.lane.load(Ordering::Relaxed))
         {
-            // SAFETY: numbers are put into lists.
+            // SAFETY: until the guard drops, only numbers are put into lists; no code of users runs.
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 core.lanes.ended_later(place);
             }

@@ -4,9 +4,10 @@
 //! what is submitted from elsewhere. The owner takes slots and gives back those that it frees itself; what is freed elsewhere
 //! comes back through [`Returns`].
 //!
-//! A slot stays a slot of its type until its page is freed, and so does the header in it, also when no fom lives there. So
-//! the pages are the registry as well: whoever lists a locality walks them and takes a reference to what it finds alive.
-//! A page is freed with its pool, or when none of its slots was needed for a while: see [`trim`](super::trim).
+//! A slot stays a slot of its type until its page is freed, and so does the header in it, also when no fom lives there.
+//! So the pages are the registry as well: a listing of the locality walks them, and takes a reference to each fom that
+//! is alive. A page is freed with its pool, or when none of its slots was needed for a while: see
+//! [`trim`](super::trim).
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -32,10 +33,11 @@ use crate::{
 /// The first page is small, so that a type with few foms costs little; each further one is twice as large.
 const FIRST_PAGE: usize = 4 << 10;
 pub(super) const LARGEST_PAGE: usize = 256 << 10;
-/// Slots that are made together.
+/// The number of slots that are made together.
 const MADE_AT_ONCE: usize = 8;
 
-/// The largest pages begin at a page of the system, of whatever size that is, so that all of one can be given back.
+/// The alignment of the largest pages, at least as large as any page of the system. So the system gets all of the page
+/// back.
 const SYSTEM_PAGE: usize = 64 << 10;
 
 /// On cache lines of its own: the totals are written at each end, and another locality's pool may be next to it.
@@ -71,11 +73,11 @@ unsafe impl Sync for Page {}
 impl Drop for Page {
     fn drop(&mut self) {
         if self.is_large() {
-            // An allocator may keep what it is given: what is in there is of no use to it.
+            // An allocator may keep freed memory, so its contents go back to the system first.
             heap::empty(self.memory, self.layout.size());
         }
-        // SAFETY: it was allocated with this layout. No fom is in it: a pool goes when its last slot has been given back, and a
-        // page that is trimmed has all its slots in the owner's hands. Headers of empty slots have nothing to drop.
+        // SAFETY: the memory was allocated with this layout. No fom is in it: a pool goes after its last slot, and the
+        // owner of a trimmed page has all its slots. The headers of empty slots have nothing to drop.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) }
     }
 }
@@ -85,9 +87,9 @@ pub(crate) struct Stock {
     pool: Arc<Pool>,
     /// Slots given back, each one's next in its link.
     free: *mut Link,
-    /// The page in which slots are made.
+    /// The page in which new slots are made.
     page: Option<Arc<Page>>,
-    /// In a box, since a stock is found by its index: that costs less where stocks are small.
+    /// In a box, because a stock is found by its index, which is cheaper if stocks are small.
     trim: Box<Trim>,
 }
 
@@ -133,7 +135,7 @@ impl Pool {
     pub(super) unsafe fn give_back(this: *const Self, slot: NonNull<Header>) {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
         if let Some(place) = unsafe { (*this).place } {
-            // SAFETY: what was in the slot is dropped; a pointer is put into a list.
+            // SAFETY: the contents of the slot are dropped already; the guard only puts a pointer into a list.
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 // SAFETY: as above.
                 let pool = unsafe { &*this };
@@ -143,13 +145,13 @@ impl Pool {
                 }
             }
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { Self::give_back_from_elsewhere(this, slot) }
     }
 
-    /// Of its own: what it needs is not to cost the foms that end at home.
+    /// A function of its own: its cost must not reach the foms that end at home.
     #[inline(never)]
-    // SAFETY: asks for the same as `give_back`.
+    // SAFETY: asks of its caller what `give_back` asks.
     unsafe fn give_back_from_elsewhere(this: *const Self, slot: NonNull<Header>) {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
         let returns = unsafe { &raw const (*this).returns };
@@ -226,21 +228,21 @@ impl Stock {
         };
         let made = page.made.load(Ordering::Relaxed);
         let count = MADE_AT_ONCE.min(page.layout.size() / page.slot - made);
-        // The last one first, so that they are taken in the order of their addresses.
+        // The last slot first, so that slots are taken in the order of their addresses.
         for index in (made..made + count).rev() {
-            // SAFETY: there is room for so many more.
+            // SAFETY: the page has room for `made + count` slots.
             let slot = unsafe { page.memory.byte_add(index * page.slot) }.cast::<Header>();
-            // SAFETY: memory for a slot of this type that nobody has seen yet.
+            // SAFETY: memory for a slot of this type that no other thread has seen yet.
             unsafe { (vtable.prepare)(slot, Arc::as_ptr(&self.pool)) };
             self.put(slot.cast());
         }
-        // After the headers: from now on they may be looked at.
+        // After the headers: from now on a listing may read them.
         page.made.store(made + count, Ordering::Release);
         self.trim.made += count;
         self.page = Some(page);
     }
 
-    /// As large as all before it together.
+    /// A page as large as all pages before it together.
     fn add_page(&mut self) -> Arc<Page> {
         let vtable = self.pool.vtable;
         let before = (self.trim.made * vtable.layout.size()).next_power_of_two();
@@ -253,14 +255,15 @@ impl Stock {
         page
     }
 
-    /// Lays aside what is free now, and takes what was laid aside at the last look and was not needed since.
+    /// Lays the free slots aside, and finds the slots that were laid aside at the last look and not needed since.
     fn look(&mut self) {
         if self.trim.look(self.free) {
             self.free = self.pool.returns.take();
         }
     }
 
-    /// After a look: whether no slot was used since the one before, and the next one that comes back from elsewhere is told.
+    /// After a look: whether no slot was used since the look before. If so, the next slot that comes back from another
+    /// thread tells the owner.
     fn rests(&self) -> bool {
         !self.trim.has_large()
             || self.free.is_null() && self.trim.rests() && self.pool.returns.watch()
@@ -271,7 +274,7 @@ impl Stock {
         !self.free.is_null() && self.trim.has_large()
     }
 
-    /// Goes on with what the last look found: if there is something to do, how many bytes go with that.
+    /// Frees a part of what the last look found. Returns how many bytes, or `None` if nothing is left to do.
     fn trim(&mut self) -> Option<usize> {
         if !self.trim.is_busy() {
             return None;
@@ -286,7 +289,7 @@ impl Stock {
         {
             self.page = None;
         }
-        // Whoever lists the pool may have the others in hand still; there is no fom in those.
+        // A listing may still hold the pages that were taken out. No fom is in them.
         let before = std::mem::replace(&mut *self.pool.pages.lock(), pages);
         drop(before);
         Some(freed * self.pool.vtable.layout.size())
@@ -295,8 +298,8 @@ impl Stock {
 
 impl Drop for Stock {
     fn drop(&mut self) {
-        // The count that the slots in use have; given up by `Pool::freed`.
-        // Not from a reference, which knows nothing of the counts beside the pool.
+        // The count that stands for the slots in use; `Pool::freed` gives it up. The pointer does not come from a
+        // reference, which covers no counts beside the pool.
         let pool = Arc::as_ptr(&self.pool);
         // SAFETY: `pool` is held by an `Arc`, here still.
         unsafe { Arc::increment_strong_count(pool) };
@@ -342,7 +345,7 @@ impl Page {
         })
     }
 
-    /// Whether it may be freed before its pool. The smaller ones of a stock are few.
+    /// Whether it may be freed before its pool. A stock has few small pages.
     pub(super) fn is_large(&self) -> bool {
         self.layout.size() >= LARGEST_PAGE
     }
@@ -351,15 +354,15 @@ impl Page {
         self.memory.addr().get()
     }
 
-    /// How many slots there are.
+    /// How many slots it has.
     pub(super) fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Whether no slot of it has a reference. Only for its owner, who has all of them in hand.
+    /// Whether none of its slots has a reference. Only for its owner, which has all of them in its lists.
     pub(super) fn is_vacant(&self) -> bool {
         (0..self.made()).all(|index| {
-            // SAFETY: below `made`, so there is a header, and the page is held.
+            // SAFETY: the index is below `made`, so there is a header, and the page is held.
             let header = unsafe {
                 self.memory
                     .byte_add(index * self.slot)
@@ -397,12 +400,14 @@ impl Stocks {
         self.stocks.iter_mut().for_each(Stock::look);
     }
 
-    /// Goes on with what the last look found, for a short time: if there is something to do, how many bytes were freed.
+    /// Frees memory for a short time, as the last look found it. Returns how many bytes, or `None` if nothing is left
+    /// to do.
     pub(crate) fn trim(&mut self) -> Option<usize> {
         self.stocks.iter_mut().find_map(Stock::trim)
     }
 
-    /// After a look: whether nothing can be freed before slots are used, or one that comes back from elsewhere is told.
+    /// After a look: whether nothing can be freed before slots are used, or before the first slot that comes back from
+    /// another thread tells the owner.
     pub(crate) fn rest(&self) -> bool {
         self.stocks.iter().all(Stock::rests)
     }

@@ -21,28 +21,44 @@ use crate::{
 ///
 /// # Safety
 ///
-/// All are given the header of a fom of the type that the table is of, which is alive.
+/// Each function but `prepare` takes the header of a fom of the type that the table is of. The memory of that fom is
+/// alive for the whole call, unless the call gives the reference up that keeps it.
 pub(crate) struct Vtable {
     pub(super) layout: Layout,
     /// Where the deadlines stand behind the header, if there are any.
     pub(super) timing: Option<NonZeroU16>,
     /// Makes the header of a new slot.
+    // SAFETY (caller): The pointer leads to unused memory of `layout`, which no other thread has seen. The pool is the
+    // slot's own, and outlives the slot.
     pub(super) prepare: unsafe fn(NonNull<Header>, *const Pool),
-    /// Runs it once. Only in Running, on the thread that holds its home's core. When it ends, so does the runtime's
-    /// reference.
+    /// Runs it once. When it ends, so does the runtime's reference.
+    // SAFETY (caller): This thread has the core of the fom's home, has put the token into Running, and owns the
+    // runtime's reference. After `Progress::Finished` the caller uses the fom only through another reference.
     pub(super) run: unsafe fn(NonNull<Header>) -> Progress,
     /// Ends it before it has run: the locality has ended. It takes the runtime's reference.
+    // SAFETY (caller): The caller owns the runtime's reference and gives it up. No other thread runs the fom or ends
+    // it.
     pub(super) reject: unsafe fn(NonNull<Header>),
     /// Ends it before it has run, with the outcome in this `Option<Outcome>`. It takes the runtime's reference.
+    // SAFETY (caller): As for `reject`. The fom has never run. The pointer leads to an `Option<Outcome<O>>` of the
+    // fom's operation type, and nothing else refers to it during the call.
     pub(super) settle: unsafe fn(NonNull<Header>, *mut ()),
     /// Into room for an `Option` of the event.
+    // SAFETY (caller): This thread runs the fom. The pointer is valid for the write of an `Option<O::Event>`.
     pub(super) take_event: unsafe fn(NonNull<Header>, *mut ()),
     /// Into an `Outcome`, out of the body.
+    // SAFETY (caller): The fom has ended, and its marks leave the outcome to the caller alone, which takes it once. The
+    // pointer is valid for the write of an `Outcome<O>`.
     pub(super) take_outcome: unsafe fn(NonNull<Header>, *mut ()),
+    /// How many events it has not taken.
+    // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
     pub(super) events: unsafe fn(NonNull<Header>) -> usize,
-    /// Answers whoever waits, although the fom cannot be stopped.
+    /// Answers the handle and the watchers, although the fom cannot be stopped.
+    // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
     pub(super) abandon: unsafe fn(NonNull<Header>),
     /// Drops all but the header.
+    // SAFETY (caller): The last reference has gone, so no other thread reaches the fom. The caller calls it once for
+    // each fom.
     pub(super) clear: unsafe fn(NonNull<Header>),
 }
 
@@ -145,7 +161,7 @@ impl Clone for AnyRef {
 impl Drop for AnyRef {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it is counted, and given up here.
+        // SAFETY: this counted reference is given up here, and only here.
         if unsafe { give_up(self.0) } {
             // SAFETY: that was the last one.
             unsafe { dispose(self.0, self.pool().vtable.clear) };
@@ -223,15 +239,15 @@ pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
     }
 }
 
-/// Gives one reference up. Says whether it was the last, whose owner disposes of the fom. Given a pointer: a reference to the header would
-/// have to hold until this returns, and another thread may free the fom as soon as it is counted down.
+/// Gives one reference up. Returns whether it was the last, so that the caller must dispose of the fom. Takes a
+/// pointer: a reference to the header would be valid until the return, and another thread may free the fom before.
 ///
 /// # Safety
 ///
-/// The caller has this reference, and does not use it any more unless it was the last.
+/// The caller has this reference, and uses it no more unless it was the last.
 #[inline(always)]
 pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
-    // SAFETY: alive until it is counted down; the count is an atomic, which may go while it is borrowed.
+    // SAFETY: alive until the count goes down; the count is an atomic, which may be freed while it is borrowed.
     let refs = unsafe { &(*fom.as_ptr()).refs };
     let last = refs.fetch_sub(1, Ordering::Release) == 1;
     if last {

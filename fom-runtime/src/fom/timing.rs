@@ -191,7 +191,7 @@ impl Timing {
 
     /// Takes a ticket for a visit of an adaptive phase, and says how long that may take.
     fn adapt(&self, header: &Header, index: usize, now: u64, left: Option<u64>) -> Option<u64> {
-        // SAFETY: an estimate only calculates.
+        // SAFETY: an estimate only calculates: it runs no code of users and does not reach the core.
         let estimated = unsafe {
             estimate(header, index, now, |estimate| match left {
                 Some(left) => (estimate.resume(), left),
@@ -208,9 +208,10 @@ impl Timing {
     fn give_back(&self, header: &Header, how: impl FnOnce(&mut Estimate, Ticket)) {
         if let Some(ticket) = Ticket::from_bits(self.ticket.load(Ordering::Relaxed)) {
             self.ticket.store(0, Ordering::Relaxed);
-            // The estimate is in the core: back to that first, should user code have leaked its guard of a blocking section.
+            // The estimate is in the core. If user code has leaked its guard of a blocking section, the thread must
+            // regain the core first.
             regain_leaked(header);
-            // SAFETY: `how` is one of the functions of this file, and calls an estimate, which only calculates.
+            // SAFETY: `how` is a function of this file. It calls an estimate, which only calculates.
             unsafe {
                 estimate(header, header.phase_index(), 0, |estimate| {
                     how(estimate, ticket);

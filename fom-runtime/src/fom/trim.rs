@@ -1,56 +1,59 @@
-//! Which pages of a stock were not needed for a while: they go back to the system.
+//! Finds the pages of a stock that were not needed for a while, and gives them back to the system.
 //!
 //! # How it works
 //!
-//! The free slots of a stock are a stack, of which a steady load never touches the lower part. At each look the whole stack is
-//! laid aside, in `resting`. New foms take slots from there again, and what is left at the next look was not needed in between.
-//! That is sorted by page, and a page of which all slots are there is freed. So a load that goes up and down between two looks
-//! frees nothing, and taking and giving back a slot cost what they cost without all this.
+//! The free slots of a stock form a stack. A steady load never touches the lower part of the stack. Each look lays the
+//! whole stack aside, in `resting`. New foms take slots from there again. Slots that are still there at the next look
+//! were not needed in between. The owner sorts these by page, and frees a page when all its slots are there. So a load
+//! that goes up and down between two looks frees nothing. Taking a slot and giving it back cost no more than without
+//! all this.
 //!
-//! The slots of pages in which foms live stay sorted. New foms take those of the fullest pages first, so that the others empty.
+//! The slots of pages in which foms live stay sorted. New foms take slots of the fullest pages first, so that the other
+//! pages empty.
 //!
-//! Sorting and freeing go on in small steps: foms run in between.
+//! Sorting and freeing proceed in small steps, and foms run in between.
 //!
 //! # Why it is right
 //!
-//! A slot is in use, on its way back in [`Returns`](crate::protocol::Returns), or in one list of its owner: here, or in the stack.
-//! A page is freed when all its slots are in one list here. So none of them is in use: nothing has a reference to a fom in there,
-//! and no fom will be born there. What others did to a slot before they gave it back has been acquired with it.
+//! A slot is in use, on its way back in [`Returns`](crate::protocol::Returns), or in one list of its owner: here, or in
+//! the stack. A page is freed when all its slots are in one list here. So none of them is in use: nothing has a
+//! reference to a fom in that page, and no fom begins there. Other threads gave their slots back with a release, and
+//! the owner has acquired them.
 //!
-//! Whoever lists the foms may have the page in hand at this moment. It has an `Arc` of it, so the memory stays until it is done. It
-//! touches nothing but headers, and of these it finds no one with a reference.
+//! A listing of the foms may hold the page at this moment. It has an `Arc` of the page, so the memory stays until the
+//! listing ends. The listing touches only headers, and finds none with a reference.
 
 use std::{ptr, ptr::NonNull, sync::Arc};
 
 use super::pool::{Page, length};
 use crate::protocol::Link;
 
-/// Slots that are taken from `resting` at a time.
+/// The number of slots that are taken from `resting` at a time.
 const TAKEN: usize = 32;
-/// Slots sorted, and pages freed, in one step.
+/// The number of slots that one step sorts, and of pages that it frees.
 const SORTED: usize = 2048;
 const FREED: usize = 8;
 
 pub(super) struct Trim {
-    /// What was free at the last look, without what was taken since.
+    /// The slots that were free at the last look, without those that were taken since.
     resting: *mut Link,
-    /// What was not needed between the last two looks, and is not sorted yet.
+    /// The slots that were not needed between the last two looks, and are not sorted yet.
     surplus: *mut Link,
     /// All pages of the stock, by their addresses.
     shelves: Vec<Shelf>,
-    /// The addresses of those pages that have something on their shelf, the fullest page last.
+    /// The addresses of the pages with slots on their shelf, the fullest page last.
     order: Vec<usize>,
     /// The pages that are out of the pool.
     doomed: Vec<Arc<Page>>,
-    /// Something was sorted since pages were last freed.
+    /// Slots were sorted since pages were last freed.
     sorted: bool,
-    /// How many pages may be freed.
+    /// The number of pages that may be freed.
     large: usize,
-    /// Slots in all pages of the stock, in use or not.
+    /// The number of slots in all pages of the stock, in use or not.
     pub(super) made: usize,
 }
 
-/// The slots of one page that are free and sorted.
+/// The free and sorted slots of one page.
 struct Shelf {
     page: Arc<Page>,
     free: *mut Link,
@@ -95,7 +98,7 @@ impl Trim {
         pages.cloned().collect()
     }
 
-    /// How many free slots there are.
+    /// How many free slots it has.
     pub(super) fn free(&self) -> usize {
         let sorted: usize = self.shelves.iter().map(|shelf| shelf.count).sum();
         length(self.resting) + length(self.surplus) + sorted
@@ -106,7 +109,7 @@ impl Trim {
         !self.resting.is_null() || !self.surplus.is_null() || !self.order.is_empty()
     }
 
-    /// Slots for new foms, if there are some.
+    /// Slots for new foms, or null.
     pub(super) fn take(&mut self) -> *mut Link {
         while let Some(address) = self.order.pop() {
             let at = self.after(address) - 1;
@@ -123,7 +126,7 @@ impl Trim {
         let first = self.resting;
         let mut last = first;
         for _ in 1..TAKEN {
-            // SAFETY: slots in a list here are the owner's alone.
+            // SAFETY: slots in a list here belong to the owner alone.
             let next = unsafe { (*last).next() };
             if next.is_null() {
                 break;
@@ -138,7 +141,7 @@ impl Trim {
         first
     }
 
-    /// Lays aside `free`, if there is a page that could be freed. `false`: it stays where it is.
+    /// Lays `free` aside, if a page could be freed. `false`: `free` stays where it is.
     pub(super) fn look(&mut self, free: *mut Link) -> bool {
         let looks = self.has_large() && !self.is_busy();
         if looks {
@@ -147,17 +150,17 @@ impl Trim {
         looks
     }
 
-    /// Whether all that is free is sorted.
+    /// Whether all free slots are sorted.
     pub(super) fn rests(&self) -> bool {
         self.resting.is_null() && !self.is_busy()
     }
 
-    /// Whether there is more to do before the next look.
+    /// Whether work is left before the next look.
     pub(super) fn is_busy(&self) -> bool {
         !self.surplus.is_null() || self.sorted || !self.doomed.is_empty()
     }
 
-    /// One step. How many slots are in the pages that it takes out of the pool.
+    /// Takes one step. Returns the number of slots in the pages that it takes out of the pool.
     pub(super) fn go_on(&mut self) -> usize {
         if !self.surplus.is_null() {
             self.sort();
@@ -176,7 +179,7 @@ impl Trim {
             let Some(slot) = NonNull::new(self.surplus) else {
                 return;
             };
-            // SAFETY: slots in a list here are the owner's alone.
+            // SAFETY: slots in a list here belong to the owner alone.
             self.surplus = unsafe { slot.as_ref() }.next();
             let at = self.after(slot.addr().get()) - 1;
             let shelf = &mut self.shelves[at];
@@ -187,7 +190,7 @@ impl Trim {
         }
     }
 
-    /// Takes out the pages that nobody needs, and says in which order the others are used.
+    /// Takes out the pages that are not needed, and puts the others in the order of use.
     fn choose(&mut self) -> usize {
         let is_whole =
             |shelf: &mut Shelf| shelf.page.is_large() && shelf.count == shelf.page.made();

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) enum Standing {
     /// It has its key, or has none.
     Has,
-    /// It has its key before one that may be in the journal with a lower number.
+    /// It has its key before a fom with a lower number, which the journal may have.
     Overtakes,
     /// It waits for its key, with this number.
     Waits(u64),

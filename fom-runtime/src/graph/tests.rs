@@ -247,8 +247,8 @@ fn edges_of_drawing(graph: &Graph) -> Edges {
     edges
 }
 
-/// SM-10: what is put together is looked at as a whole, and each mistake has its words. SM-17: so has a joined machine of more than 255
-/// phases. That the attribute refuses the 256th phase of one enum is tested in fom-macros.
+/// SM-10: a joined graph is checked as a whole, and each mistake has its own message. SM-17: so does a joined machine
+/// of more than 255 phases. A test in fom-macros shows that the attribute refuses the 256th phase of one enum.
 #[test]
 fn a_joined_graph_is_checked_as_a_whole() {
     use super::check::mistake;

@@ -183,7 +183,7 @@ impl Batch {
         self.bytes.capacity()
     }
 
-    /// How much memory it has.
+    /// The bytes of memory that it has reserved.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
             + self.changes.capacity() * size_of::<Stored>()

@@ -8,8 +8,8 @@ pub use missing::check_missing;
 
 use crate::journal::{Batch, Change, Damage, EntryId, Group, Journal, Recover, Recovery};
 
-/// Checks that a journal keeps the promises of the trait, as far as that can be seen without a crash: [`check_killed`],
-/// [`check_failing`] and [`check_missing`] see the rest.
+/// Checks that a journal keeps the promises of the trait, as far as a check without a crash can see. [`check_killed`],
+/// [`check_failing`] and [`check_missing`] check the rest.
 ///
 /// `fresh` makes an empty place for a journal and returns what opens it, each time anew; the one that was open before is
 /// dropped by then. Called from a test:

@@ -83,12 +83,12 @@ pub enum JournalError {
         "the journal is damaged: {0}; restore it from a copy, or open it with `salvage` to go on without what was there"
     )]
     Damaged(Damage),
-    /// An entry is missing that must be there, since others are.
+    /// A required entry is missing, although the journal has other entries.
     #[error("the journal has entries, but not entry {entry}, {what}; restore it from a copy")]
     Missing {
-        /// The entry.
+        /// The missing entry.
         entry: EntryId,
-        /// What it says.
+        /// What the entry contains.
         what: &'static str,
     },
     /// There is something else in that place.

@@ -42,8 +42,9 @@ impl fmt::Display for EntryId {
 
 /// Keeps entries, so that they are there after a crash.
 ///
-/// Used by one thread at a time. Another store can stand behind it: [`conformance::check`], [`conformance::check_killed`],
-/// [`conformance::check_failing`] and [`conformance::check_missing`] check that it keeps these promises.
+/// One thread uses a journal at a time. Other stores can implement this trait: [`conformance::check`],
+/// [`conformance::check_killed`], [`conformance::check_failing`] and [`conformance::check_missing`] check that a store
+/// keeps these promises.
 pub trait Journal: Send + 'static {
     /// Gives every entry that is kept, each once, those below [`EntryId::HEAD`] first. Called once, before anything else.
     ///

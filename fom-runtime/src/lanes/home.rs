@@ -154,8 +154,8 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         !self.batch.is_empty() || self.keys.has_ready()
     }
 
-    /// The key of a request that is away, in a blocking section or for good, is noted with it. `took`: how long it was at it until then,
-    /// as far as that is known.
+    /// Notes the key of a request that leaves its turn, for a blocking section or for good. `took`: the time of the
+    /// request until then, as far as it is known.
     fn promote(&mut self, place: usize, took: u64) {
         let Some(Current { fom, who }) = self.current.take() else {
             return;

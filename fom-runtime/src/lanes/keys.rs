@@ -11,8 +11,8 @@
 //! little earlier, each one of its own, and that is all that a hash decides. A cycle is so short that keys which nobody could call hot
 //! do not fill their cells together.
 //!
-//! Requests in line and the ring take turns: after a quantum of the one comes a key's turn of the other. So a key that was at it for a
-//! quantum in line, and gets a queue then, does not go on in the ring before others had a quantum of the line.
+//! Requests in line and the ring take turns: a quantum of the line, then one key's turn of the ring. A key may use up a
+//! quantum in line and then get a queue. It then waits in the ring until others had a quantum of the line.
 
 use std::collections::VecDeque;
 
@@ -65,14 +65,15 @@ pub(super) struct Keys<O, K> {
     /// The key that has its turn in the ring, and how long it was at it.
     turn: Option<usize>,
     turn_spent: u64,
-    /// How long requests in line were at it since the last turn of the ring, and in this cycle. The former begins again with a key
-    /// that gets a queue and finds the ring empty: what was used up is its own.
+    /// The time of the requests in line since the last turn of the ring, and in this cycle. If a key gets a queue and
+    /// the ring is empty, the former starts from 0: that key itself used the time up.
     line_spent: u64,
     cycle_spent: u64,
     spare: Vec<VecDeque<O>>,
     cells: Box<[Cell; CELLS]>,
     cycle: u32,
-    /// A key may be at it so long; each request counts for at least `least`, of which a quantum has a whole number.
+    /// The time that a key has for a turn. Each request counts for at least `least`, and `quantum` holds a whole number
+    /// of these.
     quantum: u64,
     least: u64,
     per_key: usize,
@@ -95,9 +96,9 @@ fn cell(hash: u64) -> usize {
 impl<O, K: Eq + Clone> Keys<O, K> {
     pub(super) fn new(requests: u32, quantum: u64, per_key: usize) -> Self {
         let quantum = quantum.clamp(1, u64::from(u32::MAX / 2));
-        // A request takes a nanosecond at least, so no more of them fit.
+        // A request takes a nanosecond at least, so at most `quantum` requests fit.
         let requests = u64::from(requests.max(1)).min(quantum);
-        // Rounded down, one more request than that would fit into a quantum; rounded up into one as it was, fewer.
+        // Rounded up, and the quantum is a multiple of it, so exactly this many requests fit.
         let least = quantum.div_ceil(requests);
         Self {
             held: Slab::new(),
@@ -178,7 +179,8 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// The next of those that queue. `line_waits`: not if it is the turn of the requests in line. Drops keys: may panic.
+    /// The next request that queues. `line_waits`: requests in line wait, and the ring leaves them their turn. Drops
+    /// keys, which may panic.
     #[inline]
     pub(super) fn next(&mut self, line_waits: bool) -> Option<(usize, O)> {
         loop {
@@ -222,7 +224,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         place
     }
 
-    /// No key is noted: what many have needed goes.
+    /// No key is noted, so the memory that many keys needed goes.
     fn shrink(&mut self) {
         if room(0, self.held.capacity()).is_some() {
             self.held.shrink_to_fit();
@@ -250,7 +252,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         drop(key);
     }
 
-    /// A request in line has ended, or waits for something; it was at it for so long.
+    /// A request in line has ended, or waits for something. `took`: its time until then.
     #[inline]
     pub(super) fn ran_in_line(&mut self, hash: u64, took: u64) {
         let more = took.clamp(self.least, self.quantum);
@@ -259,7 +261,8 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         self.charge(hash, more);
     }
 
-    /// A key was at it for so long. The one with which a cycle ends takes what it has used up along: it may go on at once.
+    /// Charges a key for this time. The key that ends a cycle takes its time into the next cycle, because it may go on
+    /// at once.
     #[inline]
     fn charge(&mut self, hash: u64, more: u64) {
         let cell = &mut self.cells[cell(hash)];

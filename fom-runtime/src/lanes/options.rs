@@ -51,9 +51,9 @@ impl LaneOptions {
         self
     }
 
-    /// How long a key may go on while others are ready: so many requests, or this time if that is over first. Then it goes to
-    /// the tail. Each request counts for the time that it takes, at least for its share: the time divided by the requests, rounded
-    /// up to a nanosecond.
+    /// How long a key may go on while others are ready: this many requests, or this time if it is over first. Then the
+    /// key goes to the tail. Each request counts for the time that it takes, and at least for its share. The share is
+    /// the time divided by the requests, rounded up to a nanosecond.
     pub fn quantum(mut self, requests: u32, time: Duration) -> Self {
         self.requests = requests;
         self.time = time;

@@ -1,9 +1,10 @@
-//! All lanes of one locality: who owns them, and how a turn reaches those that it runs.
+//! All lanes of one locality: their owner, and how a turn reaches the lanes that it runs.
 //!
-//! A turn knows the type of its lanes, and finds them once for all of its requests. While a request is in a blocking section, another
-//! thread has the core, and reaches the same lanes: through [`LaneSets`] or in a turn of its own. So a turn must not keep a reference,
-//! and no pointer that was made from one: the next reference of the other thread would end it. It keeps a copy of the pointer that
-//! owns the lanes. All references are made from that, and each borrows the core, so there is never more than one.
+//! A turn knows the type of its lanes, and finds them once for all of its requests. While a request is in a blocking
+//! section, another thread has the core. That thread reaches the same lanes, through [`LaneSets`] or in a turn of its
+//! own. So a turn must keep neither a reference nor a pointer that was made from a reference: the next reference of the
+//! other thread would invalidate it. The turn keeps a copy of the pointer that owns the lanes. Each reference is made
+//! from that pointer and borrows the core, so there is never more than one.
 
 use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 
@@ -22,26 +23,27 @@ pub(super) type Turn = fn(Box<Core>, usize) -> Box<Core>;
 #[derive(Default)]
 pub(crate) struct LaneSets {
     sets: Slab<Set>,
-    /// Those that have something to run, or to look for.
+    /// The lanes that have requests to run, or an inlet to read.
     ready: VecDeque<usize>,
 }
 
 struct Set {
     lanes: Owned,
     ready: bool,
-    /// Nobody can push any more: it goes when it is empty.
+    /// No handle can push any more. The set goes when it is empty.
     retired: bool,
 }
 
 /// Lanes of any type.
 pub(super) trait AnyLanes: Send {
-    /// Of what they share, to be found by.
+    /// The address of what the lanes share. It identifies them.
     fn address(&self) -> usize;
     fn turn(&self) -> Turn;
     fn ended_later(&mut self, key: usize);
 }
 
-/// A box of lanes, taken apart: a `Box` that is moved or looked into would end the pointer that a turn keeps.
+/// A box of lanes, as a pointer. The move of a `Box`, or an access through it, would invalidate the pointer that a turn
+/// keeps.
 pub(super) struct Owned(NonNull<dyn AnyLanes>);
 
 // SAFETY: it owns what it points to, which is `Send`.
@@ -54,7 +56,7 @@ impl Owned {
     }
 
     fn get(&self) -> &dyn AnyLanes {
-        // SAFETY: it is there until this is dropped. A turn's reference borrows the core, in which this lies.
+        // SAFETY: the lanes live until this is dropped. A turn's reference borrows the core, and this is in the core.
         unsafe { self.0.as_ref() }
     }
 
@@ -66,20 +68,20 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: it came out of a box in `new`, and nobody reaches it any more: a set goes when it has no turn and nothing of it is in
-        // flight, or with the core.
+        // SAFETY: the pointer came from a box in `new`, and nothing else reaches the lanes: a set goes with the core,
+        // or when it has no turn and no request in flight.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// The lanes that have their turn, found once for all of it.
+/// The lanes of the current turn, found once for the whole turn.
 pub(super) struct Reached<O: Operation, K: LaneKey> {
     lanes: NonNull<Lanes<O, K>>,
     place: usize,
 }
 
 impl<O: Operation, K: LaneKey> Reached<O, K> {
-    /// With the core in hand, which is borrowed as long: everybody else who reaches these lanes needs it, too.
+    /// Borrows the core for as long as the lanes. All other code that reaches these lanes needs the core too.
     #[inline]
     pub(super) fn get<'a>(&'a self, core: &'a mut Core) -> &'a mut Lanes<O, K> {
         debug_assert!(
@@ -87,9 +89,9 @@ impl<O: Operation, K: LaneKey> Reached<O, K> {
             "lanes are reached that are gone, or of another locality"
         );
         let mut lanes = self.lanes;
-        // SAFETY: it was made by the turn of a set, which is of this type. The set goes when nothing of it is in flight and it has no
-        // turn: so it is there as long as this turn has not ended, and as long as a request that it runs has not. It is a copy of the
-        // pointer that owns the lanes, and every other reference to them has ended: who makes one borrows the core, as this does.
+        // SAFETY: the turn of a set made the pointer, and the set has this type. The set lives as long as this turn,
+        // and as long as each request in flight. The pointer is a copy of the one that owns the lanes. All other
+        // references to the lanes have ended: each borrows the core, as this one does.
         unsafe { lanes.as_mut() }
     }
 }
@@ -100,12 +102,12 @@ impl LaneSets {
         !self.ready.is_empty()
     }
 
-    /// How many have something to do.
+    /// How many sets have something to do.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// The next one that has something to do.
+    /// The next set that has something to do.
     pub(super) fn next_turn(&mut self) -> Option<(usize, Turn)> {
         let place = self.ready.pop_front()?;
         let set = &mut self.sets[place];
@@ -120,7 +122,7 @@ impl LaneSets {
         }
     }
 
-    /// The runtime is closed: all look at that.
+    /// The runtime is closed, and each set must notice.
     pub(crate) fn make_all_ready(&mut self) {
         let places: Vec<_> = self.sets.iter().map(|(place, _)| place).collect();
         for place in places {
@@ -128,7 +130,7 @@ impl LaneSets {
         }
     }
 
-    /// The lanes in this place, for their turn, which knows of what type they are.
+    /// The lanes in this place, for their turn, which knows their type.
     pub(super) fn of<O: Operation, K: LaneKey>(&self, place: usize) -> Reached<O, K> {
         Reached {
             lanes: self.sets[place].lanes.0.cast(),
@@ -141,7 +143,7 @@ impl LaneSets {
         set.is_some_and(|set| set.lanes.0.cast() == lanes)
     }
 
-    /// A request that had waited for something has ended, on the thread that holds the core.
+    /// A request that had waited for something has ended. Called on the thread that holds the core.
     pub(crate) fn ended_later(&mut self, ticket: LanePlace) {
         let lanes = &mut self.sets[ticket.place()].lanes;
         lanes.get_mut().ended_later(ticket.key());
@@ -154,7 +156,7 @@ impl LaneSets {
             .map(|(place, _)| place)
     }
 
-    /// There is something in the inlet.
+    /// The inlet of these lanes is no longer empty.
     pub(super) fn signal<O: Operation, K: LaneKey>(
         &mut self,
         shared: Arc<Shared<O, K>>,
@@ -170,7 +172,7 @@ impl LaneSets {
         self.make_ready(place);
     }
 
-    /// Nobody pushes any more.
+    /// No handle pushes to these lanes any more.
     pub(super) fn retire<O: Operation, K: LaneKey>(&mut self, shared: &Arc<Shared<O, K>>) {
         if let Some(place) = self.find(Arc::as_ptr(shared).addr()) {
             self.sets[place].retired = true;
@@ -178,20 +180,20 @@ impl LaneSets {
         }
     }
 
-    /// Takes a set out that has nothing in flight, if nobody pushes any more and it has nothing to do.
+    /// Takes a set out, if no handle pushes to it any more, nothing of it is in flight, and it has nothing to do.
     pub(super) fn take_retired(&mut self, place: usize) -> Option<Owned> {
         let set = &self.sets[place];
         (set.retired && !set.ready).then(|| self.sets.remove(place).lanes)
     }
 }
 
-/// Where the key of a fom stands that came from lanes: one number, kept beside the fom while it waits.
+/// The place of a fom's key in its lanes, as one number. It is kept beside the fom while the fom waits.
 #[derive(Clone, Copy)]
 pub(crate) struct LanePlace(u64);
 
 impl LanePlace {
     pub(super) fn new(place: usize, key: usize) -> Self {
-        // None is zero.
+        // Zero stands for no place.
         Self((place as u64) << 40 | (key as u64 + 1))
     }
 

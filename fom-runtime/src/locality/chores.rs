@@ -17,7 +17,7 @@ use crate::{
 /// What a chore does in one locality, with what it keeps there.
 pub(crate) type Tick = Box<dyn FnMut(&mut Core) + Send>;
 
-/// The id of the runtime's own chore, which gives memory back. Those of users are counted up from zero.
+/// The id of the runtime's own chore, which gives memory back. The ids of other chores count up from zero.
 pub(super) const TRIM: u64 = u64::MAX;
 
 /// The chores of one locality.

@@ -42,7 +42,7 @@ pub(crate) struct Core {
     /// The id of the last fom that was submitted here, and how far it is to the next.
     next_id: u64,
     ways: u64,
-    /// The number of the last event that was sent from here to a fom that is kept in the journal.
+    /// The number of the last event that this locality sent to a fom with event ids.
     next_event: u64,
     /// Who waits until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
@@ -58,7 +58,7 @@ pub(crate) struct Core {
     pub(super) queue: RunQueue,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
-    /// Whether the memory is not looked after because nothing in it changes.
+    /// Whether the chore for the memory rests, because nothing in the memory changes.
     pub(super) rests: bool,
 }
 

@@ -107,7 +107,7 @@ impl Estimate {
 ///
 /// # Safety
 ///
-/// `f` does what the promise to [`peek`](super::peek) allows.
+/// `f` keeps the promise that [`peek`](super::peek) asks for.
 #[inline]
 pub(crate) unsafe fn estimate<R>(
     fom: &Header,
@@ -115,7 +115,7 @@ pub(crate) unsafe fn estimate<R>(
     now: u64,
     f: impl FnOnce(&mut Estimate) -> R,
 ) -> Option<R> {
-    // SAFETY: the caller's promise; a new estimate calls nothing of users.
+    // SAFETY: the caller's promise; a new estimate calls no code of users.
     let mut core = unsafe { super::peek() }?;
     let core = &mut *core;
     let gauges = &core.home.gauges;

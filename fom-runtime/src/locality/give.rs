@@ -12,10 +12,10 @@
 //! - *Its deadline.* Its timer is taken out of the giver's wheel, and put into the taker's before it is in the taker's queue.
 //! - *The counts.* It is counted in with the taker before it is counted out with the giver, so no sum is ever zero while it
 //!   is on its way; see [`Counts`](super::Counts).
-//! - *A shutdown.* A locality ends when no fom is counted in it and the runtime is closed. The giver counts its foms in with the taker
-//!   first, and looks after that whether the runtime is closed: then it takes them back. So either the taker sees the count and stays,
-//!   or the giver keeps its foms: a job with foms in it is never rejected. The memory of a fom is listed until every locality has
-//!   ended, wherever the fom is.
+//! - *A shutdown.* A locality ends when no fom is counted in it and the runtime is closed. The giver counts its foms in
+//!   with the taker first, and then looks whether the runtime is closed. If so, it takes them back. So either the taker
+//!   sees the count and stays, or the giver keeps its foms. A job with foms in it is never rejected. The memory of a
+//!   fom is listed until every locality has ended, wherever the fom is.
 //!
 //! What asks for a fom at its home by a job looks, when the job runs, whether that is still its home
 //! ([`at_home_of`](super::at_home_of)). On the thread that holds the core of its home it stays so: only that one moves it.
@@ -99,7 +99,7 @@ impl Core {
         };
         let world = self.home.world();
         if world.is_closed() {
-            // What is left ends at its next wait.
+            // The foms that are left end at their next wait.
             return;
         }
         let localities = &world.localities;
@@ -146,7 +146,7 @@ impl Core {
         let there = &here.world().localities[to];
         let count = foms.len() as u64;
         if there.counts.sent(count, || here.world().is_closed()) {
-            // It may have ended.
+            // The other locality may have ended.
             there.take_back_all(count);
             foms.into_iter().for_each(|fom| self.enqueue(fom));
             return;

@@ -68,7 +68,7 @@ fn handle(mut core: Box<Core>) {
         home.world().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
             if home.inbox.has_mail() {
-                // It may have been posted before the locality was told to stop.
+                // The mail may have arrived before the locality was told to stop.
                 continue;
             }
             if home.counts.is_idle() {
@@ -156,7 +156,7 @@ fn end(mut core: Box<Core>) {
     }
     // They may have the data in their hands.
     core.drop_chores();
-    // Sleeps that somebody keeps: nothing tells them the time any more.
+    // A caller may still keep a sleep. It ends here, because no timer fires after this.
     while let Some(due) = core.timers.pop_due(u64::MAX) {
         due.fire(&mut core, u64::MAX);
     }

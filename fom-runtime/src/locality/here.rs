@@ -34,7 +34,7 @@ struct Here {
     fom: Cell<*const Header>,
     /// Inside how many `with_core` this thread is.
     taken: Cell<u32>,
-    /// Whether a [`Peeked`] is there.
+    /// Whether a [`Peeked`] exists on this thread.
     #[cfg(any(debug_assertions, fom_shuttle))]
     peeked: Cell<bool>,
 }
@@ -52,7 +52,7 @@ impl Here {
         peeked: Cell::new(false),
     };
 
-    /// The core is about to be reached, or to be taken out: nothing else may have it.
+    /// Called before the core is reached or taken out: no other borrow of it may exist.
     #[inline(always)]
     fn assert_free(&self) {
         #[cfg(any(debug_assertions, fom_shuttle))]
@@ -161,7 +161,8 @@ impl Deref for Peeked {
 
     #[inline(always)]
     fn deref(&self) -> &Core {
-        // SAFETY: it lies in the cell, and the promise to `peek` is that nothing else reaches it there meanwhile.
+        // SAFETY: the core is in the cell. The promise to `peek` is that nothing else reaches it there before the guard
+        // drops.
         unsafe { self.0.as_ref() }
     }
 }
@@ -182,14 +183,16 @@ impl Drop for Peeked {
     }
 }
 
-/// Borrows the core that this thread holds, if it holds one. Unlike [`with_core`] it leaves the core in its place, which costs nothing.
+/// Borrows the core that this thread holds, if it holds one. Unlike [`with_core`] it leaves the core in its place,
+/// which costs nothing.
 ///
-/// A guard and no closure: the code that uses it stays in one piece, where a closure may become a function of its own.
+/// It returns a guard and takes no closure: the code that uses a guard stays in one piece, where a closure may become a
+/// function of its own. Code of users includes what they implement and what they drop. Builds with debug assertions
+/// check that nothing else borrows the core.
 ///
 /// # Safety
 ///
-/// Until the guard is dropped this thread neither calls code of users (also not what they implement or drop) nor reaches the core in
-/// another way: `peek`, [`with_core`], `lay`, `take`. Builds with debug assertions check the second half.
+/// Until the guard drops, this thread calls no code of users, and no `peek`, [`with_core`], `lay` or `take`.
 #[inline(always)]
 pub(crate) unsafe fn peek() -> Option<Peeked> {
     HERE.with(|here| {

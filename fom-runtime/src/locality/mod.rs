@@ -116,7 +116,7 @@ pub(crate) struct Locality {
     pub(crate) gauges: Gauges,
     /// Memory for the foms that are submitted from elsewhere.
     pub(crate) outer: Mutex<Stocks>,
-    /// Whether some of that, or of the handler's own, may be given back one day.
+    /// Whether a part of this memory, or of the handler's own, may be given back later.
     pub(crate) trims: trim::Trims,
     /// How many foms are in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
@@ -207,7 +207,8 @@ impl Locality {
         }
     }
 
-    /// Lets go of its memory: what handles still refer to stays until they are gone. From then on nothing of it is listed.
+    /// Gives its memory up. What handles still refer to lives until they are gone. From then on no listing shows its
+    /// foms.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::SeqCst);
         self.pools.clear();
@@ -350,7 +351,7 @@ impl Home {
 #[inline]
 pub(crate) fn enqueue(world: &World, fom: Resident) {
     let index = fom.home_index();
-    // SAFETY: what is queued are pointers; no code of users runs.
+    // SAFETY: only pointers are queued; no code of users runs.
     match unsafe { peek() } {
         Some(mut core) if core.home.is(world, index) => core.enqueue_after_mail(fom),
         _ => post_fom(world, index, fom),
@@ -377,7 +378,7 @@ fn post_fom(world: &World, index: usize, fom: Resident) {
 /// Whether this thread holds the core of this locality.
 #[inline]
 pub(crate) fn holds(world: &World, index: usize) -> bool {
-    // SAFETY: pointers are compared.
+    // SAFETY: only pointers are compared.
     unsafe { peek() }.is_some_and(|core| core.home.is(world, index))
 }
 
@@ -407,14 +408,14 @@ pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) 
 /// the tail.
 #[inline]
 pub(crate) fn step(world: &World) -> (u64, bool) {
-    // SAFETY: the clock is the runtime's own.
+    // SAFETY: the clock is the runtime's own, so no code of users runs.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
             let now = core.pace.step(&core.home.world.clock);
             (now, core.pace.spend())
         }
-        // User code has leaked its guard of a blocking section. That ends with the run.
+        // User code has leaked its guard of a blocking section. That state ends with the run.
         None => (away(world), true),
     }
 }
@@ -455,7 +456,7 @@ pub(crate) fn look(world: &World) -> u64 {
 /// Whether the running fom must go to the tail.
 #[inline]
 pub(crate) fn spent() -> bool {
-    // SAFETY: a number is looked at.
+    // SAFETY: only a number is read.
     unsafe { peek() }.is_none_or(|core| core.pace.spent())
 }
 

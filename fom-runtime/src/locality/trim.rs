@@ -1,10 +1,12 @@
 //! When a locality gives memory back that it no longer needs: see [`Stocks::look`](crate::fom::Stocks::look).
 //!
-//! A chore looks as long as there is a page that could be freed. It begins when the first such page is made, which whoever makes it
-//! says by [`Trims`]: the handler looks at that beside its sockets and before it sleeps, so no transition pays for it.
+//! A chore looks as long as a page could be freed. It begins when the first such page is made. The thread that makes
+//! the page reports it by [`Trims`]. The handler reads that beside its sockets and before it sleeps, so no transition
+//! pays for it.
 //!
-//! The chore ends when all free slots are sorted: only a slot that is used can change anything then, and an idle locality is not woken.
-//! It begins again when the handler has used one, or when one comes back from elsewhere, which tells the handler once.
+//! The chore ends when all free slots are sorted. From then on only a slot that is used can change anything, and an
+//! idle locality is not woken. The chore begins again when the handler has used a slot, or when one comes back from
+//! another thread. That thread tells the handler once.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -16,7 +18,8 @@ use crate::{
 /// Memory that is not needed between two looks is given back after the second. A burst is gone within four intervals.
 const EVERY: Duration = Duration::from_millis(150);
 
-/// A queue of jobs that is longer than this was a burst. About what one job needs, with what it is sent in.
+/// A job queue that is longer than this was a burst. [`JOB`] is about what one job needs, with the memory that it is
+/// sent in.
 const MANY_JOBS: usize = 4096;
 const JOB: usize = 128;
 
@@ -25,7 +28,7 @@ const JOB: usize = 128;
 pub(crate) struct Trims(AtomicBool);
 
 impl Trims {
-    /// What is made for others is seen by the handler, which takes the fom out of its inbox after this.
+    /// If another thread makes the page, the handler sees the flag when it takes the fom out of its inbox.
     pub(crate) fn want(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -36,7 +39,7 @@ impl Trims {
 }
 
 impl Locality {
-    /// Has the handler look after the memory, also when it sleeps.
+    /// Tells the handler to look after the memory, and wakes it.
     #[cold]
     pub(crate) fn trim(&self) {
         self.trims.want();
@@ -83,7 +86,7 @@ impl Core {
         }
     }
 
-    /// In small steps: foms run in between. `true`: there is something to do.
+    /// Works in small steps, and foms run in between. `true`: more is left to do.
     fn trim(&mut self) -> bool {
         let freed = self.stocks.trim().or_else(|| self.home.outer.lock().trim());
         if let Some(freed) = freed {

@@ -74,9 +74,10 @@ impl Counts {
         self.elsewhere.sent.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// So many come from elsewhere: submitted, or moved here from another locality before they are
-    /// [`given_away`](Self::given_away) there. `look` asks whether the runtime takes them, and runs after the count. So the end of the
-    /// locality waits for these foms, or the caller hears of that end and counts them [`back`](Self::back).
+    /// This many foms arrive from another thread: submitted, or moved here from another locality before they are
+    /// [`given_away`](Self::given_away) there. `look` asks whether the runtime takes them, and runs after the count. So
+    /// the end of the locality waits for these foms, or the caller learns of that end and counts them
+    /// [`back`](Self::back).
     #[inline]
     pub fn sent<R>(&self, foms: u64, look: impl FnOnce() -> R) -> R {
         self.elsewhere.sent.fetch_add(foms, Ordering::SeqCst);

@@ -95,7 +95,7 @@ impl Marks {
         if alone {
             return Answered {
                 wanted: false,
-                // A leader waits for its helper also when it has dropped the handle.
+                // A leader waits for its helper even if it has dropped the handle.
                 watched: self.0.load(Ordering::Relaxed) & WATCHED != 0,
             };
         }

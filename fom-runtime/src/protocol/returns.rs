@@ -10,9 +10,9 @@
 //! zero is the last one: the sum of all steps is `n - n`, no step before the owner's addition leaves zero or more, and after
 //! it the number only falls. So exactly one step leaves zero, and it comes after all others.
 //!
-//! An owner that stops looking leaves WATCHED in the empty word. A return takes that away first, tells the owner, and only then puts
-//! its slot back: until then the slot is in use, so the pool and the owner are there. An owner that looks too early finds nothing and
-//! watches again, and the same return tells it again.
+//! An owner that stops looking leaves WATCHED in the empty word. A return takes that away first, tells the owner, and
+//! only then puts its slot back. Until then the slot is in use, so the pool and the owner exist. An owner that looks
+//! too early finds nothing and watches again, and the same return tells it again.
 
 use std::{fmt, ptr, ptr::NonNull};
 
@@ -70,7 +70,7 @@ impl Returns {
         }
     }
 
-    /// Puts a slot back. If the owner does not look, `tell` is called before: while the slot is in use.
+    /// Puts a slot back. If the owner has stopped looking, `tell` is called first, while the slot is still in use.
     ///
     /// # Safety
     ///
@@ -81,7 +81,7 @@ impl Returns {
         loop {
             if !is_slot(head) && !head.is_null() {
                 if head == closed() {
-                    // The last one has acquired what all others did to their slots before.
+                    // The last return has acquired what all others did to their slots before.
                     return last(self.left.fetch_sub(1, Ordering::AcqRel) - 1);
                 }
                 head = self.unwatch(&tell);
@@ -101,7 +101,7 @@ impl Returns {
         }
     }
 
-    /// What is there after that.
+    /// Takes the mark of the owner away and tells the owner. Returns the word as it is after that.
     #[cold]
     fn unwatch(&self, tell: impl Fn()) -> *mut Link {
         let empty = ptr::null_mut();
@@ -118,7 +118,8 @@ impl Returns {
         }
     }
 
-    /// The owner stops looking until it is told. `false`: something has come back. Only the owner.
+    /// The owner stops looking until it is told. `false`: a slot has come back, and the owner must take it. Only the
+    /// owner may call this.
     pub fn watch(&self) -> bool {
         let watched = watched();
         let order = (Ordering::AcqRel, Ordering::Relaxed);

@@ -208,8 +208,8 @@ impl Builder {
 
     /// The most foms in flight; a further submission is refused. By default there is no limit.
     ///
-    /// A fom with a key that waits between two attempts gives its room to others meanwhile, so that a key that does not get on does not
-    /// fill the runtime: with those there are at most twice as many.
+    /// A fom with a key that waits between two attempts lends its room to others. So a key with a head that fails again
+    /// and again does not fill the runtime. With such foms there are at most twice as many.
     pub fn capacity(mut self, foms: usize) -> Self {
         self.capacity = foms;
         self

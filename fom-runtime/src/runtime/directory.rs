@@ -39,7 +39,7 @@ pub(crate) struct Directory {
     hasher: RandomState,
     /// How many may wait for one key.
     most: usize,
-    /// The last number of what outboxes sent: no less than each in the journal.
+    /// The last number of an outbox entry: no less than each number in the journal.
     numbers: AtomicU64,
 }
 
@@ -139,7 +139,7 @@ impl Directory {
             Place::Waits(number) => {
                 fom.stand(Standing::Waits(number));
                 if is_new {
-                    // Under the lock: whoever gives it the key finds that it waits.
+                    // Under the lock: the thread that grants the key sees that the fom waits.
                     fom.set_waiting_for(WaitingFor::Key);
                     fom.token.park();
                 }
@@ -180,7 +180,8 @@ impl Directory {
         claimed
     }
 
-    /// Gives the key to a fom that comes back, has not begun and does not wait, unless another one has it or is before it.
+    /// Gives the key to a fom that comes back, has not begun and does not wait. Returns `false` if another fom has the
+    /// key or precedes this one.
     pub(super) fn claim_first<O: Operation>(
         &self,
         key: &Key,
@@ -215,8 +216,8 @@ impl Directory {
         entry.wait(number, shared, fom);
     }
 
-    /// One that is set aside had the key, or has this number and has not begun. Where it `keeps` its place, those who queue behind it
-    /// wait until it is there again, or was [discarded](Self::give_place_up).
+    /// A fom that is set aside had the key, or has this number and has not begun. If it `keeps` its place, foms behind
+    /// it wait until it is back, or is [discarded](Self::give_place_up).
     pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of).or_default();
@@ -231,17 +232,17 @@ impl Directory {
         });
     }
 
-    /// A number for what an outbox sends: above all that were drawn before, in this run and in earlier ones.
+    /// A number for an outbox entry: above all that were drawn before, in this run and in earlier ones.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A number that is in the journal: those that are drawn from now on are above it.
+    /// The journal has this number. Numbers that are drawn later are above it.
     pub(crate) fn number_above(&self, number: u64) {
         self.numbers.fetch_max(number, Ordering::Relaxed);
     }
 
-    /// A number for a fom that has this key, which comes from an outbox.
+    /// A number for a fom with this key that an outbox sends.
     pub(crate) fn announce(&self, world: &Arc<World>, of: KeyOf) -> Announced {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
@@ -283,7 +284,7 @@ impl Directory {
         }
     }
 
-    /// One that kept the key, or its place, does not keep it any more.
+    /// A fom gives up the key, or its place for the key.
     pub(crate) fn remove(&self, world: &World, of: KeyOf, id: FomId) {
         self.change(world, of, |entry| {
             let is = |fom: &AnyRef| fom.id() == id;
@@ -423,7 +424,8 @@ impl Directory {
     }
 }
 
-/// The number of a fom that an outbox sends, until it has got in or never will: those with its key know that it may come.
+/// The number of a fom that an outbox sends, until the fom is in or never will be. Foms with the same key know from it
+/// that this one may arrive.
 pub(crate) struct Announced {
     world: Weak<World>,
     of: KeyOf,

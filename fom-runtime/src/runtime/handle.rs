@@ -219,7 +219,7 @@ impl<O: Operation> FomRef<O> {
         self.0.home_owned()
     }
 
-    /// For the trial of a crash: loses an event that it has not taken.
+    /// Drops an event that the fom has not taken, as a crash would.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.typed().lose_event()
@@ -270,16 +270,17 @@ impl<O: Operation> FomRef<O> {
         self.typed().send(event)
     }
 
-    /// As [`send`](Self::send), of an event that the sender can send again with the same id: a request with an idempotency key of its
-    /// client, say, or a message with the id of its queue. [`Cx::step_key`](crate::Cx::step_key) is then made of this fom and this
-    /// id, so that a service that is called for the event can tell the repetition from a new request.
+    /// As [`send`](Self::send), for an event that the sender can send again with the same id. Such an id is the
+    /// idempotency key of a client's request, or the id of a message in a queue. [`Cx::step_key`](crate::Cx::step_key)
+    /// is then made of this fom and this id. So a service that is called for the event can tell the repetition from a
+    /// new request.
     ///
-    /// The event itself is not dropped when it comes again: the phase takes it as any other. Two different events for this fom must
-    /// not have one id.
+    /// The runtime does not drop a repeated event: the phase takes it as any other. Two different events for this fom
+    /// must have different ids.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send).
+    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
     pub fn send_with_id(
         &self,
         id: impl Into<Key>,
@@ -441,7 +442,7 @@ impl<E> EventSender<E> {
     }
 
     fn fom(&self) -> &Mailed<E> {
-        // SAFETY: it was made for a fom whose events are `E`, which begins with that.
+        // SAFETY: this was made for a fom with events of type `E`, and such a fom begins with a `Mailed<E>`.
         unsafe { self.0.as_ptr().cast().as_ref() }
     }
 
@@ -458,7 +459,7 @@ impl<E> EventSender<E> {
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send).
+    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
     pub fn send_with_id(&self, id: impl Into<Key>, event: E) -> Result<(), SendError<E>> {
         self.fom().send_with_id(&id.into(), event)
     }

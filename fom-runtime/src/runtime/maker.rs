@@ -134,7 +134,7 @@ pub(crate) fn restore<O: Operation>(
                 }
                 Some(number) => {
                     if world.dormant.left() > 0 {
-                        // What rests and has begun has its key.
+                        // A fom that rests and has begun has its key. It must get the key first.
                         let of = (TypeId::of::<O>(), key.clone());
                         world.dormant.revive_key(world, &of);
                     }
@@ -244,7 +244,7 @@ impl Maker<'_> {
             (launched.0, id)
         };
         if self.here {
-            // SAFETY: nothing of the operation is called, and a future that is made does not run.
+            // SAFETY: no code of the operation is called while the guard is held. A future is made, and does not run.
             let core = unsafe { crate::locality::peek() };
             let mut core = core.expect("looked at just now, on this thread");
             let (id, now) = match self.id {

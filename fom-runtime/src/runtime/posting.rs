@@ -43,7 +43,7 @@ impl<O: Operation> Submission<'_, O> {
                 home: index as u16,
                 settled: self.placement.is_some(),
                 priority: self.priority as u8,
-                // To be drawn; its place in the record is there.
+                // The number is drawn later. This keeps its place in the record.
                 number: self.key.is_some().then_some(0),
                 rare: self.order.stored(true),
                 ..durable::Meta::default()
@@ -74,7 +74,7 @@ impl<O: Operation> Submission<'_, O> {
             special,
             ..
         } = self;
-        // What is announced with the entry is withdrawn when it has got in, or is set aside.
+        // The announced number is withdrawn when the fom is in, or is set aside.
         let send = Box::new(move |world: &Arc<World>, entry: Option<durable::Entry>| {
             let mut submission = Submission {
                 world,
@@ -98,7 +98,7 @@ impl<O: Operation> Submission<'_, O> {
         })
     }
 
-    /// The number that it has in the journal.
+    /// Sets the number that it has in the journal.
     fn number(&mut self, number: Option<u64>) {
         let recorded = self.special.as_ref().and_then(|it| it.recorded.as_ref());
         if let (Some(number), Some((.., Some(kept)))) = (number, recorded) {

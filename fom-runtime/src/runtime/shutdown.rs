@@ -28,8 +28,8 @@ pub struct ShutdownReport {
     /// Foms that had not ended in time. A drain that ran out of time has told them to end; whoever waited for one has
     /// been answered with [`Cause::Shutdown`](crate::Cause::Shutdown).
     pub remained: Vec<FomInfo>,
-    /// Services whose [stop](crate::service::Provider::on_stop) did not come to its end, or was not run: a drain ran out of time, or there
-    /// was none. In the order in which they would have been stopped.
+    /// Services with a [stop](crate::service::Provider::on_stop) that was not run or did not finish, because a drain
+    /// ran out of time or there was no drain. They are in the order in which the runtime stops them.
     pub unfinished_stops: Vec<UnfinishedStop>,
 }
 

@@ -192,7 +192,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    /// It starts also where there is no room: without it none would become free.
+    /// It starts even if there is no room, because without it no room would become free.
     pub(crate) fn beyond_capacity(mut self) -> Self {
         self.world.take_room_again();
         self.special().room = Some(HeldRoom::new(self.world));
@@ -316,9 +316,9 @@ impl<'a, O: Operation> Submission<'a, O> {
         } = self;
         // There are none: nothing need be done to drop them.
         std::mem::forget((key, special));
-        // It may be the user's, if the operation was written by hand: before the core is borrowed.
+        // This may be user code, if the operation was written by hand. So it runs before the core is borrowed.
         let number = O::index(O::kind(&phase));
-        // SAFETY: nothing of the operation is called, and a future that is made does not run.
+        // SAFETY: no code of the operation is called while the guard is held. A future is made, and does not run.
         let core = unsafe { crate::locality::peek() };
         let mut core = core.expect("looked at just now, on this thread");
         let (id, now) = core.one_born();
@@ -352,7 +352,8 @@ impl<'a, O: Operation> Submission<'a, O> {
         wanted: bool,
     ) -> Result<(NonNull<Header>, FomId), Turned<'a, O>> {
         let world = self.world;
-        // It may be the user's, if the operation was written by hand: before anything is counted, locked or borrowed.
+        // This may be user code, if the operation was written by hand. So it runs before anything is counted, locked or
+        // borrowed.
         let number = O::index(O::kind(&self.phase));
         let turned = |sent, reason, operation, live| Turned {
             world,

@@ -230,7 +230,7 @@ impl World {
         FomId(self.next_number.fetch_add(1, Ordering::Relaxed) * self.ways() + 1)
     }
 
-    /// The number of the next event that is sent by this thread: no other event of this run has it.
+    /// The number of the next event that this thread sends. No other event of this run has it.
     #[cold]
     pub(crate) fn next_event(self: &Arc<Self>) -> u64 {
         let here = crate::locality::with_core(|core| core.next_event(self));
@@ -294,7 +294,7 @@ impl World {
         self.directory.find(key)
     }
 
-    /// The services, made by who asks for them first.
+    /// The services. The first caller makes them.
     pub(crate) fn services(&self) -> &Arc<Registry> {
         self.services.get_or_init(Arc::default)
     }
@@ -452,7 +452,7 @@ impl World {
         self.changed.notify_all();
         if ends.localities == self.localities.len() {
             if self.balance.moves_foms() {
-                // Until now a fom that was moved may have lived in the memory of a locality that had ended.
+                // Until now a moved fom may have lived in the memory of a locality that had ended.
                 self.localities.iter().for_each(Locality::release);
             }
             self.patrol.end();

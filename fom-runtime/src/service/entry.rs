@@ -54,7 +54,7 @@ pub(super) struct Life {
     pub(super) since: u64,
     /// What is left to do of its stop.
     pub(super) stop: Stop,
-    /// The runtime has ended: it is stopped, and stays so.
+    /// The runtime has ended, so the service is stopped and stays stopped.
     ended: bool,
     /// It was unregistered.
     pub(super) gone: bool,
@@ -67,11 +67,11 @@ pub(super) struct Life {
 /// What is left to do of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Nothing: the start was not run, or failed, or the stop has come to its end.
+    /// Nothing: the start was not run or failed, or the stop has finished.
     Nothing,
-    /// The start was run to its end.
+    /// The start has finished, so the stop must run.
     Due,
-    /// It was begun, and has not come to its end.
+    /// The stop has begun, and has not finished.
     Begun,
 }
 
@@ -301,7 +301,8 @@ impl Entry {
         self.life(|life| life.live.values().cloned().collect())
     }
 
-    /// The runtime has ended: it is stopped, whatever runs of it still, and stays so. Whether it was not stopped before.
+    /// The runtime has ended: the service is stopped and stays stopped, whatever still runs of it. Returns whether it
+    /// was not stopped before.
     pub(super) fn end(&self, now: u64) -> bool {
         let (was, waiting) = self.life(|life| {
             let was = life.state;
@@ -326,7 +327,7 @@ impl Entry {
         was != ServiceState::Stopped
     }
 
-    /// It is told to stop because it was unregistered.
+    /// The service must stop because it was unregistered.
     pub(super) fn leave(&self, now: u64) {
         self.life(|life| {
             life.gone = true;
@@ -337,7 +338,7 @@ impl Entry {
         });
     }
 
-    /// What of its stop was not done, if it has one.
+    /// What is left of its stop, if the service has one.
     pub(super) fn unfinished(&self) -> Option<UnfinishedStop> {
         let stop = self.life(|life| life.stop);
         (self.stops && stop != Stop::Nothing).then(|| UnfinishedStop {

@@ -40,7 +40,7 @@ pub enum Happened {
     Registered,
     /// It can be called. One that has nothing to do for that is started in the moment in which it is registered.
     Started,
-    /// It was stopped, and may be started again if the runtime has not ended.
+    /// It was stopped. It may be started again, unless the runtime has ended.
     Stopped,
     /// It was unregistered. Calls that run may still do so.
     Unregistered,

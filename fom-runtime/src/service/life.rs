@@ -35,7 +35,7 @@ pub(super) fn spawn(
     world: &Arc<World>,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Option<BoxFuture<()>>> {
-    // Also where there is no room: it may be what would make some.
+    // Also if there is no room: this fom may make some.
     let submission = Submission::new(world, ServiceTask::new(task)).beyond_capacity();
     submission
         .detach()
@@ -61,7 +61,7 @@ async fn run(world: &Arc<World>, hook: Option<&Hook>) -> Result<(), String> {
     let cx = CallCx::new(Home::new(Arc::clone(world), here));
     let mut future = super::caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
     let ran = AssertUnwindSafe(&mut future).catch_unwind().await;
-    // Its destructor is the user's code, as is what an error says.
+    // The drop of the future is the user's code, as is the text of an error.
     super::fenced(move || drop(future));
     match ran {
         Ok(Ok(())) => Ok(()),
@@ -167,7 +167,7 @@ pub(super) async fn stop_one(
     });
 }
 
-/// Runs the stop of a service whose start was run, and that of one whose stop was cancelled again.
+/// Runs the stop of a service after a finished start, or again after a cancelled stop.
 async fn take_down(world: &Arc<World>, entry: &Entry) {
     let is_due = entry.life(|life| {
         let is_due = life.stop != Stop::Nothing && !life.has_ended();
@@ -218,7 +218,7 @@ impl Drop for Leaving {
             let mut names = self.registry.names.lock();
             names.leaving.retain(|one| !Arc::ptr_eq(one, entry));
             if names.ended {
-                // The report of the shutdown has said so.
+                // The report of the shutdown names this stop already.
                 return;
             }
             if unfinished.is_some() && self.world.takes_nothing() {

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// The state of all services after the end of the runtime: they are stopped, and stay so.
+/// The state of all services after the end of the runtime: they are stopped and stay stopped.
 const ENDED: u8 = DomainState::Stopped as u8 + 1;
 
 pub(crate) struct Registry {
@@ -33,7 +33,7 @@ pub(super) struct Names {
     pub(super) by_name: BTreeMap<String, Arc<Entry>>,
     /// Unregistered, with something left that runs.
     pub(super) leaving: Vec<Arc<Entry>>,
-    /// Unregistered, with a stop that the end of the runtime has cut off.
+    /// Unregistered services with a stop that the end of the runtime has cut off.
     pub(super) cut_off: Vec<Arc<Entry>>,
     /// The runtime has ended.
     pub(super) ended: bool,
@@ -73,7 +73,7 @@ impl Registry {
     /// Goes to this state, unless the runtime has ended.
     pub(super) fn go(&self, to: DomainState) {
         let next = |now| (now != ENDED).then_some(to as u8);
-        // What is left of a start or a stop goes on when the function that it was in comes back.
+        // A start or a stop that was under way at the end of the runtime may still call this later.
         let _ = self
             .domain
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
@@ -103,14 +103,16 @@ impl Registry {
         self.domain.fetch_max(least, Ordering::SeqCst);
     }
 
-    /// Whether there is nothing to be stopped. Of what is registered later, the shutdown says that its stop was not run.
+    /// Whether no service needs a stop. A service that is registered later appears in the report of the shutdown: its
+    /// stop was not run.
     pub(super) fn is_empty(&self) -> bool {
         let names = self.names.lock();
         names.by_name.is_empty() && names.leaving.is_empty()
     }
 
-    /// The end of the runtime: whoever still waits is answered, every service is stopped and stays so, and the user's functions are let
-    /// go, as they may hold this runtime. Says which stops did not come to their end, in their order.
+    /// Ends all services with the runtime. Callers that still wait get an answer, and every service is stopped and
+    /// stays stopped. The user's functions are dropped, because they may hold this runtime. Returns the stops that did
+    /// not finish, in their order.
     pub(crate) fn close(&self, world: &Arc<World>) -> Vec<UnfinishedStop> {
         self.refuse_all();
         for entry in self.all() {
@@ -128,7 +130,7 @@ impl Registry {
         unfinished.collect()
     }
 
-    /// In one step, as those see it who watch. Then nothing happens any more.
+    /// Stops all services in one step, as a watcher sees it. After that no event follows.
     fn end_all(&self, world: &Arc<World>) -> Vec<Arc<Entry>> {
         let mut tell = Tell::default();
         let (mut all, told) = {

@@ -55,16 +55,16 @@ pub struct ServicesStatus {
     pub unknown: u64,
 }
 
-/// A service whose [stop](crate::service::Provider::on_stop) did not come to its end before the runtime ended. See
+/// A service with a [stop](crate::service::Provider::on_stop) that did not finish before the runtime ended. See
 /// [`ShutdownReport`](crate::ShutdownReport).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnfinishedStop {
-    /// Its name.
+    /// The name of the service.
     pub service: String,
-    /// The owner that registered it.
+    /// The owner that registered the service.
     pub owner: String,
-    /// Whether the stop was begun: what it has done until then, it has done.
+    /// Whether the stop had begun. If so, its effects until then remain. If not, the stop was never run.
     pub begun: bool,
 }
 

@@ -139,10 +139,10 @@ impl<O: Persistent> Trial<O> {
 
     /// What is sent to it, and when. Called in each life, unless it has ended before; dropped at the crash and at the end.
     ///
-    /// An event that no committed transition has taken is lost in a crash, as for everybody who sends one. So send all again
-    /// (what a later phase does not take is left over), or look at where it is first: [`FomRef::phase`]. If the function does something
-    /// outside for an event, send the event [with an id](FomRef::send_with_id): without one, the event that is sent again is another
-    /// event, and is done twice.
+    /// An event that no committed transition has taken is lost in a crash, as with any sender. So send all events again
+    /// (what a later phase does not take is left over), or look first where the fom is: [`FomRef::phase`]. If the
+    /// function does something outside for an event, send the event [with an id](FomRef::send_with_id). Without an id
+    /// the repeated event is another event, and its effect happens twice.
     ///
     /// Await only what the runtime gives: the future is not in a tokio runtime.
     pub fn drive<F>(mut self, drive: impl Fn(Life<O>) -> F + 'static) -> Self
@@ -275,10 +275,11 @@ fn lines(differences: &[Difference]) -> String {
 /// [compared](Trial::compare) data; the world [outside](Trial::outside) and the [effects](Effects) must be the same; no phase
 /// that was left is entered again, and the one that it is in at most once more; and afterwards nothing comes back.
 ///
-/// An operation that takes events is run once more for each commit. The first event that its [driver](Trial::drive) sends directly after
-/// the crash is lost, as it can be, so that another one comes at its step. Whatever that comes to, no key may then have been used for
-/// two different [effects](Effects). That finds keys that an operation makes of its id and its phase, say, and that do not name the
-/// event. It does not find this where events come through outboxes alone, nor in an operation with `durability = "lazy"`.
+/// An operation that takes events is run once more for each commit. In that run the first event that its
+/// [driver](Trial::drive) sends directly after the crash is lost, as a crash can lose it. So another event arrives at
+/// its step. Whatever the outcome, no key may then have been used for two different [effects](Effects). This finds keys
+/// that do not name the event, such as a key of the operation's id and phase. It does not find them if all events
+/// arrive through outboxes, or in an operation with `durability = "lazy"`.
 ///
 /// `trial` is called for each run and makes the operation and a fresh world outside.
 ///
@@ -453,7 +454,7 @@ fn crashed<O: Persistent>(
     Ok((at, found))
 }
 
-/// What one key is used for when the event at the boundary is lost, and another one comes at that step.
+/// The keys that have two uses when the event at the boundary is lost and another event arrives at that step.
 fn other_event<O: Persistent>(trial: Trial<O>, after: u64) -> Result<Vec<String>, BoundaryError> {
     let Trial { operation, around } = trial;
     let (journal, stop) = (MemoryJournal::new(), Stop::after(after));
@@ -462,7 +463,7 @@ fn other_event<O: Persistent>(trial: Trial<O>, after: u64) -> Result<Vec<String>
         return Ok(Vec::new());
     }
     around.clock.advance(around.down);
-    // Whatever it comes to: it may wait for what is lost.
+    // The outcome does not count: the operation may wait for the lost event.
     run(
         &around,
         &journal.fork(),

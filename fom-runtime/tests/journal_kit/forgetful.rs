@@ -74,7 +74,7 @@ impl Forgetful {
         self.0.lock().unwrap()
     }
 
-    /// A disk that has these files, all of them durable.
+    /// A disk with these files, all of them durable.
     pub(crate) fn holding(files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>) -> Self {
         let mut state = State::default();
         for (path, bytes) in files {
@@ -114,7 +114,7 @@ impl Forgetful {
         Self(Arc::new(Mutex::new(self.state().crash(survives))))
     }
 
-    /// As [`crash`](Self::crash), with the files that are left, while no other operation is done.
+    /// As [`crash`](Self::crash). It passes the remaining files to a function, while no other operation runs.
     pub(crate) fn fall<R>(
         &self,
         survives: impl FnMut() -> bool,

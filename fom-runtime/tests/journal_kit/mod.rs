@@ -54,12 +54,12 @@ impl Place {
         paths
     }
 
-    /// The file that says which segments there must be.
+    /// The file that names the segments.
     pub(crate) fn manifest(&self) -> PathBuf {
         self.0.join("MANIFEST")
     }
 
-    /// All its files, with what is in them.
+    /// All its files with their contents.
     pub(crate) fn content(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let files = self.files("").into_iter();
         files
@@ -67,7 +67,7 @@ impl Place {
             .collect()
     }
 
-    /// Has these files, and no others.
+    /// Replaces all its files by these.
     pub(crate) fn restore(&self, content: &[(PathBuf, Vec<u8>)]) {
         for file in self.files("") {
             fs::remove_file(file).unwrap();
@@ -134,7 +134,7 @@ impl Recover for Given {
 pub(crate) const FIRST: usize = 96;
 pub(crate) const LINK: usize = 48;
 
-/// Whether a segment was written to.
+/// Whether a segment has data.
 pub(crate) fn is_used(path: &Path) -> bool {
     fs::read(path).unwrap()[LINK..FIRST]
         .iter()

@@ -21,8 +21,8 @@ use std::{
 
 use fom_runtime::{Builder, Runtime, TestClock};
 
-/// How long a test may take in real time before it counts as hung. `FOM_TEST_PATIENCE=4` makes it four times as long, for tools that slow
-/// a program down.
+/// The real time after which a test counts as hung. `FOM_TEST_PATIENCE=4` multiplies it by four, for tools that slow a
+/// program down.
 fn limit() -> Duration {
     let times = std::env::var("FOM_TEST_PATIENCE").map_or(1, |times| times.parse().unwrap());
     Duration::from_secs(120) * times

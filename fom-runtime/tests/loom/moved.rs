@@ -1,21 +1,22 @@
-//! A fom is moved to a locality that ends, as `src/locality/give.rs` and `src/locality/handler.rs` do it.
+//! A fom moves to a locality that ends, as in `src/locality/give.rs` and `src/locality/handler.rs`.
 
 use loom::sync::atomic::{AtomicBool, fence};
 
 use super::*;
 
-/// The locality to which the fom is moved.
+/// The locality to which the fom moves.
 struct Taker {
     counts: Counts,
     inbox: Inbox<Item>,
     bell: Notify,
-    /// The runtime takes nothing more in.
+    /// The runtime takes no more foms.
     closed: AtomicBool,
     /// The locality ends when no fom is counted in it.
     stopping: AtomicBool,
 }
 
-/// Loom knows one order of all fences, and none of all `SeqCst` accesses: a fence stands for that of the library.
+/// Loom has one order of all fences, and none of all `SeqCst` accesses. So a fence stands for the access in the
+/// library.
 fn is_set(flag: &AtomicBool) -> bool {
     fence(Ordering::SeqCst);
     flag.load(Ordering::SeqCst)
@@ -57,7 +58,7 @@ impl Taker {
         self.rouse(self.inbox.poke());
     }
 
-    /// The handler, until the locality has ended. How many foms ran.
+    /// The handler, until the locality has ended. Returns how many foms ran.
     fn handle(&self) -> usize {
         let mut ran = 0;
         loop {
@@ -83,8 +84,8 @@ impl Taker {
 
 /// The giver keeps the fom, or the locality runs it before it ends.
 ///
-/// Seeded: a giver that looks whether the runtime is closed before it counts (`moved-to-the-ended`): the fom was in an inbox that nothing
-/// reads. A fom that is taken back without a word (deadlock).
+/// Seeded: a giver that looks whether the runtime is closed before it counts (`moved-to-the-ended`): the fom was in an
+/// inbox that no thread reads. A giver that takes a fom back and does not poke the handler (deadlock).
 #[test]
 fn moved_to_a_locality_that_ends() {
     model(|| {

@@ -34,7 +34,7 @@ impl Pool {
         // SAFETY: the slot is the caller's.
         slot.content.with_mut(|content| unsafe { *content = 1 });
         let tell = || {
-            // The caller has its slot still, so the pool is there.
+            // The caller still has its slot, so the pool is alive.
             assert_eq!(self.freed.load(Ordering::Relaxed), 0, "told too late");
             self.told.fetch_add(1, Ordering::Relaxed);
         };
@@ -104,9 +104,10 @@ fn closed_with_all_back() {
     });
 }
 
-/// An owner that stops looking is told of what comes back after that, and finds it.
+/// After an owner has stopped looking, it is told of the slots that come back, and finds them.
 ///
-/// Seeded: a `put` that takes the mark away without telling, and a `watch` that lets go of what is there: the owner was not told.
+/// Seeded: a `put` that takes the mark away and does not tell, and a `watch` that loses a slot that is there: the owner
+/// was not told.
 #[test]
 fn puts_against_watch() {
     model(|| {
@@ -131,7 +132,7 @@ fn puts_against_watch() {
     });
 }
 
-/// The owner watches and goes: those that come back then tell it at most once, and never after the pool is freed.
+/// The owner watches and goes. Slots that come back then tell it at most once, and never after the pool is freed.
 #[test]
 fn puts_against_watch_and_close() {
     model(|| {

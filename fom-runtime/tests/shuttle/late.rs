@@ -1,11 +1,11 @@
-//! Deadlines that pass while a commit is under way: the timer of a visit fires before the step that leaves the visit is answered, or
-//! as soon as the next visit begins.
+//! Deadlines that pass during a commit: the timer of a visit fires before the step that leaves the visit is answered,
+//! or as soon as the next visit begins.
 
 use serde::{Deserialize, Serialize};
 
 use super::{disk::mark, *};
 
-/// Waits for four words, two of them in one visit, each visit for a limited time.
+/// Waits for four words, two of them in one visit, with a deadline for each visit.
 #[derive(Serialize, Deserialize)]
 struct Order {
     mark: String,
@@ -36,7 +36,7 @@ enum Buying {
 }
 
 impl Order {
-    /// A function runs: the step before it is in the journal.
+    /// Called when a function runs: the journal must have the step before it.
     fn step(&mut self, cx: &Cx<'_, Word>) {
         let kept = cx.resource::<Disk>().mark_of(cx.id());
         assert_eq!(kept, Some(self.steps), "what was acknowledged");
@@ -86,8 +86,8 @@ impl BuyingTransitions for Order {
     }
 }
 
-/// Words come, and the time of each visit passes, while commits are under way and fail or not: each function runs when the step before
-/// it is in the journal, the visit ends once, and what the handle says is what the journal has.
+/// Words arrive and deadlines pass during commits, which may fail. Each function runs only when the journal has the
+/// step before it. The visit ends once, and the handle agrees with the journal.
 fn late(faults: usize) {
     check(1500, move || {
         let disk = Disk::failing(faults);
@@ -103,7 +103,7 @@ fn late(faults: usize) {
             let fom = FomRef::clone(&order);
             thread::spawn(move || {
                 for _ in 0..4 {
-                    // It may have ended.
+                    // The fom may have ended.
                     let _ = fom.send(Word::Go);
                 }
             })
@@ -134,7 +134,7 @@ fn late(faults: usize) {
                 cause: Cause::Journal(_),
                 ..
             }) => {
-                // It comes back and waits; or it had ended, and that is committed by now.
+                // The fom comes back and waits. Or it had ended, and its end is committed by now.
                 disk.wait_for_back_or_gone(1);
                 if let Some(order) = bench.runtime.find::<Order>("order") {
                     assert_eq!(order.id(), id);

@@ -183,8 +183,8 @@ fn idle_against_moves() {
 
 /// A shutdown, or the drop of the last handle: each fom is answered, wherever it is, and every thread ends.
 ///
-/// Seeded: a fom whose home is not told that it has changed (fails everywhere); a sweep that looks for foms only where they were born (a
-/// deadlock when the last handle goes).
+/// Seeded: a move that leaves the home of the fom as it was (fails everywhere). A sweep that looks for foms only in the
+/// locality where they began (a deadlock when the last handle goes).
 fn ends(how: Option<Shutdown>) {
     check_moves(2000, move || {
         let Party { bench, foms } = Party::new();
@@ -192,7 +192,7 @@ fn ends(how: Option<Shutdown>) {
         for fom in foms.iter().skip(usize::from(how != Some(Shutdown::Drain))) {
             fom.send(Word::Go).unwrap();
         }
-        // Nothing is moved any more when it is closed.
+        // No fom moves after the runtime is closed.
         block_on(foms[1].reached([HikeKind::Walk]).into_future());
         bench.end(how);
         let addresses = addresses(&foms);

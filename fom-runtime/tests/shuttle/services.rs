@@ -124,8 +124,9 @@ fn the_owner_and_the_runtime_go() {
     });
 }
 
-/// A shutdown, whose time may run out at any moment, meets a stop that never ends, one that does, and an owner that goes. When it
-/// returns all are stopped and stay so, who watches has heard of it, and the report names the stops that did not end, and no other.
+/// A shutdown meets a stop that never ends, a stop that ends, and an owner that goes. Its time limit may pass at any
+/// moment. When it returns, all services are stopped and stay stopped, and each watcher has heard of it. The report
+/// names the stops that did not finish, and no other.
 fn ended_by_a_shutdown(how: Shutdown) {
     check(1000, move || {
         let bench = Bench::new(1, MOST);
@@ -147,7 +148,7 @@ fn ended_by_a_shutdown(how: Shutdown) {
                 .register(&Service::<u32, u32>::new(name), provider)
                 .unwrap()
         };
-        // The one that ends is stopped first.
+        // The service with a stop that ends is stopped first.
         let (hangs, gone) = (register("hangs", false), register("gone", false));
         let ends = register("ends", true);
         let mut heard = services.subscribe("hangs");

@@ -67,7 +67,7 @@ enum Broke {
 }
 
 fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke> {
-    // In the end all is to be kept.
+    // The last life keeps everything.
     let power = match orders.means {
         Means::PowerCut if !orders.drain => {
             let power = Power::on(&orders.journal, orders.luck, history).map_err(Broke::NoDisk)?;

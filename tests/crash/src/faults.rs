@@ -61,7 +61,7 @@ impl Faults {
         Self(faults)
     }
 
-    /// There is no room for a while: for new files, or, as on a disk that copies on write, for anything.
+    /// The disk is full for a while: for new files, or, as on a disk that copies on write, for everything.
     fn full(random: &mut Random) -> Self {
         const FULL: ErrorKind = ErrorKind::StorageFull;
         let mut faults = Vec::new();

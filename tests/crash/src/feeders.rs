@@ -1,4 +1,4 @@
-//! Those who have operations posted for one key from several localities at once.
+//! Users that post operations for one key from several localities at once.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ use crate::{
 };
 
 impl User {
-    /// Two senders in two localities post for the same key; now and then one is submitted to it besides.
+    /// Two senders in two localities post for the same key. Sometimes the user also submits an operation for it.
     pub(crate) async fn feed(self, first: u64, line: u64) {
         let key = Feed::key(line);
         let localities = self.runtime.localities() as u64;
         let mut waiting = VecDeque::new();
         let mut n = first;
         while n + 10 < first + PER_USER {
-            // The key is free, so that the first that comes has it at once.
+            // The key must be free, so that the first operation has it at once.
             while let Some(live) = self.runtime.find::<Queued>(key.clone()) {
                 live.reached([]).await;
             }

@@ -16,7 +16,7 @@
 //! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase has the lock, too, or has not |
 //! | `W n`, `D n` | a phase with a deadline does its work; the deadline has passed |
 //! | `C`, `c` | the journal begins to commit; it has committed |
-//! | `O`, `c` | the same, with nothing but what failed before |
+//! | `O`, `c` | the same, with changes of failed commits only |
 //! | `R foms` | so many foms came back |
 //! | `A fom why` | this one was set aside, as it should |
 //! | `! point` | the child kills itself here |

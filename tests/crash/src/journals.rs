@@ -20,11 +20,11 @@ pub(crate) struct Pointed<J> {
     pub(crate) points: Points,
     pub(crate) history: History,
     pub(crate) holds: Holds,
-    /// Entries of commits that failed, until they are committed.
+    /// Entries of failed commits, until a commit has them.
     pub(crate) failed: HashSet<EntryId>,
 }
 
-/// The entries of foms and of what is sent to them.
+/// The entries of foms and of their events.
 fn entries(batch: &Batch) -> impl Iterator<Item = EntryId> {
     let changes = batch.groups().flat_map(|group| group.changes());
     let ids = changes.map(|change| match change {
@@ -112,16 +112,16 @@ pub enum Broken {
     Forgets,
     /// Not the journal: half of the foms have locks of their own.
     TwoLocks,
-    /// The newest segment is lost before each start.
+    /// Loses the newest segment before each start.
     LosesNewest,
-    /// A segment that is not the newest is lost before each start.
+    /// Loses another segment than the newest before each start.
     LosesAnother,
-    /// The manifest is lost before each start.
+    /// Loses the manifest before each start.
     LosesManifest,
 }
 
 impl Broken {
-    /// Takes a file away, or a part of it, before the journal is opened.
+    /// Removes a file, or a part of it, before the child opens the journal.
     pub(crate) fn spoil(self, journal: &Path, life: u64) -> io::Result<()> {
         if !journal.is_dir() {
             return Ok(());

@@ -4,14 +4,14 @@
 //! | file | what |
 //! | --- | --- |
 //! | `work/` | the operations of the child, and what each must come to |
-//! | `load.rs`, `feeders.rs` | who submits them |
+//! | `load.rs`, `feeders.rs` | the users that submit them |
 //! | `child.rs` | the child: a runtime under load, until it is killed |
 //! | `orders.rs` | what the parent tells it |
 //! | `points.rs` | where it can be killed from inside |
-//! | `means.rs` | by what it is stopped: a kill, a cut of the power; with a disk that fails or is full |
+//! | `means.rs` | how a life ends: by a kill or a cut of the power, also with a disk that fails or is full |
 //! | `faults.rs` | what goes wrong with its disk besides |
-//! | `power.rs` | its disk, when the power goes |
-//! | `missing.rs` | what a journal says when a file is taken away from a copy |
+//! | `power.rs` | its disk, when the power fails |
+//! | `missing.rs` | copies of the journal that lack a file |
 //! | `journals.rs` | the journal around the one in files: with kill points, or broken on purpose |
 //! | `history.rs` | what happened, in a file beside the journal |
 //! | `checker/` | what must hold in it |

@@ -26,7 +26,7 @@ const CHAINS: u64 = 6;
 /// How many keys there are at which operations wait: posted and submitted ones, and those that share.
 const LINES: u64 = 4;
 
-/// How many keys there are that senders in several localities post for.
+/// The number of keys that senders in several localities post for.
 const FEEDS: u64 = 4;
 
 /// How many of one user wait at a key at most.
@@ -235,7 +235,7 @@ impl User {
         }
     }
 
-    /// Those that pay for their events, one after the other.
+    /// Submits the operations that pay for their events, one after the other.
     async fn bills(self, first: u64) {
         for n in (first..first + PER_USER).step_by(NUMBERS as usize) {
             while self.runtime.in_flight() > MOST {
@@ -252,11 +252,11 @@ impl User {
         let Some(handle) = self.with_key::<O>(n, ("bills", n).into()).await else {
             return;
         };
-        // What comes before it is committed is sent to one that may never have been.
+        // An event before its first commit may go to an operation that a crash undoes.
         while handle.phase() == O::GRAPH.phases()[0].name() {
             tokio::time::sleep(PAUSE).await;
         }
-        // Who comes back is sent them again; who has ended needs none.
+        // After a restart the operation sends them to itself again. An ended operation needs none.
         let _ = send_bills(&handle.sender());
         self.say_outcome(n, handle.await);
     }

@@ -6,13 +6,13 @@ use fom_crash::{Broken, Means, Options, child, run};
 
 const HELP: &str = "\
 Kills a program that runs foms, again and again, at random and at named points, starts it again on the same journal, and checks
-what was heard of it against what comes back. Each time it takes files away from copies of the journal, which must be told. Ends with 1 when a promise was broken; journal and history stay then.
+what was heard of it against what comes back. After each kill it removes files from copies of the journal, and the journal must report that. Ends with 1 when a promise was broken; journal and history stay then.
 
     crash [options]
 
     --kills N         how many kills [300]
     --by MEANS        kill: the process is killed, and the system goes on [default]
-                      power-cut: what was not synced reaches the disk in part, or not at all
+                      power-cut: the bytes that are not synced reach the disk in part, or not at all
                       failing-disk: the same as kill, with a disk that fails in each life
                       full-disk: the same as kill, with a disk that is full for a while in each life
     --minutes N       go on for so long, if that takes longer than the kills

@@ -1,17 +1,17 @@
-//! By what a child is stopped, or what its disk is like.
+//! The faults that end a life of the child, or that its disk has.
 
 use std::{fmt, str::FromStr};
 
-/// What happens to the child.
+/// How a life of the child ends, and the faults of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// It is killed, and the system goes on; now and then its disk has a fault.
+    /// A kill. The system goes on, and the disk sometimes has a fault.
     Kill,
-    /// The power goes: what was not synced reached the disk in part, or not at all.
+    /// A power cut. The bytes that are not synced reach the disk in part, or not at all.
     PowerCut,
-    /// It is killed, and in each life its disk fails at times.
+    /// A kill. In each life the disk returns errors at times.
     FailingDisk,
-    /// It is killed, and in each life its disk is full for a while.
+    /// A kill. In each life the disk is full for a while.
     FullDisk,
 }
 
@@ -23,7 +23,7 @@ const NAMES: [(Means, &str); 4] = [
 ];
 
 impl Means {
-    /// The names of all.
+    /// All names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(_, name)| *name)
     }

@@ -1,4 +1,4 @@
-//! Takes a file away from a copy of a killed journal: opening it must say so, or all must be there.
+//! Removes a file from a copy of a killed journal. Either the open reports that, or all entries are there.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use fom_runtime::journal::{
 
 use crate::random::Random;
 
-/// Where the header of a segment ends.
+/// The length of the header of a segment.
 const HEADER: usize = 48;
 
-/// What a journal gave.
+/// The content of a journal.
 #[derive(Default)]
 struct Given {
     entries: BTreeMap<EntryId, Vec<u8>>,
@@ -33,20 +33,21 @@ impl Recover for Given {
     }
 }
 
-/// What became of the copies.
+/// The results of the copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// The journal said that something is missing.
+    /// The journal reported a loss.
     pub told: u64,
-    /// Nothing was missing without that file.
+    /// The journal had all entries without that file.
     pub whole: u64,
 }
 
-/// Takes the newest segment away from a copy, and any file or a part of it from another. What was found wrong, in words.
+/// Removes the newest segment from a copy, and any file or a part of it from another. Returns a description of the
+/// fault, if the journal has one.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An error of the file system.
 pub(crate) fn look(
     journal: &Path,
     scratch: &Path,
@@ -59,7 +60,7 @@ pub(crate) fn look(
     };
     copy(&files, scratch)?;
     let Ok((all, _)) = open(scratch) else {
-        // The next life says why.
+        // The next life reports the reason.
         return Ok(None);
     };
     let any = &files[random.below(files.len() as u64) as usize];
@@ -75,7 +76,7 @@ pub(crate) fn look(
     Ok(said)
 }
 
-/// Opens a copy of which something is missing.
+/// Opens a copy that lost something.
 fn without(all: &Given, copy: &Path, what: &str, missing: &mut Missing) -> Option<String> {
     match open(copy) {
         Ok((left, found)) if found.gaps.is_empty() && left.damaged == 0 => {
@@ -107,7 +108,7 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether it is a segment that was written to.
+/// Whether it is a segment with data.
 pub(crate) fn is_used(file: &Path) -> bool {
     let is_segment = file.extension().is_some_and(|ending| ending == "log");
     let bytes = fs::read(file).unwrap_or_default();
@@ -130,7 +131,7 @@ fn copy(files: &[PathBuf], to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Loses the file or a part of it, in this way or in any; in which.
+/// Removes the file or a part of it, in this way or in any. Returns the name of the way.
 pub(crate) fn lose(file: &Path, way: Option<u64>, random: &mut Random) -> io::Result<&'static str> {
     let is_segment = file.extension().is_some_and(|ending| ending == "log");
     match way.unwrap_or_else(|| random.below(if is_segment { 4 } else { 2 })) {

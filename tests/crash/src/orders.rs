@@ -15,9 +15,9 @@ pub(crate) struct Orders {
     pub(crate) nth: u64,
     pub(crate) broken: Broken,
     pub(crate) means: Means,
-    /// When the power goes, in microseconds from the beginning, if it has not gone at the point.
+    /// The time of the power cut in microseconds from the beginning, unless the point comes first.
     pub(crate) cut_after: u64,
-    /// What decides about what was not synced.
+    /// The seed that decides about the bytes that are not synced.
     pub(crate) luck: u64,
     /// Nothing new is begun; it ends when nothing is in flight any more.
     pub(crate) drain: bool,

@@ -47,7 +47,7 @@ pub enum Point {
     BeforeEffect,
     /// In a phase function, after its effect.
     AfterEffect,
-    /// In a phase function that has its turn before one that was posted before it.
+    /// In a phase function of a fom that has its turn before an earlier one.
     Overtaking,
     /// Before an operation of the disk.
     BeforeDisk(Operation),
@@ -156,7 +156,7 @@ pub(crate) struct Points {
     point: Point,
     left: Arc<AtomicU64>,
     history: History,
-    /// It dies by a cut of the power.
+    /// Set if the child dies by a power cut.
     power: Option<Power>,
 }
 

@@ -1,4 +1,4 @@
-//! The disk of a child whose power goes: it is in memory, and what a cut leaves of it is written to the real one.
+//! The disk of a child with a power cut. It is in memory, and a cut writes the remains to the real disk.
 
 use std::{
     fs, io,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{forgetful::Forgetful, history::History, random::Random};
 
-/// The disk, with what decides about what was not synced.
+/// The disk, with the seed that decides about the bytes that are not synced.
 #[derive(Clone)]
 pub(crate) struct Power {
     pub(crate) disk: Forgetful,
@@ -17,7 +17,7 @@ pub(crate) struct Power {
 }
 
 impl Power {
-    /// Takes what is in the directory into memory. All of it is durable.
+    /// Reads the directory into memory. All of it is durable.
     pub(crate) fn on(directory: &Path, luck: u64, history: &History) -> io::Result<Self> {
         let directory = std::path::absolute(directory)?;
         fs::create_dir_all(&directory)?;
@@ -34,7 +34,7 @@ impl Power {
         })
     }
 
-    /// The power goes at this moment. Nothing more is synced: each who asks waits until the process is dead.
+    /// The power fails at this moment. The disk syncs nothing more: each caller of it waits until the process is dead.
     pub(crate) fn cut(&self, point: &str) -> ! {
         let (mut random, luck) = (Random::new(self.luck), self.luck % 4);
         let survives = move || match luck {
@@ -48,7 +48,7 @@ impl Power {
                 eprintln!("what the disk has cannot be written: {error}");
                 std::process::exit(3);
             }
-            // SAFETY: a system call with plain numbers; this process is to end.
+            // SAFETY: a system call with plain numbers, which ends this process.
             unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
             loop {
                 std::thread::park();

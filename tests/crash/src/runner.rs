@@ -31,7 +31,7 @@ const REACH: Duration = Duration::from_millis(400);
 /// How long a child may take until nothing is in flight any more.
 const DRAIN: Duration = Duration::from_secs(90);
 
-/// What a child says whose power went before it came to its point.
+/// The line of a child that had its power cut before it reached its point.
 const CUT: &str = "power cut";
 
 /// Operations that are submitted with their ids again in each life.
@@ -52,7 +52,7 @@ pub struct Options {
     pub seed: u64,
     /// How the journal is broken.
     pub broken: Broken,
-    /// By what the child is stopped.
+    /// How each life of the child ends.
     pub means: Means,
     /// A line now and then.
     pub progress: bool,
@@ -65,7 +65,7 @@ pub struct Report {
     pub kills: BTreeMap<String, (u64, u64)>,
     /// How much was checked.
     pub counts: Counts,
-    /// Copies of the journal from which a file was taken away.
+    /// The results of the copies that lost a file.
     pub missing: Missing,
     /// What was not kept.
     pub violations: Vec<Violation>,
@@ -315,7 +315,7 @@ impl<'a> Parent<'a> {
         let died = wait(
             &mut child,
             match self.options.means {
-                // It has its own clock.
+                // A power cut has its own clock.
                 Means::PowerCut => DRAIN,
                 _ => time,
             },
@@ -343,7 +343,7 @@ impl<'a> Parent<'a> {
         self.look_for_missing()
     }
 
-    /// Takes files away from copies of what the child left.
+    /// Removes files from copies of the journal that the child left.
     fn look_for_missing(&mut self) -> io::Result<()> {
         if self.options.broken != Broken::Not {
             return Ok(());
@@ -384,7 +384,7 @@ impl<'a> Parent<'a> {
         Ok(())
     }
 
-    /// Gives the checker what was written since. Where the child said that it dies.
+    /// Passes the new lines to the checker. Returns the point at which the child said that it dies.
     fn read_along(&mut self) -> io::Result<Option<String>> {
         let mut said = None;
         let mut line = String::new();

@@ -97,7 +97,7 @@ fn a_journal_that_forgets_is_found() {
     finds(Broken::Forgets);
 }
 
-/// A file of the journal that is lost between two lives: the newest segment, another one, the manifest.
+/// The journal loses a file between two lives: the newest segment, another one, the manifest.
 #[test]
 fn a_lost_file_is_found() {
     finds(Broken::LosesNewest);
@@ -105,7 +105,7 @@ fn a_lost_file_is_found() {
     finds(Broken::LosesManifest);
 }
 
-/// The power goes, the disk fails, or is full: the journal as it is keeps its promises over a few of each.
+/// The unbroken journal keeps its promises over a few power cuts, failing disks and full disks.
 #[test]
 fn promises_are_kept_by_whatever_it_is_stopped() {
     for means in [Means::PowerCut, Means::FailingDisk, Means::FullDisk] {

@@ -63,7 +63,7 @@ const TICK: &str = "\
 8 E 2 7 1 Middle 0 key-2
 9 T 2 t 7 2 Middle Last returned - 0 ticked-0";
 
-/// Pays for two events, is killed, and takes them in the other order.
+/// Pays for two events, dies, and takes them in the other order.
 const TILL: &str = "\
 0 L 1 x
 1 S 4 i -
@@ -236,7 +236,7 @@ fn a_queue_keeps_its_order_over_kills() {
     shows(text, "11 T 9 q 13", "11 T 4 q 13", "order of a key");
 }
 
-/// Those that several senders posted come in any order. But their turns do not interleave, also not over a kill.
+/// Operations of several senders begin in any order. But their turns do not interleave, also not over a kill.
 #[test]
 fn turns_of_a_key_do_not_interleave_over_kills() {
     let text = "\
@@ -249,14 +249,14 @@ fn turns_of_a_key_do_not_interleave_over_kills() {
 6 E 6 12 1 Last 0 key-2
 7 T 5 q 11 0 - Begin started (feed,1) 0 queued-0
 8 E 5 11 0 Begin 0 key-3";
-    // After the kill the other one begins first.
+    // After the kill the other operation begins first.
     shows(
         text,
         "4 T 6 q 12 0 - Begin resumed (feed,1) 0 queued-0",
         "4 T 5 q 11 0 - Begin started (feed,1) 0 queued-0",
         "order of a key",
     );
-    // It begins while the one that came back has the key.
+    // The other operation begins while the restored one has the key.
     shows(text, "6 E 6 12 1 Last 0 key-2\n", "", "order of a key");
 }
 
@@ -379,14 +379,14 @@ fn lazy_transitions_are_lost_only_at_the_end() {
     let moved = [0, 1, 8, 2, 3, 4, 5, 6, 7, 9, 10].map(|at| lines[at]);
     assert_eq!(wrong(LAZY.lines()), [] as [&str; 0]);
     assert_eq!(wrong(moved), ["lazy loses the last only"]);
-    // A commit of what failed before has nothing of them, and a later one has.
+    // A commit of failed changes does not have them, and a later one does.
     let mut again = moved.to_vec();
     again[7] = "16000 O";
     assert_eq!(wrong(again.clone()), [] as [&str; 0]);
     let mut after = again;
     after.splice(9..9, ["17100 C", "17200 c"]);
     assert_eq!(wrong(after), ["lazy loses the last only"]);
-    // One that failed was tried again with the next.
+    // The next commit repeats a failed one.
     let mut failed = moved.to_vec();
     failed.remove(6);
     assert_eq!(wrong(failed), ["lazy loses the last only"]);

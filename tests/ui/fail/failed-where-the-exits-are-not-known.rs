@@ -1,4 +1,4 @@
-//! Where a phase goes is missing, and where it goes when it has failed is not.
+//! A phase with `failed(..)` lacks `to(..)`.
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,4 @@
-//! Keywords that cannot be names in any edition.
+//! Keywords that are names in no edition.
 use fom_runtime::prelude::*;
 
 struct Call;

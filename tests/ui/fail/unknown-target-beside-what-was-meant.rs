@@ -1,4 +1,4 @@
-//! A mistyped target beside the phase that was meant: the correct declaration is not reported.
+//! A mistyped target beside the right phase: the compiler does not report the correct declaration.
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,4 @@
-//! Two mistyped targets, and one phase that both are like.
+//! Two mistyped targets that are like the same phase.
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fom_runtime::prelude::*;
 
 use super::{Client, Connection, Why};
-use crate::command::{Command, Kind, OfClient, table, wrong_number};
+use crate::command::{Command, Kind, OfClient, scripts, table, wrong_number};
 use crate::common::Common;
 use crate::pop::Pop;
 use crate::save::Writer;
@@ -40,13 +40,13 @@ pub(super) fn at_once(
             Reply::Array(vec![part(now / 1000), part(now % 1000 * 1000)])
         }
         OfClient::Auth => super::hello::auth(request),
-        OfClient::Script => common.scripts.about(request),
+        OfClient::Script => scripts::about(request),
         OfClient::Fom => foms(&cx.runtime(), request),
         _ => return None,
     })
 }
 
-/// The version of Redis that is told to clients: that of which the commands here are.
+/// The version of Redis that clients see. Its commands are those that this server has.
 pub(super) const VERSION: &str = "7.0.0";
 
 pub(super) fn is(word: &[u8], name: &str) -> bool {
@@ -85,7 +85,7 @@ fn commands(request: &Request) -> Reply {
                         Reply::Int(first),
                         Reply::Int(last),
                         Reply::Int(step),
-                        // Categories for access, hints and keys for clusters, subcommands: there are none.
+                        // No categories for access, no hints and keys for clusters, no subcommands.
                         Reply::Set(Vec::new()),
                         Reply::Set(Vec::new()),
                         Reply::Set(Vec::new()),

@@ -11,7 +11,7 @@ use fom_runtime::{FomRef, Key};
 use super::{Connection, Why};
 use crate::wire::{Protocol, Reply};
 
-/// What a client says of itself.
+/// The name, the library and the protocol of a client.
 #[derive(Debug, Default)]
 pub(crate) struct About {
     pub(crate) name: String,
@@ -140,7 +140,7 @@ impl Clients {
             Why::Slow => &self.slow,
             Why::Malformed => &self.malformed,
             Why::Idle => &self.idle,
-            // The memory of all clients counts those that it evicts.
+            // `Memory` counts the clients that it evicts.
             Why::Left | Why::Quit | Why::Stopping | Why::Evicted => return,
         };
         count.fetch_add(1, Ordering::Relaxed);

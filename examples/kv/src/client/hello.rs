@@ -1,14 +1,14 @@
-//! What clients say first: HELLO, AUTH, and what they are called.
+//! The first commands of a client: HELLO, AUTH, and its name.
 
 use super::admin::{VERSION, is};
 use super::{Client, Connection};
 use crate::wire::{Protocol, Reply, Request, integer};
 
-/// The longest name that is kept.
+/// The longest name of a client.
 const LONGEST: usize = 256;
 
 impl Connection {
-    /// HELLO: changes the version of the protocol, and says what there is. Nothing changes where a word is wrong.
+    /// HELLO: changes the version of the protocol, and describes the server. A wrong word changes nothing.
     pub(super) fn hello(&mut self, request: &Request) -> Reply {
         let options = match Options::of(request, self.line.protocol()) {
             Ok(options) => options,
@@ -33,7 +33,7 @@ impl Connection {
         ])
     }
 
-    /// RESET: everything about the connection is as when it began.
+    /// RESET: brings the connection back to its first state.
     pub(super) fn reset(&mut self) -> Reply {
         self.multi = None;
         let watched = std::mem::take(&mut self.watched);
@@ -49,7 +49,7 @@ impl Connection {
     }
 }
 
-/// What HELLO was told.
+/// The arguments of HELLO.
 struct Options<'a> {
     protocol: Protocol,
     name: Option<&'a [u8]>,
@@ -92,7 +92,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// There is one user, which needs no password: any is right.
+/// The one user needs no password: any password is right.
 fn check(user: &[u8]) -> Result<(), Reply> {
     if user == b"default" {
         return Ok(());
@@ -127,7 +127,7 @@ pub(super) fn set_name(me: &Client, name: &[u8]) -> Reply {
     Reply::OK
 }
 
-/// CLIENT SETINFO: what libraries say of themselves.
+/// CLIENT SETINFO: the name and the version of the library.
 pub(super) fn set_info(me: &Client, what: &[u8], value: &[u8]) -> Reply {
     let Some(value) = text(value) else {
         return Reply::error(

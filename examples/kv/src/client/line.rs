@@ -17,11 +17,11 @@ use crate::wire::{Limits, Protocol, Reader, Reply};
 
 /// Bytes that are written into the buffer before the socket has taken some.
 const AT_ONCE: usize = 64 * 1024;
-/// What a client takes that does nothing, its buffers aside.
+/// Bytes of an idle client, without its buffers.
 const BASE: usize = 4096;
-/// Changes by fewer bytes are not counted.
+/// The line does not report changes by fewer bytes.
 const GRAIN: usize = 4096;
-/// With so much room for what comes, a client needs not ask for it.
+/// Up to so many bytes of room for requests, a client does not ask.
 const SMALL: usize = 32 * 1024;
 
 /// What happened on the line.
@@ -54,28 +54,28 @@ pub(crate) struct Line {
     queued: usize,
     taken: VecDeque<Reply>,
     out: BytesMut,
-    /// The room that `out` was given; what is read of it is not given back before all is.
+    /// The largest capacity of `out` since it was new. Written bytes come back only when all are written.
     out_room: usize,
     protocol: Protocol,
     under_way: UnderWay,
-    /// What the client's fom holds besides: what it has queued, and watches.
+    /// Bytes that the client's fom holds besides the line: its queue and its watched keys.
     besides: usize,
-    /// What was told of all this to the memory of all clients.
+    /// Bytes that the line has reported to `Memory`.
     charged: usize,
 }
 
-/// Bytes of requests that are under way: those that came after a mark, behind which all are answered. Two marks take turns.
+/// Counts the bytes of requests under way: those behind a mark. All requests before the mark are answered. Two marks take turns.
 #[derive(Debug, Default)]
 struct UnderWay {
     since: usize,
     later: usize,
-    /// When so many commands are answered, all up to `later` are.
+    /// After so many answers, all requests up to `later` are answered.
     mark: u64,
 }
 
 impl UnderWay {
-    /// Of `taken` bytes that were taken so far, in commands of which the last has the number `numbered`, so many are under way,
-    /// or some more.
+    /// How many of the first `taken` bytes are under way, or some more. Those bytes hold `numbered` commands, and `answered` of
+    /// them have their replies.
     fn bytes(&mut self, taken: usize, numbered: u64, answered: u64) -> usize {
         if answered == numbered {
             (self.since, self.later, self.mark) = (taken, taken, numbered);
@@ -108,12 +108,12 @@ impl Line {
         line
     }
 
-    /// How the client is answered.
+    /// The version of the protocol for replies.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// From now on the client is answered in this version. All before are answered.
+    /// Writes all later replies in this version. All commands before must be answered.
     pub(crate) fn speak(&mut self, protocol: Protocol) {
         while let Some(reply) = self.queue.pop_front() {
             self.write(&reply);
@@ -122,13 +122,13 @@ impl Line {
         self.protocol = protocol;
     }
 
-    /// The client's fom holds so many bytes besides the line.
+    /// Sets how many bytes the client's fom holds besides the line.
     pub(crate) fn holds_besides(&mut self, bytes: usize) {
         self.besides = bytes;
         self.charge();
     }
 
-    /// Tells the memory of all clients what this one takes.
+    /// Reports to `Memory` how many bytes this client takes.
     #[inline]
     fn charge(&mut self) {
         let replies = 2 * self.taken.capacity() + self.queue.capacity();
@@ -237,7 +237,7 @@ impl Line {
         most_unread: usize,
     ) -> Poll<io::Result<News>> {
         let news = self.poll_news(task, may_read, most_unread);
-        // Where there are no news, a line that takes little takes what it took.
+        // Without news, a small line takes as much as before.
         if news.is_ready() || self.charged > SMALL || self.unread() > 0 {
             self.charge();
         }
@@ -273,23 +273,23 @@ impl Line {
         }
     }
 
-    /// Ready when there may be room for more bytes.
+    /// Ready when the limit leaves room for more bytes.
     fn poll_room(&mut self, task: &mut Context<'_>) -> Poll<()> {
         let more = self.reader.growth();
         if more == 0 || self.reader.capacity() + more <= SMALL {
             return Poll::Ready(());
         }
-        // What it holds by now is to be known before it is compared with others.
+        // `Memory` compares the clients, so it must know the bytes of this one.
         self.charge();
         ready!(self.replies.poll_room(more, task));
         self.charged += more;
         Poll::Ready(())
     }
 
-    /// Tells a client that it is sent away, if nothing stands before that.
+    /// Tells an evicted client the reason, if no reply must go before that.
     pub(crate) fn say_evicted(&mut self) {
         if self.in_flight() == 0 && self.unread() == 0 {
-            // There is room in the buffer of a socket that all was taken from, so this does not wait.
+            // The buffer of the socket is empty, so this does not wait.
             let _ = self.stream.try_write(EVICTED);
         }
     }
@@ -311,7 +311,7 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // What the memory of all clients is told to be free is free by then.
+        // Free the bytes before `Memory` counts them as free.
         self.reader.clear();
         self.queue = VecDeque::new();
         self.out = BytesMut::new();

@@ -1,7 +1,7 @@
-//! The memory that all clients together may take: what they send and what they do not read, not the data.
+//! The memory that all clients together may take: requests and unread replies, without the data.
 //!
-//! As with Redis's `maxmemory-clients`, the largest client is sent away when all together are above the limit. A client that is
-//! about to become large waits until those that are sent away are gone: so the limit holds, and the wait has an end.
+//! As with Redis's `maxmemory-clients`, the server evicts the largest client when all together are above the limit. A client
+//! that needs much more room waits until the evicted clients are gone. So the limit holds, and the wait has an end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::replies::Replies;
 
-/// What a client is told that was sent away, if it can be told.
+/// The last words to an evicted client.
 pub(super) const EVICTED: &[u8] =
     b"-ERR all clients together are above maxmemory-clients, and this one held most\r\n";
 
@@ -20,7 +20,7 @@ pub(crate) struct Memory {
     limit: Arc<AtomicU64>,
     /// Bytes of the clients that stay.
     used: AtomicUsize,
-    /// Bytes of those that are sent away and are not gone yet. Changed under the lock of `seats`.
+    /// Bytes of the evicted clients that are not gone yet. Changes only under the lock of `seats`.
     leaving: AtomicUsize,
     evicted: AtomicU64,
     seats: Mutex<Seats>,
@@ -30,7 +30,7 @@ pub(crate) struct Memory {
 struct Seats {
     taken: BTreeMap<u64, Arc<Replies>>,
     last: u64,
-    /// Those that wait for room, which there is when others are gone.
+    /// The clients that wait for room.
     waiting: BTreeMap<u64, Waker>,
 }
 
@@ -59,17 +59,17 @@ impl Memory {
         self.used.load(Ordering::Acquire)
     }
 
-    /// How many bytes all clients take, also those that are being sent away.
+    /// How many bytes all clients take, with the evicted clients that are not gone yet.
     pub(crate) fn all(&self) -> usize {
         self.used() + self.leaving.load(Ordering::Acquire)
     }
 
-    /// How many clients were sent away because all together were above the limit.
+    /// How many clients were evicted.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// The seat of a new client.
+    /// Adds a client.
     pub(super) fn seat(self: &Arc<Self>) -> Arc<Replies> {
         let mut seats = self.seats();
         seats.last += 1;
@@ -79,7 +79,7 @@ impl Memory {
         seat
     }
 
-    /// The client of this seat is gone, with all that it held.
+    /// Removes a client that has freed all its bytes.
     pub(super) fn leave(&self, seat: &Replies) {
         let mut seats = self.seats();
         seats.taken.remove(&seat.id);
@@ -92,7 +92,7 @@ impl Memory {
         waiting.into_values().for_each(Waker::wake);
     }
 
-    /// What a client holds has changed from so many bytes to so many.
+    /// Notes that the bytes of a client have changed.
     pub(super) fn change(&self, before: usize, after: usize) {
         if after >= before {
             self.used.fetch_add(after - before, Ordering::AcqRel);
@@ -101,34 +101,34 @@ impl Memory {
         }
     }
 
-    /// Sends the largest clients away, until those that stay are within the limit.
+    /// Evicts the largest clients until the others are within the limit.
     pub(crate) fn keep_limit(&self) {
         if self.used() > self.limit() {
             self.evict(&self.seats(), None, 0);
         }
     }
 
-    /// Ready when so many more bytes are within the limit; they are the client's then. Else others are told to go, or this client
-    /// is, and the task is woken when one of them is gone.
+    /// Ready when `more` bytes are within the limit. The client then has them. Otherwise it evicts the largest clients, this one
+    /// included, and wakes the task when one of them is gone.
     pub(super) fn poll_room(
         &self,
         seat: &Replies,
         more: usize,
         task: &mut Context<'_>,
     ) -> Poll<()> {
-        // Under the lock, so that two clients do not take the same room.
+        // The lock keeps two clients from taking the same room.
         let mut seats = self.seats();
         self.evict(&seats, Some(seat.id), more);
         if self.all().saturating_add(more) <= self.limit() {
             seat.grow(more);
             return Poll::Ready(());
         }
-        // Without those that leave it fits. Each of them takes the lock that is held here before it is gone.
+        // There is room when the evicted clients are gone. Each of them takes this lock first, so no wake is lost.
         seats.waiting.insert(seat.id, task.waker().clone());
         Poll::Pending
     }
 
-    /// Sends the largest away until `more` bytes of the client `of` are within the limit. That client counts as if it had them.
+    /// Evicts the largest clients until `more` bytes of the client `of` are within the limit. The client counts as if it had them.
     fn evict(&self, seats: &Seats, of: Option<u64>, more: usize) {
         while self.used().saturating_add(more) > self.limit() {
             let size = |seat: &Replies| {

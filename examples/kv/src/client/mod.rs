@@ -52,9 +52,9 @@ pub(crate) struct Connection {
 /// The keys that a client watches.
 type Watches = BTreeMap<Bytes, Watched>;
 
-/// What a key that is watched takes, here and in its home, besides its name.
+/// Bytes of a watched key, here and in its home, without its name.
 const WATCH: usize = 256;
-/// What a key takes at which a pop waits, here and in its home, besides its name.
+/// Bytes of a key with a waiting pop, here and in its home, without its name.
 const WAIT: usize = 256;
 
 /// Commands between MULTI and EXEC.
@@ -167,6 +167,10 @@ impl Connection {
                     Ok(News::Evicted) => Err(Why::Evicted),
                     Ok(news) => Ok(news),
                 });
+            }
+            // The requests had to wait because too much was unread. The socket has taken some of it.
+            if !may_read && self.line.in_flight() == 0 {
+                return Poll::Ready(Ok(News::Answered));
             }
             idle.poll(task, &self.me, self.line.in_flight() > 0)
         })
@@ -309,7 +313,7 @@ impl Connection {
         }
     }
 
-    /// Counts what it holds besides its line, and besides what a task holds.
+    /// Counts the bytes that it holds besides its line. Its task holds `task` of them.
     fn count(&mut self, task: usize) {
         let multi = self.multi.as_ref().map_or(0, |multi| multi.bytes);
         let watched: usize = self.watched.keys().map(|key| key.len() + WATCH).sum();
@@ -351,7 +355,7 @@ impl Connection {
         }
     }
 
-    /// The end of a client that is sent away.
+    /// Ends a client that is sent away.
     fn close(&mut self, why: Why) {
         if why == Why::Evicted {
             self.line.say_evicted();

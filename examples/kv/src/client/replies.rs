@@ -12,7 +12,7 @@ use crate::wire::Reply;
 pub(crate) const LOST: Reply =
     Reply::error("ERR the server is shutting down, or the command failed");
 
-/// From so many bytes on a reply counts while it waits to be taken. There is an end to the number of those that are smaller.
+/// A reply of so many bytes counts while it waits. The number of commands under way limits the smaller ones.
 const LARGE: usize = 4096;
 
 /// Where commands put their replies, and the client's fom finds them.
@@ -20,9 +20,9 @@ const LARGE: usize = 4096;
 pub(crate) struct Replies {
     pub(super) id: u64,
     state: Mutex<State>,
-    /// What the state says that the client holds.
+    /// A copy of `State::held`.
     held: AtomicUsize,
-    /// What the state says, too: looked at before each command.
+    /// Whether `Memory` has evicted the client. Each command looks at it first.
     evicted: AtomicBool,
     memory: Arc<Memory>,
 }
@@ -33,11 +33,11 @@ struct State {
     first: u64,
     ready: VecDeque<Option<Reply>>,
     waker: Option<Waker>,
-    /// Bytes of the large ones among those that are ready.
+    /// Bytes of the large replies in `ready`.
     large: usize,
     /// Bytes of the line.
     line: usize,
-    /// It is to leave, or has left: nothing more is kept for it, and nothing is counted.
+    /// The client is evicted or gone: it gets no more replies, and its bytes do not change.
     ended: bool,
 }
 
@@ -72,7 +72,7 @@ impl Replies {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the memory of all clients what has changed. Ends the lock, since the memory may look at all clients then.
+    /// Reports the change to `Memory`. Releases the lock first, since `Memory` may look at all clients.
     fn count(&self, state: MutexGuard<'_, State>, before: usize) {
         let after = state.held();
         if after == before || state.ended {
@@ -86,7 +86,7 @@ impl Replies {
         }
     }
 
-    /// The line takes so many bytes.
+    /// Sets how many bytes the line takes.
     pub(super) fn charge(&self, line: usize) {
         let mut state = self.state();
         let before = state.held();
@@ -94,7 +94,7 @@ impl Replies {
         self.count(state, before);
     }
 
-    /// The line may take so many bytes more, and will.
+    /// Gives the line so many more bytes.
     pub(super) fn grow(&self, more: usize) {
         let mut state = self.state();
         if !state.ended {
@@ -115,17 +115,17 @@ impl Replies {
         self.held.load(Ordering::Acquire)
     }
 
-    /// Whether the client is to leave.
+    /// Whether `Memory` has evicted the client.
     pub(super) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Acquire)
     }
 
-    /// Ready when the line may take so many bytes more.
+    /// Ready when the line has so many more bytes.
     pub(super) fn poll_room(&self, more: usize, task: &mut Context<'_>) -> Poll<()> {
         self.memory.poll_room(self, more, task)
     }
 
-    /// The client is to leave; its fom is woken. How many bytes it held; none if it leaves already.
+    /// Evicts the client, and wakes its fom. Returns how many bytes it held, or `None` if it leaves already.
     pub(super) fn evict(&self) -> Option<usize> {
         let mut state = self.state();
         if std::mem::replace(&mut state.ended, true) {
@@ -140,7 +140,7 @@ impl Replies {
         Some(held)
     }
 
-    /// The client has left. How many bytes it held; as an error, if it was told to leave.
+    /// Removes the client. Returns how many bytes it held, as an error if it was evicted.
     pub(super) fn leave(&self) -> Result<usize, usize> {
         let mut state = self.state();
         let ended = std::mem::replace(&mut state.ended, true);
@@ -219,7 +219,7 @@ impl Slot {
         }
     }
 
-    /// Whether its client is sent away: what is not done yet need not be done.
+    /// Whether its client is evicted. The command then does nothing.
     pub(crate) fn is_evicted(&self) -> bool {
         self.replies.is_evicted()
     }

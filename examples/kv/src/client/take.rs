@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fom_runtime::prelude::*;
 
 use super::{Connection, Multi, Task, Why, admin};
-use crate::command::{Command, Kind, OfClient, Spec, find, wrong_number};
+use crate::command::{Command, Kind, OfClient, Spec, find, scripts, wrong_number};
 use crate::pop::Pop;
 use crate::rate::{Beyond, LIMITED, unless_started};
 use crate::shard::{Run, Side};
@@ -19,7 +19,7 @@ const IN_FLIGHT: u64 = 1024;
 
 /// Why no more requests are taken for now.
 pub(super) enum Stop {
-    /// There is none that is whole, or too many are under way.
+    /// There is none that is whole, or too many are under way, or too much is unread.
     More,
     /// This one must run alone.
     Alone(Task),
@@ -38,7 +38,8 @@ impl Connection {
     }
 
     fn take_all(&mut self, cx: &mut Cx<'_>) -> Stop {
-        while self.line.in_flight() < IN_FLIGHT {
+        let most = self.common.live.unread();
+        while self.line.in_flight() < IN_FLIGHT && self.line.unread() <= most {
             match self.line.reader.next_request() {
                 Ok(None) => return Stop::More,
                 Ok(Some(request)) => {
@@ -94,7 +95,7 @@ impl Connection {
                 Err(error) => self.line.answer(error),
             },
             Kind::OfClient(what) => return self.of_client(cx, what, request),
-            Kind::Script(by) => match self.common.scripts.command(by, request) {
+            Kind::Script(by) => match scripts::command(by, request) {
                 Ok((spec, run, request)) => self.send(cx, spec, run, request),
                 Err(error) => self.line.answer(error),
             },
@@ -137,7 +138,7 @@ impl Connection {
 
     fn queue(&mut self, cx: &Cx<'_>, spec: &'static Spec, request: Request) -> Reply {
         let (spec, request) = match spec.kind {
-            Kind::Script(by) => match self.common.scripts.command(by, request) {
+            Kind::Script(by) => match scripts::command(by, request) {
                 Ok((spec, _, request)) => (spec, request),
                 Err(error) => return self.spoil(error),
             },
@@ -162,7 +163,7 @@ impl Connection {
         };
         let most = self.common.settings.limits.request;
         let multi = self.multi.get_or_insert_default();
-        // Bytes of its own: it may stay for long, and would keep the buffer that it came in.
+        // A copy, since the command may stay for long and would keep the buffer of its line.
         let part = Part {
             spec,
             request: request.compact(),

@@ -1,6 +1,6 @@
 //! One command on one key: a fom in the home of the key.
 
-mod scripts;
+pub(crate) mod scripts;
 mod table;
 
 use std::convert::Infallible;
@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use fom_runtime::prelude::*;
 use fom_runtime::{LockSet, LongLocks};
 
-pub(crate) use scripts::{By, Scripts};
+pub(crate) use scripts::By;
 pub(crate) use table::{Kind, OfClient, Spec, find, table, wrong_number};
 
 use crate::client::Slot;

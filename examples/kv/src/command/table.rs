@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Pop(Side),
     /// The client itself, or the server.
     OfClient(OfClient),
-    /// What a script is about that clients are known to send.
+    /// The command of a known script.
     Script(By),
 }
 

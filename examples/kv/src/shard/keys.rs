@@ -48,7 +48,7 @@ fn expire_by(shard: &mut Shard, request: &Request, at: usize, unit: &Unit, name:
     expire_at(shard, request.word(at), time, unit, name)
 }
 
-/// Sets when a key expires. 0 where there is none.
+/// Sets when a key expires. Answers 0 if there is no such key.
 pub(super) fn expire_at(shard: &mut Shard, key: &[u8], time: i64, unit: &Unit, name: &str) -> Done {
     let now = shard.now();
     let expires = unit.at(time, now, name, false)?;

@@ -1,6 +1,6 @@
-//! What the scripts do with which clients lock: a lock is a string that expires: the token of the client that has it.
+//! The commands of lock scripts. A lock is a string that expires: the token of the client that has it.
 //!
-//! A request is the script's name, the key, the token, and what else the script takes.
+//! A request holds the name of the script, the key, the token, and the other arguments of the script.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::wire::{Reply, Request, integer};
 
 const MILLIS: Unit = Unit::new(1, true);
 
-/// Whether the lock is that of the token.
+/// Whether the lock holds the token.
 fn is_mine(shard: &mut Shard, request: &Request, at: usize) -> Result<bool, Reply> {
     let token = shard.text(request.word(at))?;
     Ok(token.is_some_and(|token| token == request.word(at + 1)))
@@ -21,7 +21,7 @@ fn number(request: &Request, at: usize) -> Result<i64, Reply> {
     integer(request.word(at)).ok_or(Reply::NOT_AN_INTEGER)
 }
 
-/// Ends the lock, if it is that of the token.
+/// Removes the lock if it holds the token.
 pub(crate) fn release(shard: &mut Shard, request: &Request, at: usize) -> Done {
     let mine = is_mine(shard, request, at)?;
     if mine {
@@ -30,25 +30,16 @@ pub(crate) fn release(shard: &mut Shard, request: &Request, at: usize) -> Done {
     Ok(Reply::Int(mine.into()))
 }
 
-fn renew(shard: &mut Shard, request: &Request, at: usize, unit: &Unit) -> Done {
+/// Lets the lock expire after so many milliseconds.
+pub(crate) fn pexpire(shard: &mut Shard, request: &Request, at: usize) -> Done {
     if !is_mine(shard, request, at)? {
         return Ok(Reply::Int(0));
     }
     let time = number(request, at + 2)?;
-    expire_at(shard, request.word(at), time, unit, "pexpire")
+    expire_at(shard, request.word(at), time, &MILLIS, "pexpire")
 }
 
-/// From now on it expires after so many milliseconds.
-pub(crate) fn pexpire(shard: &mut Shard, request: &Request, at: usize) -> Done {
-    renew(shard, request, at, &MILLIS)
-}
-
-/// From now on it expires after so many seconds.
-pub(crate) fn expire(shard: &mut Shard, request: &Request, at: usize) -> Done {
-    renew(shard, request, at, &Unit::new(1000, true))
-}
-
-/// It expires later by so many milliseconds, or after so many. One that does not expire is left as it is.
+/// Lets the lock expire so many milliseconds later, or after so many. A lock that does not expire stays as it is.
 pub(crate) fn extend(shard: &mut Shard, request: &Request, at: usize) -> Done {
     let key = request.word(at);
     if !is_mine(shard, request, at)? {
@@ -74,7 +65,7 @@ fn set(shard: &mut Shard, request: &Request, at: usize) -> Done {
     Ok(Reply::Int(1))
 }
 
-/// Takes the lock, if it is free.
+/// Takes the lock if it is free.
 pub(crate) fn acquire(shard: &mut Shard, request: &Request, at: usize) -> Done {
     if shard.live(request.word(at)).is_some() {
         return Ok(Reply::Int(0));
@@ -82,7 +73,7 @@ pub(crate) fn acquire(shard: &mut Shard, request: &Request, at: usize) -> Done {
     set(shard, request, at)
 }
 
-/// Takes the lock again that is that of the token.
+/// Takes the lock again if it holds the token.
 pub(crate) fn set_again(shard: &mut Shard, request: &Request, at: usize) -> Done {
     if !is_mine(shard, request, at)? {
         return Ok(Reply::Int(0));

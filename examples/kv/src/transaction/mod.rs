@@ -26,7 +26,7 @@ pub(crate) struct Transaction {
     pub(crate) watched: Vec<Watched>,
     /// Whether its reply is a list of its parts' replies.
     pub(crate) exec: bool,
-    /// More bytes of replies are not kept: the client would be sent away for them.
+    /// The most bytes of replies. For more, the server would send the client away.
     pub(crate) most: usize,
     pub(crate) places: Arc<Places>,
     pub(crate) log: Option<Arc<Log>>,
@@ -225,16 +225,16 @@ impl Transaction {
     }
 }
 
-/// The replies of a transaction's parts, as long as they are not too large together.
+/// The replies of the parts of a transaction, up to a number of bytes.
 struct Replies {
     replies: Vec<Reply>,
-    /// How many more bytes there may be; none when there were too many.
+    /// How many more bytes there may be. `None` after too many.
     left: Option<usize>,
 }
 
 impl Replies {
     fn push(&mut self, reply: Reply) {
-        // The first is kept whatever it takes: a command that stands alone may have any reply.
+        // The first may have any size, since a command alone may have any reply.
         let size = if self.replies.is_empty() {
             0
         } else {
@@ -248,7 +248,7 @@ impl Replies {
     }
 }
 
-/// What is said instead of replies that are larger together than what a client may leave unread.
+/// The reply of a transaction with larger replies than a client may leave unread.
 const TOO_LARGE: Reply = Reply::error(
     "ERR the transaction is done, but its replies are larger than client-unread-limit",
 );

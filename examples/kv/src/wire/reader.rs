@@ -12,7 +12,7 @@ use super::{Request, inline};
 const LINE: usize = 64 * 1024;
 /// Read at once where nothing is known of what comes.
 const CHUNK: usize = 16 * 1024;
-/// A request of so many bytes does not share its buffer with what comes behind it: that would keep all of it.
+/// A request of so many bytes does not share its buffer with the next ones, which would keep all of it.
 const LARGE: usize = 64 * 1024;
 /// Room that is made at once for a word that is announced: what is announced need not come.
 const AHEAD: usize = 1 << 20;
@@ -83,7 +83,7 @@ pub struct Reader {
     needs: usize,
     /// The last look found no request that is whole.
     starved: bool,
-    /// Bytes of all requests that were taken, in memory.
+    /// Bytes in memory of all requests that the reader has returned.
     taken: usize,
     limits: Limits,
 }
@@ -125,12 +125,12 @@ impl Reader {
         self.bytes.capacity()
     }
 
-    /// How many bytes all requests took that were taken, in memory.
+    /// How many bytes in memory all requests took that the reader has returned.
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Drops what came and was not taken.
+    /// Drops all bytes that are left.
     pub fn clear(&mut self) {
         *self = Self::new(self.limits);
     }
@@ -214,7 +214,7 @@ impl Reader {
     fn split(&mut self, count: usize) -> BytesMut {
         self.taken += count;
         let front = self.bytes.split_to(count);
-        // What is copied is less than what was taken, so all copies together are less than all that came.
+        // It copies fewer bytes than it has split off, so all copies together are smaller than the input.
         if count >= LARGE && self.bytes.len() < count {
             self.bytes = BytesMut::from(&self.bytes[..]);
         }

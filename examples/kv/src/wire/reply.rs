@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use redis_protocol::resp2::{encode::extend_encode_borrowed, types::BorrowedFrame};
 
-/// The version of the protocol in which a client is answered. Requests are the same in both.
+/// The version of the protocol for replies. Requests are the same in both versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// What each connection begins with.
+    /// The version of a new connection.
     #[default]
     Resp2,
     /// After `HELLO 3`: maps, sets and one null.
@@ -40,7 +40,7 @@ pub enum Reply {
     NullArray,
     /// Several.
     Array(Vec<Reply>),
-    /// Names and values. RESP2 has no such thing: there, names and values take turns in an array.
+    /// Names and values. In RESP2 they take turns in an array.
     Map(Vec<(Reply, Reply)>),
     /// Several, in no order. In RESP2 an array.
     Set(Vec<Reply>),
@@ -96,7 +96,7 @@ impl Reply {
         bytes.map_or(Reply::Null, Reply::Bulk)
     }
 
-    /// How many bytes it takes, in memory or written, about.
+    /// About how many bytes it takes, in memory or written.
     pub fn size(&self) -> usize {
         size_of::<Reply>()
             + match self {

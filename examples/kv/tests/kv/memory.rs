@@ -1,4 +1,4 @@
-//! What all clients together may take: data aside, the server never holds much more, and clients that take little are served.
+//! The memory of all clients together has a limit, and the server goes on serving small clients.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -45,23 +45,26 @@ fn unfinished(at: SocketAddr, bytes: usize) -> TcpStream {
     stream
 }
 
-/// The case that was found: twenty clients, each within its own limits.
+/// The most memory that the process has had so far.
+#[cfg(target_os = "linux")]
+fn resident(serving: &Serving) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", serving.id()));
+    let status = status.expect("a process");
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = most.and_then(|most| most.trim().strip_suffix(" kB"));
+    let kilobytes: usize = kilobytes.and_then(|n| n.parse().ok()).expect("a number");
+    kilobytes * 1024
+}
+
+/// Twenty clients, each within its own limits.
 #[test]
 #[cfg(target_os = "linux")]
 fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
     let limit = 64 * MIB;
     let serving = Serving::start(&["--clients-memory", &limit.to_string()]);
-    let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", serving.id()));
-        let status = status.expect("a process");
-        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kilobytes = most.and_then(|most| most.trim().strip_suffix(" kB"));
-        let kilobytes: usize = kilobytes.and_then(|n| n.parse().ok()).expect("a number");
-        kilobytes * 1024
-    };
     let mut client = Caller::to(serving.at);
     assert_eq!(client.text(&["SET", "mine", "kept"]), "OK");
-    let before = resident();
+    let before = resident(&serving);
     let at = serving.at;
     let sending: Vec<_> = (0..20)
         .map(|_| std::thread::spawn(move || unfinished(at, 20 * MIB)))
@@ -77,16 +80,16 @@ fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
         told(&mut client, "evicted_clients") > 0
     });
     most = most.max(memory(&mut client));
-    // A buffer that grows is counted when it has grown.
+    // A buffer counts after it has grown.
     assert!(most <= limit + 2 * MIB, "{most} bytes were held");
-    let grown = resident() - before;
+    let grown = resident(&serving) - before;
     assert!(grown <= 2 * limit, "{grown} bytes more are resident");
     drop(streams);
     until("what they held is given back", || memory(&mut client) < MIB);
     serving.kill();
 }
 
-/// A client that waits for room does not wait for ever: each of these is served, or sent away.
+/// The wait for room has an end: the server serves each of these clients or sends it away.
 #[test]
 fn a_client_that_waits_for_room_is_served_or_sent_away() {
     let bed = bed(24 * MIB);
@@ -122,7 +125,7 @@ fn a_client_that_waits_for_room_is_served_or_sent_away() {
     bed.stop();
 }
 
-/// One after the other, each may take nearly all, and gives it back.
+/// One client after the other takes nearly all memory and gives it back.
 #[test]
 fn a_client_whose_request_is_done_holds_nothing_of_it() {
     let bed = bed(32 * MIB);
@@ -161,7 +164,7 @@ fn replies_that_are_not_read_count_together() {
     bed.stop();
 }
 
-/// Each of these requests is small, and each reply is made before the client's fom sees one of them.
+/// Each of these requests is small. All replies exist before the client's fom sees the first.
 #[test]
 fn a_pipeline_of_small_requests_with_large_replies_is_cut_short() {
     let bed = bed(16 * MIB);
@@ -183,6 +186,38 @@ fn a_pipeline_of_small_requests_with_large_replies_is_cut_short() {
     let run = told(&mut client, "commands_run_on_keys") - before;
     assert!(run < 500, "{run} were run for a client that is sent away");
     assert!(memory(&mut client) < MIB);
+    bed.stop();
+}
+
+/// The server makes replies that need no shard while it reads requests. It reads all that came beside a BLPOP at once.
+#[test]
+#[cfg(target_os = "linux")]
+fn requests_are_left_while_too_much_is_unread() {
+    let serving = Serving::start(&["--unread", &(2 * MIB).to_string()]);
+    let mut client = Caller::to(serving.at);
+    let before = resident(&serving);
+    let mut greedy = Caller::to(serving.at);
+    greedy.send(&["BLPOP", "queue", "0"]);
+    greedy.write(&b"COMMAND\r\n".repeat(5_000));
+    until("it waits", || told(&mut client, "blocked_clients") == 1);
+    client.call(&["RPUSH", "queue", "x"]);
+    until("it is sent away", || {
+        told(&mut client, "sent_away_slow") == 1
+    });
+    let grown = resident(&serving) - before;
+    assert!(grown <= 32 * MIB, "{grown} bytes more are resident");
+    serving.kill();
+}
+
+#[test]
+fn requests_that_were_left_are_answered_when_the_socket_has_taken_replies() {
+    let bed = Bed::with(|settings| settings.unread = 1024);
+    let mut client = bed.client();
+    let word = "x".repeat(1100);
+    client.write(&request(&["ECHO", &word]).repeat(10));
+    for _ in 0..10 {
+        assert_eq!(crate::bed::shown(&client.reply()), word);
+    }
     bed.stop();
 }
 
@@ -224,7 +259,7 @@ fn what_is_queued_watched_or_waited_at_counts() {
     bed.stop();
 }
 
-/// Small commands whose replies are large: what they are answered counts, too, and one that is wrong keeps nothing.
+/// The ready replies of queued commands count, too. A spoilt transaction keeps nothing.
 #[test]
 fn a_transaction_holds_no_more_than_is_counted() {
     let bed = Bed::with(|settings| settings.limits.request = 4 * MIB);

@@ -104,7 +104,7 @@ fn version_3_has_maps_sets_texts_and_one_null() {
             }
         }
     }
-    // A transaction that finds what it watched changed.
+    // A watched key has changed.
     expect(&mut client, "RESET", "+RESET\r\n");
     let mut other = bed.client();
     client.write(b"HELLO 3\r\n");
@@ -126,7 +126,7 @@ fn version_3_has_maps_sets_texts_and_one_null() {
     bed.stop();
 }
 
-/// What was answered before HELLO is written in the version of before, also where the client has not read it yet.
+/// HELLO does not change the version of earlier replies, also if the client has not read them yet.
 #[test]
 fn replies_before_hello_are_in_the_version_of_before() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! The scripts with which clients lock.
+//! The scripts of clients for locks.
 
 use std::time::Duration;
 

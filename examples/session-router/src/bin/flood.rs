@@ -1,5 +1,5 @@
-//! `flood`: one source that sends a router more than its share. The script `examples/session-router/flood` makes
-//! calls beside it. The flood only goes to a loopback address, and ends after a number of packets.
+//! `flood`: one source that sends a router more than its share. The script `examples/session-router/flood` makes calls
+//! beside it. The flood goes only to a loopback address, and ends after a number of packets.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lexopt::prelude::*;
 
 const HELP: &str = "\
-Sends a router on a loopback address packets of one source, as fast as is asked.
+Sends packets of one source to a router on a loopback address, at a given rate.
 
 Usage:
   flood ROUTER [OPTIONS]
@@ -19,14 +19,14 @@ Options:
   --from ADDRESS   the source [default: 127.0.0.2]
   --rate N         packets a second [default: 40000]
   --seconds N      how long [default: 10]
-  --user USER      whom an INVITE calls [default: service]
+  --user USER      the user that an INVITE calls [default: service]
   --kind KIND      what is sent [default: invite]
                      invite   an INVITE of another call each time
                      again    the same INVITE each time
                      bye      a BYE of a call that there is not
                      register a REGISTER of another user each time
                      response a 200 that no request asked for
-                     noise    what no parser reads
+                     noise    a packet that no parser reads
   -h, --help       print this
 ";
 
@@ -101,18 +101,18 @@ impl Flood {
         socket.connect(self.router)?;
         socket.set_nonblocking(true)?; // what the kernel does not take at once is lost
         let text = self.packet(&" ".repeat(DIGITS)).unwrap_or_default();
-        // One packet, in which only the number changes.
+        // Only the number in the packet changes.
         let places: Vec<usize> = text
             .match_indices(&" ".repeat(DIGITS))
             .map(|(at, _)| at)
             .collect();
         let mut packet = text.into_bytes();
         let mut answer = [0; 2048];
-        let (began, last) = (Instant::now(), self.rate * self.seconds);
+        let (began, last) = (Instant::now(), self.rate.saturating_mul(self.seconds));
         let (mut sent, mut answers, mut refused) = (0, 0_u64, 0_u64);
         while sent < last {
             let due = (began.elapsed().as_nanos() * u128::from(self.rate) / 1_000_000_000) as u64;
-            // As much as is due, and after a pause no more than a tenth of a second of it.
+            // After a pause it sends at most the packets of a tenth of a second at once.
             let due = due.min(last).min(sent + self.rate / 10 + 1);
             while sent < due {
                 let digits = format!("{sent:0DIGITS$}");
@@ -137,7 +137,7 @@ impl Flood {
         Ok(())
     }
 
-    /// A packet of this kind, which is told from the others by `number`.
+    /// A packet of this kind. Its `number` differs from that of all others.
     fn packet(&self, number: &str) -> Option<String> {
         let Flood {
             router, from, user, ..

@@ -74,7 +74,7 @@ pub enum Stage {
         /// Where.
         bindings: Vec<Binding>,
     },
-    /// They talk; if another place answers as well, that is one more dialog to remember. A call that the caller does not confirm with an ACK ends after 64 T1; one of which nobody ever says that it ended is forgotten after half a day.
+    /// They talk; if another place answers as well, that is one more dialog to remember. A call without an ACK of the caller ends after 64 T1. The router forgets a call without a BYE after half a day.
     #[phase(
         to(Talk, Record),
         on(Request, Ack, Cancel, Response),
@@ -118,7 +118,7 @@ pub enum Outcome {
     Completed,
     /// Answered, and then nobody said anything any more.
     Forgotten,
-    /// Answered, and the caller never said that it heard so.
+    /// Answered, and the caller sent no ACK.
     Unconfirmed,
     /// Given up by the caller.
     Cancelled,
@@ -183,7 +183,7 @@ pub struct Call {
     pub(crate) began: Option<Duration>,
     /// Somebody answered.
     pub(crate) answered: bool,
-    /// The caller said with an ACK that it heard so.
+    /// The caller has sent the ACK.
     confirmed: bool,
     /// The caller has been sent a final answer.
     #[serde(skip)]
@@ -252,8 +252,8 @@ impl Call {
         );
     }
 
-    /// Makes a call small that talks or is over: there may be many. Of one that was answered, nothing is ever said to the
-    /// INVITE again.
+    /// Makes a call small that talks or is over: there may be many. The router never answers the INVITE of an answered call
+    /// again.
     pub(crate) fn forget_what_nobody_needs(&mut self) {
         self.invite.sip.body = Vec::new();
         if self.answered {
@@ -318,15 +318,15 @@ impl Call {
         }
     }
 
-    /// The call that `invite` asks for, in the place of this one, which is over.
+    /// Replaces this call, which is over, by the one that `invite` asks for. It keeps the place.
     pub(crate) fn again(&mut self, invite: Box<Request>) {
         let place = mem::take(&mut self.place);
         self.net.counters().calls.add();
         *self = Call::new(self.net.clone(), place, self.timers, invite);
     }
 
-    /// How long the caller may take to say that it heard the answer. RFC 3261, 13.3.1.4: the one who answered repeats the
-    /// 200 for so long, and then gives the call up. None once the ACK is there.
+    /// How long the callee repeats the 200 before it gives the call up (RFC 3261, 13.3.1.4). `None` once the caller has sent
+    /// the ACK.
     pub(crate) fn unconfirmed_for(&self) -> Option<Duration> {
         (!self.confirmed).then(|| self.timers.give_up())
     }

@@ -20,7 +20,7 @@ pub(crate) enum Happened {
     Nothing,
     /// Somebody answered.
     Answered,
-    /// The caller has heard the answer.
+    /// The caller has sent the first ACK.
     Confirmed,
     /// The last one hung up.
     HungUp,
@@ -209,7 +209,7 @@ impl Call {
                 let target = side.target(ack, self.net.local());
                 let forward = ack.forward(target, &self.branch_for(ack), self.net.local(), false);
                 let (bytes, to) = (forward.to_bytes(), side.address);
-                // The first one of the caller ends the repeating of the 200: it promises that the call is remembered.
+                // The caller's first ACK ends the repeating of the 200, so the journal must have the call before it goes on.
                 if self.answered && !self.confirmed && ack.from_tag == self.invite.from_tag {
                     self.confirmed = true;
                     self.owe(bytes, to);

@@ -93,7 +93,7 @@ impl StageTransitions for Call {
         self.forget_what_nobody_needs(); // they may talk for hours
         // Goes on over a restart, as no clock does.
         let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
-        // Begins anew after a restart: the caller may be about to repeat its ACK.
+        // Begins anew after a restart, since the caller may repeat its ACK.
         let confirm = self.unconfirmed_for().map(|time| cx.now() + time);
         let mut hung_up = false;
         while !hung_up {
@@ -176,7 +176,7 @@ impl StageTransitions for Call {
             match event.map(|event| self.take(event, cx.now())) {
                 // Timer I: what may come now is the ACK once more, and not for long.
                 Some(Happened::Acked) => until = until.min(cx.now() + self.timers.t4),
-                // Too late: it is told, and hung up by the caller.
+                // Too late: the caller gets the answer, and hangs up.
                 Some(Happened::Answered | Happened::Confirmed) => self.pay(),
                 Some(Happened::Again(invite)) => {
                     self.again(invite);

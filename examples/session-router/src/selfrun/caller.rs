@@ -40,7 +40,7 @@ pub(crate) struct Summary {
     pub refused: u64,
     /// Calls that went another way than planned.
     pub failed: u64,
-    /// Answers 503 that said when to come back.
+    /// Answers 503 with a Retry-After.
     pub put_off: u64,
     /// What was sent again.
     pub repeated: u64,
@@ -66,7 +66,7 @@ struct Progress {
 }
 
 impl Caller {
-    /// Starts it: `calls` calls through `router`, at most `in_flight` of them at a time and `rate` of them begun a second.
+    /// Starts `calls` calls through `router`, at most `in_flight` at a time and `rate` a second.
     pub(crate) fn start(
         router: SocketAddr,
         t1: Duration,
@@ -139,7 +139,7 @@ struct Calling {
     plan: fn(usize) -> (Plan, &'static str),
     progress: Arc<Progress>,
     live: HashMap<String, Live>,
-    /// Calls that the router has no room for now, and when to come back.
+    /// Calls that got 503, and when they begin again.
     later: VecDeque<(Instant, usize)>,
     calls: u64,
     summary: Summary,
@@ -242,11 +242,11 @@ impl Calling {
         }
     }
 
-    /// The router has no room now. True if it said when to come back: then the call begins anew, as if it never had. That
-    /// happens no more often than there are calls.
+    /// The router answered with 503. Returns true if the answer has a Retry-After: then the call begins anew after that time.
+    /// That happens no more often than there are calls.
     fn put_off(&mut self, live: &Live, response: &Response) -> bool {
         let after = response.sip.headers.iter().find_map(|header| match header {
-            Header::RetryAfter(after) => after.value().trim().parse().ok(),
+            Header::RetryAfter(after) => after.value().trim().parse::<u32>().ok(),
             _ => None,
         });
         let Some(after) = after.filter(|_| self.summary.put_off < self.calls) else {
@@ -255,7 +255,7 @@ impl Calling {
         self.summary.put_off += 1;
         let ack = self.request("ACK", live.number, live.user, 1, response.to_tag.as_deref());
         self.send(&ack);
-        let at = Instant::now() + Duration::from_secs(after);
+        let at = Instant::now() + Duration::from_secs(after.into());
         self.later.push_back((at, live.number));
         true
     }

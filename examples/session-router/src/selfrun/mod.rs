@@ -24,7 +24,7 @@ pub async fn run(
     in_flight: usize,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     settings.listen = ([127, 0, 0, 1], 0).into();
-    settings.limits.rate = u32::MAX; // caller and endpoints are one source, and are to call as fast as they can
+    settings.limits.rate = u32::MAX; // the caller and the endpoints are one source without a limit
     let records = settings.records.get_or_insert_with(|| {
         std::env::temp_dir().join(format!("session-router-{}.cdr", std::process::id()))
     });
@@ -86,8 +86,8 @@ pub async fn run(
     Ok(summary.failed == 0 && remained == 0)
 }
 
-/// Runs the endpoints and the caller only, and prints what they saw. The caller begins `rate` calls a second, if that is
-/// given, and has at most `in_flight`. False if a call went wrong.
+/// Runs the endpoints and the caller only, and prints what they saw. The caller begins at most `rate` calls a second, and has
+/// at most `in_flight` at a time. Returns false if a call went wrong.
 ///
 /// # Errors
 ///

@@ -14,8 +14,8 @@
 //!
 //! What the router has and this has not: a caller whose call panics gets no 500, calls cannot be listed with the phase
 //! that they are in, and what remains after draining is only a number. Nor has it limits for each source: one source that
-//! sends INVITEs takes all of its capacity. `compare` gives the router limits so high that no call meets them; its looks at
-//! the source and at the Call-ID remain, and are part of what is compared.
+//! sends INVITEs takes all of its capacity. `compare` gives the router limits that no call reaches. The comparison includes
+//! the router's looks at the source and at the Call-ID.
 
 mod call;
 mod front;

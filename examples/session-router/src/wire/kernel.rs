@@ -1,4 +1,4 @@
-//! What the kernel knows of a socket and no call asks for: how many datagrams it dropped.
+//! How many datagrams the kernel dropped for a socket. No system call returns that count.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,11 @@ const TABLES: [&str; 2] = ["/proc/self/net/udp", "/proc/self/net/udp6"];
 
 /// How many datagrams for this socket the kernel has dropped so far: its buffer was full, or their checksum was wrong.
 ///
-/// The socket is found by its inode, so the address and other sockets do not matter.
+/// The inode identifies the socket, so other sockets with the same address do no harm.
 ///
 /// # Errors
 ///
-/// There is no such table here: it is Linux's.
+/// The system has no such table. Linux has it.
 pub(crate) fn dropped(socket: &UdpSocket) -> io::Result<u64> {
     let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd()))?;
     let link = link.to_string_lossy();

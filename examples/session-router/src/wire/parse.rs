@@ -105,12 +105,12 @@ pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
 /// How far into a datagram [`call_id`] looks.
 const GLANCE: usize = 4096;
 
-/// The Call-ID of a datagram, found without reading the rest of it: enough to see whether it belongs to a call. Whether
-/// the datagram is a message, [`parse`] says.
+/// The Call-ID of a datagram, without reading the rest. It is enough to find the call of a packet. Only [`parse`] knows
+/// whether the datagram is a message, and it joins a Call-ID that goes on in the next line.
 pub fn call_id(datagram: &[u8]) -> Option<&str> {
     let head = &datagram[..datagram.len().min(GLANCE)];
     head.split(|byte| *byte == b'\n').find_map(|line| {
-        // Most lines are told by their first byte.
+        // The first byte rules out most lines.
         if !matches!(line.first(), Some(b'C' | b'c' | b'I' | b'i')) {
             return None;
         }

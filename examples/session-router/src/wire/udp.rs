@@ -50,15 +50,16 @@ impl Default for Net {
 }
 
 impl Net {
-    /// Binds the socket. The kernel is asked to keep so many bytes of what was not received yet: see [`buffer`](Net::buffer) for
-    /// how many it does.
+    /// Binds the socket. The kernel may keep fewer bytes than the settings ask for: [`buffer`](Net::buffer) returns how many.
     ///
     /// # Errors
     ///
-    /// The address is taken or not ours, or the buffer cannot be set.
+    /// The address is taken or not ours, or the kernel refuses the size of the buffer.
     pub fn bind(settings: &Settings) -> io::Result<Net> {
         let socket = UdpSocket::bind(settings.listen)?;
-        SockRef::from(&socket).set_recv_buffer_size(settings.buffer)?;
+        // The option is a C int: a larger number would wrap around.
+        let buffer = settings.buffer.min(i32::MAX as usize);
+        SockRef::from(&socket).set_recv_buffer_size(buffer)?;
         // Only the receiving thread waits in the socket, and it looks up now and then.
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let local = socket.local_addr()?;
@@ -124,8 +125,8 @@ impl Net {
         format!("r{:08x}{next:x}", self.0.seed)
     }
 
-    /// How many bytes the kernel keeps of what was not received yet. Linux counts its own bookkeeping too, and says the
-    /// double of what it was asked for.
+    /// How many bytes of datagrams the kernel keeps until the router receives them. Linux counts its own bookkeeping too, and
+    /// returns the double.
     pub fn buffer(&self) -> usize {
         let size = self
             .socket()

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fom_runtime::TestClock;
 use session_router::router::{Router, Settings};
@@ -69,19 +69,22 @@ pub(crate) fn bob_with(
 
 pub(crate) const T1: Duration = Duration::from_millis(500);
 
-/// A call to bob that was answered.
-pub(crate) fn talking(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text) {
+/// A call to bob, bob's INVITE, and bob's answer 200. The caller has sent no ACK yet.
+pub(crate) fn answered(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text, Text) {
     let mut call = Calling::to("bob");
     caller.request("INVITE", &call, bed.at);
     caller.expect(100);
     let invite = bob.expect_request("INVITE");
     bob.answer(&invite, 200, "b");
-    call.to_tag = caller.expect(200).to_tag();
-    let ack = Calling {
-        cseq: 1,
-        ..call.next()
-    };
-    caller.request("ACK", &ack, bed.at);
+    let ok = caller.expect(200);
+    call.to_tag = ok.to_tag();
+    (call, invite, ok)
+}
+
+/// A call to bob that bob answered and the caller confirmed.
+pub(crate) fn talking(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text) {
+    let (call, invite, _) = answered(bed, caller, bob);
+    caller.request("ACK", &call.ack(), bed.at);
     bob.expect_request("ACK");
     (call, invite)
 }
@@ -92,6 +95,16 @@ pub(crate) fn hang_up(bed: &Bed, call: &Calling, caller: &Phone, bob: &Phone) {
     let bye = bob.expect_request("BYE");
     bob.answer(&bye, 200, "b");
     caller.expect(200);
+}
+
+/// Waits until it is so, for half a minute at most.
+#[track_caller]
+pub(crate) fn wait_until(so: impl Fn() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(30);
+    while !so() {
+        assert!(Instant::now() < limit, "waited for too long");
+        std::thread::yield_now();
+    }
 }
 
 /// Ends the router; nothing may remain.

@@ -60,6 +60,14 @@ impl Calling {
             ..self.clone()
         }
     }
+
+    /// The ACK of the INVITE of this call: another transaction with the same number.
+    pub(crate) fn ack(&self) -> Calling {
+        Calling {
+            cseq: self.cseq,
+            ..self.next()
+        }
+    }
 }
 
 impl Phone {

@@ -1,15 +1,16 @@
-//! What a journal says when a part of what it keeps is gone.
+//! Checks what a journal reports when a part of its data is missing.
 
 use std::collections::BTreeMap;
 
 use super::{Random, commit, reopen};
 use crate::journal::{Damage, EntryId, Journal, Recover};
 
-/// Checks that what is missing is told, and is never taken for the end.
+/// Checks that a journal reports missing data, and never takes the gap for its end.
 ///
-/// `fresh` makes an empty place, and returns what opens it, as for [`check`](super::check), and what takes a piece away: told a number, it
-/// copies what the open journal has on its disk at that moment, takes this piece away from the copy, and returns what it opens on the
-/// copy; none when there are fewer pieces. In files a piece is a file:
+/// `fresh` makes an empty place, and returns two closures. The first opens a journal there, as for
+/// [`check`](super::check). The second takes the number of a piece. It copies what the open journal has on its disk at
+/// that moment, without this piece. It then opens a journal on the copy. It returns `None` if there are fewer pieces.
+/// For a journal of files a piece is a file:
 ///
 /// ```
 /// use std::{fs, path::Path};
@@ -40,7 +41,7 @@ use crate::journal::{Damage, EntryId, Journal, Recover};
 ///
 /// # Panics
 ///
-/// When something is missing without a word; the message says so.
+/// If data is missing and the journal does not report it. The message names the piece.
 pub fn check_missing<J, O, W>(mut fresh: impl FnMut() -> (O, W))
 where
     J: Journal,
@@ -74,7 +75,7 @@ where
     }
 }
 
-/// What is there, and whether it is told that something is not.
+/// What a journal has, and whether it reports that something is missing.
 #[derive(Default)]
 struct There {
     entries: BTreeMap<u64, Vec<u8>>,

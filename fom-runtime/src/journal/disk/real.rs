@@ -5,6 +5,7 @@ use std::{
     io,
     os::unix::fs::DirBuilderExt,
     path::Path,
+    process,
 };
 
 use crate::journal::disk::{Disk, DiskFile, LockGuard};
@@ -77,9 +78,33 @@ impl Disk for RealDisk {
             false => file.try_lock_shared(),
         };
         match locked {
-            Ok(()) => Ok(Some(LockGuard::new(file))),
+            Ok(()) => Ok(Some(LockGuard::new(Locked::new(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// A locked file.
+struct Locked {
+    file: File,
+    /// The process that locked the file.
+    process: u32,
+}
+
+impl Locked {
+    fn new(file: File) -> Self {
+        let process = process::id();
+        Self { file, process }
+    }
+}
+
+impl Drop for Locked {
+    /// Unlocks the file. To close it is not enough: a new process shares the file, and with it the lock, until that process
+    /// executes its program. A process that only forked must not unlock the file of its parent.
+    fn drop(&mut self) {
+        if self.process == process::id() {
+            let _ = self.file.unlock();
         }
     }
 }

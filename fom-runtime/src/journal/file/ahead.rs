@@ -15,11 +15,11 @@ use crate::{
     sync::Mutex,
 };
 
-/// A file that has its place on the disk, durable under its name, with its header.
+/// A file with its space on the disk and its header, durable under its name.
 pub(super) struct Made {
     pub(super) header: Header,
     pub(super) file: Box<dyn DiskFile>,
-    /// The generation of the manifest that names it. Before that nothing may be written to it.
+    /// The generation of the manifest that names the file. `None`: nothing may be written to it yet.
     pub(super) named: Option<u64>,
     /// Bytes that were written for it.
     pub(super) prepared: u64,
@@ -34,7 +34,7 @@ pub(super) enum Ahead {
 }
 
 impl Ahead {
-    /// Begins to make a file out of the free file `spare` or out of nothing, and to name it in the manifest.
+    /// Begins to make a file from the spare file `spare` or from nothing, and to name it in the manifest.
     pub(super) fn begin(
         &mut self,
         directory: &Directory,
@@ -47,7 +47,7 @@ impl Ahead {
         let thread = thread::Builder::new().name("fom-journal".into());
         let making = thread.spawn(move || {
             let mut made = make(&directory, spare, header)?;
-            // If that fails, it is tried again when the file is needed.
+            // If this fails, the manifest names the file when it is needed.
             made.named = manifest.lock().say(said).ok();
             Ok(made)
         });
@@ -92,7 +92,7 @@ pub(super) fn make(
         file,
         named: None,
         prepared,
-        // With that of the manifest.
+        // The third sync is that of the manifest.
         syncs: 3,
     };
     match directory.sync() {
@@ -112,7 +112,7 @@ fn again(
 ) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
     let mut file = directory.open(spare, true)?;
     let path = directory.segment(spare);
-    // Its old header and link must not be there when it has its new name.
+    // The file must lose its old header and link before it gets its new name.
     let mut first = first_piece(header);
     first.truncate(CLEARED);
     let cleared = write_all(&mut *file, &first, 0).and_then(|()| file.sync());
@@ -145,10 +145,10 @@ fn anew(directory: &Directory, header: Header) -> Result<(Box<dyn DiskFile>, u64
     }
 }
 
-/// Bytes written at once.
+/// The number of bytes in one write.
 const PIECE: usize = 256 << 10;
 
-/// What a file begins with, the first piece of it.
+/// The first piece of a file.
 fn first_piece(header: Header) -> Vec<u8> {
     let mut piece = header.encode().to_vec();
     piece.resize(PIECE.min(header.size as usize), 0);

@@ -23,12 +23,12 @@ use crate::journal::{
 pub(super) struct Active {
     header: Header,
     file: Box<dyn DiskFile>,
-    /// The generation of the manifest that names it.
+    /// The generation of the manifest that names the segment.
     named: u64,
     /// Where the next frame goes.
     end: u64,
     size: u64,
-    /// Whether its link is durable.
+    /// Whether the link of the segment is durable.
     begun: bool,
 }
 
@@ -118,7 +118,7 @@ impl FileJournal {
                 Ok(())
             }
             Err(error) => {
-                // What reached the disk is not known: the next segment's link will say that it does not count.
+                // It is unknown how much reached the disk. The link of the next segment declares that part invalid.
                 if let Some(active) = self.active.take()
                     && !active.begun
                 {
@@ -178,8 +178,8 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Says where it ends, when it is closed: what is missing in front of that was not torn. If it cannot be written, it is as after a
-    /// crash.
+    /// Writes the end of a segment that is closed, so that recovery tells damage before the end from a torn write. If
+    /// the write fails, recovery treats the segment as after a crash.
     pub(super) fn write_end(&mut self) {
         if self.recovered && !self.index.segments.is_empty() {
             self.active = None;
@@ -188,7 +188,7 @@ impl FileJournal {
         }
     }
 
-    /// What the link of the next segment says, but for its generation.
+    /// The link of the next segment, without its generation.
     fn link(&self) -> Link {
         let previous = self.index.segments.back();
         Link {
@@ -200,14 +200,14 @@ impl FileJournal {
         }
     }
 
-    /// What the manifest is to say: nothing follows the newest segment, or this one may.
+    /// What the manifest must say: nothing follows the newest segment, or only segment `next` may.
     pub(super) fn said(&self, next: Option<u64>) -> Said {
         let last = self.index.segments.back();
         let number = last.map_or(0, |segment| segment.number);
         Said {
             journal: self.journal,
             last: number,
-            // Nothing is written any more behind what a failure or another process left.
+            // No later write goes behind what a failure or another process left.
             valid: match &self.active {
                 Some(_) => 0,
                 None => last.map_or(0, |segment| segment.valid),
@@ -285,9 +285,9 @@ impl FileJournal {
         Ok(())
     }
 
-    /// The next segment, which the manifest names; by which generation.
+    /// The next segment, and the generation of the manifest that names it.
     fn next_made(&mut self) -> Result<(Made, u64), JournalError> {
-        // A failure was perhaps of its time: it is tried again at once.
+        // The failure may have been temporary, so a second attempt follows at once.
         let mut made = match self.ahead.take() {
             Some(Ok(made)) => made,
             Some(Err(_)) | None => self.make()?,
@@ -300,7 +300,7 @@ impl FileJournal {
                 match named {
                     Ok(named) => *made.named.insert(named),
                     Err(error) => {
-                        // Perhaps it is named: it must stay.
+                        // The manifest may name the file already, so the file must stay.
                         self.ahead = Ahead::Ready(made);
                         return Err(error);
                     }

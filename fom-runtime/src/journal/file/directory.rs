@@ -18,7 +18,7 @@ const SEGMENT: &str = ".log";
 const UNFINISHED: &str = ".new";
 /// Above any number that is ever reached.
 const HIGHEST: u64 = 1 << 62;
-/// So many bytes of a file that was made ahead are its header and zeros, whatever it was before.
+/// The first bytes of a file that was made ahead: its header and then zeros, whatever the file had before.
 pub(super) const CLEARED: usize = 4096;
 
 /// A directory on a disk.
@@ -31,7 +31,7 @@ pub(super) struct Directory {
 /// What the beginning of a file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// Without a link nothing acknowledged is in it.
+    /// A segment. Without a link it has no acknowledged entry.
     Segment(Header, Option<Link>),
     Broken(&'static str),
 }

@@ -1,10 +1,11 @@
 //! What stands in a segment, as bytes. All numbers are little-endian.
 //!
-//! A segment is a header, a link and then frames, one for each group. Every checksum of a frame begins with the segment's salt, which is
-//! drawn anew whenever a file is used again: what an older use left behind fits no checksum.
+//! A segment is a header, a link and then frames, one for each group. Every checksum of a frame begins with the
+//! segment's salt. Each use of a file draws a new salt, so no frame of an older use fits.
 //!
-//! The header is durable before the manifest names the segment, and the manifest is durable before the link is written, with the first
-//! frames. So a segment without a link was never written to, and one without a header is damaged.
+//! The header is durable before the manifest names the segment. The manifest is durable before the first write to the
+//! segment, which is the link and the first frames. So a segment without a link has no data, and one without a header
+//! is damaged.
 //!
 //! ```text
 //! header  magic 4  format 4  crc 4 | salt 4  number 8  journal 8  size 8  crc 4  zero 4
@@ -13,7 +14,8 @@
 //! row     entry 8  kind and length 4  crc 4
 //! ```
 //!
-//! The manifest is two records, the second at [`SLOT`]. That with the higher generation counts: the other one is written next.
+//! The manifest has two records, the second at [`SLOT`]. The record with the higher generation counts. The next write
+//! goes to the other one.
 //!
 //! ```text
 //! record  magic 4  format 4  crc 4 | zero 4  generation 8  journal 8  last 8  valid 8  next 8  floor 8  crc 4  zero 4
@@ -21,13 +23,13 @@
 
 use crc32fast::Hasher;
 
-/// Where a segment's link begins, behind its header.
+/// The offset of a segment's link, behind its header.
 pub(super) const LINK: usize = 48;
-/// Where a segment's first frame begins, behind its header and its link.
+/// The offset of a segment's first frame, behind its header and its link.
 pub(super) const FIRST: usize = LINK + 48;
-/// Where the second record of a manifest begins.
+/// The offset of the second record of a manifest.
 pub(super) const SLOT: usize = 4096;
-/// Bytes of a manifest's record.
+/// The size of a manifest's record, in bytes.
 pub(super) const RECORD: usize = 72;
 /// Bytes of a frame before its rows.
 pub(super) const HEAD: usize = 28;
@@ -48,7 +50,7 @@ const SEGMENT: [u8; 4] = *b"FOMJ";
 const MANIFEST: [u8; 4] = *b"FOMM";
 const LENGTH_BITS: u32 = 28;
 
-/// What a segment says of itself before it is used.
+/// The header of a segment, written before the segment is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) salt: u32,
@@ -56,14 +58,14 @@ pub(super) struct Header {
     pub(super) number: u64,
     /// Which journal it belongs to.
     pub(super) journal: u64,
-    /// Bytes that the file has, or more.
+    /// The least size of the file, in bytes.
     pub(super) size: u64,
 }
 
-/// What a segment says with its first write.
+/// The link of a segment, part of its first write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// The record of the manifest that named it first.
+    /// The generation of the manifest's record that first named the segment.
     pub(super) generation: u64,
     /// The sequence number of its first frame.
     pub(super) first: u64,
@@ -75,24 +77,24 @@ pub(super) struct Link {
     pub(super) floor: u64,
 }
 
-/// What a manifest says.
+/// A record of the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Counts records, from 1.
+    /// The number of the record, counted from 1.
     pub(super) generation: u64,
-    /// Which journal it belongs to.
+    /// The journal that it belongs to.
     pub(super) journal: u64,
     /// The newest segment that has frames; 0 for none.
     pub(super) last: u64,
-    /// How many bytes of that one are valid; 0 while it is written to.
+    /// How many bytes of `last` are valid; 0 while it is written.
     pub(super) valid: u64,
-    /// The segment that the next frames may be in: `last`, or the one that was made to follow it.
+    /// The segment that gets the next frames: `last`, or the segment that was made to follow it.
     pub(super) next: u64,
     /// No segment below this number is needed.
     pub(super) floor: u64,
 }
 
-/// Why there is no header and no record.
+/// The reason why there is no header or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// Only zeros.
@@ -156,12 +158,12 @@ impl Header {
             journal: u64_at(bytes, 24),
             size: u64_at(bytes, 32),
         };
-        // Numbers are counted from 1: what does not hold together was never written.
+        // Numbers count from 1, so a header with a zero was never written.
         let is_possible = header.number > 0 && header.journal > 0;
         is_possible.then_some(header).ok_or(Unreadable::Broken)
     }
 
-    /// A link fits one segment of one journal, in one use of its file.
+    /// The checksum of a link covers the header too, so a link fits one segment of one journal in one use of its file.
     fn seal(&self, link: &[u8]) -> u32 {
         let mut hasher = Hasher::new_with_initial(self.salt);
         hasher.update(&self.number.to_le_bytes());
@@ -187,7 +189,7 @@ impl Link {
         bytes
     }
 
-    /// Reads what stands behind a header, which may be shorter than a link.
+    /// Reads the bytes behind a header, which may be shorter than a link.
     pub(super) fn decode(bytes: &[u8], of: &Header) -> Option<Self> {
         let whole = bytes.len() >= FIRST - LINK
             && u32_at(bytes, 40) == of.seal(&bytes[..40])
@@ -202,7 +204,7 @@ impl Link {
             valid: u64_at(bytes, 24),
             floor: u64_at(bytes, 32),
         };
-        // Nothing that is needed comes after it, and numbers are counted from 1.
+        // A link refers only to lower segments, and numbers count from 1.
         let is_possible = link.previous < of.number
             && link.floor <= of.number
             && (1..1 << 62).contains(&link.generation)
@@ -229,7 +231,7 @@ impl Record {
         bytes
     }
 
-    /// Reads a record, of which there may be less.
+    /// Reads a record, which may be cut short.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
         decode_format(MANIFEST, bytes)?;
         let whole = bytes.len() >= RECORD
@@ -261,7 +263,7 @@ impl Record {
             && self.floor <= self.next.max(1)
     }
 
-    /// Whether it says where `last` ends.
+    /// Whether the record says where `last` ends.
     pub(super) fn ends(&self) -> bool {
         self.last == 0 || self.valid > 0
     }

@@ -72,7 +72,7 @@ impl FileJournal {
         if let Some((number, tail)) = &kept.tail {
             self.make_durable(*number, tail)?;
         }
-        // Nothing goes behind what a crash left: the next commit begins a segment.
+        // Nothing is written behind what a crash left. The next commit begins a segment.
         self.active = None;
         self.index = std::mem::take(&mut kept.index);
         self.journal = match kept.journal {
@@ -91,8 +91,8 @@ impl FileJournal {
         self.aside = kept.aside;
         for (number, size) in kept.free {
             match self.aside.is_empty() {
-                // Without a manifest a file with the header of another segment is damage, and a crash while a spare file gets
-                // its new name leaves such a file.
+                // Without a manifest, a file with the header of another segment is damage or a renamed spare file. A
+                // crash leaves the latter while a spare file gets its new name.
                 true if kept.journal == 0 => self.directory.remove(number)?,
                 true => self.discard(number, size),
                 // Perhaps it is not free: what would say so may be lost.
@@ -107,12 +107,13 @@ impl FileJournal {
         Ok(recovery)
     }
 
-    /// Makes durable that nothing follows the last segment, and where it ends. Otherwise something of which only the memory of the
-    /// system knows that it is gone could come back, and say that less of the last segment counts.
+    /// Makes durable that nothing follows the last segment, and where that segment ends. Without this, data that is
+    /// removed only in the memory of the system could reappear after a crash. Its link could then say that less of the
+    /// last segment is valid.
     fn settle(&mut self, kept: &Kept) -> Result<(), JournalError> {
         let mut manifest = self.manifest.lock();
         manifest.begin(kept.manifest, kept.beyond);
-        // A journal that has nothing has no manifest either.
+        // A journal without segments has no manifest either.
         if kept.journal != 0 {
             manifest.say(self.said(None))?;
         }

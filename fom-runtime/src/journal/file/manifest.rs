@@ -1,6 +1,7 @@
-//! The manifest: a file that says which segments there must be. It is also what a process locks.
+//! The manifest: a file that names the required segments. A process also locks this file.
 //!
-//! A segment is named there before its first frame is written, so one that is missing is damage and never the end.
+//! The manifest names a segment before the first frame of the segment is written. So a missing segment is damage and
+//! never the end.
 
 use super::{
     directory::Directory,
@@ -11,7 +12,7 @@ use crate::journal::{
     disk::{DiskFile, read_full, write_all},
 };
 
-/// What is to be said, but for the generation.
+/// The content of the next record, without its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) journal: u64,
@@ -37,15 +38,16 @@ impl Said {
 pub(super) struct Manifest {
     directory: Directory,
     file: Option<Box<dyn DiskFile>>,
-    /// What it says, and in which slot.
+    /// The current record, and its slot.
     record: Option<(Record, usize)>,
-    /// What it says is durable. What was only read may be in the memory of the system alone.
+    /// Whether the current record is durable. A record that was only read may still be only in the memory of the
+    /// system.
     durable: bool,
     /// The highest generation that was ever written.
     generation: u64,
 }
 
-/// The record that counts, and its slot.
+/// Reads the record that counts, and its slot.
 pub(super) fn read(directory: &Directory) -> Result<Option<(Record, usize)>, JournalError> {
     let path = directory.manifest();
     let mut bytes = vec![0; SLOT + RECORD];
@@ -63,7 +65,7 @@ pub(super) fn read(directory: &Directory) -> Result<Option<(Record, usize)>, Jou
             {
                 newest = Some((record, slot));
             }
-            // A crash may have broken off the writing of one of them. That it did not is seen by the segments.
+            // A crash may have broken off the write of one record. The segments show whether it did.
             Ok(_) | Err(Unreadable::Blank | Unreadable::Broken) => {}
             Err(Unreadable::Newer(found)) => {
                 return Err(JournalError::NewerFormat {
@@ -88,7 +90,7 @@ impl Manifest {
         }
     }
 
-    /// Goes on from what was read. `beyond`: no segment was named by a later generation.
+    /// Goes on from the record that was read. `beyond`: the highest generation that the link of a segment has.
     pub(super) fn begin(&mut self, read: Option<(Record, usize)>, beyond: u64) {
         self.record = read;
         self.durable = false;
@@ -96,13 +98,13 @@ impl Manifest {
         self.generation = known.max(beyond).max(self.generation);
     }
 
-    /// Says this, durably; the generation that says it.
+    /// Writes this durably. Returns the generation of the record.
     pub(super) fn say(&mut self, said: Said) -> Result<u64, JournalError> {
         if let Some((record, slot)) = self.record
             && !self.durable
         {
-            // A process that was killed may have left the record and the name of the file in the memory of the system alone. The
-            // next record overwrites the other slot.
+            // After a kill, the record and the name of the file may be only in the memory of the system. The next
+            // record overwrites the other slot.
             self.write(&record.encode(), slot)?;
             self.directory.sync()?;
             self.durable = true;
@@ -129,12 +131,12 @@ impl Manifest {
         }
         let slot = match self.record {
             Some((_, slot)) => {
-                // After a failure the same one again: what the other says is durable.
+                // A write after a failure goes to the same slot, because the other slot is durable.
                 self.write(&record.encode(), 1 - slot)?;
                 1 - slot
             }
             None => {
-                // Both have their place on the disk from the beginning: a disk that is full later does no harm.
+                // Both slots have their space on the disk from the beginning, so a full disk does no harm later.
                 let mut bytes = record.encode().to_vec();
                 bytes.resize(SLOT + RECORD, 0);
                 self.write(&bytes, 0)?;

@@ -1,8 +1,8 @@
 //! A journal in files.
 //!
-//! A log in *segments*, files of one size that have their place on the disk before they are written to. A batch is one write and
-//! one sync. What is in memory is only where each entry is. See `format` for the bytes, `manifest` for which segments there must be,
-//! `scan` for what is a torn end and what is damage, `append` for writing, `compact` for making room.
+//! A log in *segments*, files of one size that have their place on the disk before they are written to. A batch is one
+//! write and one sync. The memory holds only the place of each entry. See `format` for the bytes and `manifest` for the
+//! required segments. `scan` tells a torn end from damage, `append` writes, and `compact` makes room.
 
 mod ahead;
 mod append;
@@ -88,7 +88,8 @@ pub struct FileJournal {
     highest: u64,
     active: Option<Active>,
     ahead: Ahead,
-    /// Segments whose first write failed, with their sizes. The manifest names them until it names the next one.
+    /// Segments with a failed first write, and their sizes. The manifest names such a segment until it names the next
+    /// one.
     failed: Vec<(u64, u64)>,
     /// Files to be used again.
     spares: Vec<u64>,
@@ -99,7 +100,7 @@ pub struct FileJournal {
     /// Bytes that are to be moved for what was written.
     owed: u64,
     buffer: Vec<u8>,
-    /// Nothing was written since it was last tidied.
+    /// Nothing was written since the last tidy.
     rests: bool,
     stats: JournalStats,
     /// The process that opened it. A fork of it has the lock, too, and must not write.

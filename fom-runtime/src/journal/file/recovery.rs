@@ -27,11 +27,11 @@ pub(super) struct Kept {
     pub(super) floor: u64,
     /// The highest number of a file.
     pub(super) highest: u64,
-    /// What the manifest says, and in which slot.
+    /// The current record of the manifest, and its slot.
     pub(super) manifest: Option<(Record, usize)>,
-    /// No segment was named by a later generation of the manifest.
+    /// The highest generation that the link of a segment has.
     pub(super) beyond: u64,
-    /// The last segment, unless it is known where it ends.
+    /// The last segment, unless the manifest says where it ends.
     pub(super) tail: Option<(u64, Tail)>,
     pub(super) torn: Option<Damage>,
     /// Places whose entries are not known.
@@ -58,16 +58,16 @@ struct Needed {
     valid: u64,
 }
 
-/// What must come next, from the newest segment back.
+/// The segment that must precede, from the newest one back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// This one, if anything was written to it: the manifest names it.
+    /// This segment, if anything was written to it. The manifest names it.
     Named(u64),
-    /// This one; and how much of it is valid, if that is known.
+    /// This segment, and how many of its bytes are valid, if that is known.
     Segment(u64, Option<u64>),
-    /// It is not known: the newest that can be read.
+    /// Unknown: the newest segment that can be read.
     Newest,
-    /// There is no older one.
+    /// No older segment.
     Nothing,
 }
 
@@ -80,7 +80,7 @@ impl Wanted {
         }
     }
 
-    /// What is in the last segment that a manifest knows of.
+    /// The last segment that a manifest knows to have frames.
     fn last(record: &Record) -> Self {
         match record.last {
             0 => Self::Nothing,
@@ -131,7 +131,7 @@ fn segment_of(needed: &Needed) -> Segment {
 }
 
 impl Kept {
-    /// Whether it says where it ends.
+    /// Whether the segment says where it ends.
     pub(super) fn is_closed(&self) -> bool {
         self.tail.is_none() && self.manifest.is_some() && !self.index.segments.is_empty()
     }
@@ -175,7 +175,7 @@ impl Kept {
     }
 }
 
-/// Where to begin: what the manifest says, if it can be right.
+/// The segment to begin with: the one that the manifest names, if the manifest can be right.
 fn begin(
     look: &Look<'_>,
     found: &BTreeMap<u64, Found>,
@@ -199,7 +199,7 @@ fn begin(
             });
         }
         Some(_) => "it is older than the segments, or damaged",
-        // A file has its header before the manifest is written for the first time.
+        // A file has its header before the first write of the manifest.
         None if kept.beyond == 0 && !found.values().any(is_broken) => return Ok(Wanted::Nothing),
         None => "it is missing or damaged, and there are segments",
     };
@@ -306,14 +306,14 @@ fn valid_of(wanted: Wanted) -> u64 {
     }
 }
 
-/// What a file says of itself, or from where on it is wrong, and why.
+/// The header and link of a file. If the file is damaged, the offset of the damage and its kind.
 fn whole(kept: &Kept, file: &Found) -> Result<(Header, Option<Link>), (u64, &'static str)> {
     match file.start {
         Start::Broken(what) => Err((0, what)),
         Start::Segment(header, _) if kept.journal != 0 && header.journal != kept.journal => {
             Err((0, "the segment is another journal's"))
         }
-        // It has its size before the manifest names it.
+        // A file has its full size before the manifest names it.
         Start::Segment(header, _) if file.size < header.size => {
             Err((file.size, "the end of the file is missing"))
         }
@@ -321,7 +321,7 @@ fn whole(kept: &Kept, file: &Found) -> Result<(Header, Option<Link>), (u64, &'st
     }
 }
 
-/// What there is of a segment that has no link.
+/// What is left of a segment without a link.
 fn unlinked(look: &Look<'_>, header: &Header) -> Result<Unlinked, JournalError> {
     let file = look.directory.open(header.number, false)?;
     let looked = Window::new(&*file, MOST)

@@ -214,25 +214,26 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, number: u64, link: &Link) -> io::Re
     }
 }
 
-/// What is behind the header of a segment that has no link.
+/// What follows the header of a segment without a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unlinked {
     /// Nothing was written.
     Unused,
-    /// The first write broke off.
+    /// The first write was broken off.
     Torn,
-    /// There are groups of a later write, so the first one was acknowledged.
+    /// There are groups of a later write, so the first write was acknowledged.
     Acknowledged,
 }
 
-/// Looks what a crash, or what damage left of the first write of a segment; `cleared`: so many bytes were zeros before it.
+/// Finds what a crash or damage left of the first write of a segment. Between the header and `cleared` the file had
+/// zeros before that write.
 pub(super) fn look_unlinked(
     window: &mut Window<'_>,
     header: &Header,
     cleared: u64,
 ) -> io::Result<Unlinked> {
     let first = window.skip_zeros(LINK as u64)?;
-    // A write begins with a frame of index 0, and only the first write begins there.
+    // Each write begins with a frame of index 0. Only the first write begins at `FIRST`.
     let mut place = FIRST as u64 + 1;
     while let Some(found) = window.skip_zeros(place)? {
         place = place.max(found.saturating_sub(HEAD as u64 - 1));

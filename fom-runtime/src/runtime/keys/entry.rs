@@ -5,18 +5,19 @@
 //!
 //! # The order over a crash
 //!
-//! A fom that an outbox sent is in the journal before it has its turn, with a number. After a restart the numbers are the order: those
-//! that have begun have their key again, and of those that have not the one with the lowest number begins. So a fom may enter its first
-//! function without a word in the journal only if no fom with a lower number can be in the journal then. The numbers make that plain:
+//! A fom that an outbox sent is in the journal, with a number, before it has its turn. After a restart the numbers are
+//! the order. Foms that have begun have their key again. Of the others, the fom with the lowest number begins. So a fom
+//! may enter its first function unrecorded only if the journal can have no fom with a lower number. The numbers show
+//! this:
 //!
-//! - A number is drawn under the lock of the key, when the step that sends the fom is written down, and is above all that were drawn
-//!   for this key before. So what is drawn later never has a lower one.
-//! - From then on it is *announced*, until the fom is here, or is set aside, or it is certain that the step is not in the journal.
-//! - Those that wait stand here by their numbers, and the lowest is granted first. One that ends before it begins leaves when the
-//!   journal has deleted it.
+//! - A number is drawn under the lock of the key, when the step that sends the fom is written down. It is above all
+//!   numbers that were drawn for this key before. So a later draw never gives a lower one.
+//! - From then on it is *announced*, until the fom is here or set aside, or the step is certainly not in the journal.
+//! - Foms that wait stand here by their numbers, and the lowest is granted first. A fom that ends before it begins
+//!   leaves when the journal has deleted it.
 //!
-//! A fom that is granted its turn while a lower number is announced *overtakes* it: it commits that it begins before it
-//! enters its function, as each fom does that is not in the journal yet. Nobody waits for what is announced.
+//! A fom that is granted its turn while a lower number is announced *overtakes* it. It commits that it begins before it
+//! enters its function, as each fom does that is not in the journal yet. No fom waits for an announced one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,9 +42,9 @@ struct Line<T> {
     waiting: BTreeMap<u64, Waiting<T>>,
     /// The last number that was drawn; numbers begin with one.
     drawn: u64,
-    /// Those that are not there and are in the journal, by what they are called.
+    /// Foms that are in the journal and not here, by their ids.
     absent: BTreeMap<u64, Absent>,
-    /// The numbers of those that are on their way from an outbox.
+    /// The numbers of foms that are on their way from an outbox.
     announced: BTreeSet<u64>,
     /// How often the key is suspended: while it is, nobody gets it.
     suspended: u32,
@@ -59,12 +60,12 @@ struct Waiting<T> {
     shared: bool,
 }
 
-/// One that is not there.
+/// A fom that is in the journal and not here.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Absent {
-    /// The number that it has. None: it had the key.
+    /// Its number. `None`: it had the key.
     pub(in crate::runtime) number: Option<u64>,
-    /// It keeps its place: those behind it wait for it.
+    /// Whether it keeps its place, so that foms behind it wait for it.
     pub(in crate::runtime) keeps: bool,
 }
 
@@ -84,7 +85,7 @@ pub(in crate::runtime) enum Turned<T> {
 pub(in crate::runtime) enum Place {
     /// It has the key at once.
     Has,
-    /// It has the key at once, before one with a lower number.
+    /// It has the key at once, before a fom with a lower number.
     Overtakes,
     /// It waits, with this number.
     Waits(u64),
@@ -156,7 +157,8 @@ impl<T: Clone> Entry<T> {
         self.holder.is_none() && self.line.as_deref().is_none_or(idle)
     }
 
-    /// Draws a number above all others: by this function, from the last one that was drawn here. It is announced from now on.
+    /// Draws a number above all others. `above` makes it from the last number that was drawn here. The number is
+    /// announced from now on.
     pub(in crate::runtime) fn announce(&mut self, above: impl FnOnce(u64) -> u64) -> u64 {
         let line = self.line.get_or_insert_default();
         line.drawn = above(line.drawn);
@@ -164,15 +166,15 @@ impl<T: Clone> Entry<T> {
         line.drawn
     }
 
-    /// It is here by now, or never comes.
+    /// The fom with this number is here by now, or never arrives.
     pub(in crate::runtime) fn withdraw(&mut self, number: u64) {
         if let Some(line) = &mut self.line {
             line.announced.remove(&number);
         }
     }
 
-    /// Whether one that is granted its turn with this number has it before one with a lower number that is, or may come to be, in
-    /// the journal. Of those that wait none has a lower one.
+    /// Whether a fom with this number, once granted its turn, precedes a fom with a lower number that the journal has
+    /// or may get. No waiting fom has a lower number.
     fn overtakes(&self, number: u64) -> bool {
         let Some(line) = &self.line else { return false };
         let before = |other: u64| other < number;
@@ -181,7 +183,7 @@ impl<T: Clone> Entry<T> {
             || line.absent.values().any(absent)
     }
 
-    /// The same as where it gets in.
+    /// The place of a fom that has the key from now on, with this number.
     fn place(&self, number: u64) -> Place {
         if self.overtakes(number) {
             Place::Overtakes
@@ -190,7 +192,7 @@ impl<T: Clone> Entry<T> {
         }
     }
 
-    /// One is in the journal and not there.
+    /// A fom is in the journal and not here.
     pub(in crate::runtime) fn miss(&mut self, name: u64, absent: Absent) {
         let line = self.line.get_or_insert_default();
         line.drawn = line.drawn.max(absent.number.unwrap_or(0));
@@ -212,7 +214,7 @@ impl<T: Clone> Entry<T> {
             .map(|(name, _)| *name)
     }
 
-    /// Whether one that is not there keeps its place before this number.
+    /// Whether an absent fom keeps its place before this number.
     fn is_behind_absent(&self, number: u64) -> bool {
         let line = self.line.as_ref();
         line.is_some_and(|line| {
@@ -264,7 +266,8 @@ impl<T: Clone> Entry<T> {
         }
     }
 
-    /// Lets one in that was let in by [`look`](Self::look), under the same lock; `number`: the one that was announced for it.
+    /// Lets a submission in that [`look`](Self::look) has let in, under the same lock. `number`: the number that was
+    /// announced for it.
     pub(in crate::runtime) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
         let shared = matches!(order, Order::Queue { shared: true, .. });
         // Who does not wait asks only that nobody who is there has the key.
@@ -280,7 +283,7 @@ impl<T: Clone> Entry<T> {
         Place::Waits(number)
     }
 
-    /// Whether nobody waits before this number; without one, whether nobody waits.
+    /// Whether no fom waits before this number. Without a number: whether no fom waits.
     fn is_next(&self, number: Option<u64>) -> bool {
         let waiting = self.line.as_ref().map(|line| &line.waiting);
         let first = waiting.and_then(|waiting| waiting.first_key_value());
@@ -316,7 +319,8 @@ impl<T: Clone> Entry<T> {
         may
     }
 
-    /// As [`put_again`](Self::put_again), for one that has not begun: it does not wait, and those that do may be before it.
+    /// As [`put_again`](Self::put_again), for a fom that has not begun. It does not wait itself, and waiting foms may
+    /// precede it.
     pub(in crate::runtime) fn put_first(
         &mut self,
         fom: impl FnOnce() -> T,
@@ -350,14 +354,14 @@ impl<T: Clone> Entry<T> {
         line.waiting.remove(&number).map(|waiting| waiting.fom)
     }
 
-    /// One that waits gives up, if it is this one.
+    /// The waiting fom that `is` accepts gives up.
     pub(in crate::runtime) fn give_up_waiting(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
         let mut waiting = self.line.as_ref()?.waiting.iter();
         let number = *waiting.find(|(_, waiting)| is(&waiting.fom))?.0;
         self.give_up(number)
     }
 
-    /// Gives the key to the next that waits, if there is one that may have it by now. Whether it overtakes.
+    /// Gives the key to the next waiting fom, if that fom may have it by now. The flag says whether it overtakes.
     pub(in crate::runtime) fn next(&mut self) -> Option<(T, bool)> {
         let (number, first) = self.line.as_ref()?.waiting.first_key_value()?;
         let (number, shared) = (*number, first.shared);

@@ -25,7 +25,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// As it stands in the journal; `sent`: by an outbox, and has not begun.
+    /// The order as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
     pub(crate) fn stored(self, sent: bool) -> Option<Box<Rare>> {
         match self {
             Self::Queue { shared, .. } if shared || sent => Some(Box::new(Rare {

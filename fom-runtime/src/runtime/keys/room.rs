@@ -123,7 +123,7 @@ impl Drop for KeyPlace<'_> {
 pub(in crate::runtime) struct HeldRoom(Option<Arc<World>>);
 
 impl HeldRoom {
-    /// Room that was taken.
+    /// Takes over room that was taken.
     pub(in crate::runtime) fn new(world: &Arc<World>) -> Self {
         Self(Some(Arc::clone(world)))
     }

@@ -36,8 +36,8 @@ impl Effects {
         Self::default()
     }
 
-    /// Does something under this key: a [`StepKey`](crate::StepKey), or one that the operation makes by itself. `false`: it was done
-    /// under this key before, and is not done again.
+    /// Records an effect under this key, which is a [`StepKey`](crate::StepKey) or a key that the operation makes.
+    /// Returns `false` if the same effect was recorded under this key before.
     pub fn once(&self, key: impl fmt::Display, what: impl Into<String>) -> bool {
         let (key, what) = (key.to_string(), what.into());
         let mut effects = self.0.lock();

@@ -31,19 +31,19 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// How long somebody outside gets before it is looked at again.
 const OUTSIDE: Duration = Duration::from_millis(2);
 
-/// How long a life may take in which an event is lost: it may wait for that event for ever.
+/// The limit for a life in which an event is lost, because the operation may wait for that event for ever.
 const LOSING: Duration = Duration::from_secs(1);
 
-/// How often somebody outside is looked at in such a life, while all wait.
+/// How often the world outside is looked at in such a life, while all foms wait.
 const LOOKS: u32 = 10;
 
 /// How a life begins.
 pub(super) enum Begin<O> {
-    /// This is submitted.
+    /// With a submission of this operation.
     With(O),
     /// Its fom comes back.
     Again,
-    /// The same, and the first event that it is sent is lost.
+    /// As `Again`, and the first event for the fom is lost.
     Losing,
 }
 

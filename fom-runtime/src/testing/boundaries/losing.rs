@@ -1,10 +1,10 @@
-//! Loses the first event that is sent to the fom of the trial after the crash, so that another event comes at its step.
+//! Loses the first event for the fom of the trial after the crash, so that another event arrives at its step.
 
 use std::{sync::mpsc, time::Instant};
 
 use crate::{FomRef, Operation};
 
-/// The fom whose next event is lost; none when that is done.
+/// The fom that loses its next event. `None` after that.
 pub(super) struct Losing<O: Operation>(Option<FomRef<O>>);
 
 impl<O: Operation> Losing<O> {
@@ -12,14 +12,14 @@ impl<O: Operation> Losing<O> {
         Self(fom)
     }
 
-    /// Calls what may send events to the fom, while the fom cannot take any.
+    /// Calls `send`, which may send events to the fom, while the fom cannot take any.
     pub(super) fn around<R>(&mut self, until: Instant, send: impl FnOnce() -> R) -> R {
         let Some(fom) = &self.0 else { return send() };
         let (hold, held) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         fom.home().post_job(Box::new(move |_| {
             if hold.send(()).is_ok() {
-                // Ends with an error when the other end is dropped.
+                // The call fails when the other end is dropped.
                 let _ = released.recv();
             }
         }));

@@ -1,15 +1,15 @@
-//! What a provider sees that takes the money once for each key.
+//! The payments, as a provider sees them that takes the money once for each key.
 
 use std::collections::HashMap;
 
 use super::{Checker, Words, hash};
 
-/// Of each bill: under which key it was paid, as hashes.
+/// The key of each bill, as hashes.
 #[derive(Debug, Default)]
 pub(super) struct Bills(HashMap<u64, u64>);
 
 impl Checker {
-    /// A bill has one key, however often and in whatever life it is paid; and nothing else has that key.
+    /// A bill has one key, however often and in whatever life the operation pays it. Nothing else has that key.
     pub(super) fn paid(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let (n, fom): (u64, u64) = (words.number()?, words.number()?);
         let (what, key) = (words.word()?, words.word()?);

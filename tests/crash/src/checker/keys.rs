@@ -26,7 +26,7 @@ impl Checker {
         }
         let shares = |n| letter == Queued::LETTER && key.contains("shared") && is_shared(n);
         let of = self.keys.0.entry((letter, key.to_owned())).or_default();
-        // Those of several senders come in the order in which these were committed.
+        // The foms of several senders begin in the order of the senders' commits.
         let ordered = !key.contains("feed");
         if ordered && (n < of.last_alone || n < of.last && !shares(n)) {
             let before = if shares(n) { of.last_alone } else { of.last };

@@ -21,7 +21,7 @@ pub(super) struct Lazy {
     localities: HashMap<u32, Locality>,
     /// How many commits began.
     begun: u64,
-    /// The last one has only what failed before.
+    /// The last commit has only changes of a failed one.
     again: bool,
 }
 
@@ -59,8 +59,8 @@ enum Since {
 }
 
 impl Lazy {
-    /// `again`: with nothing but what failed before. What a failed commit held up is tried again in commits of its own, which have
-    /// nothing of the lazy transitions that wait meanwhile: they do not count.
+    /// `again`: the commit has only changes of a failed one. The runtime repeats those in commits of their own, without
+    /// the lazy transitions that wait meanwhile, so such commits do not count.
     pub(super) fn commit_begins(&mut self, again: bool) {
         self.begun += u64::from(!again);
         self.again = again;

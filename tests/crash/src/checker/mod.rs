@@ -9,8 +9,8 @@
 //! - each operation has one fom, and each fom one operation;
 //! - each goes a way that its graph has, that of a layer joined with what is inside;
 //! - of operations with one key the next one begins when the last one has ended, in the order in which they were submitted or posted;
-//!   those that share it do not wait for each other, and those that are posted from several localities at once come in any order, one
-//!   after the other ([`keys`]);
+//!   operations that share it do not wait for each other, and operations from several localities at once begin in any order, one after
+//!   the other ([`keys`]);
 //! - a visit of a phase has one step key, in all its attempts, and no other visit has it; attempts never go down, and none is skipped;
 //! - an event has one step key, in whatever life and visit it is taken, and no other event and no visit has it ([`bills`]);
 //! - what an operation came to is what follows from its number: nothing was done to it twice, or not at all;
@@ -20,7 +20,7 @@
 //!   ([`locks`]);
 //! - a deadline passes in its time, and one that passed while nothing ran is late at once ([`late`]);
 //! - of lazy transitions only the last ones are lost ([`lazy`]);
-//! - a copy of the journal of which a file is missing says so, or nothing is missing without it;
+//! - a copy of the journal without one of its files reports that, or has all entries;
 //! - in the end all have ended, what was set aside for a while among them.
 
 mod bills;
@@ -218,7 +218,7 @@ impl Checker {
             .filter_map(|(n, operation)| Some((operation.once?, *n)))
     }
 
-    /// A journal whose file was taken away, or a part of it, did not say so.
+    /// A journal lost a file or a part of it, and did not report that.
     pub(crate) fn missed(&mut self, what: String) {
         self.wrong("a missing file is told", what, Vec::new());
     }

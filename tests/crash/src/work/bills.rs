@@ -1,5 +1,5 @@
-//! Operations that pay for each of their events, under its key. Bills come through outboxes of senders in other localities, and directly,
-//! with an id or without one. After a restart another one comes first.
+//! Operations that pay for each of their events, under its key. Bills come through outboxes of senders in other
+//! localities, and directly, with an id or without one. After a restart another bill comes first.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use crate::{
     points::{Point, Points},
 };
 
-/// So many numbers an operation of these has: its own, and those of its payers.
+/// The count of numbers of each operation: its own, and those of its payers.
 pub(crate) const NUMBERS: u64 = 4;
 
-/// Payers of one.
+/// The payers of one operation.
 const PAYERS: u64 = 3;
 
-/// Bills that are to be paid: one for each payer, and those that come with an id.
+/// The bills of one operation: one for each payer, and the direct ones with an id.
 const BILLS: u64 = 5;
 
-/// An event that is to be paid.
+/// An event that the operation pays.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Bill {
-    /// One of those that are to come.
+    /// A bill that must arrive.
     Due(u64),
-    /// One that comes once, and may be lost.
+    /// A bill that comes once, and may be lost.
     Tip(u128),
 }
 
-/// What both kinds of receivers have.
+/// The state of both kinds of receivers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Book {
     mark: Mark,
@@ -45,11 +45,14 @@ impl Book {
         }
     }
 
-    fn hire(&self, cx: &Cx<'_, Bill>) -> Result<(), BoxError> {
+    /// Submits the payers.
+    fn begin(&mut self, cx: &Cx<'_, Bill>) -> Result<(), BoxError> {
+        self.mark.effect(cx, "Begin");
         for n in self.mark.n + 1..=self.mark.n + PAYERS {
             let payer = cx.outbox().submit(Payer::make(n));
             payer.place(Placement::RoundRobin).post()?;
         }
+        self.mark.hop();
         Ok(())
     }
 
@@ -78,7 +81,7 @@ impl Book {
     }
 }
 
-/// What is sent directly, and again after each restart: a tip that is another one each time, and those with ids in any order.
+/// Sends the direct bills, again after each restart: a new tip each time, and the bills with ids in any order.
 ///
 /// # Errors
 ///
@@ -115,10 +118,7 @@ impl TillingTransitions for Till {
         Ok(send_bills(&cx.address())?)
     }
     fn begin(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Begin");
-        self.0.hire(cx)?;
-        self.0.mark.hop();
-        Ok(())
+        self.0.begin(cx)
     }
     fn open(&mut self, cx: &mut Cx<'_, Bill>, bill: Bill) -> Result<TillingAfterOpen, BoxError> {
         self.0.pay(cx, &bill);
@@ -129,9 +129,7 @@ impl TillingTransitions for Till {
         Ok(TillingAfterOpen::Last)
     }
     fn last(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Last");
-        self.0.mark.hop();
-        Ok(())
+        self.0.mark.step(cx, "Last")
     }
 }
 
@@ -156,10 +154,7 @@ impl SittingTransitions for Desk {
         Ok(send_bills(&cx.address())?)
     }
     fn begin(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Begin");
-        self.0.hire(cx)?;
-        self.0.mark.hop();
-        Ok(())
+        self.0.begin(cx)
     }
     async fn serve(&mut self, cx: &mut Cx<'_, Bill>) -> Result<SittingAfterServe, BoxError> {
         self.0.mark.effect(cx, "Serve");
@@ -176,9 +171,7 @@ impl SittingTransitions for Desk {
         })
     }
     fn last(&mut self, cx: &mut Cx<'_, Bill>) -> Result<(), BoxError> {
-        self.0.mark.effect(cx, "Last");
-        self.0.mark.hop();
-        Ok(())
+        self.0.mark.step(cx, "Last")
     }
 }
 
@@ -225,9 +218,7 @@ impl PayingTransitions for Payer {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -236,12 +227,7 @@ impl Story for Payer {
     fn make(n: u64) -> Self {
         Self { mark: Mark::new(n) }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         "sent".to_owned()
     }
@@ -257,12 +243,7 @@ macro_rules! receiver {
             fn make(n: u64) -> Self {
                 Self(Book::new(n))
             }
-            fn mark(&self) -> &Mark {
-                &self.0.mark
-            }
-            fn mark_mut(&mut self) -> &mut Mark {
-                &mut self.0.mark
-            }
+            marked!(0.mark);
             fn outcome(&self) -> String {
                 self.0.outcome()
             }

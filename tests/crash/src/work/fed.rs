@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{Mark, Queued, Story, child_of};
 
-/// From the number of one sender to that of the next.
+/// The distance between the numbers of two senders.
 pub(crate) const NEXT: u64 = 2;
 
-/// How long a locality is held: while another one commits, too.
+/// How long a locality is held. Another locality commits meanwhile.
 const HELD: Duration = Duration::from_millis(6);
 
-/// Localities that are held when a step of theirs was committed, before they are told: so what others send with the same commit comes
-/// first.
+/// Localities that are held after the commit of a step of theirs, before they know of it. So the foms that others send
+/// with the same commit come first.
 #[derive(Clone, Default)]
 pub(crate) struct Holds {
     runtime: Arc<OnceLock<Runtime>>,
     wanted: Arc<Mutex<Vec<usize>>>,
-    /// What was posted by those that want it, and has not begun.
+    /// The posted operations of these localities that have not begun.
     posted: Arc<Mutex<BTreeSet<u64>>>,
 }
 
@@ -33,14 +33,14 @@ impl Holds {
         let _ = self.runtime.set(runtime.clone());
     }
 
-    /// This one begins.
+    /// Operation `n` begins.
     pub(crate) fn begins(&self, n: u64) {
         if let Ok(mut posted) = self.posted.lock() {
             posted.remove(&n);
         }
     }
 
-    /// Whether the one that was posted before this one comes after it.
+    /// Whether the operation before `n` begins after it.
     pub(crate) fn is_overtaken_by(&self, n: u64) -> bool {
         let posted = self.posted.lock();
         posted.is_ok_and(|posted| posted.contains(&(n - NEXT)))
@@ -55,7 +55,7 @@ impl Holds {
         }
     }
 
-    /// Those that are wanted by now, and are to be held after the commit that begins now.
+    /// The localities to hold after the commit that begins now.
     pub(crate) fn take(&self) -> Vec<usize> {
         let wanted = self.wanted.lock();
         wanted.map_or_else(|_| Vec::new(), |mut wanted| std::mem::take(&mut *wanted))
@@ -71,7 +71,7 @@ impl Holds {
     }
 }
 
-/// Posts one for a key, and lives in any locality, as does what it posts.
+/// Posts an operation for a key. Both live in any locality.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Feed {
     mark: Mark,
@@ -120,9 +120,7 @@ impl FeedingTransitions for Feed {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -131,12 +129,7 @@ impl Story for Feed {
     fn make(n: u64) -> Self {
         Self::new(n, 0, false)
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         "fed".to_owned()
     }

@@ -13,12 +13,12 @@ use crate::points::{Point, Points};
 pub(crate) struct Queued {
     mark: Mark,
     turns: u32,
-    /// How long it has its key at least, in microseconds.
+    /// The least time that it holds its key, in microseconds.
     takes: u64,
 }
 
 impl Queued {
-    /// One that has its key for so long that others come meanwhile.
+    /// An operation that holds its key so long that others arrive meanwhile.
     pub(crate) fn slow(n: u64) -> Self {
         Self {
             takes: 8_000,
@@ -55,9 +55,7 @@ impl QueuingTransitions for Queued {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -70,12 +68,7 @@ impl Story for Queued {
             takes: 0,
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         format!("queued-{}", self.turns)
     }
@@ -123,9 +116,7 @@ impl PostingTransitions for Post {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -134,12 +125,7 @@ impl Story for Post {
     fn make(n: u64) -> Self {
         Self { mark: Mark::new(n) }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         "posted".to_owned()
     }

@@ -67,9 +67,7 @@ impl Move {
 
 impl MovingTransitions for Move {
     fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Begin");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Begin")
     }
     fn take_locks(&self, cx: &Cx<'_>) -> LockSet {
         self.both(cx)
@@ -94,9 +92,7 @@ impl MovingTransitions for Move {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -105,12 +101,7 @@ impl Story for Move {
     fn make(n: u64) -> Self {
         Self { mark: Mark::new(n) }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         "moved".to_owned()
     }

@@ -48,9 +48,7 @@ impl LooselyTransitions for Loose {
         })
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -66,12 +64,7 @@ impl Story for Loose {
             sum: 1,
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         format!("loose-{}", self.sum)
     }

@@ -3,6 +3,18 @@
 //!
 //! The last phase of each is called `Last`, and does something before it returns: so it is known whether it may have ended.
 
+/// The functions of a [`Story`] that return the mark in this field.
+macro_rules! marked {
+    ($($field:tt).+) => {
+        fn mark(&self) -> &Mark {
+            &self.$($field).+
+        }
+        fn mark_mut(&mut self) -> &mut Mark {
+            &mut self.$($field).+
+        }
+    };
+}
+
 mod bills;
 mod fed;
 mod grown;
@@ -64,6 +76,13 @@ impl Mark {
     /// It is about to leave its phase, or to have taken an event.
     fn hop(&mut self) {
         self.hops += 1;
+    }
+
+    /// A phase that has its effect and leaves.
+    fn step<E>(&mut self, cx: &Cx<'_, E>, phase: &str) -> Result<(), BoxError> {
+        self.effect(cx, phase);
+        self.hop();
+        Ok(())
     }
 }
 
@@ -185,12 +204,7 @@ impl Story for Walk {
             sum: 1,
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn due(n: u64) -> String {
         let steps = mixed(n) % 4;
         let sum = (0..=steps).rev().fold(1, |sum, left| sum * 10 + left);
@@ -235,9 +249,7 @@ impl TickingTransitions for Tick {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -249,12 +261,7 @@ impl Story for Tick {
             text: format!("{:x}", mixed(n) % 4096),
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn due(n: u64) -> String {
         let text = format!("{:x}b", mixed(n) % 4096);
         format!("ticked-{text}{}", text.len())
@@ -313,12 +320,7 @@ impl Story for Retry {
             tried: Vec::new(),
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn due(n: u64) -> String {
         let fails = mixed(n) % 4;
         format!("tried-{:?}", [fails, fails / 2]).replace(' ', "")
@@ -367,7 +369,7 @@ impl SpeakingTransitions for Speak {
         self.mark.hop();
         let to = ("talk", child_of(self.mark.n));
         for word in [*word, *word + 1] {
-            // It may be moved meanwhile.
+            // The fom may move meanwhile.
             cx.sleep(Duration::from_micros(
                 mixed(self.mark.n + u64::from(word)) % 300,
             ))
@@ -380,9 +382,7 @@ impl SpeakingTransitions for Speak {
         })
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -391,12 +391,7 @@ impl Story for Speak {
     fn make(n: u64) -> Self {
         Self { mark: Mark::new(n) }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn due(_: u64) -> String {
         "spoken".to_owned()
     }
@@ -444,9 +439,7 @@ impl TalkingTransitions for Talk {
         })
     }
     fn last(&mut self, cx: &mut Cx<'_, TalkEvent>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -458,12 +451,7 @@ impl Story for Talk {
             heard: String::new(),
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn due(_: u64) -> String {
         "heard-012345".to_owned()
     }

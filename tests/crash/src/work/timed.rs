@@ -32,9 +32,7 @@ pub(crate) enum Waiting {
 
 impl WaitingTransitions for Late {
     fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Begin");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Begin")
     }
     async fn wait(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         let history = cx.resource::<History>();
@@ -51,9 +49,7 @@ impl WaitingTransitions for Late {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -65,12 +61,7 @@ impl Story for Late {
             lates: 0,
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         format!("late-{}", self.lates)
     }
@@ -107,9 +98,7 @@ impl DyingTransitions for Die {
         Ok(())
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Last");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Last")
     }
 }
 
@@ -121,12 +110,7 @@ impl Story for Die {
             said: Vec::new(),
         }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         format!("died-{}", self.said.join(","))
     }
@@ -153,9 +137,7 @@ pub(crate) enum Failing {
 
 impl FailingTransitions for Fail {
     fn begin(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.mark.effect(cx, "Begin");
-        self.mark.hop();
-        Ok(())
+        self.mark.step(cx, "Begin")
     }
     fn last(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         self.mark.effect(cx, "Last");
@@ -168,12 +150,7 @@ impl Story for Fail {
     fn make(n: u64) -> Self {
         Self { mark: Mark::new(n) }
     }
-    fn mark(&self) -> &Mark {
-        &self.mark
-    }
-    fn mark_mut(&mut self) -> &mut Mark {
-        &mut self.mark
-    }
+    marked!(mark);
     fn outcome(&self) -> String {
         "failed".to_owned()
     }

@@ -112,12 +112,8 @@ fn locks(r: &mut Connection) -> Done {
         |token: &str| r.set_options::<_, _, Option<String>>("lock", token, options.clone());
     assert!(lock("mine")?.is_some());
     assert!(lock("other")?.is_none());
-    for (text, token, expected) in [
-        (RELEASE, "other", 0),
-        // Other blanks, so another hash: the crate loads it when it is not known.
-        (&RELEASE.replace('\n', " "), "mine", 1),
-    ] {
-        let released: i64 = Script::new(text).key("lock").arg(token).invoke(r)?;
+    for (token, expected) in [("other", 0), ("mine", 1)] {
+        let released: i64 = Script::new(RELEASE).key("lock").arg(token).invoke(r)?;
         assert_eq!(released, expected);
     }
     assert!(!r.exists::<_, bool>("lock")?);

@@ -1,0 +1,222 @@
+//! What the runtime keeps of the present visit of a fom: the event that it is for, its requests and outbox, its failed
+//! attempts and its helpers. Few foms have any of it, so all of it is in [`Extra`] and [`Kept`](crate::durable::Kept).
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use super::{Header, NOTED, Seen, WaitingFor};
+use crate::{
+    durable::{EventId, Item, StepKey},
+    fom::{Extra, Gathering, panic_message},
+    id::FomId,
+    sync::atomic::Ordering,
+};
+
+/// The limits on the causes of failed attempts in one visit: their number, and the characters of each.
+const MOST_CAUSES: usize = 16;
+const LONGEST_CAUSE: usize = 200;
+
+impl Header {
+    /// The key of the current effect: it names this visit, or the last event that was taken. Only the thread that runs
+    /// the fom.
+    pub(crate) fn step_key(&self) -> StepKey {
+        let run = self.world().run;
+        let (origin, (visit, event)) = match (self.world().committer(), self.kept()) {
+            (Some(committer), Some(kept)) => (committer.journal, kept.visit()),
+            _ => {
+                self.set_own(NOTED, true);
+                let visits = self.extra_made().visits.load(Ordering::Relaxed);
+                (
+                    run,
+                    (visits, self.rare().and_then(|rare| *rare.event.lock())),
+                )
+            }
+        };
+        let fom = self.id().get();
+        match event {
+            Some(event) => StepKey::of_event(origin, run, fom, event),
+            None => StepKey::of_visit(origin, fom, visit),
+        }
+    }
+
+    /// The function has taken an event from a mailbox with event ids. Only the thread that runs the fom.
+    #[cold]
+    pub(in crate::fom) fn took(&self, id: Option<EventId>) {
+        match (self.kept(), id) {
+            (Some(kept), Some(id)) => kept.took(id),
+            // Without a journal only an id of the sender is the same in another run.
+            _ => {
+                self.set_own(NOTED, true);
+                let given = id.filter(|id| matches!(id, EventId::Given(_)));
+                *self.rare_made().event.lock() = given;
+            }
+        }
+    }
+
+    /// Later effects no longer belong to the last event that was taken. Only the thread that runs the fom.
+    pub(in crate::fom) fn leave_event(&self) {
+        let Some(extra) = self.extra() else { return };
+        extra.next_effect();
+        if let Some(kept) = &extra.kept {
+            kept.leave_event();
+        } else if let Some(rare) = extra.rare.get() {
+            *rare.event.lock() = None;
+        }
+    }
+
+    /// Puts an item into its outbox. Only the thread that runs the fom.
+    pub(crate) fn post(&self, item: Item) {
+        self.set_own(NOTED, true);
+        self.rare_made().outbox.lock().post(item);
+    }
+
+    /// Whether it must repeat what its phase does on resume. Only the thread that runs the fom.
+    pub(in crate::fom) fn owes_resume(&self) -> bool {
+        self.extra()
+            .is_some_and(|extra| extra.owes_resume.load(Ordering::Relaxed))
+    }
+
+    pub(in crate::fom) fn set_owes_resume(&self, owes: bool) {
+        if let Some(extra) = self.extra() {
+            extra.owes_resume.store(owes, Ordering::Relaxed);
+        }
+    }
+
+    pub(in crate::fom) fn held_locks(&self) -> bool {
+        self.extra()
+            .is_some_and(|extra| extra.held_locks.load(Ordering::Relaxed))
+    }
+
+    /// The fom makes a step. From then on only the locks that it holds now count.
+    pub(in crate::fom) fn forget_held_locks(&self) {
+        if let Some(extra) = self.extra() {
+            extra.held_locks.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that an attempt at its phase failed with this error. Only the thread that runs the fom.
+    pub(in crate::fom) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
+        let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
+        let mut said = said.unwrap_or_else(panic_message);
+        if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
+            said.truncate(end);
+        }
+        self.set_own(NOTED, true);
+        let mut causes = self.rare_made().causes.lock();
+        if causes.len() == MOST_CAUSES {
+            // The first cause shows how the failures began, the last how they are now. So the second oldest goes.
+            causes.remove(1);
+        }
+        causes.push(said);
+    }
+
+    /// The causes of the failed attempts of this visit.
+    pub(crate) fn causes(&self) -> Vec<String> {
+        self.rare()
+            .map(|rare| rare.causes.lock().clone())
+            .unwrap_or_default()
+    }
+
+    /// A visit begins: forgets the attempts and the event of the visit before.
+    pub(in crate::fom) fn forget_attempts(&self) {
+        if let Some(rare) = self.rare() {
+            *rare.event.lock() = None;
+            rare.causes.lock().clear();
+            rare.forget_failure();
+        }
+    }
+
+    /// Sends what is in its outbox. Its transition is made, and committed if the fom is kept in a journal.
+    #[inline]
+    pub(in crate::fom) fn send_outbox(&self) {
+        if let Some(rare) = self.rare() {
+            let items = rare.outbox.lock().take();
+            for item in items {
+                // An entry that cannot start is dropped, and its drop is the user's code.
+                self.fenced("while its outbox was sent", || {
+                    (item.send)(self.world(), item.entry);
+                });
+            }
+        }
+    }
+
+    /// Drops what is in its outbox, because its phase function failed.
+    pub(in crate::fom) fn drop_outbox(&self) {
+        if let Some(rare) = self.rare() {
+            // The drop of operations is the user's code, so it runs without the lock.
+            let items = rare.outbox.lock().take();
+            for item in items {
+                self.fenced("while its outbox was dropped", || drop(item));
+            }
+        }
+    }
+
+    /// Notes the helpers that it will wait for. Only the thread that runs the fom.
+    pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
+        *self.rare_made().team.lock() = Arc::downgrade(team);
+    }
+
+    /// Its helpers that have not ended.
+    pub(crate) fn team_left(&self) -> Vec<FomId> {
+        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
+        team.map_or_else(Vec::new, |team| team.left())
+    }
+
+    /// Its helpers that must end before it goes on, if it waits for them.
+    pub(crate) fn team_needed(&self) -> Vec<FomId> {
+        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
+        team.filter(|_| self.waiting_for() == WaitingFor::Foms)
+            .map_or_else(Vec::new, |team| team.needed())
+    }
+
+    /// The key of the next request of this visit, if it is kept in a journal. Only the thread that runs the fom.
+    #[inline]
+    pub(crate) fn request_key(&self) -> Option<StepKey> {
+        let part = self.kept()?.next_part();
+        Some(self.step_key().part(part))
+    }
+
+    /// Counts a visit, and adds a line to its history, if it has one.
+    pub(in crate::fom) fn remember(&self, index: usize, now: u64) {
+        let Some(extra) = self.extra() else { return };
+        crate::protocol::count(&extra.visits, 1);
+        if let Some(log) = &extra.history {
+            remember(log, self.world().history, index, now);
+        }
+    }
+
+    /// It waits for its next attempt. A waiting fom with a key leaves its room to another fom. Only the thread that
+    /// runs it.
+    pub(in crate::fom) fn pause(&self) {
+        if let Some(extra) = self.extra()
+            && extra.key.is_some()
+            && !extra.paused.load(Ordering::Relaxed)
+            && self.world().pause_room()
+        {
+            extra.paused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// It no longer waits for an attempt, and needs its room again. Only the thread that runs it.
+    pub(in crate::fom) fn go_on(&self, extra: &Extra) {
+        if extra.paused.load(Ordering::Relaxed) {
+            extra.paused.store(false, Ordering::Relaxed);
+            self.world().resume_room();
+        }
+    }
+}
+
+#[cold]
+fn remember(log: &crate::sync::Mutex<VecDeque<Seen>>, most: usize, index: usize, at: u64) {
+    let mut log = log.lock();
+    if log.len() == most {
+        log.pop_front();
+    }
+    log.push_back(Seen {
+        phase: index as u16,
+        at,
+    });
+}
