@@ -2,10 +2,10 @@
 
 use std::{fmt, io, time::Duration};
 
+use fom_journal::{Damage, JournalError};
 use crate::{
     FomRef,
     id::{FomId, Key},
-    journal::{Damage, JournalError},
     lock::LockError,
     operation::Operation,
 };

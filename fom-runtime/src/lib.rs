@@ -116,8 +116,6 @@ mod heap;
 #[cfg(not(fom_loom))]
 mod id;
 #[cfg(not(fom_loom))]
-pub mod journal;
-#[cfg(not(fom_loom))]
 mod lanes;
 #[cfg(not(fom_loom))]
 mod layer;
@@ -154,6 +152,9 @@ pub use error::{
     BlockError, BoxError, BuildError, Cause, DiscardError, Failure, NoEvent, Refused,
     RefusedReason, RestoreError, RetryError, SendError, SnapshotError, TimedOut, Unanswered,
 };
+#[cfg(not(fom_loom))]
+#[doc(inline)]
+pub use fom_journal as journal;
 #[cfg(not(fom_loom))]
 pub use fom_macros::{active, fom};
 #[cfg(not(fom_loom))]

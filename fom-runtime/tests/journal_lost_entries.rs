@@ -1,5 +1,6 @@
 //! Entries that the journal needs for reading the others. It never takes a missing one for one that it never had.
 
+#[path = "../../fom-journal/tests/store/kit/mod.rs"]
 mod journal_kit;
 mod kit;
 

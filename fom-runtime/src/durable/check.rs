@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recover};
 use crate::{
     durable::{
         Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,
@@ -15,7 +16,6 @@ use crate::{
     error::RestoreError,
     fom::panic_message,
     id::FomId,
-    journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recover},
     operation::Persistent,
     snapshot::{self, Schema},
 };

@@ -4,11 +4,11 @@ use std::{ptr, time::Instant};
 
 use tokio::sync::oneshot;
 
+use fom_journal::{Batch, JournalError};
 use crate::{
     Graph,
     durable::Committer,
     fom::AnyRef,
-    journal::{Batch, JournalError},
     locality::Home,
     sync::{atomic::Ordering, now},
 };

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
 use crate::{
     Clock,
     durable::{
@@ -17,7 +18,6 @@ use crate::{
     error::SnapshotError,
     fom::panic_message,
     id::FomId,
-    journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats},
     runtime::World,
     sync::{
         Condvar, Mutex,

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use fom_journal::{EntryId, JournalError};
 use crate::{
     durable::{EventId, Meta, Posted, Rare, Stalled},
-    journal::{EntryId, JournalError},
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},

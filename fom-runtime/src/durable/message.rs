@@ -9,6 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use fom_journal::EntryId;
 use crate::{
     durable::{
         Committer, EventId, Kept, Kind, SetAside, Types,
@@ -19,7 +20,6 @@ use crate::{
     error::{RestoreError, RetryError},
     fom::{Header, panic_message},
     id::{FomId, Key},
-    journal::EntryId,
     operation::{EventReader, Operation, Restorer},
     runtime::World,
     shrink::Shrink as _,

@@ -14,6 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use fom_journal::{EntryId, JournalError};
 use crate::{
     Ended, Snapshot,
     durable::{
@@ -23,7 +24,6 @@ use crate::{
     error::{BoxError, Cause, Failure, RestoreError},
     fom::{AnyRef, Outcome, panic_message},
     id::{FomId, Key},
-    journal::{EntryId, JournalError},
     operation::Operation,
     shrink::Shrink as _,
     snapshot,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use fom_journal::{Batch, EntryId};
 use crate::{
     Graph,
     durable::record::set_number,
-    journal::{Batch, EntryId},
     runtime::{Announced, KeyOf, World},
 };
 

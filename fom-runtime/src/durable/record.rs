@@ -9,11 +9,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use fom_journal::EntryId;
 use crate::{
     durable::kept::{Inner, More},
     error::RestoreError,
     id::Key,
-    journal::EntryId,
     operation::{Codec, Durability, Operation},
     snapshot::leading,
 };

@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 use crate::{
     Durability, Graph,
     durable::{
@@ -22,7 +23,6 @@ use crate::{
     error::{BuildError, RestoreError},
     fom::{Resident, panic_message},
     id::FomId,
-    journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery},
     locality::Locality,
     operation::{EventReader, Persistent, Registered, Restorer, registered},
     runtime::{World, restore},

@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use fom_journal::{Batch, EntryId};
 use crate::{
     Graph,
     durable::Kind,
-    journal::{Batch, EntryId},
     snapshot::{Schema, fingerprint},
     sync::Mutex,
 };

@@ -3,6 +3,7 @@
 
 use std::{any::TypeId, collections::HashMap, sync::Arc, time::Instant};
 
+use fom_journal::{Batch, Change, Journal, JournalError};
 use crate::{
     durable::{
         Committer, Kind, Types,
@@ -12,7 +13,6 @@ use crate::{
     },
     error::RestoreError,
     id::{FomId, Key},
-    journal::{Batch, Change, Journal, JournalError},
     lock::LockGuard,
     runtime::{Announced, World},
     sync::now,

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use fom_journal::EntryId;
 use crate::{
     durable::record::{fom_of, put_key},
     id::Key,
-    journal::EntryId,
 };
 
 /// An idempotency key: it names the effects of one visit of a phase, or of one event.

@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use fom_journal::{Batch, JournalError};
 use crate::{
     durable::{
         Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head, entry_of,
@@ -13,7 +14,6 @@ use crate::{
         course::{After, Course, Verdict},
         panic_message,
     },
-    journal::{Batch, JournalError},
     operation::{Codec, Durability, Operation},
     watch::TransitionCause,
 };

@@ -2,11 +2,11 @@
 
 use tokio::sync::oneshot;
 
+use fom_journal::{Batch, JournalError};
 use crate::{
     durable::{Part, SetAside, Types, entry_of},
     error::{DiscardError, RetryError},
     id::FomId,
-    journal::{Batch, JournalError},
     runtime::{Runtime, world::Mode},
 };
 

@@ -9,6 +9,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 use crate::{
     Clock,
     balance::Balance,
@@ -20,7 +21,6 @@ use crate::{
     error::{BoxError, BuildError},
     fom::Resident,
     id::FomId,
-    journal::{EntryId, FileJournal, Journal, JournalError},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::{Operation, Persistent},
     runtime::{

@@ -37,11 +37,11 @@ pub(crate) use handle::block_on;
 pub(crate) use types::{Totals, totals};
 pub(crate) use world::{Allowance, Front, World};
 
+use fom_journal::JournalStats;
 use crate::{
     error::{BuildError, RestoreError},
     fom::AnyRef,
     id::{FomId, Key},
-    journal::JournalStats,
     operation::{Operation, Persistent},
     snapshot::{Meta, Snapshot},
     watch::{

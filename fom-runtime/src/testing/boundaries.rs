@@ -18,10 +18,10 @@ use std::{fmt, future::Future, panic::panic_any, pin::Pin, sync::Arc, time::Dura
 
 pub use effects::Effects;
 
+use fom_journal::MemoryJournal;
 use crate::{
     BuildError, Builder, Durability, FomRef, Key, Operation, Persistent, RefusedReason, Runtime,
     TestClock,
-    journal::MemoryJournal,
     testing::boundaries::life::{Begin, Came, run},
 };
 use seen::Seen;

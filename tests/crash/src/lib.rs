@@ -26,7 +26,7 @@ mod feeders;
     clippy::unwrap_used,
     reason = "it is shared with the tests of the journal"
 )]
-#[path = "../../../fom-runtime/tests/journal_kit/forgetful.rs"]
+#[path = "../../../fom-journal/tests/store/kit/forgetful.rs"]
 mod forgetful;
 mod history;
 mod journals;

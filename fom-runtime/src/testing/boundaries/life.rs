@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fom_journal::MemoryJournal;
 use crate::{
     FomInfo, FomState, Persistent, RestoreError, Runtime, Shutdown,
     clock::nanos,
-    journal::MemoryJournal,
     sync::Mutex,
     testing::boundaries::{
         Around, BoundaryError, Driver, Life,

@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
+use fom_journal::EntryId;
 use crate::{
     Durability, FomId, Graph, Interpose, Key, Operation, Transition, TransitionCause, TransitionOf,
     durable::entry_of,
     fom::panic_message,
-    journal::EntryId,
     operation::{Registered, Restorer, registered},
     sync::Mutex,
     testing::boundaries::{Compare, End},

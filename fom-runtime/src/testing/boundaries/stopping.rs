@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, task::Waker};
 
-use crate::{
-    journal::{
+use fom_journal::{
         Batch, Change, EntryId, Group, Journal, JournalError, JournalStats, MemoryJournal, Recover,
         Recovery,
-    },
+    };
+use crate::{
     sync::{Condvar, Mutex},
 };
 

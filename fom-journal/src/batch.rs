@@ -1,0 +1,240 @@
+//! What is committed together.
+
+use std::ops::Range;
+
+use crate::EntryId;
+
+/// Groups of changes to be committed with one sync.
+///
+/// ```
+/// use fom_journal::{Batch, Change, EntryId};
+///
+/// let mut batch = Batch::new();
+/// batch.put(EntryId(7), b"ringing");
+/// batch.delete(EntryId(8));
+/// batch.end_group();
+/// let changes: Vec<_> = batch.groups().flat_map(|group| group.changes()).collect();
+/// assert_eq!(changes[0], Change::Put { id: EntryId(7), bytes: b"ringing" });
+/// assert_eq!(changes[1], Change::Delete { id: EntryId(8) });
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    changes: Vec<Stored>,
+    /// Where each group ends in `changes`.
+    ends: Vec<usize>,
+    /// No entry with this number or a greater one was ever put into it.
+    beyond: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    id: EntryId,
+    /// Where its bytes are; none for a delete.
+    bytes: Option<Range<usize>>,
+}
+
+/// One change of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// The entry is this from now on.
+    Put {
+        /// The entry.
+        id: EntryId,
+        /// Its bytes.
+        bytes: &'a [u8],
+    },
+    /// The entry is no longer. Deleting one that is not there is nothing.
+    Delete {
+        /// The entry.
+        id: EntryId,
+    },
+}
+
+/// Changes of which all are kept or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    bytes: &'a [u8],
+    changes: &'a [Stored],
+}
+
+/// The groups of a [`Batch`].
+#[derive(Clone, Debug)]
+pub struct Groups<'a> {
+    batch: &'a Batch,
+    next: usize,
+}
+
+/// The changes of a [`Group`].
+#[derive(Clone, Debug)]
+pub struct Changes<'a> {
+    bytes: &'a [u8],
+    changes: std::slice::Iter<'a, Stored>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts an entry, in the group that is not ended yet.
+    pub fn put(&mut self, id: EntryId, bytes: &[u8]) {
+        self.put_with(id, |out| out.extend_from_slice(bytes));
+    }
+
+    /// Puts an entry whose bytes `write` appends. It must not touch what is there already.
+    pub fn put_with<R>(&mut self, id: EntryId, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        let start = self.bytes.len();
+        let done = write(&mut self.bytes);
+        let bytes = Some(start..self.bytes.len());
+        self.beyond = self.beyond.max(id.0.saturating_add(1));
+        self.changes.push(Stored { id, bytes });
+        done
+    }
+
+    /// Deletes an entry, in the group that is not ended yet.
+    pub fn delete(&mut self, id: EntryId) {
+        self.changes.push(Stored { id, bytes: None });
+    }
+
+    /// Ends a group. One without changes is none.
+    pub fn end_group(&mut self) {
+        if self.changes.len() > self.last_end() {
+            self.ends.push(self.changes.len());
+        }
+    }
+
+    /// Takes back what was put since the last group was ended.
+    pub fn drop_group(&mut self) {
+        let end = self.last_end();
+        let open = &self.changes[end..];
+        let first = open.iter().find_map(|change| change.bytes.as_ref());
+        if let Some(first) = first {
+            self.bytes.truncate(first.start);
+        }
+        self.changes.truncate(end);
+    }
+
+    /// Moves the groups of `other` behind those that are here.
+    pub fn append(&mut self, other: &mut Self) {
+        other.end_group();
+        self.end_group();
+        let (bytes, changes) = (self.bytes.len(), self.changes.len());
+        self.bytes.append(&mut other.bytes);
+        self.changes.extend(other.changes.drain(..).map(|change| {
+            Stored {
+                id: change.id,
+                bytes: change
+                    .bytes
+                    .map(|range| range.start + bytes..range.end + bytes),
+            }
+        }));
+        self.ends
+            .extend(other.ends.drain(..).map(|end| end + changes));
+        self.beyond = self.beyond.max(std::mem::take(&mut other.beyond));
+    }
+
+    /// Removes everything, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.changes.clear();
+        self.ends.clear();
+        self.beyond = 0;
+    }
+
+    /// How long the longest entry is of the group that is not ended yet.
+    pub fn longest(&self) -> usize {
+        let open = &self.changes[self.last_end()..];
+        let lengths = open.iter().filter_map(|change| change.bytes.as_ref());
+        lengths.map(Range::len).max().unwrap_or(0)
+    }
+
+    /// The groups that were ended.
+    pub fn groups(&self) -> Groups<'_> {
+        Groups {
+            batch: self,
+            next: 0,
+        }
+    }
+
+    /// How many groups were ended.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether no group was ended.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// How many bytes its entries have.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// No entry with this number or a greater one is put.
+    pub fn beyond(&self) -> EntryId {
+        EntryId(self.beyond)
+    }
+
+    /// How many bytes it has room for.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// The bytes of memory that it has reserved.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity()
+            + self.changes.capacity() * size_of::<Stored>()
+            + self.ends.capacity() * size_of::<usize>()
+    }
+
+    fn last_end(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Its changes, in order.
+    pub fn changes(&self) -> Changes<'a> {
+        Changes {
+            bytes: self.bytes,
+            changes: self.changes.iter(),
+        }
+    }
+}
+
+impl<'a> Iterator for Groups<'a> {
+    type Item = Group<'a>;
+
+    fn next(&mut self) -> Option<Group<'a>> {
+        let batch = self.batch;
+        let end = *batch.ends.get(self.next)?;
+        let start = match self.next {
+            0 => 0,
+            next => batch.ends[next - 1],
+        };
+        self.next += 1;
+        Some(Group {
+            bytes: &batch.bytes,
+            changes: &batch.changes[start..end],
+        })
+    }
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = Change<'a>;
+
+    fn next(&mut self) -> Option<Change<'a>> {
+        let change = self.changes.next()?;
+        let id = change.id;
+        Some(match &change.bytes {
+            Some(range) => Change::Put {
+                id,
+                bytes: &self.bytes[range.clone()],
+            },
+            None => Change::Delete { id },
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! A disk that fails where a test says.
+
+use std::{fmt, io, path::Path, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::disk::{Disk, DiskFile, LockGuard};
+
+/// A kind of operation that can be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// [`Disk::create`] and [`Disk::create_dir`].
+    Create,
+    /// [`Disk::open`].
+    Open,
+    /// [`DiskFile::write_at`].
+    Write,
+    /// [`DiskFile::sync`].
+    Sync,
+    /// [`Disk::sync_dir`].
+    SyncDir,
+    /// [`Disk::rename`].
+    Rename,
+    /// [`Disk::remove`].
+    Remove,
+    /// [`DiskFile::read_at`] and [`DiskFile::length`].
+    Read,
+    /// [`Disk::list`].
+    List,
+}
+
+/// What happens instead of an operation.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It is not done, and fails so.
+    Fail(io::ErrorKind),
+    /// It is done, and fails so all the same.
+    FailAfter(io::ErrorKind),
+    /// A write writes so many bytes at most, and says so.
+    Short(usize),
+    /// A write writes so many bytes at most, and fails so.
+    Torn(usize, io::ErrorKind),
+    /// This is called with the path first, then it is done.
+    Before(Arc<dyn Fn(&Path) + Send + Sync>),
+    /// It is done, then this is called with the path.
+    After(Arc<dyn Fn(&Path) + Send + Sync>),
+}
+
+impl Fault {
+    /// Calls `then` before the operation is done. It may end the process.
+    pub fn before(then: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        Self::Before(Arc::new(then))
+    }
+
+    /// Calls `then` after the operation was done. It may end the process.
+    pub fn after(then: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        Self::After(Arc::new(then))
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fail(kind) => f.debug_tuple("Fail").field(kind).finish(),
+            Self::FailAfter(kind) => f.debug_tuple("FailAfter").field(kind).finish(),
+            Self::Short(bytes) => f.debug_tuple("Short").field(bytes).finish(),
+            Self::Torn(bytes, kind) => f.debug_tuple("Torn").field(bytes).field(kind).finish(),
+            Self::Before(_) => f.write_str("Before(..)"),
+            Self::After(_) => f.write_str("After(..)"),
+        }
+    }
+}
+
+/// A disk that does what another does, but for the faults it was told. Clones are the same disk.
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use fom_journal::{disk::{Fault, FaultyDisk, Operation, RealDisk}, FileJournal, Journal};
+///
+/// let disk = FaultyDisk::new(RealDisk);
+/// // The third sync from now on fails.
+/// disk.inject(Operation::Sync, 3, Fault::Fail(ErrorKind::Other));
+/// let options = FileJournal::options().disk(disk.clone());
+/// # drop(options);
+/// assert_eq!(disk.count(Operation::Sync), 0);
+/// ```
+#[derive(Clone)]
+pub struct FaultyDisk {
+    disk: Arc<dyn Disk>,
+    plan: Arc<Mutex<Plan>>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    counts: Vec<(Operation, u64)>,
+    faults: Vec<Planned>,
+}
+
+#[derive(Debug)]
+struct Planned {
+    operation: Operation,
+    /// The count at which it happens.
+    at: u64,
+    /// Whether it happens at every later one too.
+    from: bool,
+    fault: Fault,
+}
+
+impl FaultyDisk {
+    /// A disk that does what `disk` does.
+    pub fn new(disk: impl Disk) -> Self {
+        Self {
+            disk: Arc::new(disk),
+            plan: Arc::default(),
+        }
+    }
+
+    /// Has the `nth` operation of a kind from now on, counted from 1, go wrong, once.
+    pub fn inject(&self, operation: Operation, nth: u64, fault: Fault) {
+        self.plan(operation, nth, false, fault);
+    }
+
+    /// Has the `nth` operation of a kind from now on, counted from 1, and all later ones go wrong, until [`heal`](Self::heal).
+    pub fn inject_from(&self, operation: Operation, nth: u64, fault: Fault) {
+        self.plan(operation, nth, true, fault);
+    }
+
+    /// Forgets all faults.
+    pub fn heal(&self) {
+        self.plan.lock().faults.clear();
+    }
+
+    /// How many operations of a kind were begun.
+    pub fn count(&self, operation: Operation) -> u64 {
+        self.plan.lock().count(operation)
+    }
+
+    fn plan(&self, operation: Operation, nth: u64, from: bool, fault: Fault) {
+        let mut plan = self.plan.lock();
+        let at = plan.count(operation) + nth.max(1);
+        plan.faults.push(Planned {
+            operation,
+            at,
+            from,
+            fault,
+        });
+    }
+
+    fn run<R>(
+        &self,
+        operation: Operation,
+        path: &Path,
+        run: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        run_planned(&self.plan, operation, path, |_| run())
+    }
+}
+
+/// Runs with the most bytes that a write may write.
+fn run_planned<R>(
+    plan: &Mutex<Plan>,
+    operation: Operation,
+    path: &Path,
+    run: impl FnOnce(usize) -> io::Result<R>,
+) -> io::Result<R> {
+    // Not held while a closure runs: it may ask for counts, or end the process.
+    let fault = plan.lock().next(operation);
+    match fault {
+        None => run(usize::MAX),
+        Some(Fault::Fail(kind)) => Err(kind.into()),
+        Some(Fault::FailAfter(kind)) => {
+            run(usize::MAX)?;
+            Err(kind.into())
+        }
+        Some(Fault::Short(most)) => run(most),
+        Some(Fault::Torn(most, kind)) => {
+            run(most)?;
+            Err(kind.into())
+        }
+        Some(Fault::Before(then)) => {
+            then(path);
+            run(usize::MAX)
+        }
+        Some(Fault::After(then)) => {
+            let done = run(usize::MAX)?;
+            then(path);
+            Ok(done)
+        }
+    }
+}
+
+impl Plan {
+    fn count(&self, operation: Operation) -> u64 {
+        let count = self.counts.iter().find(|(kind, _)| *kind == operation);
+        count.map_or(0, |(_, count)| *count)
+    }
+
+    fn next(&mut self, operation: Operation) -> Option<Fault> {
+        let count = self.count(operation) + 1;
+        self.counts.retain(|(kind, _)| *kind != operation);
+        self.counts.push((operation, count));
+        let hit = |planned: &Planned| {
+            planned.operation == operation
+                && (planned.at == count || planned.from && planned.at < count)
+        };
+        self.faults
+            .iter()
+            .find(|planned| hit(planned))
+            .map(|planned| planned.fault.clone())
+    }
+}
+
+impl fmt::Debug for FaultyDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyDisk")
+            .field("plan", &*self.plan.lock())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.run(Operation::Create, path, || self.disk.create_dir(path))
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.run(Operation::List, directory, || self.disk.list(directory))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.run(Operation::Create, path, || self.disk.create(path))?;
+        Ok(self.wrap(path, file))
+    }
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.run(Operation::Open, path, || self.disk.open(path, write))?;
+        Ok(self.wrap(path, file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.run(Operation::Rename, from, || self.disk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.run(Operation::Remove, path, || self.disk.remove(path))
+    }
+
+    fn sync_dir(&self, directory: &Path) -> io::Result<()> {
+        self.run(Operation::SyncDir, directory, || {
+            self.disk.sync_dir(directory)
+        })
+    }
+
+    fn lock(&self, path: &Path, exclusive: bool) -> io::Result<Option<LockGuard>> {
+        self.disk.lock(path, exclusive)
+    }
+}
+
+impl FaultyDisk {
+    fn wrap(&self, path: &Path, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        Box::new(FaultyFile {
+            file,
+            path: path.into(),
+            plan: Arc::clone(&self.plan),
+        })
+    }
+}
+
+struct FaultyFile {
+    file: Box<dyn DiskFile>,
+    path: Box<Path>,
+    plan: Arc<Mutex<Plan>>,
+}
+
+impl DiskFile for FaultyFile {
+    fn length(&self) -> io::Result<u64> {
+        run_planned(&self.plan, Operation::Read, &self.path, |_| {
+            self.file.length()
+        })
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        run_planned(&self.plan, Operation::Read, &self.path, |_| {
+            self.file.read_at(bytes, offset)
+        })
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let file = &mut self.file;
+        run_planned(&self.plan, Operation::Write, &self.path, |most| {
+            file.write_at(&bytes[..bytes.len().min(most)], offset)
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let file = &mut self.file;
+        run_planned(&self.plan, Operation::Sync, &self.path, |_| file.sync())
+    }
+}

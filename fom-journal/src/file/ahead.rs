@@ -1,0 +1,168 @@
+//! Makes segments ahead, so that the one who commits need not wait for it.
+
+use std::{io, sync::Arc, thread};
+
+use parking_lot::Mutex;
+
+use super::{
+    directory::{CLEARED, Directory},
+    format::Header,
+    manifest::{Manifest, Said},
+};
+use crate::{        JournalError,
+        disk::{DiskFile, write_all},
+    };
+
+/// A file with its space on the disk and its header, durable under its name.
+pub(super) struct Made {
+    pub(super) header: Header,
+    pub(super) file: Box<dyn DiskFile>,
+    /// The generation of the manifest that names the file. `None`: nothing may be written to it yet.
+    pub(super) named: Option<u64>,
+    /// Bytes that were written for it.
+    pub(super) prepared: u64,
+    pub(super) syncs: u64,
+}
+
+/// The next segment.
+pub(super) enum Ahead {
+    None,
+    Ready(Made),
+    Making(thread::JoinHandle<Result<Made, JournalError>>),
+}
+
+impl Ahead {
+    /// Begins to make a file from the spare file `spare` or from nothing, and to name it in the manifest.
+    pub(super) fn begin(
+        &mut self,
+        directory: &Directory,
+        manifest: &Arc<Mutex<Manifest>>,
+        spare: Option<u64>,
+        header: Header,
+        said: Said,
+    ) {
+        let (directory, manifest) = (directory.clone(), Arc::clone(manifest));
+        let thread = thread::Builder::new().name("fom-journal".into());
+        let making = thread.spawn(move || {
+            let mut made = make(&directory, spare, header)?;
+            // If this fails, the manifest names the file when it is needed.
+            made.named = manifest.lock().say(said).ok();
+            Ok(made)
+        });
+        // Without a thread it is made when it is needed.
+        *self = making.map_or(Self::None, Self::Making);
+    }
+
+    /// The file that was made, waiting for it if it is being made.
+    pub(super) fn take(&mut self) -> Option<Result<Made, JournalError>> {
+        match std::mem::replace(self, Self::None) {
+            Self::None => None,
+            Self::Ready(made) => Some(Ok(made)),
+            Self::Making(thread) => thread.join().ok(),
+        }
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
+/// Makes a file. A free one is used again if there is one, which spares the writing.
+pub(super) fn make(
+    directory: &Directory,
+    spare: Option<u64>,
+    header: Header,
+) -> Result<Made, JournalError> {
+    let (file, prepared) = match spare {
+        Some(spare) => match again(directory, spare, header) {
+            Ok(file) => file,
+            Err(error) => {
+                // Whatever name it has by now: it only takes room.
+                let _ = directory.remove(spare);
+                let _ = directory.remove(header.number);
+                return Err(error);
+            }
+        },
+        None => anew(directory, header)?,
+    };
+    let made = Made {
+        header,
+        file,
+        named: None,
+        prepared,
+        // The third sync is that of the manifest.
+        syncs: 3,
+    };
+    match directory.sync() {
+        Ok(()) => Ok(made),
+        Err(error) => {
+            drop(made);
+            let _ = directory.remove(header.number);
+            Err(error)
+        }
+    }
+}
+
+fn again(
+    directory: &Directory,
+    spare: u64,
+    header: Header,
+) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
+    let mut file = directory.open(spare, true)?;
+    let path = directory.segment(spare);
+    // The file must lose its old header and link before it gets its new name.
+    let mut first = first_piece(header);
+    first.truncate(CLEARED);
+    let cleared = write_all(&mut *file, &first, 0).and_then(|()| file.sync());
+    cleared.map_err(|error| JournalError::io("clear", path.clone(), error))?;
+    let renamed = directory
+        .disk
+        .rename(&path, &directory.segment(header.number));
+    renamed.map_err(|error| JournalError::io("rename", path, error))?;
+    Ok((file, first.len() as u64))
+}
+
+fn anew(directory: &Directory, header: Header) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
+    let path = directory.unfinished(header.number);
+    let file = directory.disk.create(&path);
+    let mut file = file.map_err(|error| JournalError::io("make", path.clone(), error))?;
+    // Really written: an appending write to blocks that were only set aside costs a third of the speed. It has its name when it is
+    // durable: before that a crash may leave anything in it, as what its blocks were before.
+    let made = fill(&mut *file, header).and_then(|()| {
+        let named = directory.segment(header.number);
+        directory.disk.rename(&path, &named)
+    });
+    match made {
+        Ok(()) => Ok((file, header.size)),
+        Err(error) => {
+            drop(file);
+            // What is half made only takes room that is lacking. If it stays, the next opening removes it.
+            let _ = directory.disk.remove(&path);
+            Err(JournalError::io("make", path, error))
+        }
+    }
+}
+
+/// The number of bytes in one write.
+const PIECE: usize = 256 << 10;
+
+/// The first piece of a file.
+fn first_piece(header: Header) -> Vec<u8> {
+    let mut piece = header.encode().to_vec();
+    piece.resize(PIECE.min(header.size as usize), 0);
+    piece
+}
+
+fn fill(file: &mut dyn DiskFile, header: Header) -> io::Result<()> {
+    let mut piece = first_piece(header);
+    let mut at = 0;
+    while at < header.size {
+        let length = (header.size - at).min(piece.len() as u64) as usize;
+        write_all(file, &piece[..length], at)?;
+        if at == 0 {
+            piece.fill(0);
+        }
+        at += length as u64;
+    }
+    file.sync()
+}

@@ -1,0 +1,375 @@
+//! Appends groups, each sync's with one write.
+
+use std::iter;
+
+use super::{
+    FileJournal,
+    ahead::{Ahead, Made, make},
+    compact::Moves,
+    format::{
+        FIRST, HEAD, Header, Kind, LINK, LONGEST, LONGEST_BATCH, LONGEST_GROUP, Link, ROW, Salted,
+        encode_frame, frame_length,
+    },
+    index::Segment,
+    manifest::Said,
+    salt,
+};
+use crate::{
+    Batch, Change, Changes, Group, JournalError,
+    disk::{DiskFile, write_all},
+};
+
+/// The segment that is written to.
+pub(super) struct Active {
+    header: Header,
+    file: Box<dyn DiskFile>,
+    /// The generation of the manifest that names the segment.
+    named: u64,
+    /// Where the next frame goes.
+    end: u64,
+    size: u64,
+    /// Whether the link of the segment is durable.
+    begun: bool,
+}
+
+/// A change of a group, with how it is written.
+type Written<'a> = (Kind, u64, &'a [u8]);
+
+fn written(changes: Changes<'_>) -> impl Iterator<Item = Written<'_>> + Clone {
+    changes.map(|change| match change {
+        Change::Put { id, bytes } => (Kind::Put, id.0, bytes),
+        Change::Delete { id } => (Kind::Delete, id.0, &[][..]),
+    })
+}
+
+/// Refuses what no segment takes, before anything of the batch is written.
+pub(super) fn check(batch: &Batch) -> Result<usize, JournalError> {
+    let mut total = 0;
+    for group in batch.groups() {
+        let mut length = HEAD;
+        for (_, _, bytes) in written(group.changes()) {
+            if bytes.len() > LONGEST {
+                return Err(too_long(bytes.len(), LONGEST));
+            }
+            length = length.saturating_add(ROW + bytes.len());
+        }
+        if length > LONGEST_GROUP {
+            return Err(too_long(length, LONGEST_GROUP));
+        }
+        total += length;
+    }
+    if total > LONGEST_BATCH {
+        return Err(too_long(total, LONGEST_BATCH));
+    }
+    Ok(total)
+}
+
+fn too_long(length: usize, most: usize) -> JournalError {
+    JournalError::TooLong { length, most }
+}
+
+impl FileJournal {
+    /// Appends what is to be moved and then a batch whose frames take `length` bytes, with one sync. A batch that is larger than a
+    /// segment makes its segment larger: in two, the first half would be kept when the second cannot be.
+    pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
+        let moves = std::mem::take(&mut self.moves);
+        let done = self.append_all(moves, batch, length);
+        if done.is_err() {
+            // What was to be moved is looked for again.
+            self.cursor = None;
+        }
+        done
+    }
+
+    fn append_all(
+        &mut self,
+        moves: Moves,
+        batch: &Batch,
+        length: usize,
+    ) -> Result<(), JournalError> {
+        let moved = match moves.is_empty() {
+            true => 0,
+            false => frame_length(moves.written()),
+        };
+        let fits = |active: &Active| active.end + (moved + length) as u64 <= active.size;
+        if !self.active.as_ref().is_some_and(fits) {
+            self.rotate()?;
+        }
+        let groups: Vec<_> = batch.groups().collect();
+        self.append_unit((moved > 0).then_some(moves), &groups)
+    }
+
+    /// Appends with one write and one sync.
+    fn append_unit(
+        &mut self,
+        moves: Option<Moves>,
+        groups: &[Group<'_>],
+    ) -> Result<(), JournalError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        self.rests = false;
+        let done = self.write_unit(&mut buffer, moves.as_ref(), groups);
+        // One very large batch must not keep its memory for ever.
+        buffer.shrink_to(4 << 20);
+        self.buffer = buffer;
+        match done {
+            Ok(()) => {
+                self.apply(moves, groups);
+                Ok(())
+            }
+            Err(error) => {
+                // It is unknown how much reached the disk. The link of the next segment declares that part invalid.
+                if let Some(active) = self.active.take()
+                    && !active.begun
+                {
+                    self.failed.push((active.header.number, active.size));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn write_unit(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        moves: Option<&Moves>,
+        groups: &[Group<'_>],
+    ) -> Result<(), JournalError> {
+        let next = self.next;
+        let link = self.link();
+        let Some(active) = &mut self.active else {
+            return Err(JournalError::Closed);
+        };
+        let mut at = active.end;
+        if !active.begun {
+            let link = Link {
+                generation: active.named,
+                ..link
+            };
+            buffer.extend_from_slice(&link.encode(&active.header));
+            at = LINK as u64;
+        }
+        let salted = Salted::new(active.header.salt);
+        let mut index = 0;
+        if let Some(moves) = moves {
+            let before = buffer.len();
+            encode_frame(buffer, &salted, next, index, moves.written());
+            index += 1;
+            self.stats.moved_bytes += (buffer.len() - before) as u64;
+        }
+        for group in groups {
+            let changes = written(group.changes());
+            encode_frame(buffer, &salted, next + u64::from(index), index, changes);
+            index += 1;
+        }
+        let end = at + buffer.len() as u64;
+        // Zeros in the place of the next head say that it ended here; the next write begins with them.
+        let zeros = active.size.saturating_sub(end).min(HEAD as u64);
+        buffer.extend(iter::repeat_n(0, zeros as usize));
+        self.stats.written_bytes += buffer.len() as u64;
+        let path = || self.directory.segment(active.header.number);
+        write_all(&mut *active.file, buffer, at)
+            .map_err(|error| JournalError::io("write", path(), error))?;
+        self.stats.syncs += 1;
+        let synced = active.file.sync();
+        synced.map_err(|error| JournalError::io("sync", path(), error))?;
+        active.end = end;
+        active.size = active.size.max(end);
+        Ok(())
+    }
+
+    /// Writes the end of a segment that is closed, so that recovery tells damage before the end from a torn write. If
+    /// the write fails, recovery treats the segment as after a crash.
+    pub(super) fn write_end(&mut self) {
+        if self.recovered && !self.index.segments.is_empty() {
+            self.active = None;
+            let last = self.said(None);
+            let _ = self.manifest.lock().say(last);
+        }
+    }
+
+    /// The link of the next segment, without its generation.
+    fn link(&self) -> Link {
+        let previous = self.index.segments.back();
+        Link {
+            generation: 0,
+            first: self.next,
+            previous: previous.map_or(0, |segment| segment.number),
+            valid: previous.map_or(0, |segment| segment.valid),
+            floor: self.floor,
+        }
+    }
+
+    /// What the manifest must say: nothing follows the newest segment, or only segment `next` may.
+    pub(super) fn said(&self, next: Option<u64>) -> Said {
+        let last = self.index.segments.back();
+        let number = last.map_or(0, |segment| segment.number);
+        Said {
+            journal: self.journal,
+            last: number,
+            // No later write goes behind what a failure or another process left.
+            valid: match &self.active {
+                Some(_) => 0,
+                None => last.map_or(0, |segment| segment.valid),
+            },
+            next: next.unwrap_or(number),
+            floor: self.floor,
+        }
+    }
+
+    /// Takes into account what is durable now.
+    fn apply(&mut self, moves: Option<Moves>, groups: &[Group<'_>]) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let number = active.header.number;
+        let begins = !active.begun;
+        active.begun = true;
+        if begins {
+            self.index.segments.push_back(Segment {
+                number,
+                salt: active.header.salt,
+                first: self.next,
+                valid: FIRST as u64,
+                size: active.size,
+                live: 0,
+            });
+        }
+        let mut at = match self.index.segments.back_mut() {
+            Some(segment) => {
+                segment.size = active.size;
+                std::mem::replace(&mut segment.valid, active.end)
+            }
+            None => return,
+        };
+        let mut owed = 0;
+        if let Some(moves) = &moves {
+            self.next += 1;
+            at = self.index.apply_frame(number, at, moves.written());
+        }
+        for group in groups {
+            self.next += 1;
+            let end = self.index.apply_frame(number, at, written(group.changes()));
+            owed += end - at;
+            at = end;
+        }
+        self.owe(owed);
+        if let Some(floor) = moves.and_then(|moves| moves.floor) {
+            self.raise(floor);
+        }
+        if self.wants_ahead() {
+            self.begin_ahead();
+        }
+    }
+
+    /// Whether it is time for the next segment. Not as soon as there is a new one: a little later an old one may be free.
+    pub(super) fn wants_ahead(&self) -> bool {
+        let is_begun = |active: &Active| active.end >= active.size / 4;
+        self.ahead.is_none() && self.active.as_ref().is_some_and(is_begun)
+    }
+
+    /// Goes to a new segment.
+    fn rotate(&mut self) -> Result<(), JournalError> {
+        let (made, named) = self.next_made()?;
+        self.stats.prepared_bytes += made.prepared;
+        self.stats.written_bytes += made.prepared;
+        self.stats.syncs += made.syncs;
+        self.active = Some(Active {
+            header: made.header,
+            file: made.file,
+            named,
+            end: FIRST as u64,
+            size: made.header.size,
+            begun: false,
+        });
+        Ok(())
+    }
+
+    /// The next segment, and the generation of the manifest that names it.
+    fn next_made(&mut self) -> Result<(Made, u64), JournalError> {
+        // The failure may have been temporary, so a second attempt follows at once.
+        let mut made = match self.ahead.take() {
+            Some(Ok(made)) => made,
+            Some(Err(_)) | None => self.make()?,
+        };
+        let named = match made.named {
+            Some(named) => named,
+            None => {
+                let said = self.said(Some(made.header.number));
+                let named = self.manifest.lock().say(said);
+                match named {
+                    Ok(named) => *made.named.insert(named),
+                    Err(error) => {
+                        // The manifest may name the file already, so the file must stay.
+                        self.ahead = Ahead::Ready(made);
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        for (number, size) in std::mem::take(&mut self.failed) {
+            self.discard(number, size);
+        }
+        Ok((made, named))
+    }
+
+    fn make(&mut self) -> Result<Made, JournalError> {
+        let header = self.new_header();
+        if let Some(spare) = self.spares.pop()
+            && let Ok(made) = make(&self.directory, Some(spare), header)
+        {
+            return Ok(made);
+        }
+        let header = self.new_header();
+        make(&self.directory, None, header)
+    }
+
+    fn new_header(&mut self) -> Header {
+        self.highest += 1;
+        Header {
+            salt: salt(),
+            number: self.highest,
+            journal: self.journal,
+            size: self.segment_bytes,
+        }
+    }
+
+    /// Makes the next segment now if there is no thread for it.
+    pub(super) fn begin_or_make_ahead(&mut self) -> Result<(), JournalError> {
+        match self.background {
+            true => self.begin_ahead(),
+            false => self.ahead = Ahead::Ready(self.next_made()?.0),
+        }
+        Ok(())
+    }
+
+    /// Begins to make the next segment, unless it is there.
+    pub(super) fn begin_ahead(&mut self) {
+        if self.background && self.ahead.is_none() {
+            let header = self.new_header();
+            let spare = self.spares.pop();
+            let said = self.said(Some(header.number));
+            self.ahead
+                .begin(&self.directory, &self.manifest, spare, header, said);
+        }
+    }
+
+    /// Takes a file that holds nothing that is needed, to be used again if there is room for it.
+    pub(super) fn discard(&mut self, number: u64, size: u64) {
+        if size == self.segment_bytes && self.size() + size <= self.limit() {
+            self.spares.push(number);
+        } else {
+            // If it stays, the next opening finds that it is not needed.
+            let _ = self.directory.remove(number);
+        }
+    }
+
+    /// Removes files that are kept to be used again, where they are too many by now.
+    pub(super) fn trim_spares(&mut self) {
+        while self.size() > self.limit()
+            && let Some(spare) = self.spares.pop()
+        {
+            let _ = self.directory.remove(spare);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The directory of a journal: names, lock, and what stands in it.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::format::{FIRST, FORMAT, Header, LINK, Link, Unreadable};
+use crate::{
+    JournalError,
+    disk::{Disk, DiskFile, LockGuard, read_full},
+};
+
+const MANIFEST: &str = "MANIFEST";
+const SEGMENT: &str = ".log";
+const UNFINISHED: &str = ".new";
+/// Above any number that is ever reached.
+const HIGHEST: u64 = 1 << 62;
+/// The first bytes of a file that was made ahead: its header and then zeros, whatever the file had before.
+pub(super) const CLEARED: usize = 4096;
+
+/// A directory on a disk.
+#[derive(Clone)]
+pub(super) struct Directory {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) path: PathBuf,
+}
+
+/// What the beginning of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// A segment. Without a link it has no acknowledged entry.
+    Segment(Header, Option<Link>),
+    Broken(&'static str),
+}
+
+/// A segment's file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) size: u64,
+    pub(super) start: Start,
+}
+
+impl Directory {
+    pub(super) fn segment(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}{SEGMENT}"))
+    }
+
+    pub(super) fn manifest(&self) -> PathBuf {
+        self.path.join(MANIFEST)
+    }
+
+    /// The name of a segment while it is made.
+    pub(super) fn unfinished(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}{UNFINISHED}"))
+    }
+
+    /// Removes what a crash left while it was made. What cannot be removed only takes room.
+    pub(super) fn remove_unfinished(&self) {
+        let names = self.names().unwrap_or_default();
+        let unfinished = names.iter().filter_map(|name| number_of(name, UNFINISHED));
+        for number in unfinished {
+            let _ = self.disk.remove(&self.unfinished(number));
+        }
+    }
+
+    /// Makes the directory where there is none, and locks it.
+    pub(super) fn lock(&self) -> Result<LockGuard, JournalError> {
+        let path = &self.path;
+        let made = self.disk.create_dir(path);
+        made.map_err(|error| self.error("make", path, error))?;
+        // Before anything is written: what is there may be somebody else's.
+        self.names()?;
+        let manifest = self.manifest();
+        let locked = self.disk.lock(&manifest, true);
+        match locked.map_err(|error| JournalError::io("lock", manifest, error))? {
+            Some(guard) => Ok(guard),
+            None => Err(JournalError::Locked(path.clone())),
+        }
+    }
+
+    /// Keeps out who wants to write, for those who only look. False when somebody does.
+    pub(super) fn lock_shared(&self) -> (Option<LockGuard>, bool) {
+        // Without the file, or the right to read it, there is nothing to hold.
+        let locked = self.disk.lock(&self.manifest(), false);
+        let is_free = !matches!(locked, Ok(None));
+        (locked.ok().flatten(), is_free)
+    }
+
+    /// The names in it, if it is a journal's or empty.
+    pub(super) fn names(&self) -> Result<Vec<String>, JournalError> {
+        let names = self.disk.list(&self.path);
+        let names = names.map_err(|error| self.error("list", &self.path, error))?;
+        let ours = |name: &String| {
+            let is_segment = number_of(name, SEGMENT).or_else(|| number_of(name, UNFINISHED));
+            name == MANIFEST || is_segment.is_some()
+        };
+        match names.is_empty() || names.iter().any(ours) {
+            true => Ok(names),
+            false => Err(JournalError::NotAJournal(self.path.clone())),
+        }
+    }
+
+    /// The segments in it.
+    pub(super) fn segments(&self) -> Result<BTreeMap<u64, Found>, JournalError> {
+        let mut found = BTreeMap::new();
+        for number in self
+            .names()?
+            .iter()
+            .filter_map(|name| number_of(name, SEGMENT))
+        {
+            let path = self.segment(number);
+            let read = self.look(&path, number);
+            found.insert(number, read.map_err(|error| error.named(path))?);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn open(&self, number: u64, write: bool) -> Result<Box<dyn DiskFile>, JournalError> {
+        let path = self.segment(number);
+        let file = self.disk.open(&path, write);
+        file.map_err(|error| JournalError::io("open", path, error))
+    }
+
+    pub(super) fn remove(&self, number: u64) -> Result<(), JournalError> {
+        let path = self.segment(number);
+        let removed = self.disk.remove(&path);
+        removed.map_err(|error| JournalError::io("remove", path, error))
+    }
+
+    pub(super) fn sync(&self) -> Result<(), JournalError> {
+        let synced = self.disk.sync_dir(&self.path);
+        synced.map_err(|error| JournalError::io("sync", self.path.clone(), error))
+    }
+
+    fn error(&self, doing: &'static str, path: &Path, error: io::Error) -> JournalError {
+        match error.kind() {
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                JournalError::NotAJournal(path.into())
+            }
+            _ => JournalError::io(doing, path, error),
+        }
+    }
+
+    fn look(&self, path: &Path, number: u64) -> Result<Found, Unread> {
+        let file = self.disk.open(path, false)?;
+        let size = file.length()?;
+        let mut bytes = [0; FIRST];
+        let read = read_full(&*file, &mut bytes, 0)?;
+        let (header, link) = bytes[..read].split_at(read.min(LINK));
+        let start = match Header::decode(header) {
+            Ok(header) if header.number == number => {
+                Start::Segment(header, Link::decode(link, &header))
+            }
+            Ok(_) => Start::Broken("the file is another segment's"),
+            Err(Unreadable::Newer(found)) => return Err(Unread::Newer(found)),
+            Err(Unreadable::Blank) => Start::Broken("the header is missing"),
+            Err(Unreadable::Broken) if read < LINK => {
+                Start::Broken("the file is too short to be a segment")
+            }
+            Err(Unreadable::Broken) => Start::Broken("the header's checksum does not fit"),
+        };
+        Ok(Found { size, start })
+    }
+}
+
+enum Unread {
+    Io(io::Error),
+    Newer(u32),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Unread {
+    fn named(self, path: PathBuf) -> JournalError {
+        match self {
+            Self::Io(error) => JournalError::io("read", path, error),
+            Self::Newer(found) => JournalError::NewerFormat {
+                path,
+                found,
+                known: FORMAT,
+            },
+        }
+    }
+}
+
+/// The number of the segment that has this name.
+fn number_of(name: &str, ending: &str) -> Option<u64> {
+    let digits = name.strip_suffix(ending)?;
+    let lower = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+    let number = digits.len() == 16 && digits.bytes().all(lower);
+    let number = number.then(|| u64::from_str_radix(digits, 16).ok())?;
+    number.filter(|number| (1..HIGHEST).contains(number))
+}

@@ -1,0 +1,141 @@
+//! Which entries there are and where, in memory.
+
+use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
+    hash::{BuildHasherDefault, Hasher},
+};
+
+use super::format::{HEAD, Kind, ROW};
+
+/// Where an entry is: the place of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) segment: u64,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+}
+
+/// A segment that may have entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    pub(super) salt: u32,
+    /// The sequence number of its first frame.
+    pub(super) first: u64,
+    /// Bytes that are valid.
+    pub(super) valid: u64,
+    /// Bytes of the file.
+    pub(super) size: u64,
+    /// Entries whose newest bytes it has.
+    pub(super) live: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    places: HashMap<u64, Place, BuildHasherDefault<Mixer>>,
+    /// The segments, oldest first.
+    pub(super) segments: VecDeque<Segment>,
+    /// Bytes of the entries.
+    bytes: u64,
+}
+
+impl Index {
+    /// What a change that stands at a place means. `offset` is that of its row.
+    pub(super) fn apply(&mut self, segment: u64, kind: Kind, id: u64, offset: u64, length: u32) {
+        match kind {
+            Kind::Put | Kind::PutDamaged => {
+                // Offsets in a segment fit: what is longer is not written and not read.
+                let place = Place {
+                    segment,
+                    offset: offset as u32,
+                    length,
+                };
+                self.bytes += u64::from(length);
+                match self.places.insert(id, place) {
+                    // Most often it was put not long ago.
+                    Some(old) if old.segment == segment => self.bytes -= u64::from(old.length),
+                    old => {
+                        self.count(segment, 1);
+                        if let Some(old) = old {
+                            self.leave(old);
+                        }
+                    }
+                }
+            }
+            Kind::Delete => {
+                if let Entry::Occupied(entry) = self.places.entry(id) {
+                    let old = entry.remove();
+                    self.shrink();
+                    self.leave(old);
+                }
+            }
+            Kind::Floor => {}
+        }
+    }
+
+    /// Gives back the memory of a table that no longer needs it. Growth to the new room and shrinking back take many steps, so
+    /// this costs a constant time on average.
+    fn shrink(&mut self) {
+        const SMALL: usize = 128;
+        let (length, room) = (self.places.len(), self.places.capacity());
+        if room > SMALL && room / 8 > length {
+            self.places.shrink_to(SMALL.max(2 * length));
+        }
+    }
+
+    pub(super) fn place(&self, id: u64) -> Option<Place> {
+        self.places.get(&id).copied()
+    }
+
+    pub(super) fn entries(&self) -> u64 {
+        self.places.len() as u64
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What the entries take when each stands in a frame of its own.
+    pub(super) fn live(&self) -> u64 {
+        self.bytes + self.entries() * (HEAD + ROW) as u64
+    }
+
+    fn leave(&mut self, old: Place) {
+        self.bytes -= u64::from(old.length);
+        self.count(old.segment, -1);
+    }
+
+    fn count(&mut self, number: u64, by: i64) {
+        // Most often the newest.
+        let at = match self.segments.back() {
+            Some(newest) if newest.number == number => self.segments.len() - 1,
+            _ => self.segments.partition_point(|other| other.number < number),
+        };
+        let segment = self.segments.get_mut(at);
+        if let Some(segment) = segment.filter(|segment| segment.number == number) {
+            segment.live = segment.live.wrapping_add_signed(by);
+        }
+    }
+}
+
+/// Spreads numbers that are near to each other; they are given by the process itself, never by an adversary.
+#[derive(Debug, Default)]
+pub(super) struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Multiplied by the golden ratio (Knuth); the high half folded back, since a table takes its place from the low bits.
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}

@@ -1,0 +1,75 @@
+//! Reads a file piece by piece.
+
+use std::io;
+
+use crate::disk::{DiskFile, read_full};
+
+/// Bytes read at once.
+const PIECE: usize = 1 << 20;
+
+/// A view into a file that moves with what is asked for. Holds a piece of it, or as much as one request if that is more; never
+/// more than the file has.
+pub(super) struct Window<'a> {
+    file: &'a dyn DiskFile,
+    end: u64,
+    start: u64,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl<'a> Window<'a> {
+    /// A view of the first `end` bytes, or of all where the file has fewer.
+    pub(super) fn new(file: &'a dyn DiskFile, end: u64) -> io::Result<Self> {
+        Ok(Self {
+            file,
+            end: file.length()?.min(end),
+            start: 0,
+            buffer: Vec::new(),
+            filled: 0,
+        })
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// So many bytes at an offset, or none if they go beyond the end.
+    pub(super) fn get(&mut self, at: u64, length: usize) -> io::Result<Option<&[u8]>> {
+        let left = self.end.saturating_sub(at);
+        if length as u64 > left {
+            return Ok(None);
+        }
+        let behind = at.checked_sub(self.start).unwrap_or(u64::MAX);
+        if behind.saturating_add(length as u64) > self.filled as u64 {
+            let wanted = (length.max(PIECE) as u64).min(left) as usize;
+            if self.buffer.len() < wanted {
+                self.buffer.resize(wanted, 0);
+            }
+            self.filled = 0;
+            self.filled = read_full(self.file, &mut self.buffer[..wanted], at)?;
+            self.start = at;
+            if self.filled < length {
+                // It was cut while it was read.
+                return Ok(None);
+            }
+        }
+        let from = (at - self.start) as usize;
+        Ok(Some(&self.buffer[from..from + length]))
+    }
+
+    /// Where the next byte that is not zero is, from an offset on.
+    pub(super) fn skip_zeros(&mut self, mut at: u64) -> io::Result<Option<u64>> {
+        const BLOCK: u64 = 4096;
+        while at < self.end {
+            let length = BLOCK.min(self.end - at);
+            let Some(bytes) = self.get(at, length as usize)? else {
+                return Ok(None);
+            };
+            if let Some(found) = bytes.iter().position(|byte| *byte != 0) {
+                return Ok(Some(at + found as u64));
+            }
+            at += length;
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,140 @@
+//! What a file was before it was used again, or before a sync of it failed, is never read.
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use fom_journal::{
+    Batch, EntryId, FileJournal, Journal,
+    disk::{Fault, FaultyDisk, Operation, RealDisk},
+};
+use crate::kit::{FIRST, Given, Place, forgetful::Forgetful, open, put, small};
+
+/// A batch of such groups, each with one entry of 400 bytes.
+fn batch(ids: std::ops::Range<u64>, byte: u8) -> Batch {
+    let mut batch = Batch::new();
+    for id in ids {
+        batch.put(EntryId(id), &[byte; 400]);
+        batch.end_group();
+    }
+    batch
+}
+
+/// The groups of a failed commit stand, with the numbers that come next, in a file that is used again: they are not read behind those
+/// that were written over the first of them, though the end of that write was lost.
+#[test]
+fn old_groups_in_a_file_that_is_used_again_are_not_read() {
+    let place = Place::new();
+    let disk = FaultyDisk::new(RealDisk);
+    let options = FileJournal::options()
+        .segment_bytes(16 << 10)
+        .background(false);
+    let (mut journal, ..) = open(options.clone().disk(disk.clone()), place.path()).unwrap();
+    put(&mut journal, &[(70_000, b"before")]).unwrap();
+    let fail = |journal: &mut FileJournal, batch: &Batch, nth| {
+        disk.inject(Operation::Sync, nth, Fault::FailAfter(ErrorKind::Other));
+        journal.commit(batch).unwrap_err();
+        disk.heal();
+    };
+    // The first failure spoils the segment. The second spoils a new segment, after one sync made it and another named
+    // it.
+    fail(&mut journal, &batch(80_000..80_001, 1), 1);
+    fail(&mut journal, &batch(80_000..80_020, 1), 3);
+    let spoiled = place.segments().pop().unwrap();
+    let old = fs::read(&spoiled).unwrap();
+    // The manifest names a third segment instead, and its commit fails, too. The spoiled segment is free now.
+    fail(&mut journal, &batch(80_000..80_001, 1), 3);
+    journal.commit(&batch(90_000..90_012, 2)).unwrap();
+    let place = place.copy();
+    let spoiled = place.path().join(spoiled.file_name().unwrap());
+    let again = place.segments().pop().unwrap();
+    assert_ne!(spoiled, again);
+    assert!(!spoiled.exists(), "the file has another name now");
+    let mut bytes = fs::read(&again).unwrap();
+    let end = FIRST + 12 * (28 + 16 + 400);
+    assert!(bytes[end..end + 28].iter().all(|byte| *byte == 0));
+    assert_eq!(bytes[end + 28..], old[end + 28..], "the rest is as it was");
+    bytes[end..end + 28].copy_from_slice(&old[end..end + 28]);
+    fs::write(&again, &bytes).unwrap();
+    let (_, given, _) = open(options, place.path()).unwrap();
+    let ids: Vec<_> = given.entries.keys().copied().collect();
+    assert_eq!(
+        ids,
+        [70_000]
+            .into_iter()
+            .chain(90_000..90_012)
+            .collect::<Vec<_>>()
+    );
+}
+
+/// After a sync that failed nothing is written to that file any more: nobody knows what of it is on the disk.
+#[test]
+fn a_file_whose_sync_failed_is_left_as_it_is() {
+    let place = Place::new();
+    let disk = FaultyDisk::new(RealDisk);
+    let (mut journal, ..) = open(small().disk(disk.clone()), place.path()).unwrap();
+    put(&mut journal, &[(70_000, b"before")]).unwrap();
+    let file = place.segments()[0].clone();
+    disk.inject(Operation::Sync, 1, Fault::FailAfter(ErrorKind::Other));
+    put(&mut journal, &[(70_001, b"failed")]).unwrap_err();
+    let bytes = fs::read(&file).unwrap();
+    put(&mut journal, &[(70_002, b"after")]).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+/// Commits failed, all but the first in segments of their own, which were removed or cleared. A recovery takes what is left for what
+/// is there; then the power goes, and nobody had synced that the segments are gone. They must not be there again.
+#[test]
+fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
+    // Which of the first pieces survive that were not synced.
+    for pieces in 0..64u32 {
+        for failures in 0..6 {
+            let disk = Forgetful::default();
+            let path = Path::new("journal");
+            let opened = |disk: &Forgetful| {
+                let options = FileJournal::options().segment_bytes(2048).background(false);
+                open(options.disk(disk.clone()), path).unwrap()
+            };
+            let (mut journal, ..) = opened(&disk);
+            put(&mut journal, &[(70_000, b"before")]).unwrap();
+            // Made before, so that the next sync is that of the commit.
+            put(&mut journal, &[(70_001, &[0; 600])]).unwrap();
+            journal.tidy().unwrap();
+            disk.fail_sync();
+            put(&mut journal, &[(80_000, b"first")]).unwrap_err();
+            disk.fail_sync();
+            put(&mut journal, &[(80_001, b"second")]).unwrap_err();
+            // Further ones fail while they clear the file, or make another.
+            (0..failures).for_each(|_| disk.fail_sync());
+            for id in 80_002..80_004 {
+                let _ = put(&mut journal, &[(id, b"later")]);
+            }
+            disk.heal();
+            // The process has ended, the system has not.
+            let killed = disk.killed();
+            drop(journal);
+            let (_journal, first, _) = opened(&killed);
+            let mut asked = 0;
+            let crashed = killed.crash(|| {
+                asked += 1;
+                pieces & 1u32.checked_shl(asked - 1).unwrap_or(0) != 0
+            });
+            let (_, second, _) = opened(&crashed);
+            let context = format!("{failures} more failures, pieces {pieces:b}");
+            assert_eq!(first.entries, second.entries, "{context}");
+        }
+    }
+}
+
+/// An inspection of a journal without a manifest reports that, returns the entries, and creates no manifest.
+#[test]
+fn without_a_manifest_nobody_uses_it() {
+    let place = Place::new();
+    let (mut journal, ..) = open(FileJournal::options(), place.path()).unwrap();
+    put(&mut journal, &[(70_000, b"a")]).unwrap();
+    drop(journal);
+    fs::remove_file(place.manifest()).unwrap();
+    let mut given = Given::default();
+    let inspection = FileJournal::inspect(place.path(), &mut given).unwrap();
+    assert_eq!((given.entries.len(), inspection.in_use), (1, false));
+    assert_eq!(inspection.recovery.gaps[0].file, place.manifest());
+    assert!(!place.manifest().exists());
+}

@@ -1,0 +1,135 @@
+//! Copies of a journal: what a backup may be, and what is none.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{Read, Write},
+};
+
+use fom_journal::{Batch, EntryId, FileJournal, Journal, JournalError};
+use crate::kit::{Place, open, small};
+
+type State = BTreeMap<u64, Vec<u8>>;
+
+/// A program that changes a few entries again and again, so that files are filled, freed and used again.
+struct Program {
+    journal: FileJournal,
+    place: Place,
+    seed: u64,
+    /// What there was after each group.
+    states: Vec<State>,
+}
+
+impl Program {
+    fn new(seed: u64) -> Self {
+        let place = Place::new();
+        let (journal, ..) = open(small(), place.path()).unwrap();
+        Self {
+            journal,
+            place,
+            seed,
+            states: vec![State::new()],
+        }
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        self.seed % below
+    }
+
+    fn run(&mut self, commits: u64) {
+        for _ in 0..commits {
+            let mut state = self.states.last().unwrap().clone();
+            let mut batch = Batch::new();
+            for _ in 0..=self.random(3) {
+                let id = 70_000 + self.random(40);
+                if self.random(3) == 0 && state.remove(&id).is_some() {
+                    batch.delete(EntryId(id));
+                } else {
+                    let bytes = vec![self.random(256) as u8; self.random(60) as usize];
+                    batch.put(EntryId(id), &bytes);
+                    state.insert(id, bytes);
+                }
+                batch.end_group();
+                self.states.push(state.clone());
+            }
+            self.journal.commit(&batch).unwrap();
+            if self.random(4) == 0 {
+                self.journal.tidy().unwrap();
+            }
+        }
+    }
+
+    /// As `cp` does it: the files in any order, each in pieces, and what is gone by then is left out.
+    fn copy_while_it_runs(&mut self) -> Place {
+        let copy = Place::new();
+        fs::create_dir(copy.path()).unwrap();
+        let mut files = self.place.files("");
+        while !files.is_empty() {
+            let next = self.random(files.len() as u64) as usize;
+            let file = files.swap_remove(next);
+            let Ok(mut from) = File::open(&file) else {
+                continue;
+            };
+            let mut to = File::create(copy.path().join(file.file_name().unwrap())).unwrap();
+            let mut piece = vec![0; 1 + self.random(1200) as usize];
+            loop {
+                let read = from.read(&mut piece).unwrap();
+                if read == 0 {
+                    break;
+                }
+                to.write_all(&piece[..read]).unwrap();
+                let some = self.random(6);
+                self.run(some);
+            }
+        }
+        copy
+    }
+}
+
+/// With no process at it, or by a snapshot of the whole file system, a copy is the journal; also when it was taken between two
+/// commits of a program that goes on. (In the middle of one it is what a crash leaves: `journal_crash`.)
+#[test]
+fn a_copy_of_one_moment_is_whole() {
+    let mut program = Program::new(7);
+    for _ in 0..300 {
+        program.run(1);
+        let copy = program.place.copy();
+        let (_, given, recovery) = open(small(), copy.path()).unwrap();
+        assert_eq!(recovery.torn, None);
+        assert_eq!(&given.entries, program.states.last().unwrap());
+        assert!(given.damaged.is_empty());
+    }
+}
+
+/// Files that were copied one after the other under a running program are never taken for a state that there was not. But they are no
+/// backup: most are refused, and some are the journal as it was *before* the copy was begun, without a word.
+#[test]
+fn files_copied_one_by_one_are_no_copy() {
+    let (mut refused, mut right, mut old) = (0, 0, 0);
+    for seed in 1..=300 {
+        let mut program = Program::new(seed);
+        let before = program.random(120);
+        program.run(before);
+        let begun = program.states.len() - 1;
+        let copy = program.copy_while_it_runs();
+        match open(small(), copy.path()) {
+            Ok((_, given, _)) if given.damaged.is_empty() => {
+                let is = |state: &State| *state == given.entries;
+                match program.states.iter().rposition(is) {
+                    Some(at) if at >= begun => right += 1,
+                    Some(_) => old += 1,
+                    None => panic!("seed {seed}: a mixture: {given:?}"),
+                }
+            }
+            Ok(_) | Err(JournalError::Damaged(_)) => refused += 1,
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+    assert!(
+        refused > 100 && old > 0,
+        "{refused} refused, {right} right, {old} too old"
+    );
+}

@@ -1,0 +1,15 @@
+//! What the store of files keeps, through crashes, faults of the disk and damaged files.
+
+mod again;
+mod closed;
+mod conformance;
+mod copy;
+mod crash;
+mod damage;
+mod faults;
+mod file;
+mod kit;
+mod missing;
+mod place;
+mod room;
+mod torn;

@@ -1,0 +1,210 @@
+//! A crash in the middle of a write costs what was not acknowledged, and nothing else.
+
+use std::{fs, path::PathBuf};
+
+use fom_journal::{Batch, EntryId, Journal, JournalError};
+use crate::kit::{FIRST, LINK, Place, is_used, open, put, small};
+
+/// The files that a kill leaves after three syncs, the last of three groups, and where the last sync of the first
+/// segment begins and ends.
+fn written(place: &Place) -> (Vec<(PathBuf, Vec<u8>)>, usize, usize) {
+    let (mut journal, ..) = open(small(), place.path()).unwrap();
+    put(&mut journal, &[(1, b"schema")]).unwrap();
+    put(&mut journal, &[(70_000, b"acknowledged"), (70_001, b"")]).unwrap();
+    let bytes = fs::read(&place.segments()[0]).unwrap();
+    let begin = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let mut batch = Batch::new();
+    for id in 70_002..70_005u64 {
+        batch.put(EntryId(id), &[id as u8; 20]);
+        batch.put(EntryId(70_000), &[id as u8]);
+        batch.end_group();
+    }
+    journal.commit(&batch).unwrap();
+    let content = place.content();
+    let bytes = fs::read(&place.segments()[0]).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    (content, begin, end)
+}
+
+/// Wherever the last write breaks off, whole groups from its beginning are there, in order, the rest is cut, and the journal
+/// goes on.
+#[test]
+fn the_last_write_may_break_off_at_every_byte() {
+    let place = Place::new();
+    let (killed, begin, end) = written(&place);
+    let segment = place.segments()[0].clone();
+    let bytes = fs::read(&segment).unwrap();
+    for cut in begin..=end {
+        place.restore(&killed);
+        let mut torn = bytes.clone();
+        torn[cut..].fill(0);
+        fs::write(&segment, &torn).unwrap();
+        let (mut journal, given, recovery) = open(small(), place.path()).unwrap();
+        let length = (end - begin) / 3;
+        let whole = (cut - begin) / length;
+        assert_eq!(given.entries.len(), 3 + whole, "cut at {cut}");
+        assert_eq!(given.entries[&1], b"schema");
+        let last = 70_001 + whole as u64;
+        match whole {
+            0 => assert_eq!(given.entries[&70_000], b"acknowledged"),
+            _ => assert_eq!(given.entries[&70_000], [last as u8]),
+        }
+        let between = begin + whole * length;
+        match recovery.torn {
+            None => assert_eq!(cut, between, "only a cut between groups leaves no trace"),
+            Some(damage) => {
+                assert_eq!((&damage.file, damage.offset), (&segment, between as u64));
+                let aside = place.files("torn-");
+                assert_eq!(aside.len(), 1);
+                let kept = fs::read(&aside[0]).unwrap();
+                assert!(torn[between..].starts_with(&kept));
+                assert!(torn[between + kept.len()..].iter().all(|byte| *byte == 0));
+            }
+        }
+        // What was cut off does not come back, whatever is written then.
+        put(&mut journal, &[(80_000, b"later")]).unwrap();
+        drop(journal);
+        let (_journal, again, recovery) = open(small(), place.path()).unwrap();
+        assert_eq!(recovery.torn, None);
+        assert_eq!(again.entries.len(), given.entries.len() + 1);
+    }
+}
+
+/// The first write of a segment may break off at every byte, too. Nothing of it was acknowledged, and everything before
+/// it was.
+#[test]
+fn the_first_write_of_a_segment_may_break_off_at_every_byte() {
+    let place = Place::new();
+    let (mut journal, ..) = open(small(), place.path()).unwrap();
+    put(&mut journal, &[(70_000, &[7; 600])]).unwrap();
+    put(&mut journal, &[(70_001, &[8; 600])]).unwrap();
+    let killed = place.content();
+    drop(journal);
+    place.restore(&killed);
+    let used: Vec<_> = place
+        .segments()
+        .into_iter()
+        .filter(|path| is_used(path))
+        .collect();
+    assert_eq!(used.len(), 2);
+    let bytes = fs::read(&used[1]).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    for cut in LINK..=end {
+        place.restore(&killed);
+        let mut torn = bytes.clone();
+        torn[cut..].fill(0);
+        fs::write(&used[1], &torn).unwrap();
+        let (mut journal, given, recovery) = open(small(), place.path()).unwrap();
+        let is_whole = torn == bytes;
+        assert_eq!(
+            given.entries.len(),
+            if is_whole { 2 } else { 1 },
+            "cut at {cut}"
+        );
+        // The journal reports no torn end where there are no bytes.
+        let seen = match torn[..FIRST] == bytes[..FIRST] {
+            true => &torn[FIRST..FIRST + 28],
+            false => &torn[LINK..FIRST],
+        };
+        let is_seen = !is_whole && seen.iter().any(|byte| *byte != 0);
+        assert_eq!(recovery.torn.is_some(), is_seen, "cut at {cut}");
+        put(&mut journal, &[(80_000, b"later")]).unwrap();
+        drop(journal);
+        let (_journal, again, recovery) = open(small(), place.path()).unwrap();
+        assert_eq!(recovery.torn, None);
+        assert_eq!(again.entries.len(), given.entries.len() + 1);
+    }
+}
+
+/// The pages of one write reach the disk in any order. Those of the last one may be missing in front of others that are there.
+#[test]
+fn the_last_write_may_lose_any_part() {
+    let place = Place::new();
+    let (killed, begin, end) = written(&place);
+    let segment = place.segments()[0].clone();
+    let bytes = fs::read(&segment).unwrap();
+    for from in (begin..end).step_by(3) {
+        for to in (from + 1..end).step_by(7) {
+            place.restore(&killed);
+            let mut torn = bytes.clone();
+            torn[from..to].fill(0);
+            fs::write(&segment, &torn).unwrap();
+            let (mut journal, given, _) = open(small(), place.path()).unwrap();
+            // Bytes of a group that were zeros anyhow are not missed.
+            let whole = given.entries.len() - 3;
+            assert!(whole >= (from - begin) / ((end - begin) / 3));
+            for id in 70_002..70_002 + whole as u64 {
+                assert_eq!(given.entries[&id], [id as u8; 20]);
+            }
+            put(&mut journal, &[(80_000, b"later")]).unwrap();
+            drop(journal);
+            let (_journal, again, _) = open(small(), place.path()).unwrap();
+            assert_eq!(again.entries.len(), given.entries.len() + 1);
+        }
+    }
+}
+
+/// What a later write follows was acknowledged: it is not cut off but named.
+#[test]
+fn what_was_acknowledged_is_not_taken_for_torn() {
+    let place = Place::new();
+    let (killed, begin, _) = written(&place);
+    place.restore(&killed);
+    let segment = place.segments()[0].clone();
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[begin - 60..begin - 30].fill(0);
+    fs::write(&segment, &bytes).unwrap();
+    let refused = open(small(), place.path()).unwrap_err();
+    let JournalError::Damaged(damage) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(damage.file, segment);
+    assert!(damage.offset < begin as u64 && damage.offset + damage.length >= begin as u64);
+    assert_eq!(fs::read(&segment).unwrap(), bytes, "it is left as it is");
+}
+
+/// Of many torn ends only the newest are kept aside.
+#[test]
+fn torn_ends_do_not_fill_the_disk() {
+    let mut place = Place::new();
+    for round in 0..20u64 {
+        let (mut journal, given, _) = open(small(), place.path()).unwrap();
+        assert_eq!(given.entries.len() as u64, round);
+        put(&mut journal, &[(70_000 + round, b"a")]).unwrap();
+        // One that is closed has no torn end.
+        place = place.copy();
+        let mut segments = place.segments();
+        segments.retain(|path| is_used(path));
+        let segment = segments.pop().unwrap();
+        let mut bytes = fs::read(&segment).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        bytes[end..end + 20].fill(7);
+        fs::write(&segment, &bytes).unwrap();
+    }
+    let (_, given, _) = open(small(), place.path()).unwrap();
+    assert_eq!(given.entries.len(), 20);
+    let torn = place.files("torn-").len();
+    assert!((1..=8).contains(&torn), "{torn} files");
+}
+
+/// The last write is torn, and the one before it is damaged: the one is cut, the other told, each for itself.
+#[test]
+fn a_torn_write_behind_a_damaged_one_is_cut() {
+    let place = Place::new();
+    let (killed, begin, end) = written(&place);
+    let segment = place.segments()[0].clone();
+    place.restore(&killed);
+    let mut spoiled = fs::read(&segment).unwrap();
+    let at = spoiled
+        .windows(12)
+        .position(|bytes| bytes == b"acknowledged")
+        .unwrap();
+    spoiled[at] ^= 1;
+    // The first of three groups; the others are whole.
+    spoiled[begin..begin + (end - begin) / 3].fill(0);
+    fs::write(&segment, &spoiled).unwrap();
+    let (_, given, found) = open(small(), place.path()).unwrap();
+    assert_eq!(given.damaged.keys().copied().collect::<Vec<_>>(), [70_000]);
+    assert_eq!(found.torn.map(|torn| torn.offset), Some(begin as u64));
+    assert_eq!(given.entries.len(), 2);
+}
