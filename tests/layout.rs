@@ -45,7 +45,11 @@ const RUNTIME: &[&str] = &[
 ];
 
 /// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
-const PACKAGES: &[(&str, &[&str])] = &[("fom-macros", &[]), ("fom-journal", &[]), ("fom-runtime", &["fom-journal", "fom-macros"])];
+const PACKAGES: &[(&str, &[&str])] = &[
+    ("fom-macros", &[]),
+    ("fom-journal", &[]),
+    ("fom-runtime", &["fom-journal", "fom-macros"]),
+];
 
 #[test]
 fn packages_depend_on_lower_ones_only() {

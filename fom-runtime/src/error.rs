@@ -3,6 +3,7 @@
 use std::{fmt, io, time::Duration};
 
 use fom_journal::{Damage, JournalError};
+
 use crate::{
     FomRef,
     id::{FomId, Key},

@@ -140,11 +140,7 @@ pub(crate) fn write_all(
 }
 
 /// Reads until `bytes` are full or the file ends; how many it read.
-pub(crate) fn read_full(
-    file: &dyn DiskFile,
-    bytes: &mut [u8],
-    offset: u64,
-) -> io::Result<usize> {
+pub(crate) fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < bytes.len() {
         match file.read_at(&mut bytes[read..], offset + read as u64) {

@@ -9,9 +9,10 @@ use super::{
     format::Header,
     manifest::{Manifest, Said},
 };
-use crate::{        JournalError,
-        disk::{DiskFile, write_all},
-    };
+use crate::{
+    JournalError,
+    disk::{DiskFile, write_all},
+};
 
 /// A file with its space on the disk and its header, durable under its name.
 pub(super) struct Made {

@@ -40,9 +40,10 @@ use self::{
     index::Index,
     manifest::Manifest,
 };
-use crate::{        Batch, Journal, JournalError, JournalStats, Recover, Recovery,
-        disk::{Disk, LockGuard, RealDisk},
-    };
+use crate::{
+    Batch, Journal, JournalError, JournalStats, Recover, Recovery,
+    disk::{Disk, LockGuard, RealDisk},
+};
 
 /// A journal in the files of one directory.
 ///

@@ -6,6 +6,7 @@ use fom_journal::{
     Batch, EntryId, FileJournal, Journal,
     disk::{Fault, FaultyDisk, Operation, RealDisk},
 };
+
 use crate::kit::{FIRST, Given, Place, forgetful::Forgetful, open, put, small};
 
 /// A batch of such groups, each with one entry of 400 bytes.

@@ -6,6 +6,7 @@ use fom_journal::{
     Batch, EntryId, FileJournal, Journal, JournalError,
     disk::{Fault, FaultyDisk, Operation, RealDisk},
 };
+
 use crate::kit::{FIRST, Given, Place, open, put, small};
 
 /// Some commits, the last one of three groups; then it is closed.

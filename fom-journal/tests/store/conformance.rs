@@ -15,6 +15,7 @@ use fom_journal::{
     JournalStats, MemoryJournal, Recover, Recovery, conformance,
     disk::{Fault, FaultyDisk, Operation, RealDisk},
 };
+
 use crate::kit::{Place, small};
 
 fn check_file(options: impl Fn() -> FileJournalOptions) {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fom_journal::{Batch, EntryId, FileJournal, Journal, JournalError};
+
 use crate::kit::{Place, open, small};
 
 type State = BTreeMap<u64, Vec<u8>>;

@@ -10,8 +10,9 @@ use fom_journal::{
     Batch, EntryId, FileJournal, Journal,
     disk::{Fault, FaultyDisk, Operation},
 };
-use crate::kit::{Given, forgetful::Forgetful};
 use proptest::{collection::vec, prelude::*};
+
+use crate::kit::{Given, forgetful::Forgetful};
 
 type Entries = BTreeMap<u64, Vec<u8>>;
 /// Some changes: an entry, and its length if it is put.

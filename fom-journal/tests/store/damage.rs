@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use fom_journal::{Damage, FileJournal, Journal, JournalError};
+
 use crate::kit::{FIRST, Given, Place, delete, is_used, open, put, small};
 
 /// Some segments, all of whose entries have bytes that say which they are and how new.

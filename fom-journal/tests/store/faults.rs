@@ -6,6 +6,7 @@ use fom_journal::{
     Batch, EntryId, FileJournal, Journal, JournalError,
     disk::{Fault, FaultyDisk, Operation, RealDisk},
 };
+
 use crate::kit::{Given, Place, open, put, small};
 
 type Entries = BTreeMap<u64, Vec<u8>>;

@@ -3,6 +3,7 @@
 use std::{fs, io::ErrorKind};
 
 use fom_journal::{Batch, EntryId, FileJournal, Journal, JournalError};
+
 use crate::kit::{Given, Place, delete, open, put, small};
 
 /// What was committed is there when it is opened again, the newest of each entry.

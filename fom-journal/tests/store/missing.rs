@@ -10,6 +10,7 @@ use fom_journal::{
     Batch, EntryId, FileJournal, Journal, JournalError,
     disk::{FaultyDisk, Operation, RealDisk},
 };
+
 use crate::kit::{FIRST, LINK, Place, is_used, open, put, small};
 
 /// The journal that a kill leaves after each of many commits, with the acknowledged entries. Entries change and go, and

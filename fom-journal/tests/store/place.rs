@@ -11,6 +11,7 @@ use std::{
 };
 
 use fom_journal::{FileJournal, Journal, JournalError};
+
 use crate::kit::{Place, open, put, small};
 
 /// A directory that it makes is for the process's user alone; one that is there keeps its rights.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs};
 
 use fom_journal::{Batch, EntryId, FileJournal, Journal};
+
 use crate::kit::{Place, open};
 
 const SEGMENT: u64 = 16 << 10;

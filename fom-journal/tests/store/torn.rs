@@ -3,6 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use fom_journal::{Batch, EntryId, Journal, JournalError};
+
 use crate::kit::{FIRST, LINK, Place, is_used, open, put, small};
 
 /// The files that a kill leaves after three syncs, the last of three groups, and where the last sync of the first

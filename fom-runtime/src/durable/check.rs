@@ -8,6 +8,7 @@ use std::{
 };
 
 use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recover};
+
 use crate::{
     durable::{
         Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,

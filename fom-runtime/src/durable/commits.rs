@@ -2,9 +2,9 @@
 
 use std::{ptr, time::Instant};
 
+use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
 
-use fom_journal::{Batch, JournalError};
 use crate::{
     Graph,
     durable::Committer,

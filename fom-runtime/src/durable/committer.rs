@@ -9,6 +9,7 @@ use std::{
 };
 
 use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
+
 use crate::{
     Clock,
     durable::{

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use fom_journal::{EntryId, JournalError};
+
 use crate::{
     durable::{EventId, Meta, Posted, Rare, Stalled},
     sync::{

@@ -7,9 +7,9 @@ use std::{
     sync::Arc,
 };
 
+use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 
-use fom_journal::EntryId;
 use crate::{
     durable::{
         Committer, EventId, Kept, Kind, SetAside, Types,

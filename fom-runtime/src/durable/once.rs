@@ -11,10 +11,10 @@ use std::{
     sync::Arc,
 };
 
+use fom_journal::{EntryId, JournalError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use fom_journal::{EntryId, JournalError};
 use crate::{
     Ended, Snapshot,
     durable::{

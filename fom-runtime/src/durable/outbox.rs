@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fom_journal::{Batch, EntryId};
+
 use crate::{
     Graph,
     durable::record::set_number,

@@ -7,9 +7,9 @@
 //! [number](number_of) if it has one (8, little-endian), the step and the home as varints. Then come the fields that
 //! the flags name: the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
 
+use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 
-use fom_journal::EntryId;
 use crate::{
     durable::kept::{Inner, More},
     error::RestoreError,

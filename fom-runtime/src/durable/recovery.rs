@@ -10,6 +10,7 @@ use std::{
 };
 
 use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
+
 use crate::{
     Durability, Graph,
     durable::{

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use fom_journal::{Batch, EntryId};
+
 use crate::{
     Graph,
     durable::Kind,

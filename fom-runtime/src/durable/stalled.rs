@@ -4,6 +4,7 @@
 use std::{any::TypeId, collections::HashMap, sync::Arc, time::Instant};
 
 use fom_journal::{Batch, Change, Journal, JournalError};
+
 use crate::{
     durable::{
         Committer, Kind, Types,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use fom_journal::EntryId;
+
 use crate::{
     durable::record::{fom_of, put_key},
     id::Key,

@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fom_journal::{Batch, JournalError};
+
 use crate::{
     durable::{
         Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head, entry_of,

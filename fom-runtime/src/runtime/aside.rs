@@ -1,8 +1,8 @@
 //! What is in the journal and cannot run: listed, tried again, or taken out.
 
+use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
 
-use fom_journal::{Batch, JournalError};
 use crate::{
     durable::{Part, SetAside, Types, entry_of},
     error::{DiscardError, RetryError},

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
+use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 use tokio::sync::oneshot;
 
-use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 use crate::{
     Clock,
     balance::Balance,

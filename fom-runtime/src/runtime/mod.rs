@@ -20,6 +20,8 @@ mod world;
 
 use std::{any::TypeId, fmt, sync::Arc};
 
+use fom_journal::JournalStats;
+
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
 pub(crate) use directory::{Announced, KeyOf};
@@ -37,7 +39,6 @@ pub(crate) use handle::block_on;
 pub(crate) use types::{Totals, totals};
 pub(crate) use world::{Allowance, Front, World};
 
-use fom_journal::JournalStats;
 use crate::{
     error::{BuildError, RestoreError},
     fom::AnyRef,

@@ -16,9 +16,10 @@ mod stopping;
 
 use std::{fmt, future::Future, panic::panic_any, pin::Pin, sync::Arc, time::Duration};
 
+use fom_journal::MemoryJournal;
+
 pub use effects::Effects;
 
-use fom_journal::MemoryJournal;
 use crate::{
     BuildError, Builder, Durability, FomRef, Key, Operation, Persistent, RefusedReason, Runtime,
     TestClock,

@@ -1,6 +1,6 @@
 //! The child: a runtime on the journal, under load, until it is killed.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, io, time::Duration};
 
 use fom_runtime::{
     BuildError, Builder, Key, LongLocks, Operations, RestoreError, SetAside, TransitionCause,
@@ -29,13 +29,15 @@ const SEGMENT: u64 = 32 << 10;
 /// How long it takes at most until nothing is in flight any more.
 pub(crate) const DRAIN: Duration = Duration::from_secs(45);
 
-/// Runs the child with what stands behind `child` on its command line.
+/// Runs the child. Its standard input has the orders, one in each line.
 ///
 /// # Errors
 ///
 /// In words, when it could not begin.
-pub fn child(args: &[String]) -> Result<(), String> {
-    let orders = Orders::parse(args)?;
+pub fn child() -> Result<(), String> {
+    let orders = io::read_to_string(io::stdin()).map_err(|error| error.to_string())?;
+    let orders: Vec<_> = orders.lines().map(str::to_owned).collect();
+    let orders = Orders::parse(&orders)?;
     let history = History::open(&orders.history).map_err(|error| error.to_string())?;
     let faults = Faults::new(orders.faults, orders.means);
     match live(&orders, &history, &faults) {

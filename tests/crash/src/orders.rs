@@ -33,7 +33,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// As words of a command line.
+    /// As lines.
     pub(crate) fn words(&self) -> Vec<String> {
         let again = self.again.iter().map(|(letter, n)| format!("{letter}{n}"));
         vec![

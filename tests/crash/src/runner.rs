@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt, fs,
     fs::File,
-    io::{self, BufRead, BufReader, Seek, SeekFrom},
+    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -283,11 +283,16 @@ impl<'a> Parent<'a> {
             orders.faults,
             orders.old_for
         ));
-        Command::new(&self.options.child)
+        let mut child = Command::new(&self.options.child)
             .arg("child")
-            .args(orders.words())
-            .stdin(Stdio::null())
-            .spawn()
+            .stdin(Stdio::piped())
+            .spawn()?;
+        // The orders of a long run are longer than a command line may be.
+        if let Some(mut input) = child.stdin.take() {
+            // If the child is gone already, its status says so.
+            let _ = input.write_all(orders.words().join("\n").as_bytes());
+        }
+        Ok(child)
     }
 
     fn live_and_die(&mut self) -> io::Result<()> {

@@ -13,6 +13,7 @@ use std::{
 };
 
 use fom_journal::MemoryJournal;
+
 use crate::{
     FomInfo, FomState, Persistent, RestoreError, Runtime, Shutdown,
     clock::nanos,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fom_journal::EntryId;
+
 use crate::{
     Durability, FomId, Graph, Interpose, Key, Operation, Transition, TransitionCause, TransitionOf,
     durable::entry_of,

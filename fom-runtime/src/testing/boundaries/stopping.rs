@@ -3,12 +3,11 @@
 use std::{collections::BTreeSet, sync::Arc, task::Waker};
 
 use fom_journal::{
-        Batch, Change, EntryId, Group, Journal, JournalError, JournalStats, MemoryJournal, Recover,
-        Recovery,
-    };
-use crate::{
-    sync::{Condvar, Mutex},
+    Batch, Change, EntryId, Group, Journal, JournalError, JournalStats, MemoryJournal, Recover,
+    Recovery,
 };
+
+use crate::sync::{Condvar, Mutex};
 
 /// Beside the journal: what the test sees of it.
 #[derive(Clone, Debug)]
