@@ -270,7 +270,7 @@ impl Reader {
         if let Some(absolute) = self.absolute(&path) {
             let known_as = renamed.unwrap_or(last);
             // `use a;` of another package must not lead to itself.
-            if absolute != [self.at.as_slice(), &[known_as.clone()]].concat() {
+            if absolute != [self.at.as_slice(), std::slice::from_ref(&known_as)].concat() {
                 let known_as = if known_as == "_" {
                     format!("_{}", self.module.imported.len())
                 } else {
