@@ -33,7 +33,7 @@ impl Durability {
 
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
-    /// Its earlier names. A name that is no type was already reported.
+    /// The earlier names of the operation. A name that is no type was already reported.
     pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
     /// The earlier names of the enum.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
