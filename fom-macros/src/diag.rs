@@ -1,16 +1,16 @@
-//! Mistakes are collected, never thrown: one compile shows all of them.
+//! Mistakes are collected, not thrown, so one compile reports all of them.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
-/// What is wrong with one declaration, in the order in which it was found.
+/// The mistakes of one declaration, in the order in which they were found.
 #[derive(Default)]
 pub(crate) struct Diagnostics {
     errors: Vec<syn::Error>,
 }
 
 impl Diagnostics {
-    /// Reports a mistake at the smallest tokens that are wrong.
+    /// Reports a mistake at the smallest wrong tokens.
     pub(crate) fn error(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.errors.push(syn::Error::new_spanned(tokens, message));
     }
@@ -20,17 +20,18 @@ impl Diagnostics {
         self.errors.push(syn::Error::new(span, message));
     }
 
-    /// Takes over what syn reports.
+    /// Adds an error of syn.
     pub(crate) fn syntax(&mut self, error: syn::Error) {
         self.errors.push(error);
     }
 
-    /// Adds what another has collected.
+    /// Adds the mistakes of `other`.
     pub(crate) fn append(&mut self, other: Diagnostics) {
         self.errors.extend(other.errors);
     }
 
-    /// The first mistake as a type: rustc asks nothing more of what mentions it, and says it once.
+    /// Returns the first mistake as a type. rustc then reports nothing more about code that mentions the type, and
+    /// shows the mistake once.
     pub(crate) fn first(&self) -> Option<TokenStream> {
         self.errors.first().map(syn::Error::to_compile_error)
     }
@@ -39,7 +40,7 @@ impl Diagnostics {
         self.errors.is_empty()
     }
 
-    /// One `compile_error!` for each mistake.
+    /// Returns one `compile_error!` for each mistake.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.errors
             .iter()
@@ -48,7 +49,7 @@ impl Diagnostics {
     }
 }
 
-/// The known name that was probably meant, if one is near.
+/// Returns the known name that was probably meant, if one is near.
 pub(crate) fn nearest<'a>(
     wrong: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -65,7 +66,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, name)| name)
 }
 
-/// `; did you mean ..` when a name is near, else the whole list.
+/// Returns a text with the nearest name, or with the whole list if no name is near.
 pub(crate) fn did_you_mean(wrong: &str, known: &[&str]) -> String {
     match nearest(wrong, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -74,7 +75,7 @@ pub(crate) fn did_you_mean(wrong: &str, known: &[&str]) -> String {
     }
 }
 
-/// `` `A`, `B` `` for a message.
+/// Formats names as `` `A`, `B` `` for a message.
 pub(crate) fn list(names: &[&str]) -> String {
     names
         .iter()
@@ -83,7 +84,7 @@ pub(crate) fn list(names: &[&str]) -> String {
         .join(", ")
 }
 
-/// Levenshtein's distance, with two neighbours swapped counted as one.
+/// Returns Levenshtein's distance. A swap of two neighbours counts as one.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,4 +1,4 @@
-//! The way through the macro, and what comes out when something is wrong.
+//! The steps of the macro, and its output after a mistake.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// Parses, checks and expands. With a mistake: the item, the same names without behaviour, and every mistake.
+/// Parses, checks and expands. After a mistake, returns the item, the same names without behaviour, and every mistake.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut diag = Diagnostics::default();
     let Some(mut parsed) = item::parse(item.clone(), &mut diag) else {

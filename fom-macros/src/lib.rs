@@ -1,4 +1,4 @@
-//! The `#[fom]` and `#[active]` attributes. Users take it from `fom-runtime`, which re-exports it.
+//! The `#[fom]` and `#[active]` attributes. Users import them from `fom-runtime`, which re-exports them.
 #![forbid(unsafe_code)]
 
 mod active;
@@ -15,10 +15,10 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Declares the state machine of an operation: its phases, and the only ways between them.
+/// Declares the state machine of an operation: its phases, and the transitions between them.
 ///
-/// The attribute stands on an enum. Each variant is a *phase*; its named fields are the data that the phase has for as
-/// long as it lasts. What must outlive a phase is kept in the *operation*, a type of the user's own.
+/// The attribute is for an enum. Each variant is a *phase*. The named fields of a variant are data that exist as long
+/// as the phase lasts. The *operation*, a type of the user, keeps what must outlive a phase.
 ///
 /// ```
 /// use fom_runtime::prelude::*;
@@ -67,52 +67,52 @@ use proc_macro::TokenStream;
 ///
 /// # What is generated
 ///
-/// Beside the enum, with names that begin with the enum's:
+/// The attribute adds these items beside the enum, with names that begin with the enum's name:
 ///
 /// | item | what it is |
 /// | --- | --- |
-/// | `FetchingTransitions` | the trait with one function for each phase that is no end; the user implements it for the operation |
-/// | `FetchingAfterAsk` | where phase `Ask` may go, with the data of the next phase; a way that is not declared is a variant that does not exist |
+/// | `FetchingTransitions` | the trait with one function for each phase except the ends; the user implements it for the operation |
+/// | `FetchingAfterAsk` | the exits of phase `Ask`, with the data of the next phase; an exit that is not declared has no variant |
 /// | `FetchingKind` | the phases without their data |
 /// | `impl Operation for Fetch` | the graph as a constant, and the run loop's way in |
 /// | `impl Persistent for Fetch` | how it is saved and restored; not with `transient` |
 ///
-/// The function of a phase is called like the phase, in snake case (`HttpGet` gives `http_get`, `Match` gives `r#match`). It
-/// gets the context, then `&mut` to each of the phase's fields, in order. It returns `Result<_, E>` of
+/// The function of a phase has the phase's name in snake case (`HttpGet` gives `http_get`, `Match` gives `r#match`).
+/// Its arguments are the context, then `&mut` to each field of the phase, in order. It returns `Result<_, E>` of
 ///
-/// - `()`, where there is one exit without data (a `sync` phase with `on(..)` always has a second one, `Stay`);
+/// - `()`, if there is one exit without data (a `sync` phase with `on(..)` always has a second exit, `Stay`);
 /// - the phase's own exit enum otherwise.
 ///
 /// | phase | function |
 /// | --- | --- |
-/// | as it is | `async fn ring(&mut self, cx: &mut Cx<'_, Event>, ..)` |
+/// | no key | `async fn ring(&mut self, cx: &mut Cx<'_, Event>, ..)` |
 /// | `sync` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, ..)` |
-/// | `sync, on(..)` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, .., event: Event)`; its exits have `Stay`, too |
+/// | `sync, on(..)` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, .., event: Event)`; its exits also have `Stay` |
 /// | `blocking` | `fn ring(&mut self, cx: &mut BlockingCx<'_>, ..)` |
-/// | `late` | besides, `ring_late`: the same without the event; of a `blocking` phase a plain `fn` with `&mut Cx<'_, Event>` |
-/// | `exhausted` | besides, `ring_exhausted`: as for `late` |
-/// | `locks` | besides, `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
-/// | `failed(..)` | besides, `ring_failed`: as for `late`, with the [`Cause`](../fom_runtime/enum.Cause.html) as its last argument |
+/// | `late` | also `ring_late`: the same without the event; for a `blocking` phase, a plain `fn` with `&mut Cx<'_, Event>` |
+/// | `exhausted` | also `ring_exhausted`: as for `late` |
+/// | `locks` | also `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
+/// | `failed(..)` | also `ring_failed`: as for `late`, with the [`Cause`](../fom_runtime/enum.Cause.html) as its last argument |
 ///
-/// The trait has one more function, with a body: `resume(&mut self, cx, phase)`. It runs once when an operation was restored,
-/// before the function of its phase, and is the place to open again what cannot be saved.
+/// The trait has one more function, with a default body: `resume(&mut self, cx, phase)`. It runs once after an
+/// operation is restored, before the function of the phase. Use it to reopen what cannot be saved.
 ///
-/// Doc comments of the enum and its phases go where an editor shows them: to the functions, into the graph, and the enum's own
-/// page gets a table and a drawing of the machine.
+/// Doc comments of the enum and its phases are copied to the functions and into the graph, where an editor shows them.
+/// The enum's own page also gets a table and a drawing of the machine.
 ///
 /// # Keys of the machine: `#[fom(..)]`
 ///
 /// ### `operation(Type)`
 ///
-/// Required. The type that the machine is for; one machine each. A type with parameters may stand in quotes:
+/// Required. The type that the machine is for. Each type has one machine. A type with parameters may be in quotes:
 /// `operation("Job<S>")`.
 ///
-/// What stands here is the operation's name in what is saved of it. `operation(Type, was = "Old")` says the name that it had in an
-/// earlier release; see [`was`](#was--name).
+/// This type, as written here, is the operation's name in saved data. `operation(Type, was = "Old")` gives the name of
+/// an earlier release; see [`was`](#was--name).
 ///
 /// ### `generics("S: Bound")`
 ///
-/// Parameters that the operation has and the enum has not. Those of the enum are added to them.
+/// Parameters that the operation has and the enum does not have. The parameters of the enum are added to these.
 ///
 /// ```
 /// # use fom_runtime::prelude::*;
@@ -140,9 +140,10 @@ use proc_macro::TokenStream;
 ///
 /// ### `around(Type)`
 ///
-/// The machine is a *layer*: its phases stand before and after those of another operation, which its own operation holds in a field, and
-/// of whose phases it knows nothing. One phase is marked [`inner`](#innerfield), and in its place stand the phases of that operation:
-/// the two are one machine with one graph, and run as one fom. Most layers are for any operation:
+/// The machine is a *layer*. Its phases run before and after the phases of another operation, which the layer's
+/// operation has in a field. The layer knows nothing of those phases. One phase of the layer is marked
+/// [`inner`](#innerfield), and the phases of the operation inside take its place. Both are one machine with one graph,
+/// and run as one fom. Most layers work for any operation:
 ///
 /// ```
 /// # use fom_runtime::{Layered, prelude::*};
@@ -201,42 +202,46 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// The fom takes the events of the operation inside. Its errors are [`Layered`](../fom_runtime/enum.Layered.html): the layer's own,
-/// or those of the operation inside. In the graph, in records and in listings the phases inside are called `Serve.Look`: the name
-/// of the `inner` phase, a dot, and their own. A layer is an operation like any other, and may stand inside another layer.
+/// The fom takes the events of the operation inside. Its errors are [`Layered`](../fom_runtime/enum.Layered.html): an
+/// error of the layer, or an error of the operation inside. In the graph, in records and in listings, a phase inside
+/// has a name like `Serve.Look`: the name of the `inner` phase, a dot, and its own name. A layer is an operation like
+/// any other, so it may be inside another layer.
 ///
 /// ### `error(Type)`
 ///
-/// What the functions may fail with. Without it, `BoxError`: anything that `?` can turn into a box. An error ends the
-/// operation in the standard failed outcome, with the phase it happened in.
+/// The error type of the functions. The default is `BoxError`: anything that `?` can turn into a box. An error ends the
+/// operation in the standard failed outcome, with the phase in which the error happened.
 ///
 /// ### `event(Type)`
 ///
-/// The enum of what may be sent to the operation. Each event has to be taken by some phase ([`on`](#onevent-other)); one that
-/// no phase takes is an error at this key, which rustc words as a pattern that is not covered.
+/// The enum of the events that the operation takes. For each event, some phase must have [`on`](#onevent-other). An
+/// event that no phase takes is an error at this key, which rustc words as a pattern that is not covered.
 ///
 /// ### `transient`
 ///
-/// The operation cannot be saved. Without this key the operation and all phase data are saved with serde: derive
+/// The operation cannot be saved. Without this key, the operation and all phase data are saved with serde: derive
 /// `Serialize` and `Deserialize` for them.
 ///
 /// ### `durability = "sync"`
 ///
-/// When a transition counts as done, where there is a journal. `"sync"`, which is meant without this key: when it is on disk.
-/// `"lazy"`: at once, and it is on disk soon after; at a crash what was committed in the last 50 ms can be lost. `"none"`: it is
-/// never written.
+/// When a transition counts as done, if there is a journal:
+///
+/// - `"sync"`, the default: when the transition is on disk.
+/// - `"lazy"`: at once. The transition is on disk soon after. A crash can lose the commits of the last 50 ms.
+/// - `"none"`: the transition is never written.
 ///
 /// ### `version = 2`
 ///
-/// The version of what is saved, counted from 1, which is meant without this key. It is raised when what an earlier release saved
-/// cannot be read by names and defaults alone, together with a migration. Many changes need none: a new phase, a phase with
-/// another name (`was`), a new field with a default, another order.
+/// The version of the saved data, counted from 1. The default is 1. Raise the version, and add a migration, when names
+/// and defaults alone cannot read what an earlier release saved. Many changes need no new version: a new phase, a phase
+/// with another name (`was`), a new field with a default, another order.
 ///
 /// ### `migrate(v1(path), v2(path))`
 ///
-/// For each earlier version that may still be saved, from the oldest on, the function that turns what it saved into what the next one
-/// would have: `fn(&mut Saved) -> Result<(), BoxError>`. The chain has no gap and ends at this version. What was saved by an
-/// older version than the first, by a newer one than this, or cannot be migrated, is refused and stays as it is.
+/// One function for each earlier version that may still be saved, from the oldest on. Each function turns the data of
+/// its version into the data of the next version: `fn(&mut Saved) -> Result<(), BoxError>`. The chain has no gap and
+/// ends at this version. Data from a version before the first or after this one, and data that cannot be migrated, are
+/// refused and stay unchanged.
 ///
 /// ```
 /// # use fom_runtime::{Saved, prelude::*};
@@ -282,9 +287,9 @@ use proc_macro::TokenStream;
 ///
 /// ### `was = "Name"`
 ///
-/// The name that the enum had in an earlier release, and in `operation(Type, was = "Old")` that of the operation's type: what was saved
-/// under it is read as this one's. Each may be written for every name that there ever was. A runtime with a journal is not built
-/// while another type that is linked has one of these names, or had it.
+/// The name of the enum in an earlier release. In `operation(Type, was = "Old")`, the earlier name of the operation's
+/// type. Data saved under that name are read as data of this enum or operation. Write each of these keys once for every
+/// earlier name. A runtime with a journal is not built if another linked type has, or had, one of these names.
 ///
 /// ```
 /// # use fom_runtime::prelude::*;
@@ -306,73 +311,82 @@ use proc_macro::TokenStream;
 ///
 /// ### `retired("Name", "Other")`
 ///
-/// Phases that are gone. No phase can have such a name again, for what is still saved in the old one would be taken for it; and
-/// what is saved in one is refused with that reason, unless a migration leads it elsewhere.
+/// Phases that no longer exist. No phase can have such a name again, because data saved in the old phase would be read
+/// as data of the new one. Data saved in a retired phase are refused with that reason, unless a migration moves them to
+/// another phase.
 ///
 /// ### `crate = "::path"`
 ///
-/// Where the library is, if it has another name: `crate = "::renamed"`. The path begins with `::` or `crate::`.
+/// The path of the library, if it has another name: `crate = "::renamed"`. The path begins with `::` or `crate::`.
 ///
 /// # Keys of a phase: `#[phase(..)]`
 ///
 /// ### `start`
 ///
-/// Where a new operation begins; exactly one phase has it. It has no data: nothing comes before it that could give them.
+/// A new operation begins in this phase. Exactly one phase has this key. The phase has no data, because no phase before
+/// it could provide them.
 ///
 /// ### `end`
 ///
-/// The operation is over; the phase with its data is the outcome. It has no function, and no key goes with it but `failure`.
+/// The operation is over. The phase with its data is the outcome. The phase has no function, and takes no other key
+/// than `failure`.
 ///
 /// ### `failure`
 ///
-/// With `end`: this end is a bad one. Pictures and counts tell it apart; the outcome is a value like any other.
+/// With `end`: this end counts as a failure. Drawings and counts show this. The outcome is a value like any other.
 ///
 /// ### `inner(field)`
 ///
-/// With [`around`](#aroundtype), on one phase: here stand the phases of the operation that is in this field of the layer's operation.
-/// The phase has one field, the phase of that operation (`Serve { phase: R::Phase }`). Who goes here goes to the start of the operation inside.
-/// With `to(..)` the ends of the operation inside are no ends of the machine: the phase's function runs in them, has the end as its
-/// argument, and decides where to go. Without `to(..)` it has no function, and they are ends of the machine.
+/// With [`around`](#aroundtype), on one phase: the phases of the operation in this field of the layer's operation take
+/// the place of this phase. The phase has one field, the phase of that operation (`Serve { phase: R::Phase }`). A
+/// transition to this phase goes to the start of the operation inside.
+///
+/// With `to(..)`, the ends of the operation inside do not end the machine. Instead, the function of this phase runs in
+/// each of them. It has the end as its argument and decides the next phase. Without `to(..)`, this phase has no
+/// function, and those ends are ends of the machine.
 ///
 /// ### `to(Phase, Other)`
 ///
-/// Where the phase may go. For every phase that is no end. A phase may name itself.
+/// The next phases. Required for every phase that is not an end. A phase may name itself.
 ///
 /// ### `within = "2s"`
 ///
-/// The most time the phase may take, from entering to leaving it. Numbers with `ns`, `us`, `ms`, `s`, `m`, `h`, `d`, one
-/// after the other: `"1m30s"`. What happens then: see `late`.
+/// The time limit of the phase, from entering to leaving it. Write numbers with `ns`, `us`, `ms`, `s`, `m`, `h`, `d`,
+/// for example `"1m30s"`. For what happens after the limit, see `late`.
 ///
 /// ### `within = "adaptive, 50ms..30s"`
 ///
-/// The same, but the time follows what earlier visits of this phase took in the same locality, and how many are under way. It
-/// is never below the first nor above the second of the two times, the floor and the ceiling; `within = "adaptive"` is
-/// short for `"adaptive, 250ms..30s"`. Until 32 visits were answered it is the ceiling. It stands over one phase, so `keep`
-/// does not go with it. How it is estimated: see the book, "Adaptive time-outs".
+/// A time limit that adapts. It follows the durations of earlier visits of this phase in the same locality, and the
+/// number of visits under way. It stays between the two times, the floor and the ceiling. `within = "adaptive"` is
+/// short for `"adaptive, 250ms..30s"`. Until 32 visits were answered, the limit is the ceiling. The limit is for one
+/// phase, so it cannot be combined with `keep`. For the estimate, see the book, "Adaptive time-outs".
 ///
 /// ### `exhausted`
 ///
-/// With `retry`: when the last attempt has failed, the phase's `_exhausted` function says where to go, instead of failing the
-/// operation. What the attempts said is in `cx.causes()`. It belongs to the same visit; a phase that leads back to this one begins a
-/// new one, with a new `step_key`.
+/// With `retry`: after the last failed attempt, the phase's `_exhausted` function decides the next phase, instead of a
+/// failure of the operation. `cx.causes()` has the errors of the attempts. The function belongs to the same visit. If a
+/// later phase leads back to this one, a new visit begins, with a new `step_key`.
 ///
 /// ### `late`
 ///
-/// With `within` (or in a phase that some `keep` names): when the time is over, the phase's function is dropped and its `_late` function
-/// decides where to go. Without it a missed deadline ends the operation. The function itself has no deadline, and an error of it
-/// ends the operation, also when attempts are left.
+/// With `within`, or in a phase that some `keep` names: when the time is over, the phase's function is dropped, and its
+/// `_late` function decides the next phase. Without this key, a missed deadline is a failure of the phase. The `_late`
+/// function has no deadline. Its error is a failure of the phase, even if attempts are left. A failure ends the
+/// operation, unless the phase has `failed(..)`.
 ///
-/// A plain function is never dropped in the middle: what a `sync` or `blocking` one returns after its deadline counts.
+/// A plain function is never dropped in the middle. The result of a `sync` or `blocking` function counts even after the
+/// deadline.
 ///
 /// ### `failed(Phase, Other)`
 ///
-/// Where the phase may go when it has failed: with an error (its attempts used up), with a panic, or because a deadline was missed that
-/// no `late` function answers. Then the phase's `_failed` function runs, with the cause as its last argument, and says which of these; its
-/// exits are an enum of its own, `FetchingAfterAskFailed` (or `()`, for one without data). Without this key a failure ends the operation
-/// in the standard failed outcome, and so do a cancel and a shutdown always.
+/// The next phases after a failure of this phase: an error (after the last attempt), a panic, or a missed deadline
+/// without a `late` function. The phase's `_failed` function then runs, with the cause as its last argument, and
+/// decides between these phases. Its exits are an enum of its own, `FetchingAfterAskFailed` (or `()`, for one exit
+/// without data). Without this key, a failure ends the operation in the standard failed outcome. A cancel and a
+/// shutdown always do.
 ///
-/// The function belongs to the same visit and has no deadline. If it fails as well, that ends the operation, and what the first failure
-/// said is in `Failure::attempts`.
+/// The function belongs to the same visit and has no deadline. If the function also fails, that ends the operation, and
+/// `Failure::attempts` has the first failure.
 ///
 /// ```
 /// # use fom_runtime::prelude::*;
@@ -402,29 +416,29 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// On the [`inner`](#innerfield) phase of a layer it is where failures inside go that what is inside has no way for, and the cause says
-/// whose error it was (`Cause<Layered<E, R::Error>>`).
+/// On the [`inner`](#innerfield) phase of a layer, this key is for failures inside for which the operation inside has
+/// no exit. The cause says which operation the error belongs to (`Cause<Layered<E, R::Error>>`).
 ///
 /// ### `keep(Phase, Other)`
 ///
-/// With `within`, unless that is adaptive: the deadline that is set on entering this phase goes on while the operation is in one of these. So one time
-/// can stand over several phases.
+/// With a `within` that is not adaptive: the deadline from entering this phase continues while the operation is in one
+/// of these phases. So one time limit can span several phases.
 ///
 /// ### `sync`
 ///
-/// The function is a plain `fn` that returns at once. The cheapest kind; a machine of `sync` and `blocking` phases only is
-/// stored without any future.
+/// The function is a plain `fn` that returns at once. This is the cheapest kind. A machine with only `sync` and
+/// `blocking` phases is stored without a future.
 ///
 /// ### `blocking`
 ///
-/// The function is a plain `fn` that may wait for a disk, a lock or a slow call: another thread takes the locality over
-/// meanwhile. Of the context only what is safe beside the locality is there. It takes no events.
+/// The function is a plain `fn` that may wait for a disk, a lock or a slow call. Meanwhile, another thread takes over
+/// the locality. The context offers only what is safe outside the locality. The phase takes no events.
 ///
 /// ### `on(Event, Other)`
 ///
-/// The events that the phase takes; others are kept for a later phase, in order. An async phase asks for them with
-/// `cx.event().await`. A `sync` phase *is* the wait: its function runs when one comes, with it as the last argument, and returns
-/// `Stay` to wait for the next one in the same visit.
+/// The events that the phase takes. Other events are kept for a later phase, in order. An async phase waits for its
+/// events with `cx.event().await`. A `sync` phase *is* the wait: its function runs when an event arrives, with the
+/// event as the last argument. The function returns `Stay` to wait for the next event in the same visit.
 ///
 /// ```
 /// # use fom_runtime::prelude::*;
@@ -459,47 +473,61 @@ use proc_macro::TokenStream;
 ///
 /// ### `retry = "3, 50ms..2s"`
 ///
-/// After an error the phase is tried again, here up to 3 more times, at first after 50 ms, then after twice as long each time, 2 s at most.
-/// `cx.attempt()` counts.
+/// Retries the phase after an error, here up to 3 more times. The first pause is 50 ms, and each later pause is twice
+/// as long, up to 2 s. `cx.attempt()` counts.
 ///
 /// ### `locks`
 ///
-/// The phase holds [long locks](../fom_runtime/struct.LongLock.html): its `_locks` function says which, and the phase's own function
-/// runs when all of them are granted. The time that this takes counts for `within`; when that is over before, the `_late` function runs
-/// without them. They are kept over errors and their retries, `Stay`, waits and commits. If the next phase has `locks`, too, those
-/// that it names stay held without a gap, and the others are given back; what it names besides must come after those in the order of
-/// [`LockSet`](../fom_runtime/struct.LockSet.html), or the operation fails. Without `locks` in the next phase, and at the end in whatever
-/// way, all are given back. What is restored takes them again before its function runs, and after `resume`; with a journal nobody gets in
-/// between, if it held them when the runtime ended.
+/// The phase holds [long locks](../fom_runtime/struct.LongLock.html). Its `_locks` function says which ones, and the
+/// phase's own function runs when all of them are granted. The wait for the locks counts for `within`. If that time
+/// ends first, the `_late` function runs without the locks. The phase keeps its locks over errors and their retries,
+/// `Stay`, waits and commits.
+///
+/// If the next phase also has `locks`, the locks that it names stay held without a gap, and the others are released. A
+/// lock that the next phase adds must come after the kept ones in the order of
+/// [`LockSet`](../fom_runtime/struct.LockSet.html), or the operation fails. If the next phase has no `locks`, and at
+/// every kind of end, all locks are released.
+///
+/// A restored operation takes its locks again after `resume` and before the function of its phase runs. With a journal,
+/// no other operation gets the locks in between, if the operation held them when the runtime ended.
 ///
 /// ### `was = "Name"`, of a phase
 ///
-/// The name that the phase had in an earlier release: what was saved in it goes on here. It may be written for each name that
-/// the phase ever had. No phase can have such a name again.
+/// The name of the phase in an earlier release. An operation that was saved in that phase continues here. Write this
+/// key once for each earlier name of the phase. No phase can have such a name again.
 ///
 /// ### `default`, on a field
 ///
-/// `#[phase(default)]` above a field of a phase: where an earlier release saved the phase without it, it is
-/// `Default::default()`. In the operation itself `#[serde(default)]` does that.
+/// `#[phase(default)]` above a field of a phase: if an earlier release saved the phase without this field, its value is
+/// `Default::default()`. In the operation itself, use `#[serde(default)]`.
 ///
 /// # What is checked
 ///
-/// All mistakes of a declaration are reported in one compile, each at the smallest wrong token and with its cure: names that
-/// are no phases, a phase that no way leads to, one from which no end can be reached, none or two starts, keys that do not go
-/// together, durations that are none, functions that would have one name, a chain of
-/// migrations with a gap, names of earlier releases that would mean two things. What rustc says well by itself is left to it: a function that
-/// is missing, misspelt or of another type, a way that is not declared, data that cannot be sent or saved.
+/// One compile reports all mistakes of a declaration, each at the smallest wrong token and with its cure:
+///
+/// - names that are not phases;
+/// - a phase that cannot be reached, and a phase that cannot reach an end;
+/// - no start or two starts;
+/// - keys that do not go together;
+/// - invalid durations;
+/// - functions that would have the same name;
+/// - a chain of migrations with a gap;
+/// - names of earlier releases that would mean two things.
+///
+/// Mistakes that rustc reports well are left to rustc: a function that is missing, misspelt or of another type, an exit
+/// that is not declared, data that cannot be sent or saved.
 ///
 /// # Attributes
 ///
-/// `#[cfg(..)]` may stand on a phase, and is carried over to all that is generated for it. Other attributes stay on the enum.
-/// Phases and fields may have raw names (`r#type`); in records and pictures they stand without `r#`.
+/// `#[cfg(..)]` is allowed on a phase, and is copied to all items that are generated for the phase. Other attributes
+/// stay on the enum. Phases and fields may have raw names (`r#type`). Records and drawings show these names without
+/// `r#`.
 #[proc_macro_attribute]
 pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
     fallback::run(args.into(), item.into()).into()
 }
 
-/// Makes active objects of a type: the attribute stands on an `impl` block, and generates a proxy with the same methods.
+/// Makes active objects of a type. The attribute is for an `impl` block, and generates a proxy with the same methods.
 ///
 /// ```
 /// use fom_runtime::prelude::*;
@@ -545,32 +573,33 @@ pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # What is generated
 ///
-/// Beside the `impl`, which stays as it is, a struct that is called like the type with `Proxy` behind it. It has each method that
-/// is not private and takes `&self` or `&mut self`, with its docs, its arguments and its visibility; it returns a
-/// `fom_runtime::active::Call` of what the method returns. The proxy can be cloned and sent, and derefs to
-/// `fom_runtime::active::Proxy`. The type gets `Active`, which has `activate`.
+/// The `impl` stays as it is. The attribute adds a struct with the type's name and `Proxy` behind it. The struct has
+/// each method that is not private and takes `&self` or `&mut self`, with the same docs, arguments and visibility. Such
+/// a method returns a `fom_runtime::active::Call` of the original method's result. The proxy can be cloned and sent,
+/// and derefs to `fom_runtime::active::Proxy`. The type implements `Active`, which has `activate`.
 ///
-/// Of a type with parameters, the proxy has the same parameters. Methods may have parameters of their own; in the proxy these are
-/// `Send + 'static`, as all arguments and answers have to be.
+/// The proxy of a type with parameters has the same parameters. Methods may have parameters of their own. In the proxy,
+/// these must be `Send + 'static`, like all arguments and answers.
 ///
-/// An `async fn` runs without a thread while it waits, and nothing else runs in the object until it is done.
+/// An `async fn` uses no thread while it waits. Nothing else runs in the object until the function is done.
 ///
 /// # Keys
 ///
 /// ## `#[when(condition)]`, on a method
 ///
-/// The guard: the method is called only when this is true, and its request waits in the list until then. It is looked at when the
-/// request comes to its turn, and again after each request that ran. The condition sees `&self` and the arguments, which it can
-/// look at, but not move. A guard that panics fails its request, and nothing else.
+/// The guard: the method runs only when this condition is true, and its request waits in the list until then. The
+/// condition is checked when the request's turn comes, and again after each request that ran. The condition sees
+/// `&self` and the arguments. It can read the arguments, but not move them. A guard that panics fails only its own
+/// request.
 ///
 /// ## `#[active(priority = "high")]`, on a method
 ///
-/// `"high"`, `"normal"` (without this key) or `"low"`. Requests of a higher priority go first, those of one priority in their order.
-/// There is no aging: while there are high ones, low ones wait.
+/// `"high"`, `"normal"` or `"low"`. The default is `"normal"`. Requests of a higher priority go first, and requests of
+/// one priority keep their order. There is no aging: low requests wait as long as there are high ones.
 ///
 /// ## `crate = "::path"`, on the `impl`
 ///
-/// Where the library is, if it has another name: `#[active(crate = "::renamed")]`.
+/// The path of the library, if it has another name: `#[active(crate = "::renamed")]`.
 #[proc_macro_attribute]
 pub fn active(args: TokenStream, item: TokenStream) -> TokenStream {
     active::run(args.into(), item.into()).into()

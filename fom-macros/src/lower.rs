@@ -1,4 +1,4 @@
-//! From what was written to the model: names are resolved, defaults filled in.
+//! Turns the parsed declaration into the model: resolves names and fills in defaults.
 
 use proc_macro2::Span;
 use quote::format_ident;
@@ -82,7 +82,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     };
     let mut own = Diagnostics::default();
     let exits = targets(&args.to, &mut own);
-    // One exit, and no idea which: it may have data or not.
+    // One exit with an unknown target: it may have data or not.
     let lost = match exits.as_slice() {
         [
             Target {
@@ -101,7 +101,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         (None, Some(_)) => Mode::Sync,
         (None, None) => Mode::Async,
     };
-    // What stands in its place has functions of its own; this one has one where those end and the layer goes on.
+    // The phases in its place have functions of their own. This phase has one if the layer goes on after their ends.
     let goes_on = args.inner.is_none() || args.to.is_some();
     let function = paths::function(&ident, "").filter(|_| goes_on);
     if function.is_none() && args.end.is_none() && goes_on {
@@ -171,7 +171,7 @@ fn target(token: &Ident, known: &[String], diag: &mut Diagnostics) -> Target {
     }
 }
 
-/// The enum's parameters, then those that only the operation has.
+/// Returns the enum's parameters, then the parameters that only the operation has.
 fn joined(of_enum: &Generics, more: Generics) -> Generics {
     let mut all = of_enum.clone();
     for param in more.params {
@@ -184,7 +184,7 @@ fn joined(of_enum: &Generics, more: Generics) -> Generics {
     all
 }
 
-/// The place of a user's name, for a name that is ours.
+/// Returns the place of a user's name, for a name that is ours.
 fn at(name: &Ident) -> Span {
     Span::call_site().located_at(name.span())
 }

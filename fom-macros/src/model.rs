@@ -1,4 +1,4 @@
-//! The machine as it was declared: plain data, in the order of the declaration.
+//! The machine as declared: plain data, in the order of the declaration.
 
 use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Generics, Ident, ItemEnum, LitInt, LitStr, Type};
@@ -9,18 +9,18 @@ use crate::syntax::phase::PhaseArgs;
 use crate::syntax::versions::Migration;
 
 pub(crate) struct Machine {
-    /// The user's enum without our attributes.
+    /// The user's enum, without our attributes.
     pub(crate) item: ItemEnum,
     pub(crate) krate: CratePath,
     /// `None` only after a mistake was reported.
     pub(crate) operation: Option<Type>,
-    /// The key and a name that it had; `None` inside: it was reported.
+    /// The key and an earlier name. An inner `None` was already reported.
     pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
-    /// The same of the enum.
+    /// The same for the enum.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
-    /// The enum's parameters and those that only the operation has.
+    /// The enum's parameters, and the parameters that only the operation has.
     pub(crate) generics: Generics,
-    /// What the layer stands around, and the key that says so.
+    /// The operation inside the layer, and its key.
     pub(crate) around: Option<Type>,
     pub(crate) around_key: Option<Ident>,
     pub(crate) error: Option<Type>,
@@ -29,21 +29,21 @@ pub(crate) struct Machine {
     pub(crate) transient: bool,
     /// `transient`, where it was written.
     pub(crate) transient_key: Option<Ident>,
-    /// The key and the number; `None` inside: it was reported.
+    /// The key and the number. An inner `None` was already reported.
     pub(crate) version: Option<(Ident, Option<LitInt>)>,
     pub(crate) migrate_key: Option<Ident>,
-    /// Some of it was reported.
+    /// Whether a mistake in the migrations was already reported.
     pub(crate) migrate_bad: bool,
     pub(crate) migrations: Vec<Migration>,
     pub(crate) retired_key: Option<Ident>,
     pub(crate) retired: Vec<LitStr>,
-    /// As it was written, and which it is.
+    /// The text as written, and its value.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) names: Names,
 }
 
-/// What is generated, by name.
+/// The names of generated items.
 pub(crate) struct Names {
     pub(crate) kind: Ident,
     pub(crate) transitions: Ident,
@@ -51,33 +51,33 @@ pub(crate) struct Names {
 
 pub(crate) struct Phase {
     pub(crate) ident: Ident,
-    /// Without `r#`: what stands in records and in pictures.
+    /// The name without `r#`, for records and drawings.
     pub(crate) name: String,
     pub(crate) cfg: Vec<Attribute>,
     pub(crate) docs: Vec<Attribute>,
     pub(crate) fields: Vec<syn::Field>,
-    /// `default`, at each field that may be missing from what an earlier release saved.
+    /// `default`, at each field that may be missing from the data of an earlier release.
     pub(crate) defaults: Vec<Option<Ident>>,
     /// `None` only after a mistake was reported.
     pub(crate) function: Option<Ident>,
     pub(crate) late_function: Option<Ident>,
     pub(crate) exhausted_function: Option<Ident>,
-    /// Says which locks are to be taken first.
+    /// The function that says which locks to take first.
     pub(crate) locks_function: Option<Ident>,
     pub(crate) failed_function: Option<Ident>,
     /// The successor enum.
     pub(crate) after: Ident,
-    /// The successor enum of what runs when it has failed.
+    /// The successor enum of the function that runs after a failure.
     pub(crate) after_failed: Ident,
     pub(crate) mode: Mode,
     pub(crate) exits: Vec<Target>,
-    /// Where it goes when it has failed.
+    /// The next phases after a failure.
     pub(crate) failed: Vec<Target>,
     pub(crate) keep: Vec<Target>,
     pub(crate) args: PhaseArgs,
-    /// Where it goes cannot be known, because of this mistake.
+    /// The mistake because of which the next phases are unknown.
     pub(crate) unsure: Option<TokenStream>,
-    /// Its data have no names, which was reported.
+    /// Whether the data have no names, which was already reported.
     pub(crate) tuple: bool,
 }
 
@@ -90,21 +90,21 @@ pub(crate) enum Mode {
 
 /// A name in `to(..)` or `keep(..)`.
 pub(crate) struct Target {
-    /// As it was written there.
+    /// The name as written there.
     pub(crate) token: Ident,
-    /// The phase it means, by number.
+    /// The number of the phase.
     pub(crate) phase: Option<usize>,
-    /// The phase it probably means, where it means none.
+    /// The phase that is probably meant, if no phase has this name.
     pub(crate) near: Option<usize>,
 }
 
 impl Machine {
     pub(crate) fn is_sync(&self) -> bool {
-        // What is inside may be of either kind.
+        // The operation inside may be of either kind.
         self.around_key.is_none() && self.working().all(|phase| phase.mode != Mode::Async)
     }
 
-    /// The phases that have a function.
+    /// Returns the phases that have a function.
     pub(crate) fn working(&self) -> impl Iterator<Item = &Phase> {
         self.phases
             .iter()
@@ -112,13 +112,13 @@ impl Machine {
             .filter(|phase| !phase.is_handed_over() || phase.args.failed.is_some())
     }
 
-    /// Of a layer, the phase in whose place the phases of the operation inside stand.
+    /// Returns the phase of a layer that the phases of the operation inside replace.
     pub(crate) fn holder(&self) -> Option<&Phase> {
         self.phases.iter().find(|phase| phase.is_inner())
     }
 
-    /// Where the operation is named, for errors about it. Names there are ours: where the operation came out of another macro,
-    /// a `self` of its span would be another one.
+    /// Returns the place of the operation's name, for errors about it. Names at this span are ours. If the operation
+    /// came from another macro, a `self` with its span would be another `self`.
     pub(crate) fn operation_span(&self) -> Span {
         use syn::spanned::Spanned;
         let operation = self.operation.as_ref();
@@ -137,17 +137,18 @@ impl Phase {
         self.args.end.is_some()
     }
 
-    /// Other phases stand in its place.
+    /// Returns whether other phases take the place of this phase.
     pub(crate) fn is_inner(&self) -> bool {
         self.args.inner.is_some()
     }
 
-    /// Nothing of its own is run there, not even where the phases in its place end: those are ends of the machine.
+    /// Returns whether the phase runs nothing of its own. The ends of the phases in its place are then ends of the
+    /// machine.
     pub(crate) fn is_handed_over(&self) -> bool {
         self.is_inner() && self.args.to.is_none()
     }
 
-    /// Whether who goes there brings data along.
+    /// Returns whether a transition to the phase has data.
     pub(crate) fn takes_data(&self) -> bool {
         !self.fields.is_empty() && !self.is_inner()
     }
@@ -156,12 +157,12 @@ impl Phase {
         self.args.on.as_ref().map_or(&[], |(_, events)| events)
     }
 
-    /// A sync phase with `on(..)`: its function runs when an event comes.
+    /// Returns whether this is a sync phase with `on(..)`. The function of such a phase runs when an event arrives.
     pub(crate) fn waits(&self) -> bool {
         self.mode == Mode::Sync && self.args.on.is_some()
     }
 
-    /// Where its own function leads, and those for when it is late or its attempts are used up.
+    /// Returns the exits of the phase's own function, and of its `_late` and `_exhausted` functions.
     pub(crate) fn ways(&self) -> Ways<'_> {
         Ways {
             phase: self,
@@ -171,7 +172,7 @@ impl Phase {
         }
     }
 
-    /// Where the function leads that runs when it has failed.
+    /// Returns the exits of the function that runs after a failure.
     pub(crate) fn ways_out(&self) -> Ways<'_> {
         Ways {
             phase: self,
@@ -182,19 +183,19 @@ impl Phase {
     }
 }
 
-/// Where a function leads.
+/// The exits of a function.
 #[derive(Clone, Copy)]
 pub(crate) struct Ways<'a> {
     pub(crate) phase: &'a Phase,
     /// The successor enum.
     pub(crate) after: &'a Ident,
     pub(crate) exits: &'a [Target],
-    /// It may go on waiting.
+    /// Whether the function may continue to wait.
     pub(crate) stays: bool,
 }
 
 impl Ways<'_> {
-    /// One exit, no data: the function returns `()`.
+    /// Returns whether there is one exit without data: the function returns `()`.
     pub(crate) fn are_unit(&self, machine: &Machine) -> bool {
         let [exit] = self.exits else {
             return false;

@@ -1,4 +1,4 @@
-//! Where the library is, and names made of the user's names.
+//! The path of the library, and names made from the user's names.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -52,10 +52,10 @@ impl ToTokens for CratePath {
     }
 }
 
-/// The function that an operation runs once after it was restored.
+/// The function that runs once after an operation is restored.
 pub(crate) const RESUME: &str = "resume";
 
-/// The same tokens at another place.
+/// Returns the same tokens at another place.
 pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
     tokens
         .into_iter()
@@ -74,11 +74,11 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
         .collect()
 }
 
-/// A keyword since edition 2024, which syn accepts as a name. `r#gen` is a name in every edition.
+/// A keyword since edition 2024 that syn accepts as a name. `r#gen` is a name in every edition.
 const KEYWORD_OF_2024: &str = "gen";
 
-/// The name in a form that is valid in each position: raw if it is a keyword of some edition. `None` for a keyword that
-/// cannot be a raw name, such as `self`.
+/// Returns the name in a form that is valid in each position: raw if it is a keyword of some edition. Returns `None`
+/// for a keyword that cannot be a raw name, such as `self`.
 pub(crate) fn name(text: &str, span: Span) -> Option<Ident> {
     if text != KEYWORD_OF_2024 && syn::parse_str::<Ident>(text).is_ok() {
         return Some(Ident::new(text, span));
@@ -87,7 +87,8 @@ pub(crate) fn name(text: &str, span: Span) -> Option<Ident> {
     is_name.then(|| Ident::new_raw(text, span))
 }
 
-/// `Ring` to `ring`, `HttpGet2` to `http_get2`, `Match` to `r#match`. `None` if no function can have the name.
+/// Turns `Ring` into `ring`, `HttpGet2` into `http_get2`, `Match` into `r#match`. Returns `None` if no function can
+/// have the name.
 pub(crate) fn function(phase: &Ident, suffix: &str) -> Option<Ident> {
     let text = snake(&phase.unraw().to_string()) + suffix;
     name(&text, phase.span())
@@ -109,12 +110,12 @@ pub(crate) fn snake(name: &str) -> String {
     out
 }
 
-/// A type's name, as it stands in records: its tokens without blanks.
+/// Returns a type's name for records: its tokens without blanks.
 pub(crate) fn type_name(ty: &Type) -> String {
     ty.to_token_stream().to_string().replace(' ', "")
 }
 
-/// The same of a type in quotes.
+/// Returns the same for a type in quotes.
 pub(crate) fn spelt(text: &str) -> String {
     syn::parse_str::<Type>(text).map_or_else(|_| text.to_owned(), |ty| type_name(&ty))
 }

@@ -1,4 +1,4 @@
-//! What stands beside the `impl`: the proxy, and the guards as functions.
+//! The items beside the `impl`: the proxy, and the guards as functions.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -30,7 +30,7 @@ pub(super) fn expand(object: &Object) -> TokenStream {
 pub(super) fn skeleton(object: &Object) -> TokenStream {
     let item = &object.item;
     if item.generics.lifetimes().next().is_some() {
-        // No proxy of what borrows can be named without further mistakes.
+        // A proxy for a type that borrows cannot be named without further mistakes.
         return item.to_token_stream();
     }
     let proxy = proxy(object);
@@ -44,7 +44,7 @@ pub(super) fn skeleton(object: &Object) -> TokenStream {
     quote!(#item #proxy #methods)
 }
 
-/// The type of the proxy, and what each proxy is.
+/// Returns the type of the proxy, and its traits.
 fn proxy(object: &Object) -> TokenStream {
     let (krate, proxy, self_ty) = (&object.krate, &object.proxy, &object.item.self_ty);
     let (params, names, bounds) = object.item.generics.split_for_impl();
@@ -109,7 +109,7 @@ fn on_proxy(object: &Object, methods: TokenStream) -> TokenStream {
     }
 }
 
-/// As visible as the most visible of its methods.
+/// Returns the visibility of the most visible method.
 fn visibility(object: &Object) -> TokenStream {
     let rank = |vis: &&Visibility| match vis {
         Visibility::Public(_) => 2,
@@ -120,12 +120,12 @@ fn visibility(object: &Object) -> TokenStream {
         .iter()
         .map(|method| &method.vis)
         .max_by_key(rank);
-    // Not at the user's `pub`, so that lints about it are said once.
+    // The span is not the user's `pub`, so that lints about it are reported once.
     let span = Span::call_site().located_at(object.name.span());
     respan(widest.to_token_stream(), span)
 }
 
-/// The proxy's method, up to its body.
+/// Returns the proxy's method, up to its body.
 fn head(object: &Object, method: &Method) -> TokenStream {
     let krate = &object.krate;
     let (attrs, vis, name) = (&method.attrs, &method.vis, &method.sig.ident);
@@ -172,14 +172,14 @@ fn call(object: &Object, method: &Method) -> TokenStream {
             });
         }
     });
-    // By its path: a method of this name of a trait of the user's is another one.
+    // By its path: a method of the same name in a user's trait is another method.
     let call = quote!(<#self_ty>::#name(#object_ #(, #names)*));
     let (function, body) = if method.sig.asyncness.is_some() {
         ("call_async", quote!(::std::boxed::Box::pin(#call)))
     } else {
         ("call", call)
     };
-    // At the method's name and its first type: what cannot be sent is reported there.
+    // At the method's name and its first type: rustc reports there what cannot be sent.
     let function = Ident::new(function, name.span());
     let first = method.arguments.first();
     let span = first.map_or(name.span(), |argument| argument.ty.span());
@@ -193,7 +193,7 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     }
 }
 
-/// The guard as a function that is called with what is in the list.
+/// Returns the guard as a function. Its arguments are references to those in the list.
 fn condition(method: &Method) -> Option<TokenStream> {
     let condition = guard::condition(method.when.as_ref()?, &method.arguments);
     let name = guard_name(method);
@@ -219,18 +219,18 @@ fn guard_name(method: &Method) -> Ident {
     format_ident!("__when_{}", method.sig.ident.unraw())
 }
 
-/// `::<T, N>`, for a method with parameters of its own.
+/// Returns `::<T, N>` for a method with parameters of its own.
 fn turbofish(generics: &Generics) -> TokenStream {
     let (_, names, _) = generics.split_for_impl();
     names.as_turbofish().to_token_stream()
 }
 
-/// A name inside a generated body, which no name of the user's can meet.
+/// Returns a name inside a generated body. It never meets a name of the user's.
 fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// With the object's type where `Self` stood: beside the `impl`, that is another one.
+/// Replaces `Self` with the object's type, because `Self` beside the `impl` is another type.
 fn own(object: &Object, tokens: TokenStream) -> TokenStream {
     let self_ty = &object.item.self_ty;
     tokens

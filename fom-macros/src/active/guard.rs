@@ -1,4 +1,4 @@
-//! A guard looks at arguments that are in a list: their names stand for what is there, not for a copy of it.
+//! The condition of a guard. The names of arguments in it refer to the arguments in the list, not to copies.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote_spanned;
@@ -7,7 +7,7 @@ use syn::{Expr, Macro};
 
 use super::method::Argument;
 
-/// The condition, with `(*cents)` where `cents` stood.
+/// Returns the condition with `(*cents)` in place of `cents`.
 pub(super) fn condition(condition: &Expr, arguments: &[Argument]) -> Expr {
     let mut condition = condition.clone();
     Places(arguments).visit_expr_mut(&mut condition);
@@ -35,7 +35,7 @@ impl VisitMut for Places<'_> {
         visit_mut::visit_expr_mut(self, expr);
     }
 
-    /// What a macro takes is no expression yet: there each such name counts that stands alone.
+    /// The input of a macro is no expression yet. In it, each such name counts if it stands alone.
     fn visit_macro_mut(&mut self, call: &mut Macro) {
         call.tokens = self.in_tokens(std::mem::take(&mut call.tokens));
     }
@@ -63,9 +63,9 @@ impl Places<'_> {
     }
 }
 
-/// In parentheses that no lint takes for the user's.
+/// Returns `*name` in parentheses, which no lint takes for the user's.
 fn place(name: &Ident) -> TokenStream {
-    // Located at the name: what cannot be done with the argument is said there.
+    // Located at the name: rustc reports there what cannot be done with the argument.
     let tokens = quote_spanned!(name.span()=> *#name);
     let mut group = Group::new(proc_macro2::Delimiter::Parenthesis, tokens);
     group.set_span(Span::mixed_site().located_at(name.span()));

@@ -1,4 +1,4 @@
-//! One method of the proxy: what was written, checked.
+//! One method of the proxy, as written and checked.
 
 use proc_macro2::TokenStream;
 use quote::format_ident;
@@ -14,7 +14,7 @@ use crate::syntax::{Form, entries, text};
 
 /// A public method.
 pub(super) struct Method {
-    /// Docs, `cfg` and `deprecated`: they go to the proxy's method, too.
+    /// Docs, `cfg` and `deprecated`, which the proxy's method gets too.
     pub(super) attrs: Vec<Attribute>,
     pub(super) vis: Visibility,
     pub(super) sig: Signature,
@@ -31,7 +31,7 @@ pub(super) struct Argument {
 
 const PRIORITIES: [(&str, &str); 3] = [("high", "High"), ("normal", "Normal"), ("low", "Low")];
 
-/// Takes our attributes off the function. None: it is not in the proxy.
+/// Removes our attributes from the function. Returns `None` if the proxy does not have it.
 pub(super) fn parse(function: &mut ImplItemFn, diag: &mut Diagnostics) -> Option<Method> {
     let (own, others): (Vec<_>, Vec<_>) = std::mem::take(&mut function.attrs)
         .into_iter()
@@ -153,7 +153,7 @@ fn keys(attr: &Attribute, priority: &mut Option<Ident>, diag: &mut Diagnostics) 
     }
 }
 
-/// Reports what stands before `fn` and cannot be in a request.
+/// Reports words before `fn` that cannot be in a request.
 fn check_words(sig: &Signature, diag: &mut Diagnostics) {
     if let Some(word) = &sig.constness {
         diag.error(
@@ -209,7 +209,7 @@ fn arguments(sig: &Signature, diag: &mut Diagnostics) -> Vec<Argument> {
         owned::check(&argument.ty, Place::Argument, diag);
         let name = match &*argument.pat {
             Pat::Ident(pat) if pat.subpat.is_none() => pat.ident.clone(),
-            // The request has a name of its own for what the method takes apart.
+            // The request names an argument that the method destructures.
             other => Ident::new(&format!("argument_{}", place + 1), other.span()),
         };
         found.push(Argument {
@@ -221,13 +221,13 @@ fn arguments(sig: &Signature, diag: &mut Diagnostics) -> Vec<Argument> {
 }
 
 impl Method {
-    /// What the method returns, where that is a mistake that cannot be written down again.
+    /// Returns whether the method returns an `impl` type. This is a mistake, and such a type cannot be repeated.
     pub(super) fn has_nameless_answer(&self) -> bool {
         let answer = self.answer().to_string();
         answer.split_whitespace().any(|word| word == "impl")
     }
 
-    /// What the method returns.
+    /// Returns the type that the method returns.
     pub(super) fn answer(&self) -> TokenStream {
         match &self.sig.output {
             ReturnType::Default => quote::quote!(()),

@@ -15,10 +15,10 @@ use crate::syntax::{Form, entries, text};
 use method::Method;
 use owned::check_generics;
 
-/// An `impl` block whose objects are active ones.
+/// An `impl` block of active objects.
 struct Object {
     krate: CratePath,
-    /// As written, without our own attributes.
+    /// The `impl` as written, without our own attributes.
     item: ItemImpl,
     /// `Account`.
     name: Ident,
@@ -38,7 +38,8 @@ pub(crate) fn run(args: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// Parses, checks and expands. With a mistake: the `impl`, a proxy that can be named but does nothing, and every mistake.
+/// Parses, checks and expands. After a mistake, returns the `impl`, a proxy that has a name but does nothing, and every
+/// mistake.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut diag = Diagnostics::default();
     let krate = krate(args, &mut diag);
@@ -54,7 +55,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#errors #skeleton)
 }
 
-/// What stands in `#[active(..)]` above the `impl`.
+/// Reads the arguments of `#[active(..)]` above the `impl`.
 fn krate(args: TokenStream, diag: &mut Diagnostics) -> CratePath {
     let known = [("crate", Form::Text("crate = \"::path\""))];
     let mut krate = CratePath::default();
@@ -118,7 +119,7 @@ fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<
     })
 }
 
-/// The last name of a path, without its parameters.
+/// Returns the last name of a path, without its parameters.
 fn name_of(ty: &Type) -> Option<Ident> {
     let Type::Path(path) = ty else { return None };
     let Path { segments, .. } = &path.path;
@@ -127,7 +128,7 @@ fn name_of(ty: &Type) -> Option<Ident> {
     (plain && path.qself.is_none()).then(|| last.ident.clone())
 }
 
-/// The word that says what an item is.
+/// Returns the keyword of an item.
 fn first_token(item: &syn::Item) -> TokenStream {
     match item {
         syn::Item::Fn(item) => item.sig.fn_token.to_token_stream(),

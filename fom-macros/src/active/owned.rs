@@ -1,18 +1,18 @@
-//! What can stand in a request: it outlives the call, so it borrows nothing.
+//! Types in a request. A request outlives the call, so it borrows nothing.
 
 use syn::visit::{self, Visit};
 use syn::{GenericParam, Generics, Lifetime, Type, TypeFnPtr, TypeImplTrait, TypeReference};
 
 use crate::diag::Diagnostics;
 
-/// Where a type stands.
+/// The place of a type.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Argument,
     Answer,
 }
 
-/// Reports what borrows in a type.
+/// Reports borrows in a type.
 pub(super) fn check(ty: &Type, place: Place, diag: &mut Diagnostics) {
     Owned { place, diag }.visit_type(ty);
 }
@@ -68,7 +68,7 @@ impl<'ast> Visit<'ast> for Owned<'_> {
         );
     }
 
-    // What is lent to a function is nothing that is kept.
+    // The arguments of a function are lent to it, not kept.
     fn visit_type_fn_ptr(&mut self, _: &'ast TypeFnPtr) {}
     fn visit_parenthesized_generic_arguments(
         &mut self,
@@ -77,7 +77,7 @@ impl<'ast> Visit<'ast> for Owned<'_> {
     }
 }
 
-/// What to write instead of a reference to this.
+/// Returns what to write instead of a reference to this type.
 fn owned(ty: &Type) -> String {
     let text = quote::ToTokens::to_token_stream(ty).to_string();
     match text.as_str() {

@@ -1,4 +1,4 @@
-//! Ways through the machine: a start, an end, and no phase off the ways between them.
+//! Paths through the machine: a start, an end, and every phase on a path between them.
 
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
@@ -8,7 +8,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         return;
     }
     let start = start(machine, diag);
-    // A phase in which something was reported may lead anywhere.
+    // A phase with a reported mistake may lead anywhere.
     let unsure = |phase: &Phase| {
         phase.unsure.is_some()
             || phase.args.bad
@@ -33,7 +33,7 @@ fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
         .enumerate()
         .filter_map(|(number, phase)| phase.args.start.as_ref().map(|key| (number, key)));
     let Some((first, _)) = starts.next() else {
-        // A mistyped key may have been the one.
+        // A mistyped key may have been `start`.
         if !machine.phases.iter().any(|phase| phase.args.bad) {
             diag.error(
                 &machine.item.ident,
@@ -62,7 +62,7 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
             &phase.ident,
             format!("no way leads to phase `{0}`; name it in the `to(..)` of another phase, or remove it", phase.name),
         );
-        // What only this one leads to is a consequence.
+        // Phases that only this phase leads to are not reported as well.
         for (number, more) in reach(machine, number).into_iter().enumerate() {
             reached[number] |= more;
         }
@@ -70,7 +70,7 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
 }
 
 fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnostics) {
-    // Where the layer does not go on, what is inside ends it.
+    // If the layer does not go on, the ends of the operation inside end it.
     let ends = |phase: &Phase| phase.is_end() || phase.is_handed_over();
     if !machine.phases.iter().any(ends) {
         if !machine.phases.iter().any(unsure) {
@@ -95,7 +95,7 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
         if good(number) {
             continue;
         }
-        // The last ones on the way are the cause, and of a ring of them the first.
+        // The cause is the last phase on a path without an end. Of a ring, it is the first phase.
         let others = || (0..machine.phases.len()).filter(|other| reach[number][*other]);
         let is_last = others().all(|other| reach[other][number]);
         let is_first = others().all(|other| other >= number);
@@ -112,7 +112,7 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
     }
 }
 
-/// Which phases can be reached from this one; it counts itself.
+/// Returns which phases can be reached from this phase, itself included.
 fn reach(machine: &Machine, from: usize) -> Vec<bool> {
     let mut reached = vec![false; machine.phases.len()];
     let mut todo = vec![from];

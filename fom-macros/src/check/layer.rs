@@ -1,4 +1,4 @@
-//! A layer: phases round those of an operation that knows nothing of it.
+//! A layer: phases around the phases of an operation that knows nothing of the layer.
 
 use quote::{ToTokens, quote};
 use syn::Ident;
@@ -22,7 +22,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         return;
     };
     let Some((holder, _)) = first else {
-        // A mistyped key may have been the one.
+        // A mistyped key may have been `inner`.
         if !machine.phases.iter().any(|phase| phase.args.bad) {
             diag.error(
                 around,
@@ -58,7 +58,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
 }
 
-/// The phase that stands for others has what those have not: their phase, and no time or attempts of its own.
+/// Checks the phase that stands for others. It must have a field for their phase, and no time or attempts of its own.
 fn holder(machine: &Machine, holder: &Phase, diag: &mut Diagnostics) {
     let args = &holder.args;
     if holder.fields.len() != 1 && !holder.tuple {

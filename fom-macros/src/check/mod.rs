@@ -1,4 +1,4 @@
-//! The rules a whole machine keeps. Each looks only at parts in which nothing was reported yet.
+//! The rules for a whole machine. Each rule looks only at parts without a reported mistake.
 
 mod graph;
 mod keys;

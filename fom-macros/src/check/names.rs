@@ -1,4 +1,4 @@
-//! Names that cannot stand beside each other, and the enum's own shape.
+//! Names that clash, and the enum's own shape.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::diag::Diagnostics;
 use crate::model::Machine;
 use crate::paths::RESUME;
 
-/// A phase's number has to fit into a byte with one value to spare.
+/// The number of a phase must fit into a byte with one value to spare.
 const MOST_PHASES: usize = 255;
 
 pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
@@ -48,7 +48,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
     }
 }
 
-/// Two phases whose functions would have one name. The second has none then.
+/// Reports two phases with functions of the same name. The second phase then has no function.
 fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for phase in machine.phases.iter_mut().filter(|phase| !phase.is_end()) {

@@ -1,4 +1,4 @@
-//! What earlier releases saved: a chain of migrations without a gap, and names that mean one thing for ever.
+//! Saved data of earlier releases: a chain of migrations without a gap, and names that mean one thing forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
 }
 
-/// The names that the enum or the operation had: each another one than today's, and once.
+/// Checks the earlier names of the enum or the operation: each differs from today's name, and occurs once.
 fn renamed(
     was: &[(Ident, Option<LitStr>)],
     today: &str,
@@ -48,7 +48,7 @@ fn renamed(
     }
 }
 
-/// A transient operation has no earlier releases that anything was saved by.
+/// Reports these keys on a transient operation, because no earlier release has saved it.
 fn never_saved(machine: &Machine, diag: &mut Diagnostics) {
     let keys = [
         machine.version.as_ref().map(|(key, _)| key),
@@ -70,7 +70,7 @@ fn never_saved(machine: &Machine, diag: &mut Diagnostics) {
 }
 
 fn chain(machine: &Machine, diag: &mut Diagnostics) {
-    // A number that was reported may have been any.
+    // After a reported mistake, the number is unknown.
     let version = match &machine.version {
         None => 1,
         Some((_, Some(number))) => match number.base10_parse::<u32>() {

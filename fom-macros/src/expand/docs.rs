@@ -1,4 +1,4 @@
-//! What the machine looks like, for the enum's rustdoc, and doc comments as text.
+//! The table and the drawing of the machine for the enum's rustdoc, and doc comments as text.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, Lit, Meta};
 use crate::model::{Machine, Mode, Phase};
 use crate::syntax::within::Within;
 
-/// The enum as written, with a table and a drawing after its docs.
+/// Returns the enum as written, with a table and a drawing after its docs.
 pub(super) fn documented(machine: &Machine) -> TokenStream {
     let item = &machine.item;
     let (attrs, vis, ident, generics) = (&item.attrs, &item.vis, &item.ident, &item.generics);
@@ -167,7 +167,7 @@ fn drawing(machine: &Machine) -> String {
     drawing
 }
 
-/// Doc comments as one text.
+/// Returns doc comments as one text.
 pub(super) fn text(attrs: &[Attribute]) -> String {
     let lines = attrs
         .iter()

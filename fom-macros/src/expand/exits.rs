@@ -1,4 +1,4 @@
-//! `RouteAfterRing`: where a phase may go, so that it can go nowhere else.
+//! `RouteAfterRing`: the exits of a phase. No other exit can be written.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -46,8 +46,8 @@ fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
     }
 }
 
-/// One variant for each exit. For a mistyped name only that name and the phase that it probably means; all exits if
-/// that phase is unknown. Each name appears once, so rustc reports no second mistake.
+/// Returns one variant for each exit. A mistyped name gives only this name and the phase that it probably means, or all
+/// phases if that phase is unknown. Each name appears once, so rustc reports no second mistake.
 fn variants(machine: &Machine, ways: Ways<'_>) -> Vec<TokenStream> {
     let meant = ways
         .exits
@@ -86,7 +86,7 @@ fn variant(target: &Phase) -> TokenStream {
     quote!(#(#cfg)* #ident #data)
 }
 
-/// The enum's parameters that the data of these exits mention.
+/// Returns the enum's parameters that occur in the data of these exits.
 pub(super) fn generics(machine: &Machine, ways: Ways<'_>) -> Generics {
     let all = &machine.item.generics;
     let exits = ways

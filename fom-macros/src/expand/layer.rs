@@ -1,4 +1,4 @@
-//! What is different where the machine is a layer: one of its phases stands for those of the operation inside.
+//! The differences of a layer: one of its phases stands for the phases of the operation inside.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -10,16 +10,16 @@ use super::operation::operations_were;
 use super::{braces, error_type, operation_generics};
 use crate::model::{Machine, Phase};
 
-/// A layer and its parts, where the machine is one without a mistake in that.
+/// A layer and its parts, if the machine is a layer without a mistake in these parts.
 pub(super) struct Layer<'a> {
     machine: &'a Machine,
     /// The type of the operation inside.
     inner: &'a Type,
-    /// The phase that stands for its phases.
+    /// The phase that stands for the phases of the operation inside.
     pub(super) holder: &'a Phase,
-    /// The field of that phase which has the phase of the operation inside.
+    /// The field of that phase with the phase of the operation inside.
     field: &'a Ident,
-    /// The field of the operation in which the other one is.
+    /// The field of the operation with the operation inside.
     place: Member,
 }
 
@@ -36,19 +36,19 @@ impl<'a> Layer<'a> {
         })
     }
 
-    /// What is asked of the operation inside, at its name: that it is one is found there.
+    /// Returns the operation inside as an `Operation`, at its name: rustc reports there if it is none.
     fn as_operation(&self) -> TokenStream {
         let (krate, inner) = (&self.machine.krate, self.inner);
         quote_spanned!(inner.span()=> <#inner as #krate::Operation>)
     }
 
-    /// The phase that holds `value` as the phase of the operation inside.
+    /// Returns the phase that holds `value` as the phase of the operation inside.
     fn raise(&self, value: &TokenStream) -> TokenStream {
         let (holder, field) = (&self.holder.ident, self.field);
         quote!(P_::#holder { #field: #value })
     }
 
-    /// Where the operation inside begins.
+    /// Returns the start of the operation inside.
     pub(super) fn start(&self) -> TokenStream {
         let operation = self.as_operation();
         self.raise(&quote!(#operation::START))
@@ -101,7 +101,8 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// How its errors are put into words: its own as ever, those of the operation inside as that one does.
+    /// Returns the text function for errors. The layer describes its own errors, and the operation inside describes its
+    /// errors.
     pub(super) fn describe(&self, own: &TokenStream) -> TokenStream {
         let operation = self.as_operation();
         quote! {
@@ -115,7 +116,8 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// First the layer's own `resume`, then that of the operation inside, where its phases are still to come.
+    /// Runs the layer's own `resume` first. Then runs the `resume` of the operation inside, if its phases are still to
+    /// come.
     pub(super) fn resumed(&self, own: Option<TokenStream>, phase: &TokenStream) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
         let (holder, field) = (&self.holder.ident, self.field);
@@ -137,13 +139,13 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// The operation inside, in a `self` whatever that is: of a field that is not there the compiler says it once.
+    /// Returns the operation inside, from any `self`. The compiler then reports a missing field only once.
     fn place(&self) -> TokenStream {
         let place = &self.place;
         quote!((*self).#place)
     }
 
-    /// The arm of `locks` for the phases of the operation inside.
+    /// Returns the arm of `locks` for the phases of the operation inside.
     pub(super) fn locks(&self, cx: &Ident) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
         let (holder, field, inner) = (&self.holder.ident, self.field, local("phase"));
@@ -152,7 +154,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// The arm of `step` for the phases of the operation inside.
+    /// Returns the arm of `step` for the phases of the operation inside.
     pub(super) fn arm(&self, at: &Ident) -> TokenStream {
         let (inner, place) = (self.inner, self.place());
         let (holder, field) = (&self.holder.ident, self.field);
@@ -168,13 +170,14 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// What is asked of the operation inside where it is saved, at its name, too: of all that ask the compiler says it once.
+    /// Returns the operation inside as a `Persistent`, at its name too, so that the compiler reports the same error
+    /// only once.
     fn as_persistent(&self) -> TokenStream {
         let (krate, inner) = (&self.machine.krate, self.inner);
         quote_spanned!(inner.span()=> <#inner as #krate::Persistent>)
     }
 
-    /// Its own migrations, and those of the operation inside.
+    /// Returns the migrations of the layer and of the operation inside.
     pub(super) fn migrate(&self) -> TokenStream {
         let (krate, place, persistent) = (&self.machine.krate, &self.place, self.as_persistent());
         let place = match place {
@@ -188,7 +191,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Out of a record: a name that is none of the layer's own.
+    /// Returns the arm for loading a name that is not one of the layer's own.
     pub(super) fn load(&self, name: &Ident, fields: &Ident) -> TokenStream {
         let persistent = self.as_persistent();
         let load = self.raise(&quote!(#persistent::load(name, #fields)?));
@@ -205,7 +208,7 @@ impl<'a> Layer<'a> {
         quote!(#persistent::save(#field, #fields))
     }
 
-    /// What the joined graph is made of; `own` is the graph of the layer's own phases.
+    /// Returns the parts of the joined graph. `own` is the graph of the layer's own phases.
     pub(super) fn parts(&self, operation: &Type, own: &TokenStream) -> TokenStream {
         let (generics, _, bounds) = operation_generics(self.machine).split_for_impl();
         let inner = self.inner;
@@ -232,7 +235,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// The name of the operation, cut where that of the operation inside stands as a parameter.
+/// Returns the name of the operation, cut where the operation inside is a parameter.
 fn cut(operation: &Type, inner: &Type) -> Vec<String> {
     let mut parts = vec![String::new()];
     let inner = match inner {

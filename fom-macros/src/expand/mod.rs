@@ -1,4 +1,4 @@
-//! What stands beside the enum, in order. Each part is one function of the model.
+//! The items beside the enum, in order. Each part is one function of the model.
 
 mod docs;
 mod exits;
@@ -33,8 +33,8 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
     exposed.into_iter().chain([scoped]).collect()
 }
 
-/// Impls go into a scope of their own, where short names keep them readable. No name in it can meet a name of the
-/// user's: they end in an underscore.
+/// Puts impls into a scope of their own, where short names keep them readable. These names end in an underscore, so
+/// they never meet a name of the user's.
 fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     let krate = &machine.krate;
     let (phases, kinds, transitions) = (
@@ -42,7 +42,8 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
         &machine.names.kind,
         &machine.names.transitions,
     );
-    // Only what is used, for there is a lint; which that is, is not known where a phase can be configured away.
+    // Unused imports are a lint, so only used names are imported. Where `cfg` can remove a phase, the used names are
+    // unknown.
     let allowed = machine.has_cfg().then(|| quote!(#[allow(unused_imports)]));
     let any = |unit| {
         let own = machine.working().filter(|phase| !phase.is_handed_over());
@@ -66,7 +67,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     }
 }
 
-/// The same names without any behaviour: what keeps one mistake from becoming many, and an editor going.
+/// Returns the same names without behaviour, so that one mistake does not cause many, and editors keep working.
 pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
     let exposed = [
         machine.item.to_token_stream(),
@@ -82,19 +83,19 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         .collect()
 }
 
-/// `{ .. }` at a place, so that what it belongs to is shown there as a whole.
+/// Returns `{ .. }` at a place, so that an error about the item shows there as a whole.
 fn braces(span: Span, tokens: TokenStream) -> Group {
     let mut group = Group::new(Delimiter::Brace, tokens);
     group.set_span(span);
     group
 }
 
-/// The lints that generated types are freed from: their parts are documented at the user's own.
+/// Allows lints in generated types: their parts are documented at the user's own.
 fn allowed_in_types() -> TokenStream {
     quote!(#[allow(dead_code, missing_docs, nonstandard_style, clippy::all, clippy::restriction)])
 }
 
-/// The lints that the generated trait is freed from: it has the docs that the user wrote.
+/// Allows lints in the generated trait. The trait has the user's docs, so `missing_docs` is not among them.
 fn allowed_in_trait() -> TokenStream {
     quote!(#[allow(dead_code, clippy::all, clippy::pedantic, clippy::restriction)])
 }
@@ -106,7 +107,7 @@ fn phase_type(machine: &Machine) -> TokenStream {
     quote!(#ident #params)
 }
 
-/// The enum's visibility; not at the user's `pub`, so that lints about it are said once.
+/// Returns the enum's visibility. The span is not the user's `pub`, so that lints about it are reported once.
 fn visibility(machine: &Machine, span: Span) -> TokenStream {
     respan(
         machine.item.vis.to_token_stream(),
@@ -139,7 +140,7 @@ fn context(machine: &Machine) -> TokenStream {
     }
 }
 
-/// `RouteAfterRing<T>`, with those parameters that its data needs.
+/// `RouteAfterRing<T>`, with the parameters that its data need.
 fn after_type(machine: &Machine, ways: Ways<'_>) -> TokenStream {
     let ident = ways.after;
     let generics = exits::generics(machine, ways);
@@ -147,12 +148,12 @@ fn after_type(machine: &Machine, ways: Ways<'_>) -> TokenStream {
     quote!(#ident #params)
 }
 
-/// Generics of the impls on the operation.
+/// Returns the generics of the impls on the operation.
 fn operation_generics(machine: &Machine) -> &Generics {
     &machine.generics
 }
 
-/// `{ .. }` of a pattern that takes the phase whatever its data are.
+/// Returns the `{ .. }` of a pattern that matches the phase with any data.
 fn any_data(phase: &Phase) -> TokenStream {
     if phase.fields.is_empty() {
         TokenStream::new()

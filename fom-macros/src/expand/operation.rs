@@ -1,4 +1,4 @@
-//! `Operation` for the operation's type, and the one function that runs its phases.
+//! `Operation` for the operation's type, and the function that runs the phases.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -31,7 +31,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         Some(_) => quote!(fom_::joined::<Self>()),
     };
     let codec = (!machine.transient).then(|| {
-        // At the operation's name: what cannot be saved is reported there.
+        // At the operation's name: rustc reports there what cannot be saved.
         let codec = quote_spanned!(machine.operation_span()=> codec);
         quote!(const CODEC: fom_::MaybeCodec<Self> = fom_::#codec();)
     });
@@ -77,7 +77,8 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     } else {
         quote!(Asynchronous)
     };
-    // Only what is tried again, or goes on after a failure, has more than one cause, and only what is saved is remembered; a `BoxError` says itself what it is.
+    // Only a retry, or a phase that goes on after a failure, has more than one cause. Only the errors of a saved
+    // operation are remembered. A `BoxError` describes itself.
     let retries = machine
         .working()
         .any(|phase| phase.args.retry.is_some() || phase.args.failed.is_some());
@@ -114,7 +115,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     }
 }
 
-/// The names of the phases without data, as a type.
+/// Returns the type of the phases without data.
 fn kind_type(machine: &Machine) -> TokenStream {
     Layer::of(machine).map_or_else(
         || machine.names.kind.to_token_stream(),
@@ -122,7 +123,7 @@ fn kind_type(machine: &Machine) -> TokenStream {
     )
 }
 
-/// What stands in an arm for a phase of a layer.
+/// Returns the data in an arm for a phase of a layer.
 fn layer_data(phase: &Phase) -> TokenStream {
     if phase.is_inner() {
         data(phase)
@@ -131,7 +132,7 @@ fn layer_data(phase: &Phase) -> TokenStream {
     }
 }
 
-/// A phase as a value, for who goes there without data; `name` is its name as it was written there.
+/// Returns a phase as a value, for a transition without data. `name` is the phase's name as written there.
 fn enter(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream {
     match Layer::of(machine) {
         Some(layer) if phase.is_inner() => layer.start(),
@@ -145,7 +146,7 @@ fn types(machine: &Machine) -> TokenStream {
     if let Some(layer) = Layer::of(machine) {
         error = layer.error_type(&error);
     }
-    // At their names: one that is less visible than the operation is reported there.
+    // At their names: rustc reports there a type that is less visible than the operation.
     let name = machine.item.ident.span();
     let mut types = quote_spanned!(name=> type Phase = #phase; type Kind = #kind;);
     types.extend(quote!(type Error = #error;));
@@ -157,7 +158,7 @@ fn types(machine: &Machine) -> TokenStream {
     types
 }
 
-/// What the graph says of the phases; outside of the impl, where it needs fewer lines.
+/// Returns what the graph says of the phases. This is outside of the impl, where it needs fewer lines.
 pub(super) fn phases(machine: &Machine) -> TokenStream {
     let phases = machine.phases.iter().map(|phase| info(machine, phase));
     let phases = machine
@@ -167,7 +168,7 @@ pub(super) fn phases(machine: &Machine) -> TokenStream {
     phases.unwrap_or_default()
 }
 
-/// The graph of the phases that were declared.
+/// Returns the graph of the declared phases.
 fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let name = machine.item.ident.unraw().to_string();
     let operation = type_name(operation);
@@ -181,7 +182,7 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let retired = (!retired.is_empty()).then(|| quote!(.retiring(&[#(#retired),*])));
     let was = machine.was.iter().filter_map(|(_, name)| name.as_ref());
     let was: Vec<String> = was.map(syn::LitStr::value).collect();
-    // Of a layer they are put together with the names of what is inside.
+    // For a layer, the names are combined with the names of the operation inside.
     let operations = operations_were(machine).filter(|_| machine.holder().is_none());
     let operations: Vec<String> = operations.map(|name| type_name(&name)).collect();
     let renamed = (!was.is_empty() || !operations.is_empty())
@@ -189,13 +190,13 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     quote!(G_::new(#name, #operation, #docs, PHASES_) #version #retired #renamed)
 }
 
-/// The names that the operation had, as types.
+/// Returns the earlier names of the operation, as types.
 pub(super) fn operations_were(machine: &Machine) -> impl Iterator<Item = Type> {
     let was = machine.operation_was.iter();
     was.filter_map(|(_, name)| name.as_ref()?.parse().ok())
 }
 
-/// What the graph says of one phase.
+/// Returns what the graph says of one phase.
 fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let (cfg, name, args) = (&phase.cfg, &phase.name, &phase.args);
     let docs = docs::text(&phase.docs);
@@ -278,7 +279,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #failed #start #failure #within #late #on #retry #exhausted #keep #locks)
 }
 
-/// The place of a phase in the graph: known here, unless phases can be configured away.
+/// Returns the place of a phase in the graph: a number, unless `cfg` can remove phases.
 fn place(machine: &Machine, target: &Target) -> TokenStream {
     let Some(number) = target.phase else {
         return TokenStream::new();
@@ -295,7 +296,7 @@ fn place(machine: &Machine, target: &Target) -> TokenStream {
     }
 }
 
-/// A literal that clippy calls readable: `2_000_000_000`.
+/// Returns a literal that clippy calls readable: `2_000_000_000`.
 fn number(value: u64) -> proc_macro2::Literal {
     let digits = value.to_string();
     let mut text = String::new();
@@ -309,7 +310,7 @@ fn number(value: u64) -> proc_macro2::Literal {
         .unwrap_or_else(|_| proc_macro2::Literal::u64_unsuffixed(value))
 }
 
-/// Which phase takes which event. The match is over the events, so rustc finds those that nobody takes.
+/// Returns which phase takes which event. The match is over the events, so rustc finds an event that no phase takes.
 fn takes(machine: &Machine) -> Option<TokenStream> {
     let event = machine.event.as_ref()?;
     let key = machine.event_key.as_ref()?;
@@ -349,7 +350,7 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
     })
 }
 
-/// Which locks each phase needs, where any needs some.
+/// Returns which locks each phase needs, if any phase needs locks.
 fn locks(machine: &Machine) -> Option<TokenStream> {
     let (phase_type, transitions, krate) =
         (phase_type(machine), transitions(machine), &machine.krate);
@@ -380,7 +381,7 @@ fn locks(machine: &Machine) -> Option<TokenStream> {
     })
 }
 
-/// Hands over to what the user says of an operation that was restored.
+/// Calls the user's `resume` for a restored operation.
 fn resumed(machine: &Machine) -> Option<TokenStream> {
     let (phase_type, transitions) = (phase_type(machine), transitions(machine));
     let event = machine.event.as_ref().map(|event| quote!(, #event));
@@ -398,8 +399,8 @@ fn resumed(machine: &Machine) -> Option<TokenStream> {
     })
 }
 
-/// `T_`, as it stands before the name of one of its functions. At the operation's name: a missing impl is reported there,
-/// and once.
+/// Returns `T_` as the prefix of one of its functions. At the operation's name: rustc reports a missing impl there, and
+/// only once.
 fn transitions(machine: &Machine) -> TokenStream {
     let span = machine.operation_span();
     if machine.item.generics.params.is_empty() {
@@ -410,7 +411,7 @@ fn transitions(machine: &Machine) -> TokenStream {
     }
 }
 
-/// `Event<T>` as it stands in a pattern: `Event::<T>`.
+/// Returns `Event<T>` in the form for a pattern: `Event::<T>`.
 fn expression_path(ty: &Type) -> Option<Path> {
     let Type::Path(ty) = ty else { return None };
     let mut path = ty.path.clone();
@@ -436,7 +437,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     };
     let local = Locals::new();
     let at = &local.at;
-    // By name, not through `Self`: when the operation is no type, nothing else is wrong.
+    // By name, not through `Self`: if the operation is no type, this causes no second mistake.
     let phase_type = phase_type(machine);
     let event = machine.event.as_ref().map(|event| quote!(, #event));
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
@@ -462,7 +463,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     }
 }
 
-/// Whether it matters why a phase is run.
+/// Returns whether it matters why a phase runs.
 fn has_entries(machine: &Machine) -> bool {
     machine.holder().is_some()
         || machine.working().any(|phase| {
@@ -473,7 +474,7 @@ fn has_entries(machine: &Machine) -> bool {
         })
 }
 
-/// Names inside `step`, which no name of the user's can meet.
+/// The names inside `step`. They never meet a name of the user's.
 struct Locals {
     at: Ident,
     cx: Ident,
@@ -537,7 +538,7 @@ enum Call {
     Failed,
 }
 
-/// The call of a phase's function, up to its `Result`.
+/// Returns the call of a phase's function, up to its `Result`.
 fn call(
     machine: &Machine,
     phase: &Phase,
@@ -569,7 +570,7 @@ fn call(
     }
 }
 
-/// Why the phase has failed.
+/// Returns why the phase has failed.
 fn cause(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
     let Locals { at, cx, .. } = local;
     match Layer::of(machine) {
@@ -581,8 +582,8 @@ fn cause(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
     }
 }
 
-/// From the `Result` of a phase's function to the next phase. The names in `to(..)` stand here as they were written,
-/// so that an editor finds them. With as few closures and `?` as can be: rustc takes longest over those.
+/// Turns the `Result` of a phase's function into the next phase. The names in `to(..)` are used as they were written,
+/// so that an editor finds them. There are few closures and few `?`, because rustc takes longest over these.
 fn next(machine: &Machine, ways: Ways<'_>, call: TokenStream) -> TokenStream {
     let after = ways.after;
     let targets = ways
@@ -610,7 +611,7 @@ fn next(machine: &Machine, ways: Ways<'_>, call: TokenStream) -> TokenStream {
     quote!(match #call? { #(#arms)* #stay })
 }
 
-/// After a mistake: an operation that can be named, but never runs.
+/// After a mistake: an operation that has a name, but never runs.
 pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
     let Some(operation) = &machine.operation else {

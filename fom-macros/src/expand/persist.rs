@@ -1,4 +1,4 @@
-//! `Persistent`: a phase's name and data into a record, and out of it.
+//! `Persistent`: writes a phase's name and data into a record, and reads them.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -58,7 +58,8 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     }
 }
 
-/// Makes the operation known without anybody naming it. A generic one is many types, which only its user knows.
+/// Registers the operation, without a mention by the user. A generic operation is many types, which only its user
+/// knows.
 pub(super) fn register(machine: &Machine) -> TokenStream {
     match &machine.operation {
         Some(operation) if !machine.transient && operation_generics(machine).params.is_empty() => {
@@ -72,7 +73,7 @@ pub(super) fn register(machine: &Machine) -> TokenStream {
     }
 }
 
-/// After a mistake: it can be saved, as far as anybody sees.
+/// After a mistake: the operation appears to be savable.
 pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     if machine.transient {
         return TokenStream::new();
@@ -95,7 +96,7 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     }
 }
 
-/// From which version, and how.
+/// Returns the migrations: from which version, and with which function.
 fn migrations(machine: &Machine) -> Option<TokenStream> {
     let each = machine.migrations.iter().map(|migration| {
         let (path, from) = (&migration.path, Literal::u32_unsuffixed(migration.from));
@@ -105,7 +106,7 @@ fn migrations(machine: &Machine) -> Option<TokenStream> {
         .then(|| quote!(const MIGRATIONS: &'static [fom_::Migration] = &[#(#each),*];))
 }
 
-/// Writes the data of the phase, if it has any.
+/// Returns the code that writes the data of the phase, if it has any.
 fn puts(machine: &Machine, phase: &Ident, fields: &Ident) -> TokenStream {
     let (full, empty): (Vec<&Phase>, Vec<&Phase>) = machine
         .phases
@@ -139,7 +140,7 @@ fn put(phase: &Phase, fields: &Ident) -> Vec<TokenStream> {
     let puts = phase.fields.iter().map(|field| {
         let ident = field.ident.as_ref();
         let key = ident.map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
-        // The type's place, for the error when it cannot be saved.
+        // The type's place, for the error about a type that cannot be saved.
         let mut value = quote!(#ident);
         if let Some(ident) = ident {
             let mut ident = ident.clone();

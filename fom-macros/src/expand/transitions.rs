@@ -1,4 +1,4 @@
-//! `RouteTransitions`: one function for each phase that is no end.
+//! `RouteTransitions`: one function for each phase that is not an end.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -72,7 +72,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
     quote!(#own #late #exhausted #failed #locks)
 }
 
-/// Which locks are taken before the phase's own function runs.
+/// Returns the function that says which locks the phase's own function needs.
 fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream {
     let (krate, cfg, cx) = (&machine.krate, &phase.cfg, context(machine));
     let docs = format!(" The locks that `{}` holds.", phase.name);
@@ -86,7 +86,7 @@ fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream
     });
     let cx = quote_spanned!(span=> &#cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
-    // After another mistake nothing has to be there.
+    // After another mistake, the user need not write this function.
     let end = if unknown {
         quote!({ loop {} })
     } else {
@@ -99,10 +99,10 @@ fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream
     }
 }
 
-/// What a user may write, and need not.
+/// Returns the function that a user may write, but need not write.
 fn resume(machine: &Machine) -> Option<TokenStream> {
     let taken = |phase: &Phase| phase.function.as_ref().is_some_and(|name| name == RESUME);
-    // Where a phase has the name it was reported.
+    // A phase with this name was already reported.
     if machine.transient || machine.working().any(taken) {
         return None;
     }
@@ -116,17 +116,17 @@ fn resume(machine: &Machine) -> Option<TokenStream> {
     })
 }
 
-/// Doc comments, not `#[doc(hidden)]` and the like.
+/// Returns doc comments, without `#[doc(hidden)]` and the like.
 pub(super) fn written(docs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     docs.iter()
         .filter(|attr| matches!(attr.meta, Meta::NameValue(_)))
 }
 
-/// Which function of a phase.
+/// The kind of a phase's function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Own,
-    /// When it is late, or its attempts are used up.
+    /// The function for a missed deadline, or after the last attempt.
     Besides,
     Failed,
 }
@@ -168,7 +168,7 @@ fn function(
     let last = match kind {
         Kind::Own if phase.waits() => Some(("event", event_type(machine))),
         Kind::Failed => {
-            // Where the phases inside a layer fail, it may be theirs or the layer's.
+            // A failure inside a layer has an error of the layer or of the operation inside.
             let error = match Layer::of(machine) {
                 Some(layer) if phase.is_inner() => layer.error_type(&error),
                 _ => error.clone(),
@@ -185,7 +185,7 @@ fn function(
             quote_spanned!(span=> ;),
         ),
         (None, Mode::Sync | Mode::Blocking) => (output, quote_spanned!(span=> ;)),
-        // Anything fits, and nothing has to be there: what it should be is not known.
+        // The right type is unknown, so any type fits, and the function need not exist.
         (Some(mistake), _) => (quote!([(); #mistake]), quote!({ loop {} })),
     };
     quote_spanned! {span=>
@@ -195,7 +195,7 @@ fn function(
     }
 }
 
-/// One argument after `self`; without a name where the function has a body.
+/// Returns one argument after `self`, without a name if the function has a body.
 fn argument(name: Option<&Ident>, ty: &TokenStream) -> TokenStream {
     name.map_or_else(|| quote!(_: #ty,), |name| quote!(#name: #ty,))
 }

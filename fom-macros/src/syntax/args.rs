@@ -33,12 +33,12 @@ impl Durability {
 
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
-    /// The names that it had; what is no type was reported.
+    /// The earlier names of the operation. A name that is no type was already reported.
     pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
-    /// The names that the enum had.
+    /// The earlier names of the enum.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) generics: Generics,
-    /// What a layer stands around; `None` inside: it was reported.
+    /// The operation inside a layer. An inner `None` was already reported.
     pub(crate) around: Option<(Ident, Option<Type>)>,
     pub(crate) error: Option<Type>,
     /// The event type and the tokens of the whole `event(..)`.
@@ -46,15 +46,15 @@ pub(crate) struct Args {
     pub(crate) event_key: Option<Ident>,
     pub(crate) transient: bool,
     pub(crate) transient_key: Option<Ident>,
-    /// The key and the number; `None` inside: it was reported.
+    /// The key and the number. An inner `None` was already reported.
     pub(crate) version: Option<(Ident, Option<LitInt>)>,
     pub(crate) migrate_key: Option<Ident>,
-    /// Some of it was reported.
+    /// Whether a mistake in the migrations was already reported.
     pub(crate) migrate_bad: bool,
     pub(crate) migrations: Vec<Migration>,
     pub(crate) retired_key: Option<Ident>,
     pub(crate) retired: Vec<LitStr>,
-    /// The word as it was written, and which it is; `None` inside: it was reported.
+    /// The text as written, and its value. An inner `None` was already reported.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) krate: CratePath,
 }
@@ -97,7 +97,7 @@ impl Args {
             krate: CratePath::default(),
         };
         let mut operation_written = false;
-        // A key that was mistyped may have been this one: then its absence is not reported.
+        // A mistyped key may have been this key, so its absence is not reported.
         let reported = !diag.is_empty();
         let mut own = Diagnostics::default();
         for entry in entries(tokens, KEYS, "`#[fom(..)]`", &mut own) {

@@ -1,8 +1,8 @@
-//! `"2s"`, `"1m30s"`, and `"3, 50ms..2s"` of a retry.
+//! Durations such as `"2s"` and `"1m30s"`, and `"3, 50ms..2s"` of a retry.
 
 const CURE: &str = "write for example `500ms`, `2s` or `1m30s`";
 
-/// Nanoseconds of a duration as it is written, or what is wrong with it and the cure.
+/// Returns the nanoseconds of a written duration, or what is wrong with it and the cure.
 pub(crate) fn nanos(text: &str) -> Result<u64, String> {
     match total(text)? {
         0 => Err(format!(
@@ -12,7 +12,7 @@ pub(crate) fn nanos(text: &str) -> Result<u64, String> {
     }
 }
 
-/// As [`nanos`], and no time is one, too.
+/// As [`nanos`], but also accepts a duration of zero.
 pub(super) fn total(text: &str) -> Result<u64, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn total(text: &str) -> Result<u64, String> {
     Ok(total)
 }
 
-/// How often a phase is tried again, and how long it waits before.
+/// The number of retries of a phase, and the pauses before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retry {
     pub(crate) times: u32,

@@ -9,7 +9,7 @@ use super::phase::{PhaseArgs, of_field};
 use crate::diag::Diagnostics;
 use crate::paths::respan;
 
-/// A variant with what its `#[phase(..)]` says.
+/// A variant with the arguments of its `#[phase(..)]`.
 pub(crate) struct PhaseItem {
     pub(crate) ident: Ident,
     pub(crate) cfg: Vec<Attribute>,
@@ -17,12 +17,12 @@ pub(crate) struct PhaseItem {
     pub(crate) fields: Vec<syn::Field>,
     /// `default`, at each field that has it.
     pub(crate) defaults: Vec<Option<Ident>>,
-    /// Its data have no names, which was reported.
+    /// Whether the data have no names, which was already reported.
     pub(crate) tuple: bool,
     pub(crate) args: PhaseArgs,
 }
 
-/// Reads the item; `None` when it is no enum at all.
+/// Reads the item. Returns `None` if it is not an enum.
 pub(crate) fn parse(item: TokenStream, diag: &mut Diagnostics) -> Option<ItemEnum> {
     match syn::parse2::<syn::Item>(item) {
         Ok(syn::Item::Enum(item)) => Some(item),
@@ -41,7 +41,7 @@ pub(crate) fn parse(item: TokenStream, diag: &mut Diagnostics) -> Option<ItemEnu
     }
 }
 
-/// The token that says what the item is: the first after attributes and visibility.
+/// Returns the item's keyword: the first token after attributes and visibility.
 fn keyword(item: &syn::Item) -> Span {
     match item {
         syn::Item::Struct(item) => item.struct_token.span,
@@ -58,7 +58,7 @@ fn keyword(item: &syn::Item) -> Span {
     }
 }
 
-/// Reads the variants and takes our attributes off them.
+/// Reads the variants and removes our attributes from them.
 pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseItem> {
     let twice = std::mem::take(&mut item.variants);
     for variant in twice {
@@ -83,7 +83,7 @@ pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseIt
         .collect()
 }
 
-/// Whether the two variants have the same name and can exist at the same time.
+/// Returns whether the two variants have the same name and can exist at the same time.
 fn is_other(first: &syn::Variant, second: &syn::Variant) -> bool {
     let cfg = |variant: &syn::Variant| variant.attrs.iter().any(|attr| attr.path().is_ident("cfg"));
     first.ident.unraw() == second.ident.unraw() && !cfg(first) && !cfg(second)
@@ -174,7 +174,7 @@ fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostic
     }
 }
 
-/// Takes our attributes off a field; what they say is `default`.
+/// Removes our attributes from a field. Returns its `default`.
 fn default(field: &mut syn::Field, diag: &mut Diagnostics) -> Option<Ident> {
     let (ours, others): (Vec<_>, Vec<_>) = field
         .attrs
@@ -202,7 +202,7 @@ fn default(field: &mut syn::Field, diag: &mut Diagnostics) -> Option<Ident> {
     found
 }
 
-/// The type with `Self` written out: beside the enum it would mean something else.
+/// Returns the type with `Self` written out, because `Self` beside the enum is another type.
 fn without_self(ty: &syn::Type, phases: &TokenStream) -> syn::Type {
     syn::parse2(replaced(ty.to_token_stream(), phases)).unwrap_or_else(|_| ty.clone())
 }

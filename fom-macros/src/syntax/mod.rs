@@ -1,4 +1,4 @@
-//! From tokens to what the user wrote, tolerantly: a bad part is reported and left out.
+//! Reads what the user wrote from tokens, tolerantly: a bad part is reported and left out.
 
 pub(crate) mod args;
 pub(crate) mod duration;
@@ -31,7 +31,7 @@ pub(crate) enum Value {
     Equals(TokenStream),
 }
 
-/// What an entry's key asks for after it.
+/// The form of an entry after its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Flag,
@@ -41,10 +41,10 @@ pub(crate) enum Form {
     Text(&'static str),
 }
 
-/// The one key that may be written more than once: a phase can have had many names.
+/// The one key that may be repeated: a phase can have had many names.
 const REPEATED: &str = "was";
 
-/// Splits an attribute's tokens at its commas; keeps only known keys in their right form, once each.
+/// Splits an attribute's tokens at its commas. Keeps only known keys in their right form, once each.
 pub(crate) fn entries(
     tokens: TokenStream,
     known: &[(&'static str, Form)],
@@ -76,7 +76,7 @@ pub(crate) fn entries(
                 &entry.key,
                 format!("`{key}` is not written like this; {cure}"),
             );
-            // The key was there: what would be missing without it is not reported.
+            // The key was written, so nothing is reported as missing without it.
             if *form == Form::Flag {
                 found.push(Entry {
                     key: entry.key,
@@ -166,8 +166,8 @@ fn entry(part: Vec<TokenTree>, diag: &mut Diagnostics) -> Option<Entry> {
     Some(Entry { key, value })
 }
 
-/// Parses `A, B` inside `key(..)`: names, each at most once. A keyword may appear there with and without `r#`. An empty
-/// list is a mistake.
+/// Parses `A, B` inside `key(..)`: names, each at most once. A keyword may appear with and without `r#`. An empty list
+/// is a mistake.
 pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<Ident> {
     let Value::List(tokens) = value else {
         return Vec::new();
@@ -210,7 +210,7 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
     found
 }
 
-/// The string of `key = ".."`.
+/// Returns the string of `key = ".."`.
 pub(crate) fn text(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<LitStr> {
     let Value::Equals(tokens) = value else {
         return None;
@@ -227,7 +227,7 @@ pub(crate) fn text(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option
     }
 }
 
-/// A type in `key(Path)`, `key("Type")`.
+/// Returns the type in `key(Path)` or `key("Type")`.
 pub(crate) fn ty(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<syn::Type> {
     let Value::List(tokens) = value else {
         return None;
@@ -252,7 +252,7 @@ pub(crate) fn ty(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<s
     }
 }
 
-/// The generic parameters in `key("S: Store + 'static")`.
+/// Returns the generic parameters in `key("S: Store + 'static")`.
 pub(crate) fn generics(
     key: &Ident,
     value: &Value,

@@ -9,13 +9,13 @@ use super::within::{self, Within};
 use super::{Entry, Form, entries, names, text};
 use crate::diag::Diagnostics;
 
-/// What one `#[phase(..)]` says. Keys are kept for their places.
+/// The arguments of one `#[phase(..)]`. Keys are kept for their places.
 #[derive(Default)]
 pub(crate) struct PhaseArgs {
     pub(crate) start: Option<Ident>,
     pub(crate) end: Option<Ident>,
     pub(crate) failure: Option<Ident>,
-    /// The key and the field of the operation that holds the one inside; `None` inside: it was reported.
+    /// The key, and the operation's field with the operation inside. An inner `None` was already reported.
     pub(crate) inner: Option<(Ident, Option<Ident>)>,
     pub(crate) late: Option<Ident>,
     pub(crate) exhausted: Option<Ident>,
@@ -26,14 +26,14 @@ pub(crate) struct PhaseArgs {
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     pub(crate) failed: Option<(Ident, Vec<Ident>)>,
-    /// `None` inside: it is there and was reported.
+    /// The time limit. An inner `None` was written, but was already reported.
     pub(crate) within: Option<(Ident, Option<Within>)>,
-    /// The key and the name that the phase had; `None` inside: it was reported.
+    /// The key and an earlier name of the phase. An inner `None` was already reported.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) retry: Option<(Ident, Option<Retry>)>,
-    /// Something here was reported.
+    /// Whether a mistake here was already reported.
     pub(crate) bad: bool,
-    /// Where this phase goes cannot be known, because of this mistake.
+    /// The mistake because of which the next phases are unknown.
     pub(crate) unsure: Option<TokenStream>,
 }
 
@@ -58,7 +58,7 @@ const KEYS: &[(&str, Form)] = &[
 
 const FIELD_KEYS: &[(&str, Form)] = &[("default", Form::Flag)];
 
-/// What one `#[phase(..)]` on a field says: `default`, where it is there.
+/// Returns the `default` of a `#[phase(..)]` on a field, if it is there.
 pub(crate) fn of_field(tokens: TokenStream, diag: &mut Diagnostics) -> Option<Ident> {
     let keys = entries(tokens, FIELD_KEYS, "`#[phase(..)]` on a field", diag);
     keys.into_iter().map(|entry| entry.key).next()

@@ -1,4 +1,5 @@
-//! `version = 3, migrate(v1(path), v2(path)), retired("Name")`, and `was = "Name"` of the enum, the operation or a phase.
+//! `version = 3, migrate(v1(path), v2(path)), retired("Name")`, and `was = "Name"` of the enum, the operation or a
+//! phase.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::{Ident, LitInt, LitStr, Path, Type};
@@ -6,15 +7,15 @@ use syn::{Ident, LitInt, LitStr, Path, Type};
 use super::{Entry, Form, Value, entries, split_at_commas, text, ty};
 use crate::diag::Diagnostics;
 
-/// `v1(path)`: how what version 1 saved becomes what version 2 would have.
+/// `v1(path)`: turns the data of version 1 into the data of version 2.
 pub(crate) struct Migration {
-    /// `v1`, as it was written.
+    /// `v1`, as written.
     pub(crate) token: Ident,
     pub(crate) from: u32,
     pub(crate) path: Path,
 }
 
-/// The number of `version = 3`.
+/// Returns the number of `version = 3`.
 pub(crate) fn version(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<LitInt> {
     let Value::Equals(tokens) = value else {
         return None;
@@ -42,7 +43,7 @@ pub(crate) fn version(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Opt
     None
 }
 
-/// The parts of `migrate(v1(path), v2(path))`.
+/// Returns the parts of `migrate(v1(path), v2(path))`.
 pub(crate) fn migrations(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<Migration> {
     let Value::List(tokens) = value else {
         return Vec::new();
@@ -95,7 +96,7 @@ fn migration(key: &Ident, part: Vec<TokenTree>, diag: &mut Diagnostics) -> Optio
     Some(Migration { token, from, path })
 }
 
-/// The names of `retired("Name", "Other")`, each once.
+/// Returns the names of `retired("Name", "Other")`, each once.
 pub(crate) fn retired(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<LitStr> {
     let Value::List(tokens) = value else {
         return Vec::new();
@@ -128,12 +129,12 @@ pub(crate) fn retired(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec
     found
 }
 
-/// Whether a phase can have had this name.
+/// Returns whether a phase can have had this name.
 pub(crate) fn is_name(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
     is_ident(key, name, ("a phase", "the variant"), diag)
 }
 
-/// Whether an enum can have had this name.
+/// Returns whether an enum can have had this name.
 pub(crate) fn is_enum(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
     is_ident(key, name, ("an enum", "this one"), diag)
 }
@@ -160,7 +161,7 @@ fn is_ident(
 
 const OPERATION_KEYS: &[(&str, Form)] = &[("was", Form::Text("was = \"Type\""))];
 
-/// The type and the names in `operation(Type, was = "Old")`.
+/// Returns the type and the names in `operation(Type, was = "Old")`.
 pub(crate) fn operation(
     key: &Ident,
     value: &Value,
@@ -183,7 +184,7 @@ pub(crate) fn operation(
     (operation, names.collect())
 }
 
-/// Before the first key, and from there on. A type has commas of its own, but none with a key behind it.
+/// Splits the tokens before the first key. A type has commas of its own, but none with a key behind it.
 fn apart(tokens: TokenStream) -> (TokenStream, TokenStream) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is_comma =
@@ -200,7 +201,7 @@ fn apart(tokens: TokenStream) -> (TokenStream, TokenStream) {
     (first, rest)
 }
 
-/// Whether a type can have had this name.
+/// Returns whether a type can have had this name.
 fn is_type(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
     let fine = syn::parse_str::<Type>(&name.value()).is_ok();
     if !fine {

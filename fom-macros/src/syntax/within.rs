@@ -3,15 +3,15 @@
 use super::duration::{nanos, total};
 use crate::diag::nearest;
 
-/// How long a phase may take, in nanoseconds.
+/// The time limit of a phase, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Within {
     Fixed(u64),
     Adaptive { floor: u64, ceiling: u64 },
 }
 
-/// Without bounds. Linux sends a lost TCP segment again after 200 ms at the earliest: a shorter floor would take that for
-/// a failure. After half a minute most people, and most proxies, have gone.
+/// The default bounds. Linux resends a lost TCP segment after 200 ms at the earliest, and a shorter floor would take
+/// that for a failure. After half a minute most people, and most proxies, have gone.
 const DEFAULT: Within = Within::Adaptive {
     floor: 250_000_000,
     ceiling: 30_000_000_000,
@@ -20,7 +20,7 @@ const DEFAULT: Within = Within::Adaptive {
 const WORD: &str = "adaptive";
 const CURE: &str = "write for example `adaptive, 50ms..30s`: 50 ms at least, 30 s at most";
 
-/// What the text says, or what is wrong with it and the cure.
+/// Returns the time limit, or what is wrong with the text and the cure.
 pub(crate) fn within(text: &str) -> Result<Within, String> {
     let text = text.trim();
     let letters = text

@@ -1,9 +1,9 @@
-//! The proxy, formatted and compared.
+//! Compares the formatted proxy.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The expansion, without the `impl` itself.
+/// Returns the expansion, without the `impl` itself.
 fn expansion(item: TokenStream) -> String {
     let tokens = crate::active::attribute(TokenStream::new(), item);
     let mut file: syn::File = syn::parse2(tokens).expect("the expansion is Rust");
@@ -15,7 +15,8 @@ fn expansion(item: TokenStream) -> String {
     prettyplease::unparse(&file)
 }
 
-/// AO-06: a typed request for each public method, with its docs; guards are functions that are lent what is in the list.
+/// AO-06: each public method has a typed request, with its docs. Guards are functions that borrow the arguments in the
+/// list.
 #[test]
 fn a_proxy_can_be_read() {
     let text = expansion(quote! {
@@ -34,7 +35,7 @@ fn a_proxy_can_be_read() {
     assert_text!(text);
 }
 
-/// With a mistake the proxy has all its methods, and none does anything.
+/// After a mistake the proxy has all its methods, and none does anything.
 #[test]
 fn after_a_mistake_the_proxy_is_still_there() {
     let text = expansion(quote! {

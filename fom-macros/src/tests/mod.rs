@@ -1,9 +1,9 @@
-//! The expansion, formatted and compared.
+//! Compares the formatted expansion.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// A snapshot without the input beside it: the test says it already.
+/// Asserts a snapshot without the input beside it, which the test already shows.
 macro_rules! assert_text {
     ($text:expr $(,)?) => {
         insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!($text) })
@@ -12,7 +12,7 @@ macro_rules! assert_text {
 
 mod active;
 
-/// The expansion, without the enum itself.
+/// Returns the expansion, without the enum itself.
 fn expansion(args: TokenStream, item: TokenStream) -> String {
     let tokens = crate::fallback::attribute(args, item);
     let mut file: syn::File = syn::parse2(tokens).expect("the expansion is Rust");
@@ -66,11 +66,11 @@ fn ten_phases_expand_to_what_can_be_read() {
     assert_text!(ten_phases());
 }
 
-/// What an ordinary machine of ten phases may take, as prettyplease prints it and without the enum: lines of code,
-/// which are all but doc comments and attributes, and lines altogether.
+/// The most that an ordinary machine of ten phases may take, as prettyplease prints it and without the enum. First the
+/// lines of code, without doc comments and attributes, then all lines.
 const MOST_LINES: (usize, usize) = (169, 190);
 
-/// Most operations are like this: one way on from most phases, what is kept is in the operation.
+/// A typical operation: most phases have one exit, and the operation keeps the data.
 fn ordinary() -> String {
     expansion(
         quote!(operation(Write), error(Error)),

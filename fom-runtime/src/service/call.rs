@@ -1,4 +1,4 @@
-//! A call on its way in, and the wait for its answer.
+//! How a call is made, and the wait for its answer.
 
 use std::{
     fmt,
@@ -26,11 +26,12 @@ use crate::{
     },
 };
 
-/// A call that is about to be made. It is when this is awaited, or by [`wait`](Self::wait), [`start`](Self::start),
+/// A prepared call. It is made when this is awaited, or by [`wait`](Self::wait), [`start`](Self::start),
 /// [`then`](Self::then) or [`detach`](Self::detach).
 ///
-/// Every call gets one answer, whatever happens: its result, or a [`CallFailure`] with the argument, where the function was not
-/// entered. Calls that wait for their turn are foms in the queue, so [`Builder::capacity`](crate::Builder::capacity) is their bound.
+/// Every call gets exactly one answer: its result, or a [`CallFailure`]. The failure has the argument if the function
+/// was not entered. Waiting calls are foms in the queue, so [`Builder::capacity`](crate::Builder::capacity) limits
+/// them.
 #[must_use = "a call does nothing until it is awaited or started"]
 pub struct Call<A, R> {
     services: Services,
@@ -59,37 +60,38 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         }
     }
 
-    /// Its answer comes within this time on the runtime's clock: by then it is [`CallCause::Late`]. A function that was not entered
-    /// never is; one that runs is told to end.
+    /// Sets the time limit for the answer, on the runtime's clock. After this time the answer is [`CallCause::Late`]. A
+    /// function that was not entered never is. A running function is told to end.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
     }
 
-    /// The strand of the caller, for its [callback](Self::then), and for services whose calls run in
-    /// [strands](crate::service::Provider::in_strand). A strand is a key: it needs not be made, and different ones never wait for
-    /// each other.
+    /// Sets the strand of the caller, for the [callback](Self::then), and for services with calls in
+    /// [strands](crate::service::Provider::in_strand). A strand is a key and need not be created. Different strands
+    /// never wait for each other.
     pub fn strand(mut self, key: impl Into<Key>) -> Self {
         self.strand = Some(key.into());
         self
     }
 
-    /// Makes the call; the answer is for who awaits what this returns.
+    /// Makes the call. The returned future resolves to the answer.
     ///
     /// # Errors
     ///
-    /// [`CallFailure`] with the argument, when it was not admitted.
+    /// [`CallFailure`] with the argument, if the call was not admitted.
     pub fn start(self) -> Result<Calling<A, R>, CallFailure<A>> {
         let (tell, told) = oneshot::channel();
         let slot = self.make(Sink::Caller(tell)).map_err(|made| made.0)?;
         Ok(Calling { slot, told })
     }
 
-    /// Makes the call and blocks this thread until it is answered. For plain threads, and for blocking sections.
+    /// Makes the call and blocks this thread until the answer. For plain threads, and for blocking sections.
     ///
     /// # Errors
     ///
-    /// [`CallFailure`]; [`CallCause::WouldBlock`] where this thread has a locality to run, which would stand still meanwhile.
+    /// [`CallFailure`]. The cause is [`CallCause::WouldBlock`] if this thread runs a locality, which would stand still
+    /// meanwhile.
     pub fn wait(self) -> Result<R, CallFailure<A>> {
         if crate::locality::is_taken() || crate::locality::has_core() {
             let cause = CallCause::WouldBlock;
@@ -98,23 +100,23 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         crate::sync::block_on(self.start()?)
     }
 
-    /// Makes the call and wants no answer.
+    /// Makes the call without an answer.
     ///
     /// # Errors
     ///
-    /// [`CallFailure`] with the argument, when it was not admitted.
+    /// [`CallFailure`] with the argument, if the call was not admitted.
     pub fn detach(self) -> Result<(), CallFailure<A>> {
         let made = self.make(Sink::Nobody);
         made.map(drop).map_err(|made| made.0)
     }
 
-    /// Makes the call and runs `callback` with the answer, in the locality that this is called in (from outside: in one after the
-    /// other); callbacks of one [strand](Self::strand) never overlap, and run in the order in which their calls were answered. It must
-    /// not block.
+    /// Makes the call and runs `callback` with the answer, in the caller's locality. From outside, the localities take
+    /// turns. Callbacks of one [strand](Self::strand) never overlap, and run in the order in which their calls were
+    /// answered. A callback must not block.
     ///
-    /// It is run once for each call, also for one that was not admitted, or was cancelled. When the runtime ends first, it is run on
-    /// whatever thread that is found out, and the order of strands ends there. One that panics is reported in
-    /// [`Operations::incidents`](crate::Operations::incidents).
+    /// The callback runs once for each call, even if the call was not admitted or was cancelled. If the runtime ends
+    /// first, the callback runs on the thread that finds this out, and the order of strands ends there. A callback that
+    /// panics is reported in [`Operations::incidents`](crate::Operations::incidents).
     ///
     /// ```
     /// # use fom_runtime::{prelude::*, service::{Provider, Service}};
@@ -149,7 +151,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         CallFailure::new(self.service.name(), cause, Some(self.argument))
     }
 
-    /// The key behind which it is to stand.
+    /// Returns the key behind which the call queues.
     fn key(&self, entry: &Entry, provided: &Provided<A, R>) -> Result<Option<Key>, CallCause> {
         match &provided.runs {
             Runs::In(_) => Ok(None),
@@ -161,7 +163,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         }
     }
 
-    /// Makes it, or gives back who was to have its answer.
+    /// Makes the call, or gives back the sink for its answer.
     fn make(self, sink: Sink<A, R>) -> Result<Arc<Slot<A, R>>, NotMade<A, R>> {
         let Services { world, registry } = self.services.clone();
         let (entry, provided) = match self.services.find(&self.service) {
@@ -182,7 +184,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
                 Ok(()) => break slot,
                 Err(turned) => turned,
             };
-            // Nobody else has it.
+            // No other code has the slot.
             let (Some(back), Some(to)) = slot.take_out() else {
                 unreachable!("it was not admitted");
             };
@@ -207,7 +209,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
                 let reason = refused.reason();
                 let (argument, sink) = slot.take_out();
                 drop(refused);
-                // Else it was answered meanwhile.
+                // Otherwise the call was answered meanwhile.
                 if argument.is_some() {
                     entry.take_back(slot.id);
                     let cause = match reason {
@@ -228,7 +230,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     }
 }
 
-/// A call that was not made, and who was to have its answer.
+/// A call that was not made, with the sink for its answer.
 type NotMade<A, R> = Box<(CallFailure<A>, Option<Sink<A, R>>)>;
 
 /// Asks the service whether it takes this call. No lock is held meanwhile.
@@ -237,7 +239,7 @@ fn asks<A, R>(provided: &Provided<A, R>, argument: &A, domain: DomainState) -> b
     accepts.is_some_and(|accepts| super::caught(|| accepts(argument, domain)).unwrap_or(false))
 }
 
-/// The key of the calls of a strand.
+/// Returns the key of the calls of a strand.
 fn in_strand(strand: &Key) -> Key {
     Key::from(("strand", strand.clone()))
 }
@@ -255,7 +257,7 @@ impl<A: Send + 'static, R: Send + 'static> IntoFuture for Call<A, R> {
 ///
 /// # Cancel safety
 ///
-/// Dropped, the call goes on and nobody gets its answer.
+/// If this is dropped, the call continues and its answer is lost.
 pub struct Called<A, R>(Result<Calling<A, R>, Option<CallFailure<A>>>);
 
 impl<A, R> fmt::Debug for Called<A, R> {
@@ -264,7 +266,7 @@ impl<A, R> fmt::Debug for Called<A, R> {
     }
 }
 
-// An argument that is given back is only ever moved out, never pinned.
+// The returned argument is only ever moved out, never pinned.
 impl<A, R> Unpin for Called<A, R> {}
 
 impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
@@ -278,11 +280,11 @@ impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
     }
 }
 
-/// A call that was made: a future of its answer. Dropping it lets the call go on.
+/// A call that was made, as a future of its answer. If this is dropped, the call continues.
 ///
 /// # Cancel safety
 ///
-/// As a future it is cancel safe: the answer stays until it is taken.
+/// As a future, this is cancel safe: the answer stays until it is taken.
 #[must_use = "the answer of the call is dropped with this; `Call::detach` wants none"]
 pub struct Calling<A, R> {
     slot: Arc<Slot<A, R>>,
@@ -296,8 +298,10 @@ impl<A, R> fmt::Debug for Calling<A, R> {
 }
 
 impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
-    /// Cancels it. Not entered yet: it never is, and the argument is given back. Running: an async function is dropped at its next
-    /// wait, a plain one is told ([`Cx::is_cancelled`](crate::Cx::is_cancelled)) and what it returns counts nevertheless. Over: nothing.
+    /// Cancels the call. A function that was not entered never is, and the argument is given back. A running async
+    /// function is dropped at its next wait. A running plain function is told
+    /// ([`Cx::is_cancelled`](crate::Cx::is_cancelled)), and its result still counts. After the end of the call, this
+    /// does nothing.
     pub fn cancel(&self) {
         self.slot.cancel();
     }

@@ -1,4 +1,4 @@
-//! The answer of a call as a function that is run with it, in the caller's locality or strand.
+//! The answer of a call as a callback in the caller's locality or strand.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -8,15 +8,15 @@ use crate::{
     sync::thread_local,
 };
 
-/// What is to be run with the answer of a call, and in which locality.
+/// The callback for the answer of a call, and its locality.
 pub(super) struct Callback<A, R> {
     pub(super) function: Box<dyn FnOnce(Outcome<A, R>) + Send>,
     pub(super) locality: usize,
 }
 
-/// Runs it there. A locality runs one at a time, those that came first before the others: that is the order of a strand, whose
-/// callbacks all go to the same one. It is no fom, so no limit of foms keeps it from being run; one that the end of the runtime
-/// leaves over is run where that is found out.
+/// Runs the callback in its locality. A locality runs callbacks one at a time, in the order of their arrival. All
+/// callbacks of a strand go to the same locality, so this is the order of the strand. A callback is no fom, so no limit
+/// of foms holds it back. If the runtime ends first, the callback runs on the thread that finds this out.
 pub(super) fn run<A: Send + 'static, R: Send + 'static>(
     world: &Arc<World>,
     callback: Callback<A, R>,
@@ -27,23 +27,23 @@ pub(super) fn run<A: Send + 'static, R: Send + 'static>(
         function: Some(Box::new(move || function(outcome))),
         world: Arc::clone(world),
     };
-    // Refused, it is run by being dropped.
+    // A refused job is dropped, and its drop runs the callback.
     let _ = Runtime::of(world).post(locality, move |local| due.run(local.index()));
 }
 
-/// A callback with its answer. Dropped before it was run, it is run.
+/// A callback with its answer. The drop runs a callback that has not run.
 struct Due {
     function: Option<Box<dyn FnOnce() + Send>>,
     world: Arc<World>,
 }
 
 thread_local! {
-    /// In which locality of which runtime (an address, to compare) a callback runs on this thread.
+    /// The runtime (an address, to compare) and the locality of the callback that runs on this thread.
     #[allow(clippy::missing_const_for_thread_local, reason = "shuttle has none")]
     static IN: Cell<Option<(usize, usize)>> = Cell::new(None);
 }
 
-/// The locality of this runtime that this thread runs something of: a fom, or a callback.
+/// Returns the locality of this runtime that has a fom or a callback running on this thread.
 pub(super) fn here(world: &Arc<World>) -> Option<usize> {
     let callback = || IN.with(Cell::get).filter(|at| at.0 == address(world));
     crate::locality::here_in(world).or_else(|| callback().map(|at| at.1))

@@ -1,4 +1,4 @@
-//! Which call waits for which: one that stands behind a call that waits for it would wait for ever.
+//! The chains of calls that wait for each other. A call that queues behind a call that waits for it would wait forever.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -7,7 +7,7 @@ use crate::{
     sync::{Mutex, thread_local},
 };
 
-/// How far is looked. A longer chain is taken for one that does not close.
+/// The most links to follow. A longer chain counts as one that does not close.
 const FAR: usize = 1000;
 
 /// A call: the key that it holds while its function runs, and the call that waits for its answer.
@@ -25,7 +25,7 @@ impl Link {
         })
     }
 
-    /// Whether this call, or one that waits for it, holds the key.
+    /// Returns whether this call, or a call that waits for it, holds the key.
     pub(super) fn holds(self: &Arc<Self>, key: &Key) -> bool {
         let mut link = Arc::clone(self);
         for _ in 0..FAR {
@@ -47,7 +47,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Link>>> = RefCell::new(None);
 }
 
-/// The call that runs on this thread.
+/// Returns the call that runs on this thread.
 pub(super) fn current() -> Option<Arc<Link>> {
     CURRENT.with(|link| link.borrow().clone())
 }

@@ -1,4 +1,4 @@
-//! One registered service: its state, its calls, and who waits until there are none.
+//! One registered service: its state, its calls, and the waiters for its idleness.
 
 use std::{any::Any, collections::BTreeMap, sync::Arc};
 
@@ -15,15 +15,15 @@ use crate::{
 
 /// A call, whatever its types are.
 pub(super) trait Live: Send + Sync {
-    /// Answers it if its function was not entered; whether that was so.
+    /// Answers the call if its function was not entered. Returns whether that was so.
     fn cancel_waiting(&self, cause: CallCause) -> bool;
-    /// Tells its function to end; the cause is its answer if it does.
+    /// Tells the function to end. `cause` is the answer if it does.
     fn stop(&self, cause: CallCause);
-    /// Answers it now, whatever it does: the runtime has ended.
+    /// Answers the call now, whatever its stage: the runtime has ended.
     fn shut_down(&self);
-    /// Whether somebody waits for the answer.
+    /// Returns whether a caller waits for the answer, or a callback takes it.
     fn is_awaited(&self) -> bool;
-    /// Its fom, if its function was entered.
+    /// Returns the fom of the call, if the function was entered.
     fn fom(&self) -> Option<FomId>;
 }
 
@@ -35,7 +35,7 @@ pub(super) enum How {
     Cancelled,
 }
 
-/// The numbers of one service.
+/// The counts of one service.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) waiting: usize,
@@ -48,18 +48,18 @@ pub(super) struct Totals {
 
 pub(super) struct Life {
     pub(super) state: ServiceState,
-    /// Why it failed.
+    /// Why the service failed.
     pub(super) reason: Option<String>,
-    /// Since when it is in that state.
+    /// When the state began.
     pub(super) since: u64,
-    /// What is left to do of its stop.
+    /// What is left to do of the stop.
     pub(super) stop: Stop,
     /// The runtime has ended, so the service is stopped and stays stopped.
     ended: bool,
-    /// It was unregistered.
+    /// The service was unregistered.
     pub(super) gone: bool,
     pub(super) totals: Totals,
-    /// Calls that were admitted and of which something may be left, in the order of their admission.
+    /// Admitted calls of which something may be left, in the order of admission.
     live: BTreeMap<u64, Arc<dyn Live>>,
     idle: Vec<Idle>,
 }
@@ -75,19 +75,19 @@ pub(super) enum Stop {
     Begun,
 }
 
-/// Somebody who waits until there is no call but, perhaps, the one that it runs in.
+/// A waiter for the end of all calls, other than the call that runs in fom `but`.
 struct Idle {
     but: Option<FomId>,
     tell: oneshot::Sender<()>,
 }
 
 impl Life {
-    /// Whether the runtime has ended.
+    /// Returns whether the runtime has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// There is no call.
+    /// Returns whether there is no call.
     pub(super) fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
@@ -109,12 +109,12 @@ pub(super) struct Entry {
     pub(super) signature: Signature,
     pub(super) level: u32,
     pub(super) bootstrap: bool,
-    /// It has something to do when it is stopped.
+    /// Whether the service has a stop to run.
     pub(super) stops: bool,
-    /// A `Provided` of its types, until nothing of it can run any more.
+    /// The `Provided` of the service's types, until nothing of the service can run.
     pub(super) provided: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     pub(super) hooks: Mutex<Option<Arc<Hooks>>>,
-    /// Held by who starts or stops it.
+    /// Held while the service is started or stopped.
     pub(super) turn: tokio::sync::Mutex<()>,
     life: Mutex<Life>,
 }
@@ -150,7 +150,7 @@ impl Entry {
         }
     }
 
-    /// Looks at its life, or changes it. `f` is short and none of the user's.
+    /// Reads or changes the life of the service. `f` must be short and must not run user code.
     pub(super) fn life<T>(&self, f: impl FnOnce(&mut Life) -> T) -> T {
         f(&mut self.life.lock())
     }
@@ -159,7 +159,8 @@ impl Entry {
         self.life(|life| life.state)
     }
 
-    /// Goes to `to` if it is in one of these states; whether it was.
+    /// Goes to `to` if the state is one of `from`, and returns whether it was. Does nothing after the end of the
+    /// runtime.
     pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: u64) -> bool {
         self.life(|life| {
             let goes = !life.ended && from.contains(&life.state);
@@ -172,8 +173,8 @@ impl Entry {
         })
     }
 
-    /// Admits a call, or says what the table says. `domain` is read when nobody can change this service: who stops all changes
-    /// it first, and then comes by here.
+    /// Admits a call, or returns what the table says. Reads `domain` under the lock of the life: a stop of all
+    /// services changes the domain first, and takes this lock for each service after that.
     pub(super) fn admit(
         &self,
         domain: impl FnOnce() -> DomainState,
@@ -212,7 +213,7 @@ impl Entry {
         Err(Turned::Refused(refusal))
     }
 
-    /// It can serve nothing any more.
+    /// Counts and returns the refusal of a service without its functions.
     pub(super) fn refuse(&self, domain: DomainState) -> Refusal {
         let service = self.name.clone();
         self.life(|life| {
@@ -228,7 +229,7 @@ impl Entry {
         })
     }
 
-    /// A call that was admitted was turned away by the runtime.
+    /// Takes back an admitted call that the runtime refused.
     pub(super) fn take_back(&self, call: u64) {
         self.life(|life| {
             life.totals.waiting -= 1;
@@ -237,7 +238,7 @@ impl Entry {
         self.left(call);
     }
 
-    /// The function of a call is entered.
+    /// Counts a call as running.
     pub(super) fn begun(&self) {
         self.life(|life| {
             life.totals.waiting -= 1;
@@ -245,7 +246,7 @@ impl Entry {
         });
     }
 
-    /// The function of a call has come back, or never will be entered.
+    /// Counts a call as ended: its function has returned or will never be entered.
     pub(super) fn ended(&self, began: bool, how: How) {
         self.life(|life| {
             let totals = &mut life.totals;
@@ -262,7 +263,7 @@ impl Entry {
         });
     }
 
-    /// Nothing of a call is left, and its answer was given.
+    /// Removes an answered call of which nothing is left. Tells the waiters that waited for this.
     pub(super) fn left(&self, call: u64) {
         let told = self.life(|life| {
             let call = life.live.remove(&call);
@@ -273,12 +274,12 @@ impl Entry {
             (call, told)
         });
         for waiter in told.1 {
-            // Who waited may have gone.
+            // The waiter may be gone.
             let _ = waiter.tell.send(());
         }
     }
 
-    /// Answered when there is no call but this one.
+    /// Returns a receiver that resolves when there is no call other than the one in fom `but`.
     pub(super) fn idle(&self, but: Option<FomId>) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
         let tell = self.life(|life| {
@@ -290,19 +291,19 @@ impl Entry {
             None
         });
         if let Some(tell) = tell {
-            // The other end is below.
+            // The receiver is `told`, below.
             let _ = tell.send(());
         }
         told
     }
 
-    /// Its calls, in the order of their admission.
+    /// Returns the calls, in the order of admission.
     pub(super) fn calls(&self) -> Vec<Arc<dyn Live>> {
         self.life(|life| life.live.values().cloned().collect())
     }
 
-    /// The runtime has ended: the service is stopped and stays stopped, whatever still runs of it. Returns whether it
-    /// was not stopped before.
+    /// Ends the service with the runtime: the service is stopped and stays stopped, whatever of it still runs. Returns
+    /// whether it was not stopped before.
     pub(super) fn end(&self, now: u64) -> bool {
         let (was, waiting) = self.life(|life| {
             let was = life.state;
@@ -321,13 +322,13 @@ impl Entry {
             (was, std::mem::take(&mut life.idle))
         });
         for waiter in waiting {
-            // As in `left`.
+            // The waiter may be gone.
             let _ = waiter.tell.send(());
         }
         was != ServiceState::Stopped
     }
 
-    /// The service must stop because it was unregistered.
+    /// Marks the service as unregistered: it must stop.
     pub(super) fn leave(&self, now: u64) {
         self.life(|life| {
             life.gone = true;
@@ -338,7 +339,7 @@ impl Entry {
         });
     }
 
-    /// What is left of its stop, if the service has one.
+    /// Returns what is left of the stop, if the service has one.
     pub(super) fn unfinished(&self) -> Option<UnfinishedStop> {
         let stop = self.life(|life| life.stop);
         (self.stops && stop != Stop::Nothing).then(|| UnfinishedStop {
@@ -348,7 +349,7 @@ impl Entry {
         })
     }
 
-    /// Lets go of the user's functions.
+    /// Drops the user's functions.
     pub(super) fn forget(&self) {
         let provided = self.provided.lock().take();
         let hooks = self.hooks.lock().take();
@@ -358,12 +359,12 @@ impl Entry {
 
 /// Why a call was not admitted.
 pub(super) enum Turned {
-    /// The service has to be asked.
+    /// The service decides.
     Ask(DomainState),
     Refused(Refusal),
 }
 
-/// What is known of a service when it is registered.
+/// What is known of a service at its registration.
 pub(super) struct About {
     pub(super) number: u64,
     pub(super) name: String,

@@ -1,4 +1,4 @@
-//! Why a call did not come to a result, and why a service could not be registered or started.
+//! Errors of calls, and of the registration and start of services.
 
 use std::{fmt, time::Duration};
 
@@ -12,12 +12,12 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nobody has registered this name.
+    /// No service has this name.
     #[error(
         "there is no service `{service}`; register it, or wait for it with `Services::wait_for`"
     )]
     NotRegistered {
-        /// The name.
+        /// The name of the service.
         service: String,
     },
     /// The service has other types.
@@ -25,70 +25,71 @@ pub enum Refusal {
         "service `{service}` is `{has}`, as {owner} registered it, and was asked for as `{asked}`"
     )]
     WrongSignature {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// The types that it was asked for with.
+        /// The types of the caller.
         asked: Signature,
-        /// The types that it was registered with.
+        /// The types of the registration.
         has: Signature,
-        /// Who registered it.
+        /// The owner that registered the service.
         owner: String,
     },
-    /// Not yet: it is being started, or all are.
+    /// Not yet: the service is being started, or all services are.
     #[error("service `{service}` is {state} and the services are in {domain}; try again later")]
     Retry {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// The service's state.
+        /// The state of the service.
         state: ServiceState,
-        /// That of all of them.
+        /// The state of all services.
         domain: DomainState,
     },
-    /// No more: it is being stopped, or all are; or it was not started.
+    /// The service is being stopped, or all services are, or the service was not started.
     #[error("service `{service}` is {state} and the services are in {domain}: it takes no calls")]
     NotServing {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// The service's state.
+        /// The state of the service.
         state: ServiceState,
-        /// That of all of them.
+        /// The state of all services.
         domain: DomainState,
     },
     /// The runtime has no room, or no such locality.
     #[error("service `{service}` has no room: {reason}")]
     NoRoom {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// What the runtime says.
+        /// The reason that the runtime gives.
         reason: crate::RefusedReason,
     },
 }
 
-/// Why a call came to no result.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallCause {
-    /// It was not admitted.
+    /// The call was not admitted.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// Somebody cancelled it before it came to its result.
+    /// The call was cancelled before its result.
     #[error("cancelled: {0}")]
     Cancelled(CancelledBy),
-    /// The function panicked, with this message.
+    /// The function panicked with this message.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// Its [time](crate::service::Call::within) passed.
+    /// The [time limit](crate::service::Call::within) passed.
     #[error("not answered within {0:?}")]
     Late(Duration),
     /// The runtime was shut down first.
     #[error("the runtime was shut down")]
     Shutdown,
-    /// It cannot block here: this thread has a locality to run.
+    /// The call cannot block here: this thread runs a locality.
     #[error(
         "waiting here would stop the locality that this thread runs; `.await` the call, or wait in a blocking section"
     )]
     WouldBlock,
-    /// It would wait for itself: it was made, and waited for, inside a call with this key, behind which it would stand.
+    /// The call would wait for itself. It was made, and waited for, inside a call with this key, and would queue behind
+    /// that call.
     #[error(
         "it would wait for itself: it is made from inside `{key}`, behind which it would stand; start it without waiting, or call another key"
     )]
@@ -96,37 +97,37 @@ pub enum CallCause {
         /// The key.
         key: Key,
     },
-    /// The function blocks, and no thread could be had to leave the locality to.
+    /// The function blocks, and no thread was available to take over the locality.
     #[error(transparent)]
     NoThread(BlockError),
 }
 
-/// Who cancelled a call.
+/// What cancelled a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CancelledBy {
-    /// Who made it.
+    /// The caller.
     #[error("by its caller")]
     Caller,
     /// The service was unregistered.
     #[error("service `{service}` was unregistered by {owner}")]
     Unregistered {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// Who had registered it.
+        /// The owner that had registered the service.
         owner: String,
     },
-    /// Its fom was cancelled, by [`Runtime::cancel`](crate::Runtime::cancel).
+    /// [`Runtime::cancel`](crate::Runtime::cancel) cancelled the fom of the call.
     #[error("its fom was cancelled")]
     Fom,
 }
 
-/// A call that came to no result.
+/// A call without a result.
 #[non_exhaustive]
 pub struct CallFailure<A> {
-    /// Why.
+    /// Why the call has no result.
     pub cause: CallCause,
-    /// The service.
+    /// The name of the service.
     pub service: String,
     /// The argument, if the function was not entered.
     pub argument: Option<A>,
@@ -141,7 +142,7 @@ impl<A> CallFailure<A> {
         }
     }
 
-    /// Why it was not admitted, if that is the cause.
+    /// Returns why the call was not admitted, if that is the cause.
     pub fn refusal(&self) -> Option<&Refusal> {
         match &self.cause {
             CallCause::Refused(refusal) => Some(refusal),
@@ -176,29 +177,29 @@ pub enum RegisterReason {
         "service `{service}` is registered already, by {owner}, as `{signature}`; unregister that one first, or take another name"
     )]
     Taken {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// Who registered it.
+        /// The owner that registered the service.
         owner: String,
-        /// With which types.
+        /// The types of the registered service.
         signature: Signature,
     },
     /// The services are being stopped.
     #[error("service `{service}` comes too late: the services are in {domain}")]
     TooLate {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// The state of all of them.
+        /// The state of all services.
         domain: DomainState,
     },
 }
 
-/// A service that was not registered; what was to provide it is given back.
+/// A service that was not registered, with its provider.
 #[non_exhaustive]
 pub struct RegisterError<A, R> {
-    /// Why.
+    /// Why the service was not registered.
     pub reason: RegisterReason,
-    /// What was to provide it.
+    /// The provider, given back.
     pub provider: Box<Provider<A, R>>,
 }
 
@@ -216,22 +217,23 @@ impl<A, R> fmt::Display for RegisterError<A, R> {
 
 impl<A, R> std::error::Error for RegisterError<A, R> {}
 
-/// Services could not be started or stopped.
+/// Why services could not be started or stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LifeError {
-    /// The start of one failed; those that were started before it have been stopped again, the last one first.
+    /// The start of a service failed. The services that were started before it have been stopped again, the last one
+    /// first.
     #[error("service `{service}` could not be started: {reason}")]
     Failed {
-        /// The name.
+        /// The name of the service.
         service: String,
-        /// What its start returned.
+        /// The error of the start.
         reason: String,
     },
-    /// The fom that did it was cancelled, by [`Runtime::cancel`](crate::Runtime::cancel). It can be done again.
+    /// [`Runtime::cancel`](crate::Runtime::cancel) cancelled the fom that did this. The caller can try again.
     #[error("the fom that did it was cancelled; do it again")]
     Cancelled,
-    /// They are being started or stopped at this moment.
+    /// The services are already being started or stopped.
     #[error("the services are being started or stopped already; wait for that first")]
     Busy,
     /// The runtime is shutting down.

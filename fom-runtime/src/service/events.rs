@@ -1,4 +1,4 @@
-//! Who wants to know when a service comes and goes.
+//! Events of services that come and go, and their watchers.
 
 use std::{
     collections::VecDeque,
@@ -18,17 +18,17 @@ use crate::{
     sync::Mutex,
 };
 
-/// Something that happened to a service.
+/// An event of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceEvent {
-    /// Its name.
+    /// The name of the service.
     pub service: String,
-    /// Who registered it.
+    /// The owner that registered the service.
     pub owner: String,
     /// The types of its function.
     pub signature: Signature,
-    /// What.
+    /// What happened.
     pub happened: Happened,
 }
 
@@ -36,13 +36,14 @@ pub struct ServiceEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Happened {
-    /// It was registered.
+    /// The service was registered.
     Registered,
-    /// It can be called. One that has nothing to do for that is started in the moment in which it is registered.
+    /// The service takes calls. A service without a start is started at its registration, unless all services
+    /// are stopped.
     Started,
-    /// It was stopped. It may be started again, unless the runtime has ended.
+    /// The service was stopped. It may be started again, unless the runtime has ended.
     Stopped,
-    /// It was unregistered. Calls that run may still do so.
+    /// The service was unregistered. Its running calls may continue.
     Unregistered,
 }
 
@@ -51,7 +52,7 @@ type Callback = Box<dyn FnMut(&mut Local<'_>, ServiceEvent) + Send>;
 struct Queue {
     events: VecDeque<ServiceEvent>,
     waker: Option<Waker>,
-    /// Where and how it is told, if it does not come and ask. Away while it runs.
+    /// The locality and the callback, if the watcher has one. The callback is `None` while it runs.
     callback: Option<(usize, Option<Callback>)>,
     closed: bool,
 }
@@ -61,11 +62,11 @@ struct Watcher {
     queue: Mutex<Queue>,
 }
 
-/// Those who watch; part of what the lock of the names guards, so that all see one order.
+/// The watchers. The lock of the names guards them too, so that all watchers see the same order.
 #[derive(Default)]
 pub(super) struct Watchers(Vec<Arc<Watcher>>);
 
-/// Who is to be told, when no lock is held any more.
+/// The watchers to tell when no lock is held.
 #[derive(Default)]
 pub(super) struct Tell(Vec<Told>);
 
@@ -84,7 +85,8 @@ impl Watcher {
         }
     }
 
-    /// In its locality: the callback gets the oldest event. Jobs of one locality follow each other, so it is never away.
+    /// Gives the callback the oldest event, in its locality. A locality runs one job at a time, so no other job runs
+    /// the callback.
     fn run(&self, world: &World, local: &mut Local<'_>) {
         let (event, callback) = {
             let mut queue = self.queue.lock();
@@ -120,7 +122,7 @@ impl Tell {
                 Told::Run(locality, watcher) => {
                     let of = Arc::clone(world);
                     let run = move |local: &mut Local<'_>| watcher.run(&of, local);
-                    // After the end nobody is told of anything.
+                    // After the end of the runtime, no watcher is told.
                     let _ = Runtime::of(world).post(locality, run);
                 }
             }
@@ -144,7 +146,7 @@ impl Watchers {
         }
     }
 
-    /// Nothing happens any more.
+    /// Closes all watchers: no event follows. Returns the wakers to wake.
     pub(super) fn close(&mut self) -> Vec<Waker> {
         let all = std::mem::take(&mut self.0);
         let close = |watcher: Arc<Watcher>| {
@@ -157,8 +159,8 @@ impl Watchers {
 }
 
 impl Registry {
-    /// Changes the life of a service, and tells those who watch it, if it is registered still. In one step: who begins to watch
-    /// sees what is so or hears of it, and never both.
+    /// Changes the life of a service, and tells its watchers if the service is still registered. Both are one step: a
+    /// new watcher either finds the change or gets its event, never both.
     pub(super) fn change<T>(
         &self,
         world: &Arc<World>,
@@ -182,8 +184,9 @@ impl Registry {
     }
 }
 
-/// Hears what happens to the service of one name, in order, each thing once. Begins with what is so already: a service that is
-/// there is told of at once. What was not taken yet is kept; each registration adds as much as its names are long.
+/// The events of the service of one name, in order, each once. A subscription begins with the present: a registered
+/// service is reported at once. Events that were not taken are kept. Each registration adds as much memory as its names
+/// are long.
 #[must_use = "nothing is heard any more when this is dropped"]
 pub struct Subscription {
     watcher: Arc<Watcher>,
@@ -197,7 +200,7 @@ impl fmt::Debug for Subscription {
 }
 
 impl Subscription {
-    /// The next thing that happened; none after the runtime has ended.
+    /// Returns the next event, or `None` after the runtime has ended.
     ///
     /// # Cancel safety
     ///
@@ -213,7 +216,7 @@ impl Subscription {
             }
             let old = queue.waker.replace(cx.waker().clone());
             drop(queue);
-            // It may be anybody's: dropped without the lock.
+            // The waker may be user code, so it is dropped without the lock.
             drop(old);
             Poll::Pending
         })
@@ -227,7 +230,8 @@ impl Drop for Subscription {
     }
 }
 
-/// A callback that hears what happens to a service. Dropping it takes the callback off; it may be running for the last time then.
+/// A callback for the events of a service. Dropping this removes the callback, which may be running for the last time
+/// then.
 #[must_use = "the callback is taken off when this is dropped"]
 pub struct Watching {
     watcher: Arc<Watcher>,
@@ -282,7 +286,7 @@ impl Services {
         names.watchers.0.retain(|one| !Arc::ptr_eq(one, watcher));
     }
 
-    /// Hears what happens to the service of this name, from now on, and of what is so already.
+    /// Subscribes to the events of the service of this name: the present state first, then each new event.
     pub fn subscribe(&self, name: impl Into<String>) -> Subscription {
         Subscription {
             watcher: self.watch(name.into(), None),
@@ -290,8 +294,9 @@ impl Services {
         }
     }
 
-    /// As [`subscribe`](Self::subscribe), as a callback that runs in this locality, once for each event, in their order. One that
-    /// panics is told no more, and reported in [`Operations::incidents`](crate::Operations::incidents).
+    /// Like [`subscribe`](Self::subscribe), with a callback that runs in this locality, once for each event, in order.
+    /// A callback that panics is not called again, and is reported in
+    /// [`Operations::incidents`](crate::Operations::incidents).
     ///
     /// # Errors
     ///

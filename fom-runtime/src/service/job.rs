@@ -1,4 +1,4 @@
-//! The foms of services: a call, and what starts and stops services.
+//! The foms of services: calls, and the starts and stops of services.
 
 use std::{
     any::Any,
@@ -22,12 +22,12 @@ use crate::{
     },
 };
 
-/// How a call, whatever its types are, is run. Dropped before it began, it still gives its answer.
+/// How a call runs, whatever its types are. The drop of a call that has not begun still gives an answer.
 pub(super) trait Work: Send + 'static {
     fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun;
 }
 
-/// A function that is run between enter-block and leave-block, or told why it cannot.
+/// A function that runs between enter-block and leave-block, or gets the error of enter-block.
 type Section = Box<dyn for<'a> FnOnce(Result<&BlockingCx<'a>, BlockError>) + Send>;
 
 /// What is left to do after the beginning.
@@ -71,7 +71,7 @@ impl CallingTransitions for ServiceCall {
     }
 }
 
-/// Starts and stops of services, on behalf of somebody who may not wait.
+/// The start or stop of services, for a caller that may not wait.
 pub(super) struct ServiceTask(Option<BoxFuture<()>>);
 
 impl ServiceTask {
@@ -79,7 +79,7 @@ impl ServiceTask {
         Self(Some(Box::pin(task)))
     }
 
-    /// What was not run.
+    /// Returns the task, unless it has run.
     pub(super) fn into_future(self) -> Option<BoxFuture<()>> {
         self.0
     }
@@ -166,7 +166,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> CallCause {
     CallCause::Panicked(panic_message(panic))
 }
 
-/// Why a call ends whose fom is dropped.
+/// Returns why a call ends when its fom is dropped.
 fn dropped<A, R>(slot: &Slot<A, R>) -> CallCause {
     if slot.world.is_closed() {
         CallCause::Shutdown
@@ -175,7 +175,7 @@ fn dropped<A, R>(slot: &Slot<A, R>) -> CallCause {
     }
 }
 
-/// A call whose function was entered. Dropped without a result, it says so.
+/// A call with an entered function. If this is dropped without a result, the answer says so.
 struct Running<A: Send + 'static, R: Send + 'static>(Option<Arc<Slot<A, R>>>);
 
 impl<A: Send + 'static, R: Send + 'static> Running<A, R> {
@@ -195,7 +195,8 @@ impl<A: Send + 'static, R: Send + 'static> Drop for Running<A, R> {
     }
 }
 
-/// A call of an async function. Its fields are dropped in their order: when the call has ended, nothing of the user's is left.
+/// A call of an async function. Its fields are dropped in their order, so nothing of the user's is left when the call
+/// has ended.
 struct Awaiting<A: Send + 'static, R: Send + 'static> {
     future: Option<BoxFuture<R>>,
     provided: Option<Arc<Provided<A, R>>>,

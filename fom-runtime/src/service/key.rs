@@ -1,4 +1,4 @@
-//! What a service is called by: its name, with the types of its function.
+//! What identifies a service: its name, with the types of its function.
 
 use std::{
     any::{TypeId, type_name},
@@ -7,8 +7,8 @@ use std::{
     marker::PhantomData,
 };
 
-/// The name of a service with the types of its function: it takes an `A` and gives an `R`. A call with other types does not
-/// compile.
+/// The name of a service with the types of its function, which takes an `A` and returns an `R`. A call with other types
+/// does not compile.
 ///
 /// ```
 /// use fom_runtime::service::Service;
@@ -22,7 +22,7 @@ pub struct Service<A, R> {
 }
 
 impl<A, R> Service<A, R> {
-    /// A service that is known when the program is compiled.
+    /// Makes a service from a name that is known at compile time.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -30,8 +30,8 @@ impl<A, R> Service<A, R> {
         }
     }
 
-    /// A service whose name is known only at run time. To call one,
-    /// [`Services::lookup`](crate::service::Services::lookup) says at once whether it is there and has these types.
+    /// Makes a service from a name that is known only at run time. Before a call,
+    /// [`Services::lookup`](crate::service::Services::lookup) checks that the service is registered with these types.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: Cow::Owned(name.into()),
@@ -39,14 +39,14 @@ impl<A, R> Service<A, R> {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
 impl<A: 'static, R: 'static> Service<A, R> {
-    /// The types of its function.
+    /// Returns the types of the function.
     pub fn signature(&self) -> Signature {
         Signature::of::<A, R>()
     }
@@ -67,10 +67,10 @@ impl<A, R> fmt::Debug for Service<A, R> {
     }
 }
 
-/// The types of a service's function. Compared by the types themselves; shown by their names.
+/// The types of a service's function. Equality compares the types; `Display` shows their names.
 #[derive(Clone, Copy)]
 pub struct Signature(
-    /// Small, since errors carry it; who asks calls it.
+    /// A function, to keep errors small. It returns the types.
     fn() -> Types,
 );
 
@@ -79,7 +79,7 @@ struct Type(TypeId, &'static str);
 type Types = [Type; 2];
 
 impl Signature {
-    /// From an `A` to an `R`.
+    /// Returns the signature of a function from `A` to `R`.
     pub fn of<A: 'static, R: 'static>() -> Self {
         Self(|| {
             [

@@ -1,4 +1,4 @@
-//! Starting and stopping: one service, or all of them by their levels.
+//! The start and stop of one service, or of all services by their levels.
 
 use std::{
     future::Future,
@@ -25,17 +25,18 @@ use crate::{
     sync::{Condvar, Mutex},
 };
 
-/// The fom that runs on this thread.
+/// Returns the fom that runs on this thread.
 pub(super) fn current_fom() -> Option<FomId> {
     crate::locality::with_core(|core| core.running().map(Header::id))?
 }
 
-/// Runs this as a fom, so that it goes on whatever becomes of who asked for it. Given back when the runtime takes nothing more.
+/// Runs the task as a fom, so that the task continues if its caller is gone. Gives the task back when the runtime takes
+/// nothing more.
 pub(super) fn spawn(
     world: &Arc<World>,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Option<BoxFuture<()>>> {
-    // Also if there is no room: this fom may make some.
+    // Even without room: this fom may make some.
     let submission = Submission::new(world, ServiceTask::new(task)).beyond_capacity();
     submission
         .detach()
@@ -43,7 +44,7 @@ pub(super) fn spawn(
         .map_err(|refused| refused.into_operation().into_future())
 }
 
-/// Why what was spawned did not come to its end.
+/// Returns why a spawned task did not finish.
 pub(super) fn unanswered(world: &World) -> LifeError {
     if world.is_closed() {
         LifeError::ShuttingDown
@@ -52,7 +53,7 @@ pub(super) fn unanswered(world: &World) -> LifeError {
     }
 }
 
-/// Runs a start or a stop of the user's.
+/// Runs the user's start or stop.
 async fn run(world: &Arc<World>, hook: Option<&Hook>) -> Result<(), String> {
     let Some(hook) = hook else {
         return Ok(());
@@ -61,7 +62,7 @@ async fn run(world: &Arc<World>, hook: Option<&Hook>) -> Result<(), String> {
     let cx = CallCx::new(Home::new(Arc::clone(world), here));
     let mut future = super::caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
     let ran = AssertUnwindSafe(&mut future).catch_unwind().await;
-    // The drop of the future is the user's code, as is the text of an error.
+    // The drop of the future is user code, and so is the text of an error.
     super::fenced(move || drop(future));
     match ran {
         Ok(Ok(())) => Ok(()),
@@ -92,7 +93,7 @@ pub(super) async fn start_one(
     })
 }
 
-/// A start that is under way. Dropped before its end, it has failed.
+/// A start that is running. A start that is dropped before its end has failed.
 struct Starting<'a>(Option<&'a Arc<Entry>>);
 
 impl Starting<'_> {
@@ -106,7 +107,7 @@ impl Starting<'_> {
                 life.stop = Stop::Due;
             }
             if life.state != ServiceState::Starting {
-                // Told to stop meanwhile: who did that goes on when this is over.
+                // The service was told to stop meanwhile. That stop continues when this start is over.
                 return (None, ());
             }
             life.since = now;
@@ -138,11 +139,11 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// Takes no more calls, but those that the service [accepts](crate::service::Provider::accepts), and waits for the others.
+/// Admits only calls that the service [accepts](crate::service::Provider::accepts), and waits for the admitted calls.
 async fn drain_one(world: &Arc<World>, entry: &Entry, but: Option<FomId>) {
     use ServiceState as S;
     entry.go(&[S::Started, S::Starting], S::Stopping, world.clock.nanos());
-    // It is answered: the service is held here.
+    // Never fails: the entry is held here, and with it the sender.
     let _ = entry.idle(but).await;
 }
 
@@ -190,7 +191,7 @@ async fn take_down(world: &Arc<World>, entry: &Entry) {
     entry.life(|life| life.stop = Stop::Nothing);
 }
 
-/// A service that was unregistered. When this is dropped nothing is left of it but the calls that run.
+/// An unregistered service. After the drop, only its running calls are left of it.
 pub(super) struct Leaving {
     pub(super) world: Arc<World>,
     pub(super) registry: Arc<Registry>,
@@ -198,10 +199,10 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// The rest of an unregistration, when nothing of it runs any more.
+    /// Waits for the last call of an unregistered service, then runs its stop.
     pub(super) async fn finish(self, but: Option<FomId>) {
         let Self { world, entry, .. } = &self;
-        // As in `drain_one`.
+        // Never fails, as in `drain_one`.
         let _ = entry.idle(but).await;
         let _turn = entry.turn.lock().await;
         take_down(world, entry).await;
@@ -218,7 +219,7 @@ impl Drop for Leaving {
             let mut names = self.registry.names.lock();
             names.leaving.retain(|one| !Arc::ptr_eq(one, entry));
             if names.ended {
-                // The report of the shutdown names this stop already.
+                // The shutdown report already names this stop.
                 return;
             }
             if unfinished.is_some() && self.world.takes_nothing() {
@@ -233,17 +234,18 @@ impl Drop for Leaving {
 }
 
 impl Services {
-    /// Starts every service that is not started: those of the lowest level first, one after the other. Meanwhile the services are in
-    /// [`DomainState::Init`], and calls are refused with [`Refusal::Retry`](crate::service::Refusal::Retry).
+    /// Starts every service that is not started, one after the other, from the lowest level. Meanwhile the services are
+    /// in [`DomainState::Init`], and calls are refused with [`Refusal::Retry`](crate::service::Refusal::Retry).
     ///
     /// # Errors
     ///
-    /// [`LifeError::Failed`] when one cannot be started: it is [`Failed`](ServiceState::Failed), those that were started by this are
-    /// stopped again, the last one first, and the services stay in [`DomainState::Init`] until they are started with success.
+    /// [`LifeError::Failed`] if a service cannot be started. That service is then [`Failed`](ServiceState::Failed). The
+    /// services that this call started are stopped again, the last one first. All services stay in
+    /// [`DomainState::Init`] until a start succeeds.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it goes on.
+    /// If the future is dropped, the start continues.
     pub async fn start_all(&self) -> Result<(), LifeError> {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
@@ -253,24 +255,25 @@ impl Services {
         let task = async move {
             let started = start_all(&world, &registry, but).await;
             drop(turn);
-            // Who asked may have gone.
+            // The caller may be gone.
             let _ = tell.send(started);
         };
         spawn(&self.world, task).map_err(|_| LifeError::ShuttingDown)?;
         told.await.unwrap_or_else(|_| Err(unanswered(&self.world)))
     }
 
-    /// Stops every service: no call is taken but those that a service [accepts](crate::service::Provider::accepts), what was admitted
-    /// runs to its end, services of the highest level first; then each is stopped in the reverse order of the start. Called in a
-    /// call, it does not wait for that one. They can be [started](Self::start_all) again.
+    /// Stops every service. A service admits only calls that it [accepts](crate::service::Provider::accepts). Admitted
+    /// calls run to their end, those of the highest level first. After that, the services are stopped in the reverse
+    /// order of the start. A call that stops all services is not waited for. The services can be
+    /// [started](Self::start_all) again.
     ///
     /// # Errors
     ///
-    /// [`LifeError::Busy`] and [`LifeError::ShuttingDown`].
+    /// [`LifeError::Busy`] or [`LifeError::ShuttingDown`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it goes on.
+    /// If the future is dropped, the stop continues.
     pub async fn stop_all(&self) -> Result<(), LifeError> {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
@@ -280,7 +283,7 @@ impl Services {
         let task = async move {
             stop_all(&world, &registry, but).await;
             drop(turn);
-            // Who asked may have gone.
+            // The caller may be gone.
             let _ = tell.send(());
         };
         spawn(&self.world, task).map_err(|_| LifeError::ShuttingDown)?;
@@ -324,7 +327,8 @@ async fn stop_all(world: &Arc<World>, registry: &Registry, but: Option<FomId>) {
 }
 
 impl Registry {
-    /// Stops all services, blocking this thread, until `by`; from then on no call is taken in any case.
+    /// Stops all services, and blocks this thread until that is done, at most until `by`. After this, every call is
+    /// refused.
     pub(crate) fn drain(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
         if self.is_empty() {
             return self.refuse_all();
@@ -333,7 +337,7 @@ impl Registry {
         let (of, registry) = (Arc::clone(world), Arc::clone(self));
         let tell = Done(Arc::clone(&done));
         let spawned = spawn(world, async move {
-            // Tells also when it is dropped, even if it has not begun.
+            // Reports the end when it is dropped, even if the task has not begun.
             let _tell = tell;
             let _turn = registry.turn.lock().await;
             if registry.domain(&of) < DomainState::Stopped {

@@ -1,8 +1,8 @@
-//! Services by name: registered, called and unregistered with their types checked, and their life cycle.
+//! Named services: registration, calls and unregistration with checked types, and their life cycle.
 //!
-//! A [`Service`] is a name with the types of a function. Its owner [registers](Services::register) a [`Provider`] for it and holds the
-//! [`Registration`]; whoever knows the name [calls](Services::call) it: awaited, blocking a plain thread, with a callback, or
-//! without wanting an answer. Each call is a fom.
+//! A [`Service`] is a name with the types of a function. Its owner [registers](Services::register) a [`Provider`] for
+//! it and holds the [`Registration`]. Code that knows the name [calls](Services::call) the service: with `await`, by
+//! blocking a plain thread, with a callback, or without an answer. Each call is a fom.
 //!
 //! ```
 //! use fom_runtime::{prelude::*, service::{Provider, Running, Service}};
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! Modelled on the request handler of Motr (states, and the [table](DomainState::admits) of what is admitted when), and on
+//! The model is the request handler of Motr (its states, and its [table](DomainState::admits) of admissions), and
 //! schedulers of named services.
 
 mod call;
@@ -71,7 +71,7 @@ use crate::{
 use entry::{About, Entry};
 use provider::Provided;
 
-/// The services of a runtime. A clone is another handle to the same; none of them keeps the runtime alive.
+/// The services of a runtime. A clone is another handle to the same services. No handle keeps the runtime alive.
 #[derive(Clone)]
 pub struct Services {
     world: Arc<World>,
@@ -87,7 +87,7 @@ impl fmt::Debug for Services {
 }
 
 impl Runtime {
-    /// The services of this runtime.
+    /// Returns the services of this runtime.
     pub fn services(&self) -> Services {
         Services {
             world: Arc::clone(&self.world),
@@ -96,21 +96,21 @@ impl Runtime {
     }
 }
 
-/// What is found of a service that is to be called.
+/// A service that was found for a call, with its functions.
 type Found<A, R> = (Arc<Entry>, Arc<Provided<A, R>>);
 
 impl Services {
-    /// The state of all services.
+    /// Returns the state of all services together.
     pub fn domain(&self) -> DomainState {
         self.registry.domain(&self.world)
     }
 
-    /// Registers a service under its name. It can be called at once, unless it has something to do
-    /// [before](Provider::on_start), or the services are stopped.
+    /// Registers a service under its name. The service takes calls at once, unless it has an
+    /// [`on_start`](Provider::on_start) or the services are stopped.
     ///
     /// # Errors
     ///
-    /// [`RegisterError`] with the provider, when the name is taken or the services are being stopped.
+    /// [`RegisterError`] with the provider, if the name is taken or the services are being stopped.
     #[track_caller]
     pub fn register<A: Send + 'static, R: Send + 'static>(
         &self,
@@ -172,7 +172,7 @@ impl Services {
         Ok(Registration::new(self.clone(), entry))
     }
 
-    /// Calls a service. Nothing happens before the call is awaited, started, or waited for.
+    /// Prepares a call of a service. The call is made when it is awaited, started, or waited for.
     pub fn call<A: Send + 'static, R: Send + 'static>(
         &self,
         service: &Service<A, R>,
@@ -181,11 +181,11 @@ impl Services {
         Call::new(self, service, argument)
     }
 
-    /// The service of this name, where the name is known only at run time: whether it is there, and has these types.
+    /// Finds a service by a name that is known only at run time. Checks that the service is registered with these types.
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotRegistered`], and [`Refusal::WrongSignature`] with both signatures.
+    /// [`Refusal::NotRegistered`], or [`Refusal::WrongSignature`] with both signatures.
     pub fn lookup<A: Send + 'static, R: Send + 'static>(
         &self,
         name: &str,
@@ -194,11 +194,12 @@ impl Services {
         self.find(&service).map(|_| service)
     }
 
-    /// Waits until this service can be called.
+    /// Waits until this service takes calls.
     ///
     /// # Errors
     ///
-    /// [`Refusal::WrongSignature`] when it is there with other types, and [`Refusal::NotRegistered`] when the runtime has ended.
+    /// [`Refusal::WrongSignature`] if the service has other types, and [`Refusal::NotRegistered`] if the runtime has
+    /// ended.
     ///
     /// # Cancel safety
     ///
@@ -257,19 +258,19 @@ impl Services {
         let provided = entry.provided.lock().clone();
         match provided.map(Arc::downcast) {
             Some(Ok(provided)) => Ok((entry, provided)),
-            // Its functions are gone: it was unregistered just now, or the runtime has ended.
+            // The functions are gone: the service was unregistered just now, or the runtime has ended.
             _ => Err(entry.refuse(self.domain())),
         }
     }
 }
 
-/// Runs what is the user's, such as a waker or a destructor, where its panic must not spread and means nothing.
+/// Runs user code, such as a waker or a destructor, and ignores its panic.
 fn fenced(f: impl FnOnce()) {
-    // Said by the panic hook already.
+    // The panic hook has already reported the panic.
     let _ = caught(f);
 }
 
-/// Runs what is the user's; the message if it panics.
+/// Runs user code. Returns the message if the code panics.
 fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(panic_message)
 }

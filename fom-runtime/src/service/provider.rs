@@ -1,4 +1,4 @@
-//! What stands behind a service: its function, where its calls run, and what it does when it is started and stopped.
+//! What implements a service: its function, where its calls run, and its start and stop.
 
 use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
@@ -42,18 +42,18 @@ pub(super) struct Provided<A, R> {
     pub(super) accepts: Option<Accepts<A>>,
 }
 
-/// What a service does when it is started and stopped.
+/// What runs when a service is started and stopped.
 #[derive(Default)]
 pub(super) struct Hooks {
     pub(super) start: Option<Hook>,
     pub(super) stop: Option<Hook>,
 }
 
-/// What stands behind a service: a function, and how it is run. Each call is a fom, which is listed, can be cancelled, and whose
-/// panic ends nothing but the call.
+/// The implementation of a service: a function, and how it runs. Each call is a fom: it is listed, it can be cancelled,
+/// and its panic ends only the call.
 ///
-/// What is registered must not hold a [`Runtime`] that keeps itself alive: take the one of the context that the function is
-/// given.
+/// The functions of a provider must not hold a [`Runtime`] that keeps itself alive. Use the runtime of the context that
+/// the function gets.
 ///
 /// ```
 /// use fom_runtime::{prelude::*, service::{Provider, Service}};
@@ -105,17 +105,18 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
         }
     }
 
-    /// A plain function. It runs in a locality, whose data it reaches without a lock, and must not block.
+    /// Provides a plain function. It runs in a locality and uses the locality's data without a lock. It must not block.
     pub fn function(function: impl Fn(&mut Cx<'_>, A) -> R + Send + Sync + 'static) -> Self {
         Self::new(Function::Plain(Box::new(function)))
     }
 
-    /// A plain function that blocks: it runs between enter-block and leave-block, and the locality goes on meanwhile.
+    /// Provides a plain function that blocks. It runs between enter-block and leave-block, and the locality continues
+    /// meanwhile.
     pub fn blocking(function: impl Fn(&BlockingCx<'_>, A) -> R + Send + Sync + 'static) -> Self {
         Self::new(Function::Blocking(Box::new(function)))
     }
 
-    /// An async function. A call that is told to end is dropped at its next wait.
+    /// Provides an async function. A call that is told to end is dropped at its next wait.
     pub fn future<F>(function: impl Fn(CallCx, A) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = R> + Send + 'static,
@@ -125,10 +126,12 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
         })))
     }
 
-    /// An operation: `submit` makes its submission of the argument, and `answer` the result of its outcome. It is a fom beside
-    /// that of the call, at home in the same locality unless its submission says otherwise, with its phases and deadlines, and is
-    /// kept if there is a journal; a call that is told to end cancels it. After a restart it goes on, but nobody waits for its
-    /// result any more.
+    /// Provides an operation: `submit` makes the submission from the argument, and `answer` makes the result from the
+    /// outcome.
+    ///
+    /// The operation is a fom of its own beside the fom of the call, with its phases and deadlines. Its home is the
+    /// locality of the call, unless the submission says otherwise. A journal, if there is one, keeps it. A call that is
+    /// told to end cancels the operation. After a restart the operation continues, but no caller waits for its result.
     ///
     /// ```
     /// use fom_runtime::{prelude::*, service::{Provider, Service}};
@@ -191,35 +194,39 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
 }
 
 impl<A, R> Provider<A, R> {
-    /// Who provides it, as errors and listings name it. By default the place in the program that registers it.
+    /// Sets the owner's name for errors and listings. The default is the place in the program that registers the
+    /// service.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// In which locality its calls run. By default where they are made, and in one after the other if that is outside.
+    /// Sets the locality in which calls run. By default, a call runs in the caller's locality, and calls from outside go
+    /// to the localities in turn.
     pub fn place(mut self, placement: Placement) -> Self {
         self.provided.runs = Runs::In(placement);
         self
     }
 
-    /// In one locality for each key: calls of the same key run one after the other, in the order in which they were made, and each to
-    /// its end; different keys never wait for each other. As many wait for one key as [may](crate::Builder::key_queue).
+    /// Runs each call in the locality of its key. Calls of the same key run one after the other, in the order in which
+    /// they were made, and each to its end. Different keys never wait for each other.
+    /// [`Builder::key_queue`](crate::Builder::key_queue) limits how many calls wait for one key.
     pub fn key<K: Into<Key>>(mut self, key: impl Fn(&A) -> K + Send + Sync + 'static) -> Self {
         self.provided.runs = Runs::ByKey(Box::new(move |argument| key(argument).into()));
         self
     }
 
-    /// In the [strand](crate::service::Call::strand) of the caller: calls that are made in one strand, of this service and of others
-    /// that say so, run one after the other, in the order in which they were made, and each to its end. A call without a strand runs
-    /// where it is made.
+    /// Runs each call in the [strand](crate::service::Call::strand) of its caller. Calls of one strand run one after the
+    /// other, in the order in which they were made, and each to its end. This includes calls of other services with
+    /// this setting. A call without a strand runs where it is made.
     pub fn in_strand(mut self) -> Self {
         self.provided.runs = Runs::InStrand;
         self
     }
 
-    /// Whether to take a call while this service, or all of them, are draining (the cells [`Ask`](crate::service::Admission::Ask) of
-    /// the table). It is asked in no other state. Without it, and when it panics, such a call is refused.
+    /// Sets the function that decides whether to take a call while this service or all services drain (the cells
+    /// [`Ask`](crate::service::Admission::Ask) of the table). In other states the function is not called. Without a
+    /// function, or if it panics, such a call is refused.
     pub fn accepts(
         mut self,
         accepts: impl Fn(&A, DomainState) -> bool + Send + Sync + 'static,
@@ -228,23 +235,23 @@ impl<A, R> Provider<A, R> {
         self
     }
 
-    /// When it is started and stopped: services of lower levels are started first and stopped last. 0 by default. In one level,
-    /// it goes by the order of registration.
+    /// Sets the level. Services of lower levels start first and stop last. The default is 0. In one level, the order is
+    /// that of registration.
     pub fn level(mut self, level: u32) -> Self {
         self.level = level;
         self
     }
 
-    /// Takes calls already while the services are in [`DomainState::Init`], in whatever state it is itself: for what others need
-    /// for their start.
+    /// Takes calls even while the services are in [`DomainState::Init`], in any state of this service: for what other
+    /// services need to start.
     pub fn bootstrap(mut self) -> Self {
         self.bootstrap = true;
         self
     }
 
-    /// What has to be done before it can be called. Such a service waits for
+    /// Sets what runs before the service takes calls. The service then waits for
     /// [`Services::start_all`](crate::service::Services::start_all) or
-    /// [`Registration::start`](crate::service::Registration::start); when this fails or panics it is
+    /// [`Registration::start`](crate::service::Registration::start). If `start` fails or panics, the service is
     /// [`Failed`](crate::service::ServiceState::Failed).
     pub fn on_start<F, E>(mut self, start: impl Fn(CallCx) -> F + Send + Sync + 'static) -> Self
     where
@@ -258,8 +265,8 @@ impl<A, R> Provider<A, R> {
         self
     }
 
-    /// What has to be done after its last call, when it was started: when it is stopped or unregistered. An error of it is told as
-    /// an [incident](crate::Operations::incidents).
+    /// Sets what runs after the last call of a started service, when the service is stopped or unregistered. An error
+    /// is reported as an [incident](crate::Operations::incidents).
     pub fn on_stop<F, E>(mut self, stop: impl Fn(CallCx) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -273,7 +280,7 @@ impl<A, R> Provider<A, R> {
     }
 }
 
-/// Tells an operation to end when nobody waits for it any more. Nothing to one that has ended.
+/// Cancels an operation when no call waits for it. Does nothing to an operation that has ended.
 struct CancelOnDrop<O: Operation>(FomRef<O>);
 
 impl<O: Operation> Drop for CancelOnDrop<O> {
@@ -282,7 +289,7 @@ impl<O: Operation> Drop for CancelOnDrop<O> {
     }
 }
 
-/// What an async function of a service is given: its way to the runtime, to resources and to time.
+/// The context of an async function of a service: access to the runtime, to resources and to time.
 #[derive(Clone)]
 pub struct CallCx {
     home: Home,
@@ -299,12 +306,12 @@ impl CallCx {
         Self { home }
     }
 
-    /// The runtime. This handle does not keep it alive.
+    /// Returns the runtime. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
         Runtime::of(self.home.world())
     }
 
-    /// The locality that the call began in.
+    /// Returns the locality in which the call began.
     pub fn locality(&self) -> usize {
         self.home.index
     }
@@ -318,11 +325,11 @@ impl CallCx {
         Sleep::new(self.home.clone(), time)
     }
 
-    /// The resource of this type.
+    /// Returns the resource of this type.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without it; the call then fails with that message.
+    /// If the runtime was built without this resource. The call then fails with the panic's message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
         match self.home.world().resources.get() {
             Some((resource, _)) => resource,

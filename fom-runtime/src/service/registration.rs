@@ -1,4 +1,4 @@
-//! What the owner of a service holds.
+//! The handle of a service's owner.
 
 use std::{fmt, sync::Arc};
 
@@ -12,18 +12,18 @@ use crate::service::{
     registry::Registry,
 };
 
-/// What becomes of the calls that run when a service is unregistered.
+/// What happens to the running calls when a service is unregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
-    /// They come to their end.
+    /// They run to their end.
     Finish,
-    /// They are told to end: an async function is dropped at its next wait, a plain one sees
-    /// [`Cx::is_cancelled`](crate::Cx::is_cancelled), and what it returns counts nevertheless.
+    /// They are told to end: an async function is dropped at its next wait. A plain function sees
+    /// [`Cx::is_cancelled`](crate::Cx::is_cancelled), and its result still counts.
     Stop,
 }
 
-/// A service that is registered, in the hands of its owner. Dropping it unregisters the service, and does not wait: calls that wait
-/// are answered with [`CancelledBy::Unregistered`], calls that run come to their end.
+/// A registered service, held by its owner. Dropping it unregisters the service without waiting: waiting calls fail
+/// with [`CancelledBy::Unregistered`], and running calls run to their end.
 #[must_use = "the service is unregistered when this is dropped"]
 pub struct Registration {
     services: Services,
@@ -50,31 +50,32 @@ impl Registration {
         }
     }
 
-    /// The name.
+    /// Returns the name of the service.
     pub fn name(&self) -> &str {
         &self.entry.name
     }
 
-    /// Its state.
+    /// Returns the state of the service.
     pub fn state(&self) -> ServiceState {
         self.entry.state()
     }
 
-    /// Starts it, if it is not started.
+    /// Starts the service, unless it is started.
     ///
     /// # Errors
     ///
-    /// [`LifeError`]; with [`LifeError::Failed`] it is [`Failed`](ServiceState::Failed), and may be started again.
+    /// [`LifeError`]. After [`LifeError::Failed`] the service is [`Failed`](ServiceState::Failed) and can be started
+    /// again.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it goes on.
+    /// If the future is dropped, the start continues.
     pub async fn start(&self) -> Result<(), LifeError> {
         let (tell, told) = oneshot::channel();
         let Services { world, registry } = self.services.clone();
         let entry = Arc::clone(&self.entry);
         let task = async move {
-            // Who asked may have gone.
+            // The caller may be gone.
             let _ = tell.send(start_one(&world, &registry, &entry).await);
         };
         spawn(&self.services.world, task).map_err(|_| LifeError::ShuttingDown)?;
@@ -82,8 +83,8 @@ impl Registration {
             .unwrap_or_else(|_| Err(unanswered(&self.services.world)))
     }
 
-    /// Stops it: what was admitted runs to its end, more is taken only if the service [accepts](crate::service::Provider::accepts)
-    /// it. Called in a call of its own, it does not wait for that one.
+    /// Stops the service. Admitted calls run to their end. More calls are admitted only if the service
+    /// [accepts](crate::service::Provider::accepts) them. A call that stops its own service is not waited for.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl Registration {
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it goes on.
+    /// If the future is dropped, the stop continues.
     pub async fn stop(&self) -> Result<(), LifeError> {
         let but = current_fom();
         let (tell, told) = oneshot::channel();
@@ -99,37 +100,40 @@ impl Registration {
         let entry = Arc::clone(&self.entry);
         let task = async move {
             stop_one(&world, &registry, &entry, but).await;
-            // Who asked may have gone.
+            // The caller may be gone.
             let _ = tell.send(());
         };
         spawn(&self.services.world, task).map_err(|_| LifeError::ShuttingDown)?;
         told.await.map_err(|_| unanswered(&self.services.world))
     }
 
-    /// Resolves when it has no calls: none that wait and none that run, but the one that this is called in.
+    /// Resolves when the service has no waiting and no running call, other than the call that awaits this.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn idle(&self) {
-        // It is answered: the service is held here.
+        // Never fails: the entry is held here, and with it the sender.
         let _ = self.entry.idle(current_fom()).await;
     }
 
-    /// Unregisters it. The name is free at once. Calls that wait are answered with [`CancelledBy::Unregistered`] and get their
-    /// arguments back; those that run, as `running` says. Other owners' calls are not touched. Resolves when nothing of the service
-    /// runs any more, its stop is over, and its functions are dropped; called in a call of its own, it does not wait for that one.
+    /// Unregisters the service. The name is free at once. Waiting calls fail with [`CancelledBy::Unregistered`] and get
+    /// their arguments back. `running` says what happens to running calls. Calls of other owners' services are not
+    /// touched.
+    ///
+    /// Resolves when nothing of the service runs, its stop is over, and its functions are dropped. A call that
+    /// unregisters its own service is not waited for.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it goes on.
+    /// If the future is dropped, the unregistration continues.
     pub async fn unregister(mut self, running: Running) {
         let but = current_fom();
         self.withdraw(running, but);
         let (tell, told) = oneshot::channel();
         self.finish(but, Some(tell));
         if told.await.is_err() && !self.services.world.is_closed() {
-            // The fom that did it was cancelled.
+            // The fom that unregistered the service was cancelled.
             let _ = self.entry.idle(but).await;
         }
     }
@@ -171,10 +175,10 @@ impl Registration {
         }
         let task = async move {
             leaving.finish(but).await;
-            // Who asked may have gone.
+            // The caller may be gone.
             let _ = tell.map(|tell| tell.send(()));
         };
-        // Refused, it is dropped, and does what can be done.
+        // A refused task is dropped, and that drop does what is still possible.
         drop(spawn(&self.services.world, task));
     }
 }
@@ -189,7 +193,7 @@ impl Drop for Registration {
 }
 
 impl Registry {
-    /// Takes a service out: its name is free, and no call finds it any more.
+    /// Takes a service out: its name is free, and no call finds it.
     fn withdraw(&self, world: &Arc<crate::runtime::World>, entry: &Arc<Entry>) {
         let mut tell = Tell::default();
         {

@@ -1,4 +1,4 @@
-//! Who is registered under which name.
+//! The registered services by name.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,17 +21,17 @@ const ENDED: u8 = DomainState::Stopped as u8 + 1;
 pub(crate) struct Registry {
     domain: AtomicU8,
     next: AtomicU64,
-    /// Calls to names that nobody has registered, or with other types.
+    /// Calls to names that are not registered, or with other types.
     pub(super) unknown: AtomicU64,
     pub(super) names: Mutex<Names>,
-    /// Held by who starts or stops all.
+    /// Held while all services are started or stopped.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
 pub(super) struct Names {
     pub(super) by_name: BTreeMap<String, Arc<Entry>>,
-    /// Unregistered, with something left that runs.
+    /// Unregistered services of which something still runs.
     pub(super) leaving: Vec<Arc<Entry>>,
     /// Unregistered services with a stop that the end of the runtime has cut off.
     pub(super) cut_off: Vec<Arc<Entry>>,
@@ -53,12 +53,12 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// A number that nothing else here has.
+    /// Returns a number that is unique here.
     pub(super) fn next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The state of all services: that of the runtime, if it is further.
+    /// Returns the state of all services, or the matching state of the runtime if that is further.
     pub(super) fn domain(&self, world: &World) -> DomainState {
         let own = DomainState::of(self.domain.load(Ordering::SeqCst));
         if world.is_closed() {
@@ -79,7 +79,7 @@ impl Registry {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
     }
 
-    /// Those that are registered and those that are leaving, by level and number.
+    /// Returns the registered and the leaving services, by level and number.
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
         let mut all: Vec<_> = {
             let names = self.names.lock();
@@ -90,20 +90,20 @@ impl Registry {
         all
     }
 
-    /// Those that are registered, by level and number.
+    /// Returns the registered services, by level and number.
     pub(super) fn registered(&self) -> Vec<Arc<Entry>> {
         let mut all: Vec<_> = self.names.lock().by_name.values().cloned().collect();
         all.sort_by_key(|entry| (entry.level, entry.number));
         all
     }
 
-    /// No call is taken any more.
+    /// Refuses all further calls.
     pub(crate) fn refuse_all(&self) {
         let least = DomainState::Stopping as u8;
         self.domain.fetch_max(least, Ordering::SeqCst);
     }
 
-    /// Whether no service needs a stop. A service that is registered later appears in the report of the shutdown: its
+    /// Returns whether no service needs a stop. A service that is registered later appears in the shutdown report: its
     /// stop was not run.
     pub(super) fn is_empty(&self) -> bool {
         let names = self.names.lock();

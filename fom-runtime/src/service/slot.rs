@@ -1,4 +1,4 @@
-//! One call: its argument until its function is entered, and the one answer that it gets.
+//! One call: its argument until the function is entered, and its single answer.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -27,10 +27,10 @@ use crate::{
     sync::Mutex,
 };
 
-/// What a call comes to.
+/// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;
 
-/// Who gets the answer.
+/// The receiver of the answer.
 pub(super) enum Sink<A, R> {
     Nobody,
     Caller(oneshot::Sender<Outcome<A, R>>),
@@ -38,23 +38,23 @@ pub(super) enum Sink<A, R> {
 }
 
 enum Stage<A> {
-    /// Its function was not entered.
+    /// The function was not entered.
     Waiting(A),
     Running,
-    /// Its function has come back, or will never be entered.
+    /// The function has returned, or will never be entered.
     Over,
 }
 
 struct Inner<A, R> {
     stage: Stage<A>,
-    /// Told to end, and why.
+    /// The cause with which the call was told to end.
     told: Option<CallCause>,
-    /// None when the answer was given.
+    /// `None` once the answer was given.
     sink: Option<Sink<A, R>>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// What an answer needs: who gets it, if nobody was faster, and the timer that is not needed any more.
+/// What an answer needs: its receiver, unless the answer was given already, and the timer to drop.
 struct Due<A, R> {
     sink: Option<Sink<A, R>>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -75,7 +75,7 @@ pub(super) struct Slot<A, R> {
     pub(super) id: u64,
     pub(super) link: Arc<Link>,
     fom: OnceLock<FomRef<ServiceCall>>,
-    /// Of its fom: known when its function is entered, which may be before who started it knows.
+    /// The id of the call's fom, known when the function is entered. The code that started the fom may learn it later.
     fom_id: OnceLock<FomId>,
     inner: Mutex<Inner<A, R>>,
 }
@@ -111,12 +111,12 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         })
     }
 
-    /// As one of the calls of its service.
+    /// Returns the call as one of the live calls of its service.
     pub(super) fn live(self: &Arc<Self>) -> (u64, Arc<dyn Live>) {
         (self.id, Arc::clone(self) as Arc<dyn Live>)
     }
 
-    /// Out again: it was not admitted.
+    /// Takes the argument and the sink out of a call that was not admitted.
     pub(super) fn take_out(&self) -> (Option<A>, Option<Sink<A, R>>) {
         let mut inner = self.inner.lock();
         let sink = inner.sink.take();
@@ -126,9 +126,9 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         }
     }
 
-    /// It has a fom. What happened meanwhile is told to it.
+    /// Sets the fom of the call, and cancels the fom if the call was told to end or answered meanwhile.
     pub(super) fn has_fom(&self, fom: FomRef<ServiceCall>) {
-        // The only one who sets it.
+        // This is the only place that sets it.
         let _ = self.fom.set(fom);
         let is_to_end = {
             let inner = self.inner.lock();
@@ -145,7 +145,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         }
     }
 
-    /// Answers the call when this time has passed and it was not answered before.
+    /// Answers the call after this time, unless it is answered before.
     pub(super) fn limit(self: &Arc<Self>, time: Duration) {
         let home = Home::new(
             Arc::clone(&self.world),
@@ -170,9 +170,9 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         }
     }
 
-    /// Its function is to be entered. None when it was answered already.
+    /// Begins the function: takes the argument. Returns `None` if the call was answered already or its service is gone.
     pub(super) fn begin(&self, fom: FomId) -> Option<Entered<A, R>> {
-        // Nobody else sets it.
+        // This is the only place that sets it.
         let _ = self.fom_id.set(fom);
         let provided = self.entry.provided.lock().clone()?;
         let provided = provided.downcast().ok()?;
@@ -190,7 +190,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         }
     }
 
-    /// Its function came back with this, or was dropped; nothing of it runs any more.
+    /// Ends a call after its function returned `result` or was dropped. Nothing of the function runs any more.
     pub(super) fn end(&self, result: Result<R, CallCause>) {
         let (told, due) = {
             let mut inner = self.inner.lock();
@@ -200,7 +200,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         let (how, outcome) = match result {
             Ok(result) => (How::Done, Ok(result)),
             Err(cause) => {
-                // Dropped, because somebody told it to end: that one said why.
+                // The function was dropped because the call was told to end: that order has the cause.
                 let cause = match (cause, told) {
                     (CallCause::Cancelled(CancelledBy::Fom), Some(told)) => told,
                     (cause, _) => cause,
@@ -213,14 +213,14 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         self.entry.left(self.id);
     }
 
-    /// Its fom ends without having entered the function.
+    /// Ends a call when its fom ends before the function is entered.
     pub(super) fn never_entered(&self, cause: CallCause) {
         self.cancel_waiting_with(move || cause, false);
     }
 
-    /// Whether its function was not entered, and now never will be.
+    /// Answers the call if its function was not entered, so that it never will be. Returns whether that was so.
     fn cancel_waiting_with(&self, cause: impl FnOnce() -> CallCause, cancel_fom: bool) -> bool {
-        // In one step: whoever has the argument is the one who answers.
+        // In one step: the thread that takes the argument gives the answer.
         let (argument, due) = {
             let mut inner = self.inner.lock();
             match std::mem::replace(&mut inner.stage, Stage::Over) {
@@ -241,7 +241,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         true
     }
 
-    /// Answers it at once, whatever it does.
+    /// Answers the call at once, whatever its stage.
     fn answer_with(&self, cause: impl Fn() -> CallCause) {
         if !self.cancel_waiting_with(&cause, true) {
             let due = self.inner.lock().due();
@@ -253,19 +253,19 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         CallFailure::new(&self.entry.name, cause, argument)
     }
 
-    /// Gives the answer, if it was not given before.
+    /// Gives the answer, unless it was given before.
     fn give(&self, due: Due<A, R>, outcome: Outcome<A, R>) {
         drop(due.timer);
         deliver(&self.world, due.sink, outcome);
     }
 
-    /// It waits for a call that waits for it: it never will be entered.
+    /// Fails a call that waits for a call that waits for it: its function would never be entered.
     pub(super) fn would_wait_for_itself(&self, key: &Key) {
         let cause = || CallCause::InsideItself { key: key.clone() };
         self.cancel_waiting_with(cause, true);
     }
 
-    /// As its caller: a call whose function was entered is told.
+    /// Cancels the call for its caller. A call with an entered function is told to end.
     pub(super) fn cancel(&self) {
         let by = || CallCause::Cancelled(CancelledBy::Caller);
         if !self.cancel_waiting_with(by, true) {
@@ -293,7 +293,7 @@ impl<A: Send + 'static, R: Send + 'static> Late for Slot<A, R> {
     }
 }
 
-/// Woken by the clock.
+/// The waker that the clock wakes.
 struct Alarm {
     call: Weak<dyn Late>,
     time: Duration,
@@ -307,7 +307,7 @@ impl Wake for Alarm {
     }
 }
 
-/// Gives an outcome to who is to have it. Whatever of the user's is run by that ends nothing else.
+/// Gives an outcome to its receiver. A panic of user code in here ends nothing else.
 pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
     world: &Arc<World>,
     sink: Option<Sink<A, R>>,
@@ -315,7 +315,7 @@ pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
 ) {
     let delivered = catch_unwind(AssertUnwindSafe(|| match sink {
         None | Some(Sink::Nobody) => drop(outcome),
-        // Who waited may have gone.
+        // The caller may be gone.
         Some(Sink::Caller(caller)) => drop(caller.send(outcome)),
         Some(Sink::Callback(callback)) => callback::run(world, callback, outcome),
     }));

@@ -1,32 +1,33 @@
-//! The life cycle, and what is admitted when: Motr's table.
+//! The life cycle, and Motr's table of admissions.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// In which part of their life the services of a runtime are, all together.
+/// The state of all services of a runtime together.
 ///
 /// A runtime begins in [`Normal`](Self::Normal). [`Services::start_all`](crate::service::Services::start_all) goes to
-/// [`Init`](Self::Init) and, when all are started, back; [`Services::stop_all`](crate::service::Services::stop_all) goes to
-/// [`Drain`](Self::Drain), [`Stopping`](Self::Stopping) and [`Stopped`](Self::Stopped). A runtime that shuts down is at least
-/// as far as its own state says.
+/// [`Init`](Self::Init) and, when all services are started, back to `Normal`.
+/// [`Services::stop_all`](crate::service::Services::stop_all) goes to [`Drain`](Self::Drain),
+/// [`Stopping`](Self::Stopping) and [`Stopped`](Self::Stopped). While the runtime shuts down, this state is at least as
+/// far as the state of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum DomainState {
-    /// Services are being started, or the last attempt at that failed.
+    /// The services are being started, or the last start failed.
     Init = 0,
-    /// Calls are taken.
+    /// Calls are admitted.
     Normal = 1,
-    /// What was admitted runs to its end; services decide on more.
+    /// Admitted calls run to their end. Each service decides whether to take more.
     Drain = 2,
-    /// Nothing is taken; services are being stopped.
+    /// No call is admitted, and the services are being stopped.
     Stopping = 3,
     /// All services are stopped.
     Stopped = 4,
 }
 
 impl DomainState {
-    /// Every one.
+    /// All states.
     pub const ALL: [Self; 5] = [
         Self::Init,
         Self::Normal,
@@ -35,7 +36,7 @@ impl DomainState {
         Self::Stopped,
     ];
 
-    /// What becomes of a call to a service in this state.
+    /// Returns what happens to a call of a service in this state.
     ///
     /// ```
     /// use fom_runtime::service::{Admission, DomainState, ServiceState};
@@ -77,25 +78,25 @@ impl fmt::Display for DomainState {
     }
 }
 
-/// In which part of its life a service is.
+/// The state of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ServiceState {
-    /// Registered; it has something to do before it can be called, and nobody has started it.
+    /// The service is registered and waits for its start.
     Registered,
-    /// Its start is under way.
+    /// The start is running.
     Starting,
-    /// It can be called.
+    /// The service takes calls.
     Started,
-    /// It is told to stop: what was admitted runs to its end.
+    /// The service is being stopped: admitted calls run to their end.
     Stopping,
-    /// It was stopped.
+    /// The service was stopped.
     Stopped,
-    /// Its start failed.
+    /// The start failed.
     Failed,
 }
 
 impl ServiceState {
-    /// Every one.
+    /// All states.
     pub const ALL: [Self; 6] = [
         Self::Registered,
         Self::Starting,
@@ -122,12 +123,12 @@ impl fmt::Display for ServiceState {
 /// What the table says of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Admission {
-    /// It is admitted.
+    /// The call is admitted.
     Admit,
-    /// The service [decides](crate::service::Provider::accepts); one that does not say is not asked, and refuses.
+    /// The service [decides](crate::service::Provider::accepts). A service without such a function refuses the call.
     Ask,
-    /// It is refused for now.
+    /// The call is refused for now.
     Retry,
-    /// It is refused.
+    /// The call is refused.
     Refuse,
 }

@@ -1,4 +1,4 @@
-//! The state of all services as a value: shown, written, sent.
+//! The state of all services as a value to show, write or send.
 
 use std::{fmt, time::Duration};
 
@@ -13,29 +13,29 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServiceStatus {
-    /// Its name.
+    /// The name of the service.
     pub name: String,
     /// The types of its function.
     pub signature: String,
-    /// Who registered it.
+    /// The owner that registered the service.
     pub owner: String,
-    /// The level that it is started and stopped with.
+    /// The level of the start and the stop.
     pub level: u32,
-    /// Its state.
+    /// The state of the service.
     pub state: ServiceState,
-    /// Why it failed.
+    /// Why the service failed.
     pub reason: Option<String>,
-    /// How long it has been in that state, on the runtime's clock.
+    /// The time in this state, on the runtime's clock.
     pub since: Duration,
-    /// Calls that were admitted and whose function was not entered.
+    /// Admitted calls before the entry of their function.
     pub waiting: usize,
-    /// Calls whose function was entered and has not come back.
+    /// Calls with a function that was entered and has not returned.
     pub running: usize,
-    /// Calls of both kinds whose answer somebody waits for.
+    /// Waiting and running calls with a waiting caller or a callback.
     pub callers: usize,
-    /// Calls that came to a result.
+    /// Calls with a result.
     pub done: u64,
-    /// Calls that panicked or were too late.
+    /// Calls that failed, for example by a panic or a missed time limit.
     pub failed: u64,
     /// Calls that were cancelled.
     pub cancelled: u64,
@@ -47,11 +47,11 @@ pub struct ServiceStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServicesStatus {
-    /// The state of all of them.
+    /// The state of all services together.
     pub domain: DomainState,
-    /// Each one, by level and registration; those that were unregistered as long as something of them runs.
+    /// Each service, by level and registration. An unregistered service is listed while something of it runs.
     pub services: Vec<ServiceStatus>,
-    /// Calls to services that are not there, or have other types.
+    /// Calls of services that are not registered or have other types.
     pub unknown: u64,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for UnfinishedStop {
 }
 
 impl Services {
-    /// The state of all services at this moment. Asks no locality.
+    /// Returns the state of all services at this moment. Asks no locality.
     pub fn status(&self) -> ServicesStatus {
         let now = self.world.clock.nanos();
         let one = |entry: std::sync::Arc<super::entry::Entry>| {
