@@ -1,4 +1,4 @@
-//! How an object becomes an active one.
+//! Settings for an active object, and its start.
 
 use std::{fmt, sync::Arc};
 
@@ -12,17 +12,17 @@ use crate::{
     },
 };
 
-/// How many requests wait at most, unless something else is asked for.
+/// The default number of requests that can wait.
 const CAPACITY: usize = 1024;
 
-/// What an object is given when it is activated.
+/// The settings that an active object keeps.
 pub(super) struct Settings {
     pub(super) limits: Limits,
     pub(super) tell: Option<Tell>,
     pub(super) ends_on_panic: bool,
 }
 
-/// An object on its way to become an active one; see [`Active::activation`].
+/// A builder that makes an object active; see [`Active::activation`].
 #[must_use = "an activation does nothing until it is started"]
 pub struct Activation<A: Active> {
     object: A,
@@ -60,23 +60,25 @@ impl<A: Active> Activation<A> {
         }
     }
 
-    /// How many requests wait at most, at least 1; without this, 1024. The one that runs is none of them.
+    /// Sets how many requests can wait, at least 1; the default is 1024. The running request does not count.
     pub fn capacity(mut self, requests: usize) -> Self {
         self.settings.limits.capacity = requests.max(1);
         self
     }
 
-    /// What is done with a call when the list is full; without this it is refused.
+    /// Sets what happens to a call when the list is full; the default is [`WhenFull::Refuse`].
     pub fn when_full(mut self, what: WhenFull) -> Self {
         self.settings.limits.waits = what == WhenFull::Wait;
         self
     }
 
-    /// Calls `tell` with [`Pressure::High`] when so many requests wait as `high` says, and after that with [`Pressure::Low`] when
-    /// there are no more than `low`: so a list that swings about one length is told of once. It is called by whoever makes the list
-    /// longer or shorter, one call at a time and in order, with no lock held. The high mark is at least 1, and the low one below it.
+    /// Calls `tell` with [`Pressure::High`] when `high` requests wait, and after that with [`Pressure::Low`] when at
+    /// most `low` requests wait. A list that swings around one length is therefore reported once. The threads that grow
+    /// or shrink the list call `tell`, one call at a time and in order, with no lock held. `high` is raised to at least
+    /// 1, and `low` is lowered below `high`.
     ///
-    /// What is measured is this object's list alone. [`ObjectRef::pressure`](crate::active::ObjectRef::pressure) says how it is now.
+    /// The marks measure only this object's list. [`ObjectRef::pressure`](crate::active::ObjectRef::pressure) returns
+    /// the current pressure.
     pub fn marks(
         mut self,
         high: usize,
@@ -89,37 +91,40 @@ impl<A: Active> Activation<A> {
         self
     }
 
-    /// The object ends when one of its methods panics, and all calls that wait are answered
-    /// [`CallError::Ended`](crate::active::CallError::Ended). Without this it lives on, as the method left it.
+    /// Ends the object when one of its methods panics. All waiting calls then fail with
+    /// [`CallError::Ended`](crate::active::CallError::Ended). By default, the object lives on, in the state in which
+    /// the method left it.
     pub fn end_on_panic(mut self) -> Self {
         self.settings.ends_on_panic = true;
         self
     }
 
-    /// The locality that it lives in; without this, one after the other.
+    /// Sets the object's locality. The default is by key; without a key, the locality of the fom that
+    /// starts the object; outside a fom, one locality after the other.
     pub fn place(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
         self
     }
 
-    /// Its priority among the foms of its locality. The priority of a method is another thing: it is among the requests of one
-    /// object.
+    /// Sets the object's priority among the foms of its locality. The priority of a method is different: it ranks the
+    /// requests of one object.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Names it in listings; no two live objects of one type have the same key.
+    /// Names the object in listings. Two live objects of one type cannot have the same key.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Makes it an active object of this runtime.
+    /// Makes the object an active object of `runtime`.
     ///
     /// # Errors
     ///
-    /// [`NotActivated`] with the object, when the runtime is full or shuts down, the key is in use, or there is no such locality.
+    /// Fails with [`NotActivated`], which holds the object, if the runtime is full or shuts down, the key is in use, or
+    /// the locality does not exist.
     pub fn start(self, runtime: &Runtime) -> Result<A::Proxy, NotActivated<A>> {
         let shared = Arc::new(Shared::new(Arc::clone(runtime.world()), self.settings));
         let proxy = Proxy::new(Arc::clone(&shared));

@@ -22,22 +22,23 @@ use crate::{
     locality::{has_core, is_taken},
 };
 
-/// A call on its way: a future of what the method returns. The request was queued when the proxy's method was called, and
-/// calls of one thread are queued in their order.
+/// A call in progress: a future of the method's return value. Calling the proxy's method has already queued the
+/// request. Calls from one thread are queued in their order.
 ///
-/// Await it, or [`wait`](Self::wait) in a plain thread. Dropping it leaves the call alone: the method is called in its turn, and
-/// what it returns is dropped; only a call that [waits for room](crate::active::WhenFull::Wait) is taken back. Who wants the call
-/// undone [cancels](Self::cancel) it.
+/// Await the `Call`, or use [`wait`](Self::wait) in a plain thread. Dropping the `Call` does not stop the call: the
+/// method still runs in its turn, and its return value is dropped. The exception is a call that waits for room
+/// ([`WhenFull::Wait`](crate::active::WhenFull::Wait)): dropping the `Call` takes it back. To undo a call,
+/// [cancel](Self::cancel) it.
 ///
 /// # Cancel safety
 ///
-/// As a future it is cancel safe: the outcome stays until it is taken.
+/// As a future, a `Call` is cancel safe: the outcome stays until it is taken.
 #[must_use = "whether the call was taken, and what it came to, is told here"]
 pub struct Call<T> {
     slot: Arc<Slot<T>>,
-    /// None: it was refused, and is answered.
+    /// `None` if the call was refused, and so is answered.
     place: Option<Place>,
-    /// It may still wait for room.
+    /// Whether the request may still wait for room.
     outside: bool,
     deadline: Option<Box<(Sleep, Duration)>>,
 }
@@ -65,44 +66,50 @@ impl<T> Call<T> {
         &self.slot.station
     }
 
-    /// Whether the outcome is there.
+    /// Returns whether the outcome is available.
     pub fn is_ready(&self) -> bool {
         self.slot.is_ready()
     }
 
-    /// Cancels the call. In the list: it is taken out, and answered [`CallError::Cancelled`] at once. Running: an async method
-    /// is dropped at its next wait and answered so; a plain one reads [`is_cancelled`](crate::active::is_cancelled), and what it
-    /// returns is the answer. Answered: nothing happens.
+    /// Cancels the call. The effect depends on the state of the call:
+    ///
+    /// - In the list: the request is removed, and the call fails with [`CallError::Cancelled`] at once.
+    /// - Running, async method: the method is dropped at its next wait, and the call fails with
+    ///   [`CallError::Cancelled`].
+    /// - Running, plain method: the method reads [`is_cancelled`](crate::active::is_cancelled). Its return
+    ///   value is the answer.
+    /// - Answered: nothing happens.
     pub fn cancel(&self) {
         self.canceller().cancel();
     }
 
-    /// What cancels the call from elsewhere, while somebody waits for it.
+    /// Returns a [`Canceller`], which cancels the call from elsewhere while a caller waits for the outcome.
     pub fn canceller(&self) -> Canceller {
         Canceller(self.place.map(|place| (Arc::clone(self.station()), place)))
     }
 
-    /// Gives the call this much time from now on, on the runtime's clock. Who waits for it is answered
-    /// [`CallError::TimedOut`] then, and the call is cancelled. The time is looked at by who waits: a call that nobody
-    /// waits for has no deadline.
+    /// Sets a deadline for the call: `time` from now, on the runtime's clock. At the deadline the wait fails with
+    /// [`CallError::TimedOut`], and the call is cancelled. Only a wait checks the deadline. A call that no caller waits
+    /// for has no deadline.
     pub fn within(mut self, time: Duration) -> Self {
         let sleep = Sleep::new(self.station().home(), time);
         self.deadline = Some(Box::new((sleep, time)));
         self
     }
 
-    /// As [`within`](Self::within), until this time of the runtime's clock ([`Runtime::now`]).
+    /// Like [`within`](Self::within), with the deadline at the time `at` of the runtime's clock ([`Runtime::now`]).
     pub fn until(self, at: Duration) -> Self {
         let now = self.station().world().clock.now();
         self.within(at.saturating_sub(now))
     }
 
-    /// Blocks the thread until the call is answered: for threads that are no handlers.
+    /// Blocks the thread until the call is answered. For threads that are not handlers.
     ///
     /// # Errors
     ///
-    /// [`CallError`]; [`CallError::OnHandler`] and [`CallError::OwnObject`] at once, where waiting would hold up a locality or
-    /// be for ever. Then the call is cancelled.
+    /// Fails with the call's [`CallError`]. Fails at once with [`CallError::OnHandler`] if waiting would hold up a
+    /// locality, and with [`CallError::OwnObject`] if waiting would never end. In these two cases the call is
+    /// cancelled.
     pub fn wait(self) -> Result<T, CallError> {
         if let Err(error) = may_block(&self) {
             self.cancel();
@@ -111,15 +118,16 @@ impl<T> Call<T> {
         crate::sync::block_on(self)
     }
 
-    /// Blocks the thread for this time at most, on the runtime's clock. None: the call is not answered yet, and goes on; ask again.
+    /// Blocks the thread for at most `time`, on the runtime's clock. Returns `None` if the call is not answered by
+    /// then. The call goes on, and the caller can wait again.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait), but the call is not cancelled.
+    /// Fails like [`wait`](Self::wait), but does not cancel the call.
     ///
     /// # Panics
     ///
-    /// After it gave the outcome.
+    /// Panics if the outcome was already returned.
     pub fn wait_within(&mut self, time: Duration) -> Option<Result<T, CallError>> {
         if let Err(error) = may_block(self) {
             return Some(Err(error));
@@ -133,21 +141,21 @@ impl<T> Call<T> {
         })
     }
 
-    /// As [`wait_within`](Self::wait_within), until this time of the runtime's clock ([`Runtime::now`]).
+    /// Like [`wait_within`](Self::wait_within), until the time `at` of the runtime's clock ([`Runtime::now`]).
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Fails like [`wait_within`](Self::wait_within).
     ///
     /// # Panics
     ///
-    /// As there.
+    /// Panics like [`wait_within`](Self::wait_within).
     pub fn wait_until(&mut self, at: Duration) -> Option<Result<T, CallError>> {
         let now = self.station().world().clock.now();
         self.wait_within(at.saturating_sub(now))
     }
 
-    /// A future that can be cloned: all clones get the same outcome.
+    /// Returns a future that can be cloned. All clones get the same outcome.
     pub fn shared(self) -> future::Shared<Self>
     where
         T: Clone,
@@ -155,20 +163,21 @@ impl<T> Call<T> {
         FutureExt::shared(self)
     }
 
-    /// Calls `f` with the outcome, once: in the thread that answers the call, or here and now if it is answered already. No lock is
-    /// held meanwhile. What is to be done in a certain locality goes there with [`then`](Self::then), or is awaited there.
+    /// Calls `f` once with the outcome: in the thread that answers the call, or immediately if the call is already
+    /// answered. No lock is held during `f`. To run code in a certain locality, use [`then`](Self::then), or await the
+    /// call there.
     ///
-    /// A panic in `f` is an [incident](crate::Operations::incidents) and harms nobody.
+    /// A panic in `f` is recorded as an [incident](crate::Operations::incidents) and affects nothing else.
     pub fn observe(self, f: impl FnOnce(Result<&T, &CallError>) + Send + 'static) -> Self {
         self.slot.observe(Box::new(f));
         self
     }
 
-    /// Has the outcome delivered into a locality: `f` is called there, where nothing else of that locality runs. Time that was given
-    /// with [`within`](Self::within) is not looked at. When the runtime has shut down by then, `f` is dropped.
+    /// Delivers the outcome into a locality: calls `f` there while no other code of that locality runs. A deadline set
+    /// with [`within`](Self::within) is ignored. If the runtime has shut down by then, `f` is dropped.
     ///
-    /// A fom needs nothing of the kind: what stands behind its `.await` runs in its own locality. With a key, submit a fom with
-    /// that key that awaits the call.
+    /// A fom does not need `then`: the code after its `.await` runs in its own locality. To deliver the outcome by key,
+    /// submit a fom with that key that awaits the call.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -202,7 +211,7 @@ impl<T> Call<T> {
         T: Send + 'static,
     {
         let runtime = Runtime::of(runtime.world());
-        // It is waited for as long as the runtime lives.
+        // The request waits for room as long as the runtime lives: dropping `self` must not take it back.
         self.outside = false;
         self.slot.consume(Box::new(move |outcome| {
             // A runtime that has shut down delivers nothing.
@@ -211,7 +220,7 @@ impl<T> Call<T> {
     }
 }
 
-/// Whether this thread may be blocked for the call; not asked if that is answered.
+/// Checks whether this thread may block for the call. An answered call needs no check.
 pub(super) fn may_block<T>(call: &Call<T>) -> Result<(), CallError> {
     if call.is_ready() {
         Ok(())
@@ -267,7 +276,7 @@ impl fmt::Debug for Canceller {
 }
 
 impl Canceller {
-    /// As [`Call::cancel`].
+    /// Cancels the call, like [`Call::cancel`].
     pub fn cancel(&self) {
         if let Some((station, place)) = &self.0 {
             station.cancel(*place);

@@ -1,48 +1,49 @@
-//! Why a call of an active object came to nothing.
+//! Errors of calls and activations.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use crate::{error::RefusedReason, sync::Mutex};
 
-/// Why a call has no value.
+/// The reason why a call has no value.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The activation list had no room; the arguments are in here. Call again later, or let calls wait for room:
+    /// The activation list is full; the variant holds the arguments. Call again later, or let calls wait for room:
     /// [`WhenFull::Wait`](crate::active::WhenFull).
     #[error(
         "the activation list of the object is full; call again later, or let calls wait for room"
     )]
     Full(Arguments),
-    /// The call was cancelled: it never began, or its method was told to stop and did.
+    /// The call was cancelled: the method was never called, or was told to stop and did.
     #[error("the call was cancelled")]
     Cancelled,
-    /// It had no value when its time was over. If it had not begun, it never will.
+    /// The deadline passed without an answer. If the method had not been called by then, it never is.
     #[error("the call had no answer after {0:?}")]
     TimedOut(Duration),
-    /// The method panicked. The object lives on.
+    /// The method panicked. The object lives on, unless it [ends on a panic](crate::active::Activation::end_on_panic).
     #[error("the method panicked: {0}")]
     Panicked(String),
     /// The guard of the method panicked. The method was not called.
     #[error("the guard of the method panicked: {0}")]
     GuardPanicked(String),
-    /// The object had ended, or ended before the call's turn came: the runtime shuts down, or no proxy is left and the guard of the
-    /// call is false.
+    /// The object had ended, or ended before the call's turn came. Causes: a shutdown of the runtime; no proxy left and
+    /// a false guard of the call; or a panic in a method, if the object ends on a panic
+    /// ([`end_on_panic`](crate::active::Activation::end_on_panic)).
     #[error("the object has ended")]
     Ended,
-    /// The object called itself and would have waited for its own end. Call the method directly, or do not wait.
+    /// The object called itself and would wait for itself forever. Call the method directly, or do not wait.
     #[error(
         "an active object cannot wait for itself; call the method directly, or do not wait for the answer"
     )]
     OwnObject,
-    /// A handler thread was to be blocked, on which the object itself may have to run.
+    /// The wait would block a handler thread, which the object itself may need.
     #[error(
         "a handler thread does not wait for a call; await it, or wait inside a blocking section"
     )]
     OnHandler,
 }
 
-/// The arguments of a call that was refused.
+/// The arguments of a refused call.
 #[derive(Clone)]
 pub struct Arguments(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
@@ -57,8 +58,8 @@ impl Arguments {
         Self(Arc::new(Mutex::new(Some(Box::new(arguments)))))
     }
 
-    /// The arguments as a tuple, in the order of the method. Once: there is one of each. None, when they were taken already, or
-    /// are of other types.
+    /// Takes the arguments as a tuple, in the order of the method's parameters. The arguments can be taken once.
+    /// Returns `None` if they were already taken, or have other types.
     ///
     /// ```
     /// # use fom_runtime::active::CallError;
@@ -81,12 +82,12 @@ impl Arguments {
     }
 }
 
-/// An object was not activated. It is in here.
+/// The error of a failed activation. Holds the object.
 #[non_exhaustive]
 pub struct NotActivated<A> {
-    /// Why.
+    /// The reason.
     pub reason: RefusedReason,
-    /// The object.
+    /// The object that was not activated.
     pub object: A,
 }
 

@@ -1,4 +1,4 @@
-//! The activation list: the requests of one object that wait for their turn. No code of the user's runs in here.
+//! The activation list: the requests of one object that wait for their turn. No user code runs in this module.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,38 +12,38 @@ use crate::active::{
 pub(super) struct Queued<A> {
     pub(super) place: Place,
     pub(super) request: Box<dyn Request<A>>,
-    /// Since when its guard was seen false.
+    /// The time when its guard was first seen false.
     pub(super) blocked: Option<u64>,
 }
 
-/// What the object does next.
+/// The object's next action.
 pub(super) enum Turn<A> {
-    /// Looks at this one.
+    /// The object looks at this request.
     Next(Queued<A>),
     Rest,
     End,
 }
 
-/// What became of a request that is to be queued.
+/// The result of [`List::push`].
 pub(super) enum Pushed<A> {
     At {
         place: Place,
-        /// The object is to be woken.
+        /// The caller must wake the object.
         wake: bool,
-        /// Not in the list yet: there is no room.
+        /// The request is not in the list yet, because there is no room.
         waits: bool,
     },
     Full(Box<dyn Request<A>>),
     Closed(Box<dyn Request<A>>),
 }
 
-/// What a cancel came to.
+/// The result of [`List::take_back`].
 pub(super) enum Taken<A> {
-    /// Out of the list.
+    /// The request, taken out of the list.
     Back(Box<dyn Request<A>>),
-    /// It runs.
+    /// The request runs, or the object looks at it.
     Runs,
-    /// It has been answered.
+    /// The request has been answered.
     Gone,
 }
 
@@ -51,28 +51,28 @@ type Requests<A> = BTreeMap<Place, Queued<A>>;
 
 pub(super) struct List<A> {
     limits: Limits,
-    /// Those to be looked at, the next one first.
+    /// Requests to look at, the next one first.
     fresh: Requests<A>,
-    /// Those whose guard was false since the object changed last.
+    /// Requests with a guard that was false after the object's last change.
     blocked: Requests<A>,
-    /// Those that there is no room for. Their calls keep them: each goes when its call is dropped.
+    /// Requests without room. Each one is removed when its call is dropped.
     outside: Requests<A>,
-    /// The one that is looked at or runs.
+    /// The request that runs or is looked at.
     current: Option<Place>,
-    /// It is looked at, and so still in the list.
+    /// Whether the current request is only looked at, and so still counts as waiting.
     looked_at: bool,
     numbered: u64,
-    /// The object waits to be woken.
+    /// Whether the object waits to be woken.
     rests: bool,
-    /// No proxy is left.
+    /// Whether no proxy is left.
     orphaned: bool,
-    /// The object has ended.
+    /// Whether the object has ended.
     closed: bool,
-    /// More than the high mark, and not yet less than the low one.
+    /// Whether the high mark was reached, and the low mark not since.
     pressed: bool,
-    /// What is still to be told of that.
+    /// Pressure changes that are not reported yet.
     pub(super) news: VecDeque<Pressure>,
-    /// Somebody tells it.
+    /// Whether a thread reports them now.
     pub(super) telling: bool,
 }
 
@@ -95,12 +95,12 @@ impl<A> List<A> {
         }
     }
 
-    /// Requests that wait.
+    /// Counts the waiting requests.
     pub(super) fn len(&self) -> usize {
         self.fresh.len() + self.blocked.len() + usize::from(self.looked_at)
     }
 
-    /// Those, and the one that runs.
+    /// Counts the waiting requests and the running request.
     pub(super) fn load(&self) -> usize {
         self.len() + usize::from(self.is_busy() && !self.looked_at)
     }
@@ -109,12 +109,12 @@ impl<A> List<A> {
         self.closed
     }
 
-    /// The object runs a request or looks at one.
+    /// Returns whether the object runs a request or looks at one.
     pub(super) fn is_busy(&self) -> bool {
         self.current.is_some()
     }
 
-    /// The object has nothing to do until there is a further request: how many there were.
+    /// Returns the number of requests so far if the object has ended, or does nothing until the next request.
     pub(super) fn rests(&self) -> Option<u64> {
         (self.rests || self.closed).then_some(self.numbered)
     }
@@ -127,12 +127,12 @@ impl<A> List<A> {
         }
     }
 
-    /// The one that waits longest for its guard, of the highest priority.
+    /// Returns the oldest request of the highest priority that waits for its guard.
     pub(super) fn first_blocked(&self) -> Option<&Queued<A>> {
         self.blocked.values().next()
     }
 
-    /// At the end of its priority.
+    /// Adds a request at the end of its priority.
     pub(super) fn push(&mut self, priority: u8, request: Box<dyn Request<A>>) -> Pushed<A> {
         if self.closed {
             return Pushed::Closed(request);
@@ -162,7 +162,7 @@ impl<A> List<A> {
         std::mem::replace(&mut self.rests, false)
     }
 
-    /// There may be room: for the next ones outside. `true`: the object is to be woken.
+    /// Moves requests from outside into the list while there is room. Returns `true` if the object must be woken.
     fn refill(&mut self) -> bool {
         let mut came = false;
         while self.len() < self.limits.capacity
@@ -175,7 +175,7 @@ impl<A> List<A> {
         came && self.wake()
     }
 
-    /// Notes when a mark is crossed.
+    /// Records a pressure change when a mark is crossed.
     fn mark(&mut self) {
         let Some((high, low)) = self.limits.marks else {
             return;
@@ -210,32 +210,32 @@ impl<A> List<A> {
         }
     }
 
-    /// The guard of the one that was looked at is true: it runs.
+    /// Starts the current request: its guard is true.
     pub(super) fn begin(&mut self) {
         self.looked_at = false;
         self.refill();
     }
 
-    /// The guard of the one that was looked at is false.
+    /// Puts the current request back: its guard is false.
     pub(super) fn put_back(&mut self, queued: Queued<A>) {
         self.current = None;
         self.looked_at = false;
         self.blocked.insert(queued.place, queued);
     }
 
-    /// The one that was looked at is answered; the object is as it was.
+    /// Removes the current request, which is answered without a run. The object is unchanged.
     pub(super) fn pass(&mut self) {
         self.current = None;
         self.begin();
     }
 
-    /// The one that ran has ended: all are looked at again.
+    /// Ends the current request. The object looks at all blocked requests again.
     pub(super) fn changed(&mut self) {
         self.current = None;
         self.fresh.append(&mut self.blocked);
     }
 
-    /// Takes a request out, and says whether the object is to be woken: for one that came in instead.
+    /// Takes a request out. The flag says whether the object must be woken for a request that came in instead.
     pub(super) fn take_back(&mut self, place: Place) -> (Taken<A>, bool) {
         if self.current == Some(place) {
             return (Taken::Runs, false);
@@ -248,18 +248,18 @@ impl<A> List<A> {
         }
     }
 
-    /// A call was dropped: takes its request, if that is still outside.
+    /// Takes the request of a dropped call, if the request is still outside.
     pub(super) fn withdraw(&mut self, place: Place) -> Option<Box<dyn Request<A>>> {
         self.outside.remove(&place).map(|queued| queued.request)
     }
 
-    /// There will be no further request. `true`: the object is to be woken.
+    /// Notes that no further request comes. Returns `true` if the object must be woken.
     pub(super) fn orphan(&mut self) -> bool {
         self.orphaned = true;
         self.wake()
     }
 
-    /// Takes no more; gives what was in it.
+    /// Closes the list and returns its requests.
     pub(super) fn close(&mut self) -> impl Iterator<Item = Queued<A>> + use<A> {
         self.closed = true;
         self.current = None;

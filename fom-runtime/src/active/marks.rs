@@ -1,28 +1,30 @@
-//! How long the activation list may become, and who is told when it does.
+//! Limits of the activation list, and reports of how full it is.
 
 use std::fmt;
 
-/// What is done with a call when the activation list is full.
+/// What happens to a call when the activation list is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is answered [`CallError::Full`](crate::active::CallError::Full) at once, with its arguments.
+    /// The call fails at once with [`CallError::Full`](crate::active::CallError::Full), which holds the arguments.
     #[default]
     Refuse,
-    /// It waits until there is room, in the order of the calls. Until then its request is kept by the [`Call`](crate::active::Call):
-    /// who drops that takes the request back. So what waits for room is bounded by the calls that somebody holds.
+    /// The call waits for room, by priority and then in the order of the calls. Until there is room, the
+    /// [`Call`](crate::active::Call) keeps the request, and dropping the `Call` takes the request back. So the `Call`s
+    /// that callers hold bound the number of requests that wait for room. After
+    /// [`Call::then`](crate::active::Call::then), the request waits without a `Call`.
     Wait,
 }
 
 /// How full an activation list is, between two marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
-    /// It has not reached the high mark since it was at the low one.
+    /// The list has not reached the high mark since it was last at the low mark.
     Low,
-    /// It has reached the high mark, and since then not been down to the low one.
+    /// The list has reached the high mark, and has not come down to the low mark since.
     High,
 }
 
-/// Told when the pressure changes.
+/// The function to call when the pressure changes.
 pub(super) struct Tell(pub(super) Box<dyn Fn(Pressure) + Send + Sync>);
 
 impl fmt::Debug for Tell {
@@ -31,13 +33,13 @@ impl fmt::Debug for Tell {
     }
 }
 
-/// What a list is bounded by.
+/// The limits of an activation list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Requests that wait.
+    /// The number of requests that can wait.
     pub(super) capacity: usize,
-    /// What does not go in waits outside.
+    /// Whether requests without room wait outside.
     pub(super) waits: bool,
-    /// The high mark and the low one.
+    /// The high mark and the low mark.
     pub(super) marks: Option<(usize, usize)>,
 }

@@ -1,8 +1,8 @@
-//! Active objects: an object that runs in a locality, and proxies whose methods queue requests for it.
+//! Active objects: an object that runs in a locality, and proxies with methods that queue requests for the object.
 //!
-//! [`active`](macro@crate::active) on an `impl` block makes a proxy with the same methods. The object lives in one locality, and
-//! only there its methods run, one at a time: its data needs no lock. A call is a value in a bounded list and costs no thread and
-//! no task; a request whose guard is false waits in the list without holding anything.
+//! [`active`](macro@crate::active) on an `impl` block generates a proxy with the same methods. The object lives in one
+//! locality. Its methods run only there, one at a time, so its data needs no lock. A call is a value in a bounded list
+//! and costs no thread and no task. A request with a false guard waits in the list and holds nothing.
 //!
 //! ```
 //! use fom_runtime::prelude::*;
@@ -75,32 +75,32 @@ use shared::Shared;
 use slot::{Answer, Slot};
 use station::Station;
 
-/// A type whose objects can be active ones: implemented by [`active`](macro@crate::active).
+/// A type that can be an active object. [`active`](macro@crate::active) implements this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an active object: it has no proxy",
     label = "no `#[active] impl {Self}`",
     note = "put `#[active]` on the `impl` block with the methods that are to be called"
 )]
 pub trait Active: Sized + Send + 'static {
-    /// What its methods are called through.
+    /// The generated proxy, through which callers call the methods.
     type Proxy: From<Proxy<Self>> + Clone + Send + std::marker::Sync + 'static;
 
-    /// The name of the type, for listings.
+    /// The type name that listings show.
     #[doc(hidden)]
     const NAME: &'static str;
 
-    /// Makes it an active object of this runtime, with a list of 1024 requests.
+    /// Makes the object an active object of `runtime`, with a list of 1024 requests.
     ///
-    /// It ends with its last proxy, after what was queued has run: see [`Proxy`].
+    /// The object ends after its last proxy is dropped and the requests queued by then have run; see [`Proxy`].
     ///
     /// # Errors
     ///
-    /// [`NotActivated`] with the object.
+    /// Fails with [`NotActivated`], which holds the object.
     fn activate(self, runtime: &Runtime) -> Result<Self::Proxy, NotActivated<Self>> {
         self.activation().start(runtime)
     }
 
-    /// The same with settings.
+    /// Returns an [`Activation`], which sets options before the object starts.
     ///
     /// ```
     /// use fom_runtime::{Placement, prelude::*};
@@ -129,17 +129,17 @@ pub trait Active: Sized + Send + 'static {
     }
 }
 
-/// What a generated proxy is made of. Cheap to clone.
+/// The part that every generated proxy wraps. Cheap to clone.
 ///
-/// The object lives as long as there is a proxy of it. When the last one is dropped, what is queued still runs, and the calls that
-/// are left then, whose guards are false, are answered [`CallError::Ended`]: nobody is there who could make them true. So an object
-/// that keeps a proxy of itself lives until the runtime ends.
+/// The object lives as long as any proxy of it. After the last proxy is dropped, the queued requests still run. The
+/// requests that remain then, because their guards are false, fail with [`CallError::Ended`]: no caller is left that
+/// could make the guards true. An object that keeps a proxy of itself therefore lives until the runtime ends.
 pub struct Proxy<A: Active> {
     held: Arc<Held<A>>,
     object: ObjectRef,
 }
 
-/// By all proxies of an object.
+/// Shared by all proxies of an object. Its drop marks the object as orphaned.
 struct Held<A: Active>(Arc<Shared<A>>);
 
 impl<A: Active> Drop for Held<A> {
@@ -171,7 +171,7 @@ impl<A: Active> std::ops::Deref for Proxy<A> {
     }
 }
 
-/// What can be seen of an active object; every proxy derefs to it. It does not keep the object alive.
+/// A view of an active object. Every proxy derefs to an `ObjectRef`. An `ObjectRef` does not keep the object alive.
 #[derive(Clone)]
 pub struct ObjectRef(Arc<dyn Station>);
 
@@ -183,37 +183,38 @@ impl fmt::Debug for ObjectRef {
 }
 
 impl ObjectRef {
-    /// The id of the fom that the object is, as listings show it.
+    /// Returns the id of the object's fom, as listings show it.
     pub fn id(&self) -> FomId {
         self.0.id()
     }
 
-    /// The locality that it lives in.
+    /// Returns the index of the object's locality.
     pub fn locality(&self) -> usize {
         self.0.home().index
     }
 
-    /// Requests that wait for their turn, as of now.
+    /// Returns the number of requests that wait for their turn now.
     pub fn queued(&self) -> usize {
         self.0.queued()
     }
 
-    /// Requests that wait, and the one that runs.
+    /// Counts the waiting requests and the running request.
     fn load(&self) -> usize {
         self.0.load()
     }
 
-    /// Whether a method runs now.
+    /// Returns whether a method or a guard runs now.
     pub fn is_busy(&self) -> bool {
         self.0.is_busy()
     }
 
-    /// How full its list is, by its [marks](Activation::marks). Without marks: [`Pressure::Low`].
+    /// Returns how full the object's list is, by its [marks](Activation::marks). Without marks, returns
+    /// [`Pressure::Low`].
     pub fn pressure(&self) -> Pressure {
         self.0.pressure()
     }
 
-    /// Whether the object has ended: calls are answered [`CallError::Ended`].
+    /// Returns whether the object has ended. Calls to an ended object fail with [`CallError::Ended`].
     pub fn has_ended(&self) -> bool {
         self.0.has_ended()
     }

@@ -15,11 +15,11 @@ use crate::{
     active::{Activation, Active, NotActivated, ObjectRef},
 };
 
-/// A pool of active objects: calls go to the one that has the least to do, or to one by key. They are made through the same proxies as
-/// calls of a single object.
+/// A pool of active objects. A call goes to the object with the least to do, or to an object chosen by key. Calls go
+/// through the same proxies as calls to a single object.
 ///
-/// A call stays with the object that it was given to. So where calls take very unequal times, one may wait behind a long one
-/// although another object has become free meanwhile.
+/// A call stays with its first object. If calls take very different times, a call can wait behind a long call while
+/// another object is free.
 ///
 /// ```
 /// use fom_runtime::{active::Pool, prelude::*};
@@ -68,12 +68,12 @@ impl<P> fmt::Debug for Pool<P> {
 }
 
 impl<P: Deref<Target = ObjectRef>> Pool<P> {
-    /// Makes so many active objects, at least one, and spreads them over the localities; `make` gets the number of each. A place that it
-    /// asks for is not heeded.
+    /// Starts `objects` active objects, at least one, and spreads them over the localities. `make` gets the number of
+    /// each object. A placement that `make` sets is ignored.
     ///
     /// # Errors
     ///
-    /// [`NotActivated`] with the first object that was refused. Those before it end.
+    /// Fails with [`NotActivated`], which holds the first refused object. The objects started before it end.
     pub fn start<A>(
         runtime: &Runtime,
         objects: usize,
@@ -95,12 +95,13 @@ impl<P: Deref<Target = ObjectRef>> Pool<P> {
         })
     }
 
-    /// All of them, by number.
+    /// Returns the proxies of all objects, by number.
     pub fn all(&self) -> &[P] {
         &self.proxies
     }
 
-    /// The one with the fewest requests, those that run among them; of several such the next in turn.
+    /// Returns the proxy of the object with the fewest requests, including running ones. Among equal objects, takes the
+    /// next in turn.
     pub fn free(&self) -> &P {
         let (before, after) = self.proxies.split_at(self.turn() % self.proxies.len());
         let mut best = &self.proxies[0];
@@ -121,7 +122,7 @@ impl<P: Deref<Target = ObjectRef>> Pool<P> {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The one for this key: always the same. Others may have it, too.
+    /// Returns the proxy for `key`, always the same one for the same key. Several keys can share a proxy.
     pub fn by_key(&self, key: impl Hash) -> &P {
         let hash = self.hasher.hash_one(key);
         &self.proxies[(hash % self.proxies.len() as u64) as usize]

@@ -15,7 +15,7 @@ use crate::{
     fom::panic_message,
 };
 
-/// A method of an active object: made by generated code.
+/// A method of an active object. Generated code makes it.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Method<W> {
@@ -44,7 +44,7 @@ impl Method<Always> {
     }
 }
 
-/// Says when a method may be called.
+/// The condition under which a method may be called.
 #[doc(hidden)]
 pub trait Guard<A, Args>: Send + 'static {
     const IS: bool;
@@ -75,38 +75,38 @@ impl<A, Args, W: Fn(&A, &Args) -> bool + Send + 'static> Guard<A, Args> for When
     }
 }
 
-/// A future that is borrowed from the object.
+/// A future that borrows the object.
 #[doc(hidden)]
 pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// How a request went.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
     Answered,
     Panicked,
 }
 
-/// A request that was begun.
+/// A request that has begun.
 pub(super) enum Begun<'a> {
     Done(Done),
-    /// Of an async method.
+    /// The future of an async method.
     Runs(Running<'a, Done>),
 }
 
 pub(super) trait Request<A>: Send {
     fn name(&self) -> &'static str;
     fn is_guarded(&self) -> bool;
-    /// The user's code: may panic.
+    /// Evaluates the guard. The guard is user code and may panic.
     fn holds(&self, object: &A) -> bool;
-    /// Calls the method. A panic in it is the answer, and comes no further.
+    /// Calls the method. A panic in the method becomes the answer and does not propagate.
     fn begin<'a>(self: Box<Self>, object: &'a mut A) -> Begun<'a>;
-    /// Answers without calling the method. Drops the arguments: the user's code.
+    /// Answers without calling the method. Drops the arguments, which runs user code.
     fn refuse(self: Box<Self>, error: CallError);
-    /// Answers that there is no room.
+    /// Answers that there is no room, and gives the arguments back.
     fn turn_away(self: Box<Self>);
 }
 
-/// The parts of a request, whatever its method is.
+/// A request for any kind of method.
 pub(super) struct Task<Args, W, B, T> {
     pub(super) method: Method<W>,
     pub(super) args: Args,
@@ -117,13 +117,13 @@ pub(super) struct Task<Args, W, B, T> {
 /// A plain method.
 pub(super) struct Sync<B>(pub(super) B);
 
-/// An async one.
+/// An async method.
 pub(super) struct Async<B> {
     pub(super) body: B,
     pub(super) station: Arc<dyn Station>,
 }
 
-/// How the method is called.
+/// The call of a plain or an async method.
 pub(super) trait Body<A, Args, T>: Send {
     fn begin<'a>(self, object: &'a mut A, args: Args, answer: Answer<T>) -> Begun<'a>
     where
@@ -174,7 +174,7 @@ fn settle<T>(called: Result<T, Box<dyn Any + Send>>, answer: Answer<T>) -> Done 
     done
 }
 
-/// The future of an async method: ends also with a panic, and with a cancel at its next wait.
+/// The future of an async method. A panic ends the future, and a cancel ends it at its next wait.
 struct Fenced<'a, T> {
     future: Option<Running<'a, T>>,
     answer: Option<Answer<T>>,

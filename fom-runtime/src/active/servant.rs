@@ -1,4 +1,4 @@
-//! The object itself: a fom that serves requests, one after the other.
+//! The object itself: a fom that serves requests, one at a time.
 
 use std::{
     future::poll_fn,
@@ -22,15 +22,15 @@ use crate::{
     operation::{AsyncOperation, At, Next, Operation, Stepped},
 };
 
-/// The operation of an active object: it is in flight as long as the object lives.
+/// The operation of an active object. The operation is in flight as long as the object lives.
 #[doc(hidden)]
 pub struct Object<A: Active> {
-    /// First: callers are answered before the object is dropped, whose `Drop` is the user's.
+    /// The first field, so that callers are answered before the object is dropped. The object's `Drop` is user code.
     open: Open<A>,
     object: A,
 }
 
-/// Answers those that are left when the object ends, in whatever way.
+/// Answers the remaining calls when the object ends, however it ends.
 struct Open<A: Active>(Arc<Shared<A>>);
 
 impl<A: Active> Drop for Open<A> {
@@ -49,9 +49,9 @@ impl<A: Active> std::fmt::Debug for Object<A> {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It takes requests.
+    /// The object takes requests.
     Serve,
-    /// No proxy is left.
+    /// The object has ended.
     Ended,
 }
 
@@ -97,7 +97,7 @@ impl<A: Active> Object<A> {
         self.object
     }
 
-    /// Until no proxy is left and nothing can run any more.
+    /// Serves requests until no proxy is left and no request can run, or until a panic ends the object.
     async fn serve(&mut self) {
         let Self { open, object } = self;
         let shared = &open.0;
@@ -107,7 +107,7 @@ impl<A: Active> Object<A> {
                 continue;
             };
             let method = queued.request.name();
-            // What the method does not catch, such as a `Drop` of what it leaves, harms nobody else.
+            // A panic outside the method, such as in the `Drop` of a leftover value, affects nothing else.
             let mut begun = Begun::Done(Done::Panicked);
             as_current(&station, || {
                 shared.fenced(method, "after it had returned", || {
@@ -139,7 +139,7 @@ impl<A: Active> Object<A> {
     }
 }
 
-/// The next request to be looked at. None: there will be no more.
+/// Waits for the next request to look at. Returns `None` if no more requests come.
 async fn next<A: Active>(shared: &Shared<A>) -> Option<Queued<A>> {
     poll_fn(|_| match shared.turn() {
         Turn::Next(queued) => Poll::Ready(Some(queued)),
@@ -152,7 +152,7 @@ async fn next<A: Active>(shared: &Shared<A>) -> Option<Queued<A>> {
     .await
 }
 
-/// The request, if it may run now; else it is back in the list, or answered.
+/// Returns the request if it may run now. Otherwise the request is back in the list, or answered.
 fn ready<A: Active>(
     shared: &Shared<A>,
     station: &Arc<dyn Station>,
@@ -184,7 +184,7 @@ fn ready<A: Active>(
     }
 }
 
-/// What the fom that runs here waits for is said to be an active object's.
+/// Records that the fom running here waits for an active object.
 pub(super) fn set_waiting() {
     with_core(|core| {
         if let Some(fom) = core.running() {
@@ -193,7 +193,7 @@ pub(super) fn set_waiting() {
     });
 }
 
-/// One request counts as one phase: whether the object must let others of its locality run.
+/// Counts one request as one phase. Returns whether the object must let other foms of its locality run.
 fn spend<A: Active>(shared: &Shared<A>) -> bool {
     crate::locality::step(shared.world()).1
 }

@@ -15,7 +15,7 @@ use crate::{
     active::{Call, CallError, call::may_block},
 };
 
-/// A call that knows its number.
+/// A call and its number.
 struct Numbered<T>(usize, Call<T>);
 
 impl<T> Future for Numbered<T> {
@@ -29,7 +29,7 @@ impl<T> Future for Numbered<T> {
     }
 }
 
-/// Calls whose outcomes are taken in the order in which they come, whatever objects they went to.
+/// A set of calls. Their outcomes are taken in the order in which they arrive. The calls can go to different objects.
 ///
 /// ```
 /// use fom_runtime::{active::CallSet, prelude::*};
@@ -72,12 +72,12 @@ impl<T> fmt::Debug for CallSet<T> {
 }
 
 impl<T> CallSet<T> {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a call, and gives its number: how many were added before it.
+    /// Adds a call and returns its number: the number of calls added before it.
     pub fn push(&mut self, call: Call<T>) -> usize {
         let number = self.pushed;
         self.pushed += 1;
@@ -85,17 +85,17 @@ impl<T> CallSet<T> {
         number
     }
 
-    /// How many outcomes are to come.
+    /// Returns the number of outcomes not taken yet.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether all outcomes were taken.
+    /// Returns whether all outcomes were taken.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// The next outcome, with the number of its call; None, when all were taken.
+    /// Returns the next outcome with the number of its call, or `None` if all outcomes were taken.
     ///
     /// # Cancel safety
     ///
@@ -104,11 +104,11 @@ impl<T> CallSet<T> {
         self.calls.next().await
     }
 
-    /// As [`next`](Self::next), for this time at most, on the clock of the runtime of the calls.
+    /// Like [`next`](Self::next), but waits at most `time`, on the clock of the calls' runtime.
     ///
     /// # Errors
     ///
-    /// [`TimedOut`], when none was answered by then. The calls go on.
+    /// Fails with [`TimedOut`] if no call was answered by then. The calls go on.
     ///
     /// # Cancel safety
     ///
@@ -132,8 +132,8 @@ impl<T> CallSet<T> {
         }
     }
 
-    /// As [`next`](Self::next), blocking the thread. On a handler thread a call that is not answered yet is given up, and its
-    /// outcome is [`CallError::OnHandler`].
+    /// Like [`next`](Self::next), but blocks the thread. On a handler thread, a call that is not answered yet is given
+    /// up, and its outcome is [`CallError::OnHandler`].
     pub fn wait_next(&mut self) -> Option<(usize, Result<T, CallError>)> {
         let refused = self
             .calls
@@ -142,7 +142,7 @@ impl<T> CallSet<T> {
         match refused {
             None => crate::sync::block_on(self.next()),
             Some(error) => {
-                // Those that are answered first.
+                // Answered calls come first.
                 if let Some(next) = futures::FutureExt::now_or_never(self.next()).flatten() {
                     return Some(next);
                 }

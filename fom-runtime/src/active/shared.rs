@@ -1,4 +1,4 @@
-//! What an active object and its proxies share.
+//! The state that an active object and its proxies share.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -30,9 +30,9 @@ pub(crate) struct Shared<A: Active> {
     world: Arc<World>,
     pub(super) settings: Settings,
     list: Mutex<List<A>>,
-    /// The request that runs was told to stop.
+    /// Whether the running request was told to stop.
     cancelled: AtomicBool,
-    /// Set before there is a proxy.
+    /// Set before a caller gets a proxy.
     fom: OnceLock<FomRef<Object<A>>>,
 }
 
@@ -48,14 +48,14 @@ impl<A: Active> Shared<A> {
     }
 
     pub(super) fn set_fom(self: &Arc<Self>, fom: FomRef<Object<A>>) {
-        // Weak: this keeps the memory of the fom.
+        // Weak, because `self` keeps the memory of the fom.
         let explains: Weak<Self> = Arc::downgrade(self);
         fom.explained_by(explains);
-        // Called once.
+        // This function is called once.
         let _ = self.fom.set(fom);
     }
 
-    /// The fom that the object is.
+    /// Returns the object's fom.
     pub(super) fn fom(&self) -> &FomRef<Object<A>> {
         match self.fom.get() {
             Some(fom) => fom,
@@ -63,9 +63,10 @@ impl<A: Active> Shared<A> {
         }
     }
 
-    /// Queues a request, or answers it. None: it is answered. Else its place, and whether it waits for room.
+    /// Queues a request. Returns its place, and whether it waits for room. Returns `None` if the request was answered
+    /// instead.
     pub(super) fn push(&self, priority: u8, request: Box<dyn Request<A>>) -> Option<(Place, bool)> {
-        // While the runtime drains, it takes calls from inside alone.
+        // While the runtime drains, it takes calls only from its own foms.
         if self.world.is_late() {
             self.refuse(request, CallError::Ended);
             return None;
@@ -97,7 +98,7 @@ impl<A: Active> Shared<A> {
         }
     }
 
-    /// Lets the list go, and tells of the marks that were crossed meanwhile: one after the other, and never under the lock.
+    /// Unlocks the list and reports the marks that were crossed, one at a time and never under the lock.
     fn unlock<'a>(&'a self, mut list: MutexGuard<'a, List<A>>) {
         let Some(tell) = &self.settings.tell else {
             return;
@@ -113,32 +114,32 @@ impl<A: Active> Shared<A> {
         }
     }
 
-    /// The last proxy has gone.
+    /// Notes that no further request comes, and wakes the object.
     pub(super) fn orphan(&self) {
         let wake = self.list.lock().orphan();
         self.wake_if(wake);
     }
 
-    /// What the object does next.
+    /// Returns the object's next action.
     pub(super) fn turn(&self) -> Turn<A> {
         let mut list = self.list.lock();
         let turn = list.turn();
         if let Turn::Next(_) = turn {
-            // Under the lock, so that a cancel finds either the request in the list, or this done.
+            // Under the lock, so that a cancel either finds the request in the list or sets the flag after this store.
             self.cancelled.store(false, Ordering::Relaxed);
         }
         self.unlock(list);
         turn
     }
 
-    /// The guard was true.
+    /// Starts the current request: its guard was true.
     pub(super) fn begin(&self) {
         let mut list = self.list.lock();
         list.begin();
         self.unlock(list);
     }
 
-    /// The guard was false.
+    /// Puts a request back, because its guard was false, or answers the request if it was cancelled meanwhile.
     pub(super) fn put_back(&self, mut queued: Queued<A>) {
         if queued.blocked.is_none() {
             queued.blocked = Some(self.world.clock.nanos());
@@ -151,7 +152,7 @@ impl<A: Active> Shared<A> {
         self.pass(queued, CallError::Cancelled);
     }
 
-    /// It is answered without having run.
+    /// Answers the current request without running it.
     pub(super) fn pass(&self, queued: Queued<A>, error: CallError) {
         let mut list = self.list.lock();
         list.pass();
@@ -159,12 +160,12 @@ impl<A: Active> Shared<A> {
         self.refuse(queued.request, error);
     }
 
-    /// The request that ran has ended.
+    /// Ends the current request.
     pub(super) fn changed(&self) {
         self.list.lock().changed();
     }
 
-    /// The object has ended: all that wait are answered.
+    /// Closes the list of an ended object, and answers all waiting requests.
     pub(super) fn close(&self) {
         let mut list = self.list.lock();
         let left = list.close();
@@ -174,7 +175,7 @@ impl<A: Active> Shared<A> {
         }
     }
 
-    /// Answers without calling. What panics while the arguments are dropped harms nobody.
+    /// Answers without calling the method. A panic while the arguments are dropped affects nothing else.
     pub(super) fn refuse(&self, request: Box<dyn Request<A>>, error: CallError) {
         self.fenced(request.name(), "while a request was dropped", || {
             request.refuse(error);
@@ -238,7 +239,7 @@ impl<A: Active> Station for Shared<A> {
         self.unlock(list);
         match taken {
             Taken::Back(request) => self.refuse(request, CallError::Cancelled),
-            // So that it sees that, should it be an async method that waits.
+            // An async method that waits must see the flag.
             Taken::Runs => self.fom().wake(),
             Taken::Gone => {}
         }

@@ -1,6 +1,6 @@
-//! Where the outcome of one call is put, once, and taken from, once.
+//! The slot for the outcome of one call. The outcome is put in once and taken out once.
 //!
-//! A plain lock, which is never held while code of the user's runs: observers, wakers and what is dropped.
+//! The lock is never held while user code runs: observers, wakers and drops.
 
 use std::{
     mem,
@@ -17,15 +17,15 @@ use crate::{
 
 pub(super) type Outcome<T> = Result<T, CallError>;
 
-/// Told of an outcome, once.
+/// A function that is called once with a reference to the outcome.
 pub(super) type Observer<T> = Box<dyn FnOnce(Result<&T, &CallError>) + Send>;
 
-/// Takes an outcome.
+/// A function that takes the outcome.
 pub(super) type Consumer<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 
 pub(super) struct Slot<T> {
     state: Mutex<State<T>>,
-    /// The object that is called.
+    /// The called object.
     pub(super) station: Arc<dyn Station>,
 }
 
@@ -33,14 +33,14 @@ struct State<T> {
     stage: Stage<T>,
     waker: Option<Waker>,
     observers: Vec<Observer<T>>,
-    /// Who takes it, if nobody asks for it.
+    /// Takes the outcome in place of a waiting caller.
     consumer: Option<Consumer<T>>,
 }
 
 enum Stage<T> {
-    /// There is none yet.
+    /// There is no outcome yet.
     Open,
-    /// There is one, and the observers are told of it.
+    /// There is an outcome, and the observers are called.
     Telling,
     Here(Outcome<T>),
     Taken,
@@ -59,7 +59,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The first outcome counts: a further one is dropped.
+    /// Puts the outcome in. Only the first outcome counts; a later one is dropped.
     fn put(&self, outcome: Outcome<T>) {
         let mut state = self.state.lock();
         if !matches!(state.stage, Stage::Open) {
@@ -70,7 +70,7 @@ impl<T> Slot<T> {
         self.tell(outcome);
     }
 
-    /// Tells the observers, as many as there come meanwhile, and then whoever waits.
+    /// Calls the observers, including those added meanwhile. Then calls the consumer, or wakes the waiting caller.
     fn tell(&self, outcome: Outcome<T>) {
         loop {
             let mut state = self.state.lock();
@@ -107,12 +107,12 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Tells `observer` of the outcome: later, or now if it is there.
+    /// Calls `observer` with the outcome, now if it is available, else later.
     pub(super) fn observe(&self, observer: Observer<T>) {
         self.add(|state| state.observers.push(observer));
     }
 
-    /// Gives `consumer` the outcome: later, or now if it is there.
+    /// Gives the outcome to `consumer`, now if it is available, else later.
     pub(super) fn consume(&self, consumer: Consumer<T>) {
         self.add(|state| state.consumer = Some(consumer));
     }
@@ -133,7 +133,7 @@ impl<T> Slot<T> {
         matches!(self.state.lock().stage, Stage::Telling | Stage::Here(_))
     }
 
-    /// Takes the outcome, or leaves a waker.
+    /// Takes the outcome, or stores the waker.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome<T>> {
         let mut state = self.state.lock();
         match mem::replace(&mut state.stage, Stage::Taken) {
@@ -156,7 +156,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// The duty to answer one call. Dropped, the answer is that the object has ended.
+/// The duty to answer one call. If dropped, it answers with [`CallError::Ended`].
 pub(super) struct Answer<T>(Option<Arc<Slot<T>>>);
 
 impl<T> Answer<T> {

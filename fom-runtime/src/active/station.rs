@@ -1,4 +1,4 @@
-//! What a call knows of the object that it went to, whatever its type; and which object runs on this thread.
+//! The called object as its calls see it, independent of its type; and the object that runs on this thread.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -11,21 +11,21 @@ pub(super) trait Station: Send + Sync {
     fn name(&self) -> &'static str;
     fn world(&self) -> &Arc<World>;
     fn id(&self) -> FomId;
-    /// Where the object lives.
+    /// Returns the object's home.
     fn home(&self) -> Home;
-    /// Requests that wait for their turn.
+    /// Counts the requests that wait for their turn.
     fn queued(&self) -> usize;
-    /// Those, and the one that runs.
+    /// Counts the waiting requests and the running request.
     fn load(&self) -> usize;
-    /// Whether a request runs.
+    /// Returns whether a request or its guard runs.
     fn is_busy(&self) -> bool;
     fn pressure(&self) -> Pressure;
     fn has_ended(&self) -> bool;
     /// Takes a request back, or tells its method to stop.
     fn cancel(&self, place: Place);
-    /// Takes a request back that waits for room: its call is dropped.
+    /// Takes back the request of a dropped call, if the request still waits for room.
     fn withdraw(&self, place: Place);
-    /// Whether the request that runs now was told to stop.
+    /// Returns whether the running request was told to stop.
     fn is_cancelled(&self) -> bool;
 }
 
@@ -33,7 +33,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Station>>> = RefCell::new(None);
 }
 
-/// Runs `f` as the object of this station.
+/// Runs `f` as this object's code.
 pub(super) fn as_current<R>(station: &Arc<dyn Station>, f: impl FnOnce() -> R) -> R {
     struct Back(Option<Arc<dyn Station>>);
 
@@ -41,7 +41,7 @@ pub(super) fn as_current<R>(station: &Arc<dyn Station>, f: impl FnOnce() -> R) -
         fn drop(&mut self) {
             let before = self.0.take();
             let ours = CURRENT.with(|current| current.replace(before));
-            // Not inside the cell: it may be the last one.
+            // Dropped outside of the cell: it may be the last reference.
             drop(ours);
         }
     }
@@ -51,7 +51,7 @@ pub(super) fn as_current<R>(station: &Arc<dyn Station>, f: impl FnOnce() -> R) -
     f()
 }
 
-/// Whether this thread runs this object.
+/// Returns whether this thread runs this object.
 pub(super) fn is_current(station: &Arc<dyn Station>) -> bool {
     CURRENT.with(|current| {
         let current = current.borrow();
@@ -61,8 +61,9 @@ pub(super) fn is_current(station: &Arc<dyn Station>) -> bool {
     })
 }
 
-/// Whether the call that this method answers was cancelled, or has no time left: what takes long and does not await should look
-/// now and then, and return early. Outside of a method of an active object: `false`.
+/// Returns whether the call that the running method answers was cancelled, or has no time left. A long method that does
+/// not await should check this from time to time and return early. Outside a method of an active object, returns
+/// `false`.
 ///
 /// ```
 /// use fom_runtime::prelude::*;

@@ -1,4 +1,4 @@
-//! How an intake is made.
+//! The builder of an intake.
 
 use std::{fmt, sync::Arc};
 
@@ -10,24 +10,25 @@ use crate::{
     runtime::{Runtime, World},
 };
 
-/// What becomes of a request that finds the queue full.
+/// What happens to a request that finds the queue full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is given back, with [`RefusedReason::Full`](crate::RefusedReason::Full).
+    /// The request is given back with [`RefusedReason::Full`](crate::RefusedReason::Full).
     #[default]
     Reject,
-    /// It is let in, and the one that the policy says is answered with [`Cause::Shed`](crate::Cause::Shed) and its
-    /// operation: the latest deadline, the lowest priority, the longest queue; by default the one that came last.
+    /// The request is let in, and the policy chooses a request to shed: by the latest deadline, the lowest priority or
+    /// the longest queue; by default the request that came last. That request is answered with
+    /// [`Cause::Shed`](crate::Cause::Shed) and its operation.
     Shed,
 }
 
-/// How full a queue is. It becomes full at its high mark, and normal again at its low one.
+/// How full a queue is. A queue becomes full at its high mark, and normal again at its low mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// There is room.
+    /// The queue has room.
     #[default]
     Normal,
-    /// The high mark was reached, and the low one not since.
+    /// The high mark was reached, and the low mark was not reached since.
     Full,
 }
 
@@ -37,24 +38,24 @@ impl Level {
     }
 }
 
-/// An intake could not be made.
+/// The error of [`AdmissionBuilder::build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildAdmissionError {
-    /// Nothing would ever start.
+    /// `in_flight` is zero: nothing would ever start.
     #[error("`in_flight` is zero: nothing would ever start; let at least one fom run")]
     NothingInFlight,
-    /// The marks are the wrong way round, or nothing would be let in.
+    /// The low mark is not below the high mark.
     #[error("the marks must be low < high, and are {low} and {high}")]
     Marks {
-        /// The low one.
+        /// The low mark.
         low: usize,
-        /// The high one.
+        /// The high mark.
         high: usize,
     },
 }
 
-/// An intake to be made; see [`Admission::builder`].
+/// A builder for an intake; see [`Admission::builder`].
 #[must_use = "it is made by `build`"]
 pub struct AdmissionBuilder {
     world: Arc<World>,
@@ -89,44 +90,45 @@ impl AdmissionBuilder {
         }
     }
 
-    /// How many foms of this intake run at a time, at most; sixteen for each locality by default. The fewer, the more the policy
-    /// has to say; the more, the better what waits is hidden.
+    /// Sets how many foms of this intake can run at a time; the default is 16 per locality. With fewer foms, the policy
+    /// decides more. With more foms, the waits of foms are hidden better.
     pub fn in_flight(mut self, foms: usize) -> Self {
         self.settings.in_flight = foms;
         self
     }
 
-    /// The water marks: at `high` queued requests the queue is full, and has room again at `low`. 900 and 1000 by default.
+    /// Sets the water marks. The queue is full at `high` queued requests, and has room again at `low`. The default is
+    /// 900 and 1000.
     pub fn marks(mut self, low: usize, high: usize) -> Self {
         self.settings.low = low;
         self.settings.high = high;
         self
     }
 
-    /// What becomes of those that find it full. By default they are given back.
+    /// Sets what happens to a request that finds the queue full; the default is [`WhenFull::Reject`].
     pub fn when_full(mut self, what: WhenFull) -> Self {
         self.settings.when_full = what;
         self
     }
 
-    /// Calls this at each mark that is reached, in order, on whatever thread comes by: it must not block. It holds no lock, and
-    /// may use the intake; a panic in it is reported.
+    /// Calls `call` at each mark that is reached, in order. Any thread can make the call, so `call` must not block. No
+    /// lock is held, and `call` may use the intake. A panic in `call` is reported.
     pub fn on_level(mut self, call: impl Fn(Level) + Send + Sync + 'static) -> Self {
         self.settings.on_level = Some(Box::new(call));
         self
     }
 
-    /// The policy to begin with; [`Fifo`] by default.
+    /// Sets the first policy; the default is [`Fifo`].
     pub fn policy(mut self, policy: impl Policy) -> Self {
         self.policy = Box::new(policy);
         self
     }
 
-    /// Makes it.
+    /// Builds the intake.
     ///
     /// # Errors
     ///
-    /// [`BuildAdmissionError`].
+    /// Fails with [`BuildAdmissionError`] if `in_flight` is zero, or `low` is not below `high`.
     pub fn build(self) -> Result<Admission, BuildAdmissionError> {
         let Settings {
             in_flight,

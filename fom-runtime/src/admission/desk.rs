@@ -1,4 +1,4 @@
-//! The work behind the gate: requests to the policies, and from there into the localities while there are places free.
+//! The work behind the gate: gives requests to the policies, and starts them in the localities while places are free.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,27 +27,27 @@ use crate::{
 pub(super) struct Desk {
     slots: Slots,
     changing: Changing,
-    /// How many foms may run, and how many do.
+    /// How many foms may run at a time, and how many do.
     in_flight: usize,
     running: usize,
     timer: Option<(Duration, Arc<Sleeper>)>,
-    /// Left the queue since it was last asked.
+    /// Requests that left the queue since the last call of `take_left`.
     left: usize,
-    /// The memory of the last batch.
+    /// The memory of the last batch, to be used again.
     spare: Vec<Event>,
     ended: u64,
     cancelled: u64,
     shed: u64,
 }
 
-/// What keeps the order of each client while an old policy is emptied.
+/// Keeps the order of each client while an old policy is emptied.
 #[derive(Default)]
 struct Changing {
-    /// Requests before this number are older than the policy in use.
+    /// Requests with a smaller number are older than the policy in use.
     since: u64,
-    /// How many of those each client has in the queue.
+    /// How many of the older requests each client has in the queue.
     older: HashMap<Option<Key>, usize>,
-    /// What came later of the same clients.
+    /// Later requests of the same clients.
     behind: HashMap<Option<Key>, VecDeque<Request>>,
 }
 
@@ -67,12 +67,12 @@ impl Desk {
         }
     }
 
-    /// An empty inbox.
+    /// Returns an empty inbox.
     pub(super) fn spare(&mut self) -> Vec<Event> {
         mem::take(&mut self.spare)
     }
 
-    /// How many have left the queue since this was last asked.
+    /// Returns how many requests have left the queue since the last call.
     pub(super) fn take_left(&mut self) -> usize {
         mem::take(&mut self.left)
     }
@@ -109,7 +109,7 @@ impl Desk {
                 self.running -= 1;
                 self.ended += 1;
                 self.slots.ended(world, policy, entry.tags());
-                // It may be the last of it, and its drop the user's.
+                // This may be the last reference, and its drop runs user code.
                 fenced(shared, || drop(entry));
             }
             Event::Policy(policy) => {
@@ -125,7 +125,7 @@ impl Desk {
             Event::Look => {}
             Event::Status(tell) => {
                 let status = self.status(shared, now);
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 fenced(shared, || drop(tell.send(status)));
             }
         }
@@ -149,7 +149,7 @@ impl Desk {
         self.slots.enqueue(&shared.world, request, now);
     }
 
-    /// A new policy is in use: what is queued now is older.
+    /// Notes that a new policy is in use: all requests queued now are older.
     fn begin_change(&mut self, shared: &Shared, now: Duration) {
         let Changing {
             since,
@@ -161,7 +161,7 @@ impl Desk {
             *since = (*since).max(tags.number() + 1);
             *older.entry(tags.client().cloned()).or_default() += 1;
         });
-        // A policy that lost its requests may have been what they were behind.
+        // A policy may have lost the older requests that these were behind.
         let free: Vec<_> = behind
             .extract_if(|client, _| !older.contains_key(client))
             .flat_map(|(_, requests)| requests)
@@ -171,7 +171,7 @@ impl Desk {
         }
     }
 
-    /// One has left the policies: those behind it may be next.
+    /// Notes that a request has left the policies. Requests behind it may be next.
     fn gone(&mut self, shared: &Shared, tags: &Tags, now: Duration) {
         let changing = &mut self.changing;
         if changing.older.is_empty() || tags.number() >= changing.since {
@@ -198,7 +198,7 @@ impl Desk {
         self.slots.queued() + behind.map(VecDeque::len).sum::<usize>()
     }
 
-    /// Takes a request out before it started, if it has not.
+    /// Takes a request out, if it has not started.
     fn take_out(
         &mut self,
         shared: &Shared,
@@ -223,7 +223,7 @@ impl Desk {
         Some(request)
     }
 
-    /// There is one too many, since this one came.
+    /// Sheds a request, if there is one too many since `entry` came.
     fn shed(&mut self, shared: &Shared, entry: &Arc<dyn Entry>, now: Duration) {
         self.start_all(shared, now);
         if self.queued() <= shared.settings.high {
@@ -242,14 +242,14 @@ impl Desk {
         }
     }
 
-    /// It leaves the queue without having started.
+    /// Answers a request that leaves the queue without having started.
     fn answer(&mut self, shared: &Shared, request: Request, why: Unstarted) {
         self.left += 1;
         let entry = request.into_entry();
         fenced(shared, move || entry.answer(why));
     }
 
-    /// As many as there are places for.
+    /// Starts as many requests as there are free places.
     fn start_all(&mut self, shared: &Shared, now: Duration) {
         let world = &shared.world;
         if world.is_closed() {
@@ -262,7 +262,7 @@ impl Desk {
             }
             return;
         }
-        // What is queued when the runtime drains is in flight: it is served, past any rate.
+        // When the runtime drains, queued requests are in flight: they are served, past any rate.
         let force = world.takes_nothing();
         while self.running < self.in_flight {
             match self.slots.next(world, now, force) {
@@ -283,7 +283,7 @@ impl Desk {
         }
     }
 
-    /// Looks again at this time, or before.
+    /// Makes the desk look again at this time, or earlier.
     fn set_timer(&mut self, shared: &Shared, at: Duration, now: Duration) {
         if let Some((armed, _)) = &self.timer
             && *armed <= at
@@ -325,7 +325,7 @@ impl Desk {
         AdmissionStatus {
             policies: self.slots.status(&shared.world),
             queues,
-            // As the desk sees it, so that it fits the rest.
+            // The desk's own count, so that it fits the other numbers.
             queued: self.queued(),
             running: self.running,
             in_flight: self.in_flight,
@@ -343,7 +343,7 @@ impl Desk {
     }
 }
 
-/// Calls what is or may be the user's: a callback, a waker, the drop of an operation.
+/// Calls code that is or may be the user's: a callback, a waker, the drop of an operation.
 fn fenced(shared: &Shared, f: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
         shared.world.incident(format!(

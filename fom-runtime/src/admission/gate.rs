@@ -1,11 +1,11 @@
-//! The gate: one short lock for the whole intake, and nobody's code behind it.
+//! The gate: one short lock for the whole intake. No user code runs under the lock.
 //!
-//! Whoever has something to say (a submission, an end, a cancel) puts it into the inbox under the lock, and, if the desk is
-//! there, takes it away and does the work, outside of the lock; who finds it gone leaves the work to the one who has it, and who
-//! looks into the inbox again before it puts the desk back. So policies, callbacks, wakers and drops of operations never run
-//! under a lock, run one at a time, and may use the intake themselves.
+//! A thread with an event (a submission, an end, a cancel) puts the event into the inbox under the lock. If the desk is
+//! there, the thread takes the desk and does the work outside of the lock. If another thread has the desk, the work is
+//! left to that thread: it looks into the inbox again before it puts the desk back. So policies, callbacks, wakers and
+//! drops of operations never run under the lock. They run one at a time, and may use the intake themselves.
 //!
-//! Nobody works for the others for ever: after some rounds the desk goes on in a locality, between its foms.
+//! No thread works for the others forever: after some rounds the work goes on in a locality, between its foms.
 
 use std::{
     collections::VecDeque,
@@ -28,22 +28,23 @@ use crate::{
     sync::{Mutex, MutexGuard, atomic::Ordering},
 };
 
-/// Rounds that one thread works for others, before the work goes on elsewhere. Each has what came during the one before.
+/// The number of rounds that one thread works for others before the work goes on elsewhere. Each round handles the
+/// events that came during the round before.
 const ROUNDS: usize = 16;
 
-/// What the desk is told, in order.
+/// An event for the desk. The desk handles events in order.
 pub(super) enum Event {
-    /// Let in.
+    /// The request was let in.
     Submitted(Request),
-    /// It waited for room, and is let in now.
+    /// The entry waited for room, and is let in now.
     LetIn(Arc<dyn Entry>),
-    /// Let in where there is no room: one is to be shed.
+    /// The entry was let in without room: a request must be shed.
     Shed(Arc<dyn Entry>),
-    /// Dropped by a policy.
+    /// A policy dropped the request.
     Fallen(Request),
     Cancel(Arc<dyn Entry>),
     Promote(Arc<dyn Entry>),
-    /// The fom of this one, which came from the policy of this number, has ended or could not be made.
+    /// The fom of this entry has ended or could not be made. The number is that of the policy that gave the request.
     Ended(Arc<dyn Entry>, u64),
     Policy(Box<dyn Policy>),
     Level(Level),
@@ -52,7 +53,7 @@ pub(super) enum Event {
     Status(oneshot::Sender<AdmissionStatus>),
 }
 
-/// What an intake was made with.
+/// The settings of an intake.
 pub(super) struct Settings {
     pub(super) in_flight: usize,
     pub(super) low: usize,
@@ -68,17 +69,17 @@ pub(super) struct Shared {
     gate: Mutex<Gate>,
 }
 
-/// Behind the lock.
+/// The state behind the lock.
 struct Gate {
     inbox: Vec<Event>,
-    /// Away while somebody works.
+    /// `None` while a thread works.
     desk: Option<Box<Desk>>,
-    /// Let in, and neither started nor answered.
+    /// Requests that were let in, and are neither started nor answered.
     queued: usize,
     full: bool,
-    /// Those who wait for room.
+    /// Entries that wait for room.
     waiting: VecDeque<Arc<dyn Entry>>,
-    /// The number of the next that is let in.
+    /// The number of the next request that is let in.
     next: u64,
     filled: u64,
     refused: u64,
@@ -122,9 +123,9 @@ impl Shared {
         Level::of(self.gate.lock().full)
     }
 
-    /// Lets a request in if there is room, or if others are shed for it.
+    /// Lets a request in if there is room, or if the intake sheds another request for it.
     pub(super) fn submit(&self, entry: &Arc<dyn Entry>) -> Result<(), RefusedReason> {
-        // Counted before the mode is looked at, so that a shutdown that begins meanwhile waits for it or refuses it.
+        // Counted before the mode is read: a shutdown that begins meanwhile waits for the request or refuses it.
         self.world.queued.one_sent();
         let mut gate = self.gate.lock();
         let refused = if self.world.is_late() {
@@ -145,7 +146,8 @@ impl Shared {
         Ok(())
     }
 
-    /// As [`submit`](Self::submit), at the tail of those who wait for room, if there is none. Says whether it is in.
+    /// Like [`submit`](Self::submit), but without room the entry waits behind the other waiting entries. Returns
+    /// whether the entry is in the queue.
     pub(super) fn submit_or_wait(&self, entry: &Arc<dyn Entry>) -> Result<bool, RefusedReason> {
         self.world.queued.one_sent();
         let mut gate = self.gate.lock();
@@ -162,12 +164,12 @@ impl Shared {
         }
         gate.waiting.push_back(Arc::clone(entry));
         drop(gate);
-        // It is not in the queue yet: a drain does not wait for it.
+        // The entry is not in the queue yet, so a drain does not wait for it.
         self.leave(1);
         Ok(false)
     }
 
-    /// Takes it away from those who wait for room; `false` when it is in the queue by now, or gone.
+    /// Removes an entry that waits for room. Returns `false` if the entry is in the queue by now, or gone.
     pub(super) fn wait_no_more(&self, entry: &Arc<dyn Entry>) -> bool {
         let mut gate = self.gate.lock();
         let place = gate
@@ -179,7 +181,8 @@ impl Shared {
         found.is_some()
     }
 
-    /// So many have left the queue, or were not let in. Their foms, if any, are counted by then.
+    /// Takes back the count of `left` requests that left the queue or were not let in. Their foms, if any, are already
+    /// counted.
     fn leave(&self, left: usize) {
         for _ in 0..left {
             self.world.queued.one_back();
@@ -196,11 +199,11 @@ impl Shared {
     pub(super) async fn status(&self) -> AdmissionStatus {
         let (tell, told) = oneshot::channel();
         self.deliver(Event::Status(tell));
-        // The desk answers whatever it is told, unless its work panicked, which is reported elsewhere.
+        // The desk answers every such event, unless its work panicked. The panic is reported elsewhere.
         told.await.unwrap_or_default()
     }
 
-    /// What of the status stands here.
+    /// Returns the part of the status that the gate holds.
     pub(super) fn marks(&self) -> Marks {
         let gate = self.gate.lock();
         Marks {
@@ -211,7 +214,7 @@ impl Shared {
         }
     }
 
-    /// Does what is to be done, unless somebody is at it.
+    /// Handles the events in the inbox, unless another thread does.
     fn work<'a>(&'a self, mut gate: MutexGuard<'a, Gate>) {
         let Some(mut desk) = gate.desk.take() else {
             return;
@@ -245,7 +248,7 @@ impl Shared {
     }
 }
 
-/// Goes on with the work when it is dropped: also when a locality that has ended drops the job that it is in.
+/// Goes on with the work when it is dropped, also when a locality that has ended drops the job that holds it.
 struct GoOn(Arc<Shared>);
 
 impl Drop for GoOn {
@@ -271,7 +274,7 @@ impl Front for Shared {
 }
 
 impl Gate {
-    /// Those who wait come first.
+    /// Returns whether a new request has room. Waiting entries come first.
     fn has_room(&self) -> bool {
         !self.full && self.waiting.is_empty()
     }
@@ -292,7 +295,7 @@ impl Gate {
         }
     }
 
-    /// So many have left: there may be room again.
+    /// Takes back the count of `left` requests, and lets waiting entries in while there is room.
     fn one_left(&mut self, shared: &Shared, left: usize) {
         self.queued = self.queued.saturating_sub(left);
         if self.full && self.queued <= shared.settings.low {
@@ -300,7 +303,7 @@ impl Gate {
             self.inbox.push(Event::Level(Level::Normal));
         }
         self.waiting.shrink();
-        // Those who wait are refused, when the runtime is closed.
+        // When the runtime is closed, the waiting entries are refused.
         while !self.full
             && !shared.world.is_closed()
             && let Some(entry) = self.waiting.pop_front()

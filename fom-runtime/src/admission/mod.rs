@@ -1,19 +1,21 @@
-//! Admission: a queue in front of the localities, whose policy says what starts next and may be changed while it is full.
+//! Admission: a queue in front of the localities. Its policy chooses what starts next, and can be changed while the
+//! queue is full.
 //!
-//! What is queued is a value, not yet a fom: the operation with what policies sort by. At most so many foms of an intake run at
-//! a time; that is what makes a queue. A request leaves the queue once: it starts, or it is answered, with its operation.
+//! A queued request is a value, not yet a fom: the operation and the tags that policies sort by. An intake limits how
+//! many of its foms run at a time; that limit makes the queue. A request leaves the queue once: it starts, or it is
+//! answered with its operation.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `mod.rs`, `builder.rs` | [`Admission`], and how one is made |
+//! | `mod.rs`, `builder.rs` | [`Admission`] and its builder |
 //! | `tagged.rs`, `place.rs`, `waiting.rs` | an operation on its way in, its place in the queue, and a wait for room |
-//! | `request.rs`, `policy.rs` | what policies see, and what they are |
-//! | `gate.rs`, `desk.rs`, `slots.rs` | the short lock, the work behind it, and the policies there |
-//! | `policies/`, `buckets/` | those that are built in |
-//! | `status.rs`, `text.rs` | what is seen of it, and policies from a line of text |
+//! | `request.rs`, `policy.rs` | a request as policies see it, and the trait of policies |
+//! | `gate.rs`, `desk.rs`, `slots.rs` | the short lock, the work behind the lock, and the policies there |
+//! | `policies/`, `buckets/` | the built-in policies |
+//! | `status.rs`, `text.rs` | the status of an intake, and policies from a line of text |
 //!
-//! The design, with two levels of scheduling and a policy that can be changed under load, is that of Lustre's network request
-//! scheduler (NRS); the water marks with hysteresis are those of Asterisk's task processors.
+//! The design has two levels of scheduling and a policy that can be changed under load, as Lustre's network request
+//! scheduler (NRS) has. The water marks with hysteresis are those of Asterisk's task processors.
 
 mod buckets;
 mod builder;
@@ -46,14 +48,15 @@ pub use self::{
 use crate::{operation::Operation, runtime::Runtime};
 use gate::{Event, Shared};
 
-/// The intake of a server: what is submitted here waits in a queue until one of so many places is free, and the queue's
-/// [`Policy`] says whose turn it is. A clone is another handle to the same intake.
+/// The intake of a server. A submitted operation waits in a queue until one of a limited number of places is free. The
+/// queue's [`Policy`] chooses which request is next. A clone is another handle to the same intake.
 ///
-/// A request whose client has gone can be [cancelled](Queued::cancel) in the queue; dropping its handle lets it run. What is
-/// queued lives in memory: with a [journal](crate::Builder::journal), too, an operation is kept only from its start on.
+/// A request can be [cancelled](Queued::cancel) in the queue, for example after its client has gone. Dropping its
+/// handle lets the request run. Queued operations live in memory. Even with a [journal](crate::Builder::journal), an
+/// operation is kept only from its start on.
 ///
-/// When the runtime drains, what is queued is served to the end, past any rate; when it is shut down at once, everything queued
-/// is answered with [`Cause::Shutdown`](crate::Cause::Shutdown) and its operation.
+/// When the runtime drains, it serves all queued requests, past any rate. When the runtime shuts down at once, each
+/// queued request is answered with [`Cause::Shutdown`](crate::Cause::Shutdown) and its operation.
 ///
 /// ```
 /// use fom_runtime::{admission::{Admission, ClientRoundRobin, TokenBuckets, Rate}, prelude::*};
@@ -96,36 +99,36 @@ impl fmt::Debug for Admission {
 }
 
 impl Admission {
-    /// An intake of this runtime, to be configured.
+    /// Returns a builder for an intake of this runtime.
     pub fn builder(runtime: &Runtime) -> AdmissionBuilder {
         AdmissionBuilder::new(runtime)
     }
 
-    /// Submits an operation here. Nothing happens before it is started or awaited.
+    /// Submits an operation to this intake. Nothing happens until the returned [`Tagged`] is started or awaited.
     pub fn submit<O: Operation>(&self, operation: O) -> Tagged<'_, O> {
         Tagged::new(&self.shared, operation)
     }
 
-    /// Changes the policy. What is queued stays with the policy that took it, which serves it to the end, in turns with the new
-    /// one. Nothing is moved, and nothing lost; no request of a client starts before those of the same client that were queued
-    /// before the change.
+    /// Changes the policy. Queued requests stay with the policy that took them. That policy serves them to the end, in
+    /// turns with the new policy. No request is moved or lost. No request of a client starts before the same client's
+    /// requests that were queued before the change.
     ///
-    /// Takes effect for whatever is submitted after this returns. Each change looks once at all that is queued.
+    /// Takes effect for every submission after this method returns. Each change looks once at all queued requests.
     pub fn set_policy(&self, policy: impl Policy) {
         self.shared.deliver(Event::Policy(Box::new(policy)));
     }
 
-    /// How many requests wait for their turn now.
+    /// Returns the number of requests that wait for their turn now.
     pub fn queued(&self) -> usize {
         self.shared.queued()
     }
 
-    /// Whether it was filled to its high mark, and has not been emptied to its low mark since.
+    /// Returns [`Level::Full`] if the queue was filled to its high mark, and was not emptied to its low mark since.
     pub fn level(&self) -> Level {
         self.shared.level()
     }
 
-    /// The whole picture: policies, queue lengths by client and class, counts. `Display` is a table.
+    /// Returns the full status: policies, queue lengths by client and class, and counts. `Display` prints a table.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! A place in the queue: the operation until it starts, then the way to its fom, or the answer.
+//! A place in the queue. It holds the operation until the start, then the fom or the answer.
 
 use std::{
     fmt,
@@ -22,18 +22,18 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// A place, whatever the operation type.
+/// A place of any operation type.
 pub(super) trait Entry: Send + Sync {
     fn tags(&self) -> &Tags;
-    /// The number of the policy that has it.
+    /// Returns the number of the policy that has the request.
     fn slot(&self) -> &AtomicU64;
-    /// It waited for room, and is in the queue now.
+    /// Notes that the operation waited for room, and is in the queue now.
     fn let_in(&self);
-    /// Its turn has come.
+    /// Starts the operation: its turn has come.
     fn start(&self, seat: Seat);
-    /// It does not start.
+    /// Answers the operation, which does not start.
     fn answer(&self, why: Unstarted);
-    /// Cancels its fom, if it has started.
+    /// Cancels the operation's fom, if it has started.
     fn cancel_fom(&self);
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Place<O: Operation> {
     stage: Mutex<Stage<O>>,
 }
 
-/// What is submitted when its turn has come.
+/// The parts of the submission that is made when the operation's turn comes.
 pub(super) struct Parts<O> {
     pub(super) operation: O,
     pub(super) key: Option<Key>,
@@ -53,25 +53,25 @@ pub(super) struct Parts<O> {
 
 enum Stage<O: Operation> {
     Queued(Parts<O>, Watch),
-    /// On its way into its locality.
+    /// The operation is on its way into its locality.
     Launching(Watch),
     Started(FomRef<O>, Option<Handle<O>>),
     Failed(Box<Failure<O>>),
-    /// It waited for room, and was refused.
+    /// The operation waited for room, and was refused.
     Turned(RefusedReason, O),
     Gone,
 }
 
-/// Who waits for it.
+/// The caller that waits for the operation.
 struct Watch {
     waker: Option<Waker>,
-    /// Somebody wants the outcome.
+    /// The caller wants the outcome.
     wanted: bool,
-    /// It waits for room, and is not in the queue yet.
+    /// The operation waits for room, and is not in the queue yet.
     outside: bool,
 }
 
-/// Of one fom of the intake: gives its place free when it is dropped, which is when the fom has ended, or could not be made.
+/// The seat of one fom of the intake. The seat is dropped, and so freed, when the fom has ended or could not be made.
 pub(super) struct Seat {
     shared: Arc<Shared>,
     entry: Option<Arc<dyn Entry>>,
@@ -117,7 +117,7 @@ impl<O: Operation> Place<O> {
         }
     }
 
-    /// The operation of one that was not let in.
+    /// Returns the operation of a place that was not let in.
     pub(super) fn take_back(&self) -> Option<O> {
         let stage = mem::replace(&mut *self.stage.lock(), Stage::Gone);
         match stage {
@@ -126,7 +126,8 @@ impl<O: Operation> Place<O> {
         }
     }
 
-    /// Whether it is in the queue, or was: `Err` when it was refused while it waited for room.
+    /// Is ready when the operation is in the queue, or was. Fails if the operation was refused while it waited for
+    /// room.
     pub(super) fn poll_let_in(&self, waker: &Waker) -> Poll<Result<(), (RefusedReason, O)>> {
         let mut stage = self.stage.lock();
         let old = match &mut *stage {
@@ -140,7 +141,7 @@ impl<O: Operation> Place<O> {
             _ => return Poll::Ready(Ok(())),
         };
         drop(stage);
-        // It may be anybody's: dropped without the lock.
+        // The waker may be user code: dropped without the lock.
         drop(old);
         Poll::Pending
     }
@@ -156,15 +157,15 @@ impl<O: Operation> Place<O> {
         Failure::new(cause, start, Some(operation))
     }
 
-    /// Puts in what became of it, and tells who waits. With the lock under which it was taken out: whoever looks finds the one or the
-    /// other.
+    /// Stores the next stage, and wakes the caller that waits. `stage` is the lock under which the old stage was taken
+    /// out: a caller that looks finds the old stage or the next one.
     fn settle(mut stage: MutexGuard<'_, Stage<O>>, watch: Watch, next: Stage<O>) {
         let mut unwanted = next;
         if watch.wanted {
             mem::swap(&mut *stage, &mut unwanted);
         }
         drop(stage);
-        // The user's code, without the lock.
+        // User code: dropped without the lock.
         drop(unwanted);
         if let Some(waker) = watch.waker {
             waker.wake();
@@ -223,7 +224,7 @@ impl<O: Operation> Entry for Place<O> {
             Ok(None) => Stage::Gone,
             Err(refused) => {
                 let why = match refused.reason() {
-                    // It was queued when the runtime ended: as all that are.
+                    // The operation was queued when the runtime ended, so it gets the answer of all queued operations.
                     RefusedReason::ShuttingDown => Unstarted::Shutdown,
                     reason => Unstarted::Refused(reason),
                 };
@@ -276,12 +277,12 @@ impl<O: Operation> Stage<O> {
     }
 }
 
-/// An operation in the queue, and after that its fom: the one who gets the outcome. Await it, or [`wait`](Self::wait) in a plain
-/// thread. Dropping it lets the operation be served and its outcome go.
+/// A handle to an operation in the queue, and later to its fom. The handle gets the outcome: await it, or use
+/// [`wait`](Self::wait) in a plain thread. Dropping the handle does not stop the operation, but drops the outcome.
 ///
 /// # Cancel safety
 ///
-/// As a future it is cancel safe: the outcome stays until it is taken.
+/// As a future, a `Queued` is cancel safe: the outcome stays until it is taken.
 #[must_use = "the outcome of the operation is dropped with its place"]
 pub struct Queued<O: Operation> {
     place: Arc<Place<O>>,
@@ -302,13 +303,13 @@ impl<O: Operation> Queued<O> {
         }
     }
 
-    /// What it is sorted by.
+    /// Returns the tags that policies sort by.
     pub fn tags(&self) -> &Tags {
         &self.place.tags
     }
 
-    /// Cancels it: in the queue it leaves that, and fails with [`Cause::Cancelled`] and its operation; once it has started, its
-    /// fom [is cancelled](FomRef::cancel).
+    /// Cancels the operation. In the queue, the operation is removed and fails with [`Cause::Cancelled`]; the failure
+    /// holds the operation. After the start, the operation's fom [is cancelled](FomRef::cancel).
     pub fn cancel(&self) {
         match &self.handle {
             Some(handle) => handle.cancel(),
@@ -316,7 +317,8 @@ impl<O: Operation> Queued<O> {
         }
     }
 
-    /// Moves it to the highest priority, if it is in the queue and its policy knows priorities. It moves once.
+    /// Moves the operation to the highest priority, if it is in the queue and its policy knows priorities. An operation
+    /// moves once.
     pub fn promote(&self) {
         if self.handle.is_none() {
             self.deliver(Event::Promote);
@@ -328,25 +330,29 @@ impl<O: Operation> Queued<O> {
         self.place.shared.deliver(event(place));
     }
 
-    /// Waits until it has started, and gives its fom. None: it never did, and awaiting it says why.
+    /// Waits until the operation has started, and returns its fom. Returns `None` if the operation never starts;
+    /// awaiting the `Queued` then returns the reason.
     pub fn started(&mut self) -> Starting<'_, O> {
         Starting(self)
     }
 
-    /// Blocks the thread until it has ended. Inside a phase function this is a blocking section by itself.
+    /// Blocks the thread until the operation has ended. Inside a phase function, the wait is a blocking section by
+    /// itself.
     ///
     /// # Errors
     ///
-    /// The fom's [`Failure`], or that it was cancelled, shed or refused before it started.
+    /// Fails with the fom's [`Failure`], or with the reason why the operation did not start: cancelled, shed, refused
+    /// or shut down.
     ///
     /// # Panics
     ///
-    /// As [`Handle::wait`].
+    /// Panics like [`Handle::wait`].
     pub fn wait(self) -> Result<Ended<O>, Failure<O>> {
         block_on(self)
     }
 
-    /// Takes the handle out when it has started; `waker` is told when something happens.
+    /// Takes the handle out when the operation has started. Before the start, stores `waker`, which is woken when
+    /// something happens.
     fn look(&mut self, waker: &Waker) -> Poll<Option<Box<Failure<O>>>> {
         if self.handle.is_some() {
             return Poll::Ready(None);
@@ -365,7 +371,7 @@ impl<O: Operation> Queued<O> {
             Stage::Turned(..) | Stage::Gone => panic!("polled after it gave its outcome"),
         };
         drop(stage);
-        // It may be anybody's: dropped without the lock.
+        // The waker may be user code: dropped without the lock.
         drop(old);
         Poll::Pending
     }
@@ -398,7 +404,7 @@ impl<O: Operation> Drop for Queued<O> {
                 _ => (None, Some(mem::replace(&mut *stage, Stage::Gone))),
             }
         };
-        // The user's code, without the lock.
+        // User code: dropped without the lock.
         drop(old);
     }
 }
@@ -420,7 +426,7 @@ impl<O: Operation> Future for Starting<'_, O> {
         match queued.look(cx.waker()) {
             Poll::Ready(None) => Poll::Ready(queued.handle.as_ref().map(|it| it.fom().clone())),
             Poll::Ready(Some(failure)) => {
-                // For whoever awaits the outcome after this.
+                // For a caller that awaits the outcome after this.
                 *queued.place.stage.lock() = Stage::Failed(failure);
                 Poll::Ready(None)
             }

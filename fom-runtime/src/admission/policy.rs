@@ -1,4 +1,4 @@
-//! What a policy is.
+//! The trait of policies.
 
 use std::{fmt, sync::Weak, time::Duration};
 
@@ -7,23 +7,23 @@ use crate::admission::{
     gate::{Event, Shared},
 };
 
-/// What a policy says when it is asked for the next request.
+/// The answer of [`Policy::get`].
 #[derive(Debug)]
 pub enum Next {
-    /// This one.
+    /// The next request.
     Request(Request),
-    /// It has some, and none may start before this time on the runtime's clock. The queue asks again then; a policy needs no
-    /// timer of its own.
+    /// The policy has requests, but none may start before this time on the runtime's clock. The queue asks again then,
+    /// so a policy needs no timer of its own.
     Throttled(Duration),
-    /// It has none.
+    /// The policy has no requests.
     Empty,
 }
 
-/// Says which request starts next. Those that are built in are implementations of this trait, too.
+/// Chooses which request starts next. The built-in policies implement this trait, too.
 ///
-/// Its functions are called one at a time, under no lock, on whatever thread comes by (a submitter's, a handler's): they must
-/// not block. They may use the intake, which hears of that afterwards. A policy that panics is taken out, reported in
-/// [`Operations::incidents`](crate::Operations), and what it had goes to the first-in-first-out queue.
+/// The functions are called one at a time, under no lock. Any thread can call them (a submitter's, a handler's), so
+/// they must not block. They may use the intake, which handles their events afterwards. A policy that panics is removed
+/// and reported in [`Operations::incidents`](crate::Operations). Its requests go to the first-in-first-out queue.
 ///
 /// ```
 /// use std::{collections::VecDeque, time::Duration};
@@ -54,42 +54,47 @@ pub enum Next {
 /// }
 /// ```
 pub trait Policy: Send + 'static {
-    /// Its name and settings, for the status.
+    /// Returns the policy's name and settings, for the status.
     fn name(&self) -> &str;
 
-    /// Takes a request, or declines it: a declined one waits in the first-in-first-out queue.
+    /// Takes a request, or declines it. A declined request waits in the first-in-first-out queue.
     ///
     /// # Errors
     ///
-    /// The request, when this policy has no rule for such.
+    /// Returns the request if this policy has no rule for such requests.
     fn enqueue(&mut self, request: Request, now: Duration) -> Result<(), Request>;
 
-    /// The next request. `force`: the runtime drains, and every request is to be given now, whatever its rate.
+    /// Returns the next request. If `force` is set, the runtime drains, and the policy must give every request now,
+    /// whatever its rate.
     fn get(&mut self, now: Duration, force: bool) -> Next;
 
-    /// Gives back the request with these tags, if it has it: it was cancelled. No two have the same number.
+    /// Removes and returns the request with these tags, if the policy has it. The request is cancelled, or shed. No two
+    /// requests have the same number.
     fn remove(&mut self, request: &Tags) -> Option<Request>;
 
-    /// Shows every request that it has, in any order.
+    /// Calls `visitor` with every request that the policy has, in any order.
     fn visit(&self, visitor: &mut dyn FnMut(&Tags));
 
-    /// Moves a request before those of lower priority, if it knows priorities and has it; says whether it moved.
+    /// Moves a request before those of lower priority, if the policy knows priorities and has the request. Returns
+    /// whether the request moved.
     fn promote(&mut self, request: &Tags) -> bool {
         let _ = request;
         false
     }
 
-    /// Gives up the request that is to be shed when the queue is full. None: the one that came last is shed.
+    /// Removes and returns the request to shed when the queue is full. With `None`, the intake's other policies are
+    /// asked. If none of them gives a request, the request that came last is shed.
     fn victim(&mut self) -> Option<Request> {
         None
     }
 
-    /// The fom of a request that it gave has ended, in whatever way.
+    /// Called when the fom of a request that the policy gave has ended, in whatever way.
     fn ended(&mut self, request: &Tags) {
         let _ = request;
     }
 
-    /// It is in use from now on; `nudge` makes the queue ask it again before the time that it gave.
+    /// Called when the policy comes into use. `nudge` makes the queue ask the policy again, before the time that the
+    /// policy gave.
     fn attached(&mut self, nudge: Nudge) {
         drop(nudge);
     }
@@ -125,7 +130,7 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     }
 }
 
-/// Makes the queue ask its policies again, at once. For a policy whose settings were changed from outside.
+/// Makes the queue ask its policies again at once. For policies with settings that change from outside.
 #[derive(Clone)]
 pub struct Nudge(pub(super) Weak<Shared>);
 
@@ -136,7 +141,7 @@ impl fmt::Debug for Nudge {
 }
 
 impl Nudge {
-    /// From any thread. After the intake has gone it is nothing.
+    /// Makes the queue ask again. Can be called from any thread. Does nothing after the intake has gone.
     pub fn nudge(&self) {
         if let Some(shared) = self.0.upgrade() {
             shared.deliver(Event::Look);

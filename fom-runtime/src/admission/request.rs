@@ -1,4 +1,4 @@
-//! What a policy sees of a submission: a token for it, with what it is sorted by.
+//! A submission as a policy sees it: a token, with the tags that policies sort by.
 
 use std::{
     fmt,
@@ -20,9 +20,9 @@ use crate::{
     runtime::Priority,
 };
 
-/// What a request is sorted by.
+/// The tags that policies sort a request by.
 pub struct Tags {
-    /// Given when it is let into the queue, under the lock of the gate, and read after that.
+    /// Set under the lock of the gate when the request is let into the queue, and read after that.
     pub(super) number: AtomicU64,
     pub(super) operation: &'static str,
     pub(super) client: Option<Key>,
@@ -45,54 +45,55 @@ impl fmt::Debug for Tags {
 }
 
 impl Tags {
-    /// Its number in the order of arrival at this intake; no two have the same.
+    /// Returns the request's number in the order of arrival at this intake. No two requests have the same number.
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// The operation type.
+    /// Returns the name of the operation type.
     pub fn operation(&self) -> &'static str {
         self.operation
     }
 
-    /// Who submitted it, if that was said.
+    /// Returns the client that submitted the request, if one was given.
     pub fn client(&self) -> Option<&Key> {
         self.client.as_ref()
     }
 
-    /// Its class of service, if it has one.
+    /// Returns the class of service, if one was given.
     pub fn class(&self) -> Option<&Key> {
         self.class.as_ref()
     }
 
-    /// What it works on, if that was said.
+    /// Returns the object that the request works on, if one was given.
     pub fn object(&self) -> Option<&Key> {
         self.object.as_ref()
     }
 
-    /// Where in the object; zero if that was not said.
+    /// Returns the position in the object; zero if none was given.
     pub fn sort_key(&self) -> u64 {
         self.sort_key
     }
 
-    /// When it should have started, on the runtime's clock, if that was said.
+    /// Returns the time by which the request should start, on the runtime's clock, if one was given.
     pub fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 
-    /// Its priority.
+    /// Returns the request's priority.
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// When it arrived, on the runtime's clock.
+    /// Returns the time of the request's arrival, on the runtime's clock.
     pub fn since(&self) -> Duration {
         self.since
     }
 }
 
-/// A request in the queue. A policy keeps it until it gives it back, by [`Policy::get`](super::Policy::get) or one of the other
-/// ways. It derefs to its [`Tags`]. It is never lost: one that a policy drops goes to the first-in-first-out queue behind all policies.
+/// A request in the queue. A policy keeps the request until it returns the request from
+/// [`Policy::get`](super::Policy::get) or another function. A `Request` derefs to its [`Tags`]. A request is never
+/// lost: if a policy drops it, it goes to the first-in-first-out queue behind all policies.
 pub struct Request(Option<Arc<dyn Entry>>, Arc<Shared>);
 
 impl fmt::Debug for Request {
@@ -113,7 +114,7 @@ impl Request {
         }
     }
 
-    /// It leaves the queue.
+    /// Takes the entry out of a request that leaves the queue.
     pub(super) fn into_entry(mut self) -> Arc<dyn Entry> {
         match self.0.take() {
             Some(entry) => entry,
@@ -139,7 +140,7 @@ impl Drop for Request {
     }
 }
 
-/// What an operation type says of where it works, for policies that sort by that. A submission takes it over with
+/// Says where an operation works, for policies that sort by that. A submission applies it with
 /// [`sorted`](super::Tagged::sorted).
 ///
 /// ```
@@ -157,19 +158,20 @@ impl Drop for Request {
 /// }
 /// ```
 pub trait Sorted {
-    /// What it works on: those on the same object are sorted. None: it is not sorted at all.
+    /// Returns the object that the operation works on. Operations on the same object are sorted. With `None` the
+    /// operation is not sorted.
     fn object(&self) -> Option<Key>;
 
-    /// Where in the object. Equal ones stay in the order of their arrival.
+    /// Returns the position in the object. Operations with equal positions stay in the order of their arrival.
     fn sort_key(&self) -> u64;
 }
 
-/// Why a request was answered without having started.
+/// Why a request is answered without having started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unstarted {
     Cancelled,
     Shutdown,
     Shed,
-    /// Only who waited for room.
+    /// The operation was refused while it waited for room, or when its turn came.
     Refused(RefusedReason),
 }

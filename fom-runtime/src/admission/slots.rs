@@ -1,4 +1,5 @@
-//! The policies of an intake: the one in use, those that are being emptied, and the first-in-first-out queue behind them all.
+//! The policies of an intake: the policy in use, the policies that are being emptied, and the first-in-first-out queue
+//! behind them all.
 
 use std::{
     mem,
@@ -15,9 +16,9 @@ use crate::{
 };
 
 pub(super) struct Slots {
-    /// First the one behind all others, last the one in use, if it is another.
+    /// The first is the policy behind all others. The last is the policy in use, if that is another one.
     slots: Vec<Slot>,
-    /// Whose turn it is.
+    /// The index of the next slot in turn.
     turn: usize,
     next_number: u64,
 }
@@ -25,11 +26,11 @@ pub(super) struct Slots {
 struct Slot {
     number: u64,
     policy: Box<dyn Policy>,
-    /// Counted here: a policy may say anything.
+    /// The number of requests, counted here because a policy may say anything.
     queued: usize,
     started: u64,
     declined: u64,
-    /// It has panicked, or keeps what it has.
+    /// The policy has panicked, or does not give its requests.
     broken: bool,
 }
 
@@ -45,7 +46,7 @@ impl Slot {
         }
     }
 
-    /// Calls the policy, which is the user's. None: it panicked.
+    /// Calls the policy, which can be user code. Returns `None` if the policy panics, or is broken.
     fn call<R>(&mut self, world: &World, f: impl FnOnce(&mut dyn Policy) -> R) -> Option<R> {
         if self.broken {
             return None;
@@ -64,9 +65,9 @@ impl Slot {
     }
 }
 
-/// What all policies together say.
+/// The choice of all policies together.
 pub(super) enum Choice {
-    /// This one, of the policy with this number.
+    /// This request, from the policy with this number.
     Request(Request, u64),
     Throttled(Duration),
     Empty,
@@ -85,7 +86,7 @@ impl Slots {
         self.slots.iter().map(|slot| slot.queued).sum()
     }
 
-    /// A new policy takes what comes from now on.
+    /// Puts a new policy into use, for all requests from now on.
     pub(super) fn change(&mut self, world: &World, policy: Box<dyn Policy>, nudge: Nudge) {
         let mut slot = Slot::new(self.next_number, policy);
         self.next_number += 1;
@@ -94,13 +95,13 @@ impl Slots {
         self.sweep(world);
     }
 
-    /// To the policy in use; what it declines, to the one behind it.
+    /// Gives a request to the policy in use. A declined request goes to the policy behind all others.
     pub(super) fn enqueue(&mut self, world: &World, request: Request, now: Duration) {
         let last = self.slots.len() - 1;
         let slot = &mut self.slots[last];
         if last > 0 {
             request.entry().slot().store(slot.number, Ordering::Relaxed);
-            // Before the call: should the policy drop it, it is taken off again when it comes back.
+            // Counted before the call: a request that the policy drops is subtracted when it comes back.
             slot.queued += 1;
             match slot.call(world, |policy| policy.enqueue(request, now)) {
                 Some(Err(declined)) => {
@@ -115,16 +116,16 @@ impl Slots {
         }
     }
 
-    /// Into the queue behind all policies.
+    /// Puts a request into the queue behind all policies.
     fn fall(&mut self, world: &World, request: Request, now: Duration) {
         let slot = &mut self.slots[0];
         request.entry().slot().store(slot.number, Ordering::Relaxed);
         slot.queued += 1;
-        // Ours, which takes all.
+        // The intake's own policy, which takes every request.
         slot.call(world, |policy| drop(policy.enqueue(request, now)));
     }
 
-    /// A policy has dropped this one.
+    /// Takes back a request that a policy has dropped.
     pub(super) fn fallen(&mut self, world: &World, request: Request, now: Duration) {
         self.one_less(request.entry());
         self.fall(world, request, now);
@@ -143,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// The next of one of those that have some, in turns.
+    /// Returns the next request. Policies with requests take turns.
     pub(super) fn next(&mut self, world: &World, now: Duration, force: bool) -> Choice {
         let mut until: Option<Duration> = None;
         let count = self.slots.len();
@@ -179,7 +180,7 @@ impl Slots {
         until.map_or(Choice::Empty, Choice::Throttled)
     }
 
-    /// Takes out those that are broken, or empty and not in use. What they drop comes back as fallen.
+    /// Removes policies that are broken, or empty and not in use. The requests that they drop come back as fallen.
     fn sweep(&mut self, world: &World) {
         let last = self.slots.len() - 1;
         let over = |index: usize, slot: &Slot| {
@@ -203,7 +204,7 @@ impl Slots {
         }
     }
 
-    /// Drops all policies; what they had comes back as fallen.
+    /// Drops all policies. Their requests come back as fallen.
     pub(super) fn clear(&mut self, world: &World) {
         let slots = mem::replace(self, Self::new());
         self.next_number = slots.next_number;
@@ -212,7 +213,7 @@ impl Slots {
         }
     }
 
-    /// Takes this one out of its policy.
+    /// Takes a request out of its policy.
     pub(super) fn remove(&mut self, world: &World, entry: &Arc<dyn Entry>) -> Option<Request> {
         let index = self.index_of(entry)?;
         let slot = &mut self.slots[index];
@@ -226,7 +227,7 @@ impl Slots {
         request
     }
 
-    /// One that is to be shed: by the policy in use, or by one that is being emptied.
+    /// Returns a request to shed, from the policy in use or from a policy that is being emptied.
     pub(super) fn victim(&mut self, world: &World) -> Option<Request> {
         let mut found = None;
         for slot in self.slots.iter_mut().rev() {
@@ -257,7 +258,7 @@ impl Slots {
         }
     }
 
-    /// Every request of every policy.
+    /// Visits every request of every policy.
     pub(super) fn visit(&mut self, world: &World, mut visitor: impl FnMut(&Tags)) {
         for slot in &mut self.slots {
             slot.call(world, |policy| policy.visit(&mut visitor));
@@ -282,7 +283,7 @@ impl Slots {
     }
 }
 
-/// Its drop is the user's, too.
+/// Drops a policy. The drop can be user code, too.
 fn discard(world: &World, policy: Box<dyn Policy>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(policy))) {
         world.incident(format!(

@@ -1,58 +1,58 @@
-//! What is seen of an intake.
+//! The status of an intake.
 
 use std::{fmt, time::Duration};
 
 use crate::{admission::Level, id::Key};
 
-/// One policy of an intake.
+/// The status of one policy of an intake.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PolicyStatus {
-    /// As it calls itself.
+    /// The name that the policy gives itself.
     pub name: String,
-    /// Requests that it has.
+    /// Requests that the policy has.
     pub queued: usize,
-    /// Requests that it gave, so far.
+    /// Requests that the policy gave so far.
     pub started: u64,
-    /// Requests that it declined, so far.
+    /// Requests that the policy declined so far.
     pub declined: u64,
-    /// What comes now goes to it. The others are being emptied, but for the one behind them all.
+    /// Whether new requests go to this policy. The other policies are being emptied, except the policy behind them all.
     pub in_use: bool,
 }
 
-/// What one client has in the queue, in one class.
+/// The requests of one client and one class in the queue.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueueStatus {
-    /// The client, if it was said.
+    /// The client, if one was given.
     pub client: Option<Key>,
-    /// The class, if there is one.
+    /// The class, if one was given.
     pub class: Option<Key>,
-    /// How many requests.
+    /// The number of requests.
     pub queued: usize,
-    /// How long the oldest has waited.
+    /// How long the oldest request has waited.
     pub longest: Duration,
 }
 
-/// The state of an intake. `Display` is a table.
+/// The state of an intake. `Display` prints a table.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AdmissionStatus {
-    /// The policies: first the one that has what the others decline, last the one in use.
+    /// The policies. The first has the requests that the others decline; the last is in use.
     pub policies: Vec<PolicyStatus>,
-    /// What is queued, by client and class.
+    /// The queued requests by client and class.
     pub queues: Vec<QueueStatus>,
     /// Requests in the queue.
     pub queued: usize,
-    /// Foms of this intake that run, and how many may.
+    /// Foms of this intake that run.
     pub running: usize,
-    /// See [`running`](Self::running).
+    /// The most foms of this intake that may run; see [`running`](Self::running).
     pub in_flight: usize,
-    /// Submitters who wait for room.
+    /// Submissions that wait for room.
     pub waiting_for_room: usize,
-    /// How full it is.
+    /// How full the queue is.
     pub level: Level,
-    /// How often it became full.
+    /// How often the queue became full.
     pub filled: u64,
     /// Submissions that were given back.
     pub refused: u64,
@@ -62,11 +62,11 @@ pub struct AdmissionStatus {
     pub cancelled: u64,
     /// Requests that were shed.
     pub shed: u64,
-    /// How long until a throttled request may start, when that is all it waits for.
+    /// The time until a throttled request may start, if only its rate holds it back.
     pub throttled_for: Option<Duration>,
 }
 
-/// What of it stands behind the gate's lock.
+/// The part of the status behind the gate's lock.
 pub(super) struct Marks {
     pub(super) waiting: usize,
     pub(super) level: Level,

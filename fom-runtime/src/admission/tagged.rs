@@ -1,4 +1,4 @@
-//! An operation on its way into the queue, with what policies sort by.
+//! An operation on its way into the queue, with the tags that policies sort by.
 
 use std::{
     fmt,
@@ -21,8 +21,8 @@ use crate::{
     runtime::{Ended, Placement, Priority},
 };
 
-/// An operation that is to be queued, with what policies sort by. It goes in by [`start`](Self::start), by one of those that
-/// wait for room, or when it is awaited.
+/// An operation to queue, with the tags that policies sort by. It enters the queue by [`start`](Self::start), by a
+/// method that waits for room, or by an `.await`.
 #[must_use = "an operation is not queued until it is started or awaited"]
 pub struct Tagged<'a, O: Operation> {
     shared: &'a Arc<Shared>,
@@ -61,26 +61,26 @@ impl<'a, O: Operation> Tagged<'a, O> {
         }
     }
 
-    /// Who submits it. Those without one count as one client.
+    /// Sets the client that submits the operation. All operations without a client count as one client.
     pub fn client(mut self, client: impl Into<Key>) -> Self {
         self.tags.client = Some(client.into());
         self
     }
 
-    /// Its class of service.
+    /// Sets the class of service.
     pub fn class(mut self, class: impl Into<Key>) -> Self {
         self.tags.class = Some(class.into());
         self
     }
 
-    /// What it works on, and where in that.
+    /// Sets the object that the operation works on, and the position in the object.
     pub fn object(mut self, object: impl Into<Key>, sort_key: u64) -> Self {
         self.tags.object = Some(object.into());
         self.tags.sort_key = sort_key;
         self
     }
 
-    /// The same, as the operation type says it.
+    /// Sets the object and the position that the operation returns as [`Sorted`].
     pub fn sorted(mut self) -> Self
     where
         O: Sorted,
@@ -90,31 +90,32 @@ impl<'a, O: Operation> Tagged<'a, O> {
         self
     }
 
-    /// By when, from now on, it should have started. Only [`DeadlineFirst`](super::DeadlineFirst) sorts by it; one that is late
+    /// Sets the time within which the operation should start, counted from the call of
+    /// [`submit`](super::Admission::submit). Only [`DeadlineFirst`](super::DeadlineFirst) sorts by it. A late operation
     /// is not dropped.
     pub fn deadline(mut self, within: Duration) -> Self {
         self.tags.deadline = Some(self.tags.since.saturating_add(within));
         self
     }
 
-    /// Its priority: in the queue, where the policy knows priorities, and as
-    /// [`Submission::priority`](crate::Submission::priority) in its locality.
+    /// Sets the priority: in the queue, if the policy knows priorities, and in the locality, like
+    /// [`Submission::priority`](crate::Submission::priority).
     pub fn priority(mut self, priority: Priority) -> Self {
         self.tags.priority = priority;
         self
     }
 
-    /// As [`Submission::key`](crate::Submission::key), when its turn has come: it fails with
-    /// [`RefusedReason::KeyInUse`] while another fom of its type has the key then.
+    /// Sets the key, like [`Submission::key`](crate::Submission::key), for when the operation's turn comes. The
+    /// operation fails with [`RefusedReason::KeyInUse`] if another fom of its type has the key then.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.parts.key = Some(key.into());
         self
     }
 
-    /// Where it is to live. By default by its key; without one, one locality after the other, also inside of a fom.
+    /// Sets the locality. The default is by key; without a key, one locality after the other, also inside a fom.
     pub fn place(mut self, placement: Placement) -> Self {
         self.parts.placement = Some(match placement {
-            // Whoever starts it may be anywhere.
+            // The thread that starts the operation may be anywhere.
             Placement::Here => crate::locality::here_in(&self.shared.world)
                 .map_or(Placement::RoundRobin, Placement::Locality),
             placement => placement,
@@ -142,40 +143,41 @@ impl<'a, O: Operation> Tagged<'a, O> {
         }
     }
 
-    /// Puts it into the queue.
+    /// Puts the operation into the queue.
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the operation given back: the queue is full, or the runtime is shutting down. An intake that
-    /// [sheds](super::WhenFull::Shed) is never full.
+    /// Fails with [`Refused`], which gives the operation back, if the queue is full or the runtime shuts down. An
+    /// intake that [sheds](super::WhenFull::Shed) is never full.
     pub fn start(self) -> Result<Queued<O>, Refused<O>> {
         self.enter(true).map(Queued::new)
     }
 
-    /// Puts it into the queue and wants no outcome.
+    /// Puts the operation into the queue, and drops its outcome.
     ///
     /// # Errors
     ///
-    /// [`Refused`], as for [`start`](Self::start).
+    /// Fails with [`Refused`], like [`start`](Self::start).
     pub fn detach(self) -> Result<(), Refused<O>> {
         self.enter(false).map(drop)
     }
 
-    /// Puts it into the queue when there is room. Those who wait go in in the order in which their waits began, and nobody
-    /// overtakes them.
+    /// Puts the operation into the queue when there is room. Waiting operations enter in the order in which their waits
+    /// began. No other submission overtakes them, unless the intake [sheds](super::WhenFull::Shed).
     pub fn start_when_room(self) -> WaitForRoom<O> {
         WaitForRoom::new(self.into_place(true, true))
     }
 
-    /// The same, blocking the thread. Inside a phase function this is a blocking section by itself.
+    /// Like [`start_when_room`](Self::start_when_room), but blocks the thread. Inside a phase function, the wait is a
+    /// blocking section by itself.
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the operation given back: the runtime is shutting down.
+    /// Fails with [`Refused`], which gives the operation back, if the runtime shuts down.
     ///
     /// # Panics
     ///
-    /// As [`Handle::wait`](crate::Handle::wait).
+    /// Panics like [`Handle::wait`](crate::Handle::wait).
     pub fn start_blocking(self) -> Result<Queued<O>, Refused<O>> {
         crate::runtime::block_on(self.start_when_room())
     }
@@ -198,7 +200,7 @@ impl<O: Operation> IntoFuture for Tagged<'_, O> {
     }
 }
 
-/// An operation that went into the queue by being awaited.
+/// An operation that an `.await` puts into the queue.
 pub struct Entered<O: Operation>(Result<Queued<O>, Option<Refused<O>>>);
 
 impl<O: Operation> fmt::Debug for Entered<O> {
@@ -207,7 +209,7 @@ impl<O: Operation> fmt::Debug for Entered<O> {
     }
 }
 
-// A refused operation in here is only ever moved out, never pinned.
+// A refused operation in `Entered` is only moved out, never pinned.
 impl<O: Operation> Unpin for Entered<O> {}
 
 impl<O: Operation> Future for Entered<O> {

@@ -7,24 +7,24 @@ use crate::admission::{
     SortedBatches, TokenBuckets,
 };
 
-/// A line that names no policy.
+/// The error of a line that is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyTextError {
-    /// The first word.
+    /// The first word names no policy.
     #[error("there is no policy `{0}`; there are fifo, crr, tbf, edf, priorities and batches")]
     Unknown(String),
-    /// A setting that this policy has not, or that stands there twice.
+    /// A setting that the policy does not have, or that the line has twice.
     #[error("`{policy}` takes {takes}, each once, and not `{setting}`")]
     Setting {
         /// The policy.
         policy: &'static str,
-        /// What it takes.
+        /// The settings that the policy takes.
         takes: &'static str,
-        /// What stands there.
+        /// The setting in the line.
         setting: String,
     },
-    /// A setting that must be given.
+    /// A required setting is missing.
     #[error("`{policy}` needs `{setting}=..`")]
     Missing {
         /// The policy.
@@ -32,22 +32,22 @@ pub enum PolicyTextError {
         /// The setting.
         setting: &'static str,
     },
-    /// A value that is none.
+    /// A value that cannot be read.
     #[error("`{setting}={value}` must be {must}")]
     Value {
         /// The setting.
         setting: &'static str,
-        /// What stands there.
+        /// The value in the line.
         value: String,
-        /// What it must be.
+        /// What the value must be.
         must: &'static str,
     },
-    /// A value that cannot be.
+    /// A value that the policy does not allow.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
-/// The words after the first, as settings.
+/// The words after the first word, as settings.
 struct Settings<'a> {
     policy: &'static str,
     takes: &'static str,
@@ -129,7 +129,7 @@ fn time(setting: &'static str, value: &str) -> Result<Duration, PolicyTextError>
         })
 }
 
-/// A time as it is read again, to a microsecond.
+/// A time as the parser reads it, to a microsecond.
 pub(super) struct Shown(pub(super) Duration);
 
 impl fmt::Display for Shown {
@@ -152,13 +152,13 @@ fn rate(value: &str) -> Result<Rate, PolicyTextError> {
     })
 }
 
-/// One of the policies that are built in: its name, and its settings.
+/// Parses a built-in policy: its name, then its settings.
 ///
 /// | line | policy |
 /// | --- | --- |
 /// | `fifo` | [`Fifo`] |
 /// | `crr quantum=8` | [`ClientRoundRobin`] |
-/// | `tbf rate=100 burst=10 per=client` | [`TokenBuckets`]; a rate of `5/1min`, too; per `client`, `class` or `all`; burst and per may be left out |
+/// | `tbf rate=100 burst=10 per=client` | [`TokenBuckets`]; the rate can be `5/1min`, too; `per` is `client`, `class` or `all`; `burst` and `per` are optional |
 /// | `edf default=1s` | [`DeadlineFirst`] |
 /// | `priorities most=16` | [`Priorities`] |
 /// | `batches quantum=256` | [`SortedBatches`] |

@@ -18,16 +18,17 @@ use crate::{
     operation::Operation,
 };
 
-/// A wait for room; see [`Tagged::start_when_room`](super::Tagged::start_when_room). Its place among those who wait is that of its
-/// first poll.
+/// A wait for room; see [`Tagged::start_when_room`](super::Tagged::start_when_room). The first poll decides the place
+/// among the waiting operations.
 ///
 /// # Cancel safety
 ///
-/// Dropped before it gave a [`Queued`], the operation is dropped, and does not start.
+/// Dropping the wait before it returns a [`Queued`] cancels the operation. If the operation has not started by then, it
+/// is dropped and does not start.
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitForRoom<O: Operation> {
     place: Option<Arc<Place<O>>>,
-    /// It has been told that it wants in.
+    /// Whether the operation was submitted to the gate.
     begun: bool,
 }
 
@@ -58,7 +59,7 @@ impl<O: Operation> Future for WaitForRoom<O> {
             this.begun = true;
             let entry: Arc<dyn Entry> = place.clone();
             match place.shared.submit_or_wait(&entry) {
-                // It is in, whatever has become of it meanwhile.
+                // The operation is in the queue, or has left it meanwhile.
                 Ok(true) => place.let_in(),
                 Ok(false) => {}
                 Err(reason) => {
@@ -87,7 +88,7 @@ impl<O: Operation> Drop for WaitForRoom<O> {
         {
             let entry: Arc<dyn Entry> = place.clone();
             if !place.shared.wait_no_more(&entry) {
-                // It was let in just now.
+                // The operation was let in just now.
                 Queued::new(place).cancel();
             }
         }

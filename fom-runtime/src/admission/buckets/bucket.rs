@@ -1,41 +1,43 @@
 //! One token bucket, as a virtual time.
 //!
-//! The bucket is kept as the time when it will be full (the generic cell rate algorithm, ITU-T I.371): there are no tokens to be
+//! The bucket is kept as the time when it will be full (the generic cell rate algorithm, ITU-T I.371). No tokens are
 //! added, nothing is rounded at each look, and the time of the next token is a subtraction.
 //!
-//! Of our own, and not the `governor` crate: this is one number that is touched by one thread at a time, whose rate is changed
-//! while it is half empty and whose level is asked for before it is forgotten. There the level is an atomic inside of a limiter whose
-//! quota is fixed when it is made, which can be asked for neither, and which brings eleven crates.
+//! This is our own code, not the `governor` crate. A bucket here is one number that one thread at a time touches. Its
+//! rate changes while the bucket is half empty, and its level is read before the bucket is forgotten. In `governor` the
+//! level is an atomic inside a limiter, and the quota is fixed when the limiter is made. The limiter allows neither a
+//! new rate nor a read of the level, and the crate brings eleven crates.
 
 use std::{fmt, time::Duration};
 
 use super::ConfigError;
 use crate::{admission::text::Shown, clock::nanos};
 
-/// How many requests a bucket gives: so many tokens in some time, and how many it holds.
+/// The rate of a bucket: a number of tokens in some time, and the number of tokens that the bucket holds.
 ///
-/// Never more than that: the time between two tokens is rounded up, to a nanosecond.
+/// A bucket never gives more: the time between two tokens is rounded up, to a nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     tokens: u64,
     time: Duration,
-    /// From one token to the next, in nanoseconds.
+    /// The time from one token to the next, in nanoseconds.
     interval: u64,
     depth: u64,
 }
 
-/// The depth where none is given, as Lustre's.
+/// The default depth, as in Lustre.
 const DEPTH: u64 = 3;
 
-/// So that no sum of times leaves 64 bits: ten years.
+/// Ten years, so that no sum of times overflows 64 bits.
 const LONGEST: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 
 impl Rate {
-    /// So many tokens in this time.
+    /// Creates a rate of `tokens` tokens in `time`.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Zero`], and [`ConfigError::OutOfRange`] for less than one token in ten years.
+    /// Fails with [`ConfigError::Zero`] if `tokens` or `time` is zero. Fails with [`ConfigError::OutOfRange`] if a
+    /// bucket with the default burst would take more than ten years to fill.
     pub fn new(tokens: u64, time: Duration) -> Result<Self, ConfigError> {
         if tokens == 0 {
             return Err(ConfigError::Zero("rate"));
@@ -52,20 +54,21 @@ impl Rate {
         .checked("rate")
     }
 
-    /// So many tokens a second.
+    /// Creates a rate of `tokens` tokens a second.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Zero`].
+    /// Fails with [`ConfigError::Zero`] if `tokens` is zero.
     pub fn per_second(tokens: u64) -> Result<Self, ConfigError> {
         Self::new(tokens, Duration::from_secs(1))
     }
 
-    /// How many tokens the bucket holds: so many requests may start at once after a pause. Three, if nothing is said.
+    /// Sets how many tokens the bucket holds: that many requests may start at once after a pause. The default is 3.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Zero`], and [`ConfigError::OutOfRange`] when it would take ten years to fill.
+    /// Fails with [`ConfigError::Zero`] if `depth` is zero. Fails with [`ConfigError::OutOfRange`] if the bucket would
+    /// take more than ten years to fill.
     pub fn burst(mut self, depth: u64) -> Result<Self, ConfigError> {
         if depth == 0 {
             return Err(ConfigError::Zero("burst"));
@@ -81,7 +84,7 @@ impl Rate {
         }
     }
 
-    /// The time that an empty bucket takes to fill.
+    /// Returns the time that an empty bucket takes to fill.
     fn whole(self) -> u64 {
         self.interval * self.depth
     }
@@ -97,10 +100,10 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A full bucket is the default.
+/// The level of a bucket. The default is a full bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Level {
-    /// When it is full, if nothing is taken until then.
+    /// The time when the bucket is full, if nothing is taken until then.
     full_at: u64,
 }
 
@@ -109,7 +112,7 @@ impl Level {
         self.full_at
     }
 
-    /// When there is a token.
+    /// Returns the time of the next token.
     pub(super) fn next(self, rate: Rate) -> u64 {
         self.full_at.saturating_sub(rate.whole() - rate.interval)
     }
@@ -119,11 +122,12 @@ impl Level {
         self.full_at = self.full_at.max(now).saturating_add(rate.interval);
     }
 
-    /// The rate changes: what tokens there are stay, as far as the new bucket holds them; of a deeper one the rest comes with time.
+    /// Changes the rate. The tokens in the bucket stay, as far as the new bucket holds them. The rest of a deeper
+    /// bucket comes with time.
     pub(super) fn change(&mut self, old: Rate, new: Rate, now: u64) {
         let missing = self.full_at.saturating_sub(now);
         let there = old.whole().saturating_sub(missing);
-        // Below ten years each: the product fits.
+        // Each time is at most ten years, so the product fits.
         let there = u128::from(there) * u128::from(new.interval) / u128::from(old.interval);
         let there = u64::try_from(there).unwrap_or(u64::MAX).min(new.whole());
         self.full_at = now.saturating_add(new.whole() - there);
@@ -149,7 +153,7 @@ mod tests {
         given
     }
 
-    /// NR-05: no more than its depth at once, and no more than its rate after that.
+    /// NR-05: a bucket gives no more than its depth at once, and no more than its rate after that.
     #[test]
     fn a_bucket_gives_its_depth_and_then_its_rate() {
         let (rate, mut level) = (rate(10, 4), Level::default());
@@ -160,13 +164,13 @@ mod tests {
         assert_eq!(given(&mut level, rate, 100 * SECOND), 4);
     }
 
-    /// NR-05: a changed rate neither gives a new bucket nor takes tokens away that fit.
+    /// NR-05: a changed rate neither gives a new bucket nor takes away tokens that fit.
     #[test]
     fn a_changed_rate_keeps_the_tokens() {
         let (slow, fast, deep) = (rate(1, 4), rate(100, 2), rate(1, 10));
         let mut level = Level::default();
         level.take(slow, 0);
-        // Three left, of which the new one holds two.
+        // Three tokens are left. The new bucket holds two of them.
         level.change(slow, fast, 0);
         assert_eq!(given(&mut level, fast, 0), 2);
         let mut level = Level::default();

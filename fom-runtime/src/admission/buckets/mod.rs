@@ -1,4 +1,4 @@
-//! Token buckets: so many requests a second for each client, class or rule, counted once for the whole runtime.
+//! Token buckets: a rate for each client, class or rule, counted once for the whole runtime.
 
 mod bucket;
 mod rules;
@@ -24,60 +24,61 @@ use crate::{
     shrink::Shrink as _,
 };
 
-/// Buckets that nobody uses are kept until they are full again; of more than these, those that will be soonest are forgotten.
+/// The most idle buckets that are kept. An idle bucket is kept until it is full again. If there are more, those that
+/// fill soonest are forgotten.
 const MOST_IDLE: usize = 16_384;
 
-/// A policy cannot be like this.
+/// An invalid setting of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// It must not be zero.
+    /// The setting must not be zero.
     #[error("the {0} is zero: nothing would ever start; it must be at least one")]
     Zero(&'static str),
-    /// It is too large for its times to be counted.
+    /// The setting is out of range: its times cannot be counted.
     #[error("the {0} is out of range: no bucket may take more than ten years to fill")]
     OutOfRange(&'static str),
-    /// No rule can be called this.
+    /// No rule can have this name.
     #[error("`{0}` is no name for a rule: use letters, digits, `_` and `-`, at most 64 of them")]
     RuleName(String),
-    /// There is a rule of this name.
+    /// A rule has this name already.
     #[error("there is a rule `{0}` already; stop it first, or set its rate")]
     RuleExists(String),
-    /// There is none.
+    /// No rule has this name.
     #[error("there is no rule `{0}`; see `Rules::list`")]
     NoSuchRule(String),
-    /// The last rule matches all, and stays the last.
+    /// The last rule matches all requests, and stays the last.
     #[error("the rule `default` stays, and stays the last; set its rate instead")]
     DefaultRule,
 }
 
-/// Token buckets by [rules](Rules): each request needs a token of its bucket before it starts. First in, first out inside a bucket;
-/// buckets that have tokens take turns.
+/// Token buckets by [rules](Rules): each request needs a token of its bucket before it starts. Each bucket's requests
+/// go first in, first out. Buckets with tokens take turns.
 ///
-/// There is one bucket for the whole runtime, whatever the number of localities, so rates are exact: over any time no more than
-/// `burst` + `rate` × time requests of a bucket start. It is on the runtime's clock. Nothing polls: when all that is queued must wait, a
-/// timer is set for the first token. Sheds the newest of the longest queue.
+/// A bucket counts for the whole runtime, whatever the number of localities, so rates are exact. Over any time, at most
+/// `burst` + `rate` × time requests of a bucket start. Times are on the runtime's clock. Nothing polls: when all queued
+/// requests must wait, a timer is set for the first token. Sheds the newest request of the longest queue.
 ///
-/// Memory: the buckets of what is queued, and those that are not full yet, at most 16384 of those; when there are more,
-/// the fullest are forgotten, and are full if they are used again.
+/// Memory: the buckets of queued requests, and at most 16384 idle buckets that are not full yet. If there are more, the
+/// fullest idle buckets are forgotten. A forgotten bucket is full when it is used again.
 #[derive(Debug)]
 pub struct TokenBuckets {
     rules: Rules,
-    /// What the rules were when they were last looked at.
+    /// The rules' generation at the last look.
     generation: u64,
     known: Vec<Numbered>,
     buckets: Slab<Bucket>,
     index: HashMap<BucketKey, usize>,
-    /// Have requests, and a token by now.
+    /// Buckets with requests, and with a token by now.
     ready: VecDeque<usize>,
-    /// Have requests, and a token at this time.
+    /// Buckets with requests, and with a token at this time.
     throttled: BTreeSet<(u64, usize)>,
-    /// Have no requests, and are full at this time.
+    /// Buckets without requests, which are full at this time.
     idle: BTreeSet<(u64, usize)>,
     name: String,
 }
 
-/// The number of the rule, and whose bucket it is.
+/// The number of the rule, and the owner of the bucket.
 type BucketKey = (u32, Option<Key>);
 
 #[derive(Debug)]
@@ -89,17 +90,17 @@ struct Bucket {
     state: State,
 }
 
-/// In which of the lists a bucket is.
+/// The list that a bucket is in.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Idle(u64),
-    /// Those that were emptied by cancels stay until it is their turn.
+    /// A bucket emptied by cancels stays here until its turn.
     Ready,
     Throttled(u64),
 }
 
 impl TokenBuckets {
-    /// With this rate for all that no rule matches.
+    /// Creates the policy, with this rate for all requests that no rule matches.
     pub fn new(default: Rate, share: Share) -> Self {
         let rules = Rules::new(default, share);
         let (generation, known) = rules.snapshot();
@@ -116,17 +117,17 @@ impl TokenBuckets {
         }
     }
 
-    /// Each client gets this rate.
+    /// Creates the policy, with this rate for each client.
     pub fn per_client(rate: Rate) -> Self {
         Self::new(rate, Share::Client)
     }
 
-    /// Its rules, to be kept and changed while it is in use.
+    /// Returns the rules, which can be kept and changed while the policy is in use.
     pub fn rules(&self) -> Rules {
         self.rules.clone()
     }
 
-    /// The bucket of this request by the rules as they were last looked at.
+    /// Returns the bucket of this request, by the rules at the last look.
     fn key_of(&self, tags: &Tags) -> Option<(BucketKey, Rate)> {
         let (number, rule) = rules::find(&self.known, tags)?;
         Some(((*number, rule.shared_by().of(tags)), rule.rate()))
@@ -160,7 +161,7 @@ impl TokenBuckets {
         Ok(())
     }
 
-    /// Puts a bucket that is in none of the lists into the right one.
+    /// Puts a bucket that is in none of the lists into the right list.
     fn sort(&mut self, place: usize, now: u64) {
         let bucket = &mut self.buckets[place];
         let next = bucket.level.next(bucket.rate);
@@ -177,9 +178,9 @@ impl TokenBuckets {
         }
     }
 
-    /// Forgets some of those that are full again, or too many.
+    /// Forgets some of the idle buckets that are full again, or too many.
     fn forget(&mut self, now: u64) {
-        // Two for each that comes: so they are gone soon, and no look takes long.
+        // Two for each bucket that becomes idle: so they are gone soon, and no call takes long.
         for _ in 0..2 {
             match self.idle.first() {
                 Some(&(full_at, place)) if full_at <= now || self.idle.len() > MOST_IDLE => {
@@ -196,7 +197,7 @@ impl TokenBuckets {
         }
     }
 
-    /// Matches all again if the rules have changed.
+    /// Matches all requests again, if the rules have changed.
     fn refresh(&mut self, now: u64) {
         if self.rules.generation() == self.generation {
             return;
@@ -227,7 +228,7 @@ impl TokenBuckets {
         });
         requests.sort_by_key(|request| request.number());
         for request in requests {
-            // The last rule matches all.
+            // The last rule matches all requests.
             drop(self.put(request, now));
         }
     }
@@ -308,7 +309,7 @@ impl Policy for TokenBuckets {
 }
 
 impl TokenBuckets {
-    /// One was taken out of this bucket, without a token.
+    /// Notes that a request was taken out of this bucket without a token.
     fn emptied(&mut self, place: usize) {
         let bucket = &mut self.buckets[place];
         if bucket.line.is_empty()

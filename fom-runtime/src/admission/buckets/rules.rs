@@ -1,4 +1,4 @@
-//! Which requests share a bucket, and at what rate. Changed from outside while the buckets are in use.
+//! Rules: which requests share a bucket, and at what rate. The rules change from outside while the buckets are in use.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// The name of the rule for all that no other rule matches.
+/// The name of the rule for all requests that no other rule matches.
 const DEFAULT: &str = "default";
 
 /// The longest name of a rule, in bytes.
@@ -24,12 +24,12 @@ const LONGEST_NAME: usize = 64;
 /// Which of the requests that a rule matches share a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
-    /// Each client has its own.
+    /// Each client has its own bucket.
     #[default]
     Client,
-    /// Each class has its own.
+    /// Each class has its own bucket.
     Class,
-    /// All share one.
+    /// All requests share one bucket.
     All,
 }
 
@@ -53,9 +53,10 @@ impl fmt::Display for Share {
     }
 }
 
-/// A rule of [`TokenBuckets`](super::TokenBuckets): what it matches, and the rate of the buckets of that.
+/// A rule of [`TokenBuckets`](super::TokenBuckets): the requests that the rule matches, and the rate of their buckets.
 ///
-/// It matches what fits all of its patterns; one without any matches everything. In a pattern `*` stands for any text.
+/// A rule matches the requests that fit all of its patterns. A rule without patterns matches all requests. In a
+/// pattern, `*` stands for any text.
 ///
 /// ```
 /// use fom_runtime::admission::{Rate, Rule, Share};
@@ -77,11 +78,11 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule that matches everything.
+    /// Creates a rule that matches all requests.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::RuleName`]: letters, digits, `_` and `-`, at most 64.
+    /// Fails with [`ConfigError::RuleName`] unless the name consists of 1 to 64 ASCII letters, digits, `_` and `-`.
     pub fn new(name: impl Into<String>, rate: Rate) -> Result<Self, ConfigError> {
         let name = name.into();
         let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
@@ -98,36 +99,36 @@ impl Rule {
         })
     }
 
-    /// Only clients like this.
+    /// Matches only clients that fit this pattern.
     pub fn client(mut self, pattern: impl Into<String>) -> Self {
         self.client = Some(pattern.into());
         self
     }
 
-    /// Only classes like this.
+    /// Matches only classes that fit this pattern.
     pub fn class(mut self, pattern: impl Into<String>) -> Self {
         self.class = Some(pattern.into());
         self
     }
 
-    /// Only operation types like this.
+    /// Matches only operation types that fit this pattern.
     pub fn operation(mut self, pattern: impl Into<String>) -> Self {
         self.operation = Some(pattern.into());
         self
     }
 
-    /// Which of those share a bucket. By default each client has its own.
+    /// Sets which of the matched requests share a bucket. By default, each client has its own bucket.
     pub fn share(mut self, share: Share) -> Self {
         self.share = share;
         self
     }
 
-    /// Its name.
+    /// Returns the rule's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its rate.
+    /// Returns the rule's rate.
     pub fn rate(&self) -> Rate {
         self.rate
     }
@@ -150,7 +151,7 @@ impl Rule {
     }
 }
 
-/// Whether the text is like the pattern.
+/// Returns whether the text fits the pattern.
 fn is_like(text: &str, pattern: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else {
         return text == pattern;
@@ -160,7 +161,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
     };
     let (middle, last) = tail.rsplit_once('*').unwrap_or(("", tail));
     for part in middle.split('*').filter(|part| !part.is_empty()) {
-        // The first place is as good as any: what follows has the more left.
+        // The first place is as good as any: it leaves the most text for the rest of the pattern.
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
             None => return false,
@@ -169,11 +170,12 @@ fn is_like(text: &str, pattern: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The rules of [`TokenBuckets`](super::TokenBuckets), to be changed while those are in use. A clone is another handle to the same.
+/// The rules of [`TokenBuckets`](super::TokenBuckets), which can be changed while the buckets are in use. A clone is
+/// another handle to the same rules.
 ///
-/// The newest rule that matches a request applies, unless rules were [ranked](Self::rank) otherwise; last comes the one named
-/// `default`. A change takes effect at the next look at the queue, which it makes happen at once: what is queued is matched again,
-/// and a bucket whose rule is still there keeps its tokens.
+/// The newest rule that matches a request applies, unless rules were [ranked](Self::rank) otherwise. The rule named
+/// `default` comes last. A change takes effect at the next look at the queue, and makes the queue look at once. Queued
+/// requests are then matched again. A bucket keeps its tokens if its rule still exists.
 #[derive(Clone)]
 pub struct Rules(Arc<Shared>);
 
@@ -183,13 +185,13 @@ struct Shared {
 }
 
 struct List {
-    /// The first that matches applies; the last matches all.
+    /// The first rule that matches applies. The last rule matches all requests.
     rules: Vec<Numbered>,
     next: u32,
     nudge: Option<Nudge>,
 }
 
-/// A rule, with a number that no other had: one that is stopped and started again is another one.
+/// A rule, with a number that no other rule had. A rule that is stopped and started again gets another number.
 pub(super) type Numbered = (u32, Rule);
 
 impl fmt::Debug for Rules {
@@ -218,11 +220,11 @@ impl Rules {
         }))
     }
 
-    /// Adds a rule, before all others.
+    /// Adds a rule before all others.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::RuleExists`].
+    /// Fails with [`ConfigError::RuleExists`] if a rule has this name already.
     pub fn start(&self, rule: Rule) -> Result<(), ConfigError> {
         self.change(|list| match list.place(&rule.name) {
             Ok(_) => Err(ConfigError::RuleExists(rule.name)),
@@ -234,11 +236,12 @@ impl Rules {
         })
     }
 
-    /// Takes a rule away. What it matched goes to the rules behind it.
+    /// Removes a rule. The requests that the rule matched go to the rules behind it.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::NoSuchRule`], and [`ConfigError::DefaultRule`] for the last one.
+    /// Fails with [`ConfigError::NoSuchRule`] if no rule has this name, and with [`ConfigError::DefaultRule`] for the
+    /// last rule.
     pub fn stop(&self, name: &str) -> Result<(), ConfigError> {
         self.change(|list| {
             let place = list.place_of_own(name)?;
@@ -247,11 +250,11 @@ impl Rules {
         })
     }
 
-    /// Changes the rate of a rule, also of the one named `default`.
+    /// Changes the rate of a rule, also of the rule named `default`.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::NoSuchRule`].
+    /// Fails with [`ConfigError::NoSuchRule`] if no rule has this name.
     pub fn set_rate(&self, name: &str, rate: Rate) -> Result<(), ConfigError> {
         self.change(|list| {
             let place = list.place(name)?;
@@ -260,11 +263,12 @@ impl Rules {
         })
     }
 
-    /// Puts a rule right before another one.
+    /// Puts a rule right before another rule.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::NoSuchRule`], and [`ConfigError::DefaultRule`] for the last one, which stays last.
+    /// Fails with [`ConfigError::NoSuchRule`] if no rule has one of the names, and with [`ConfigError::DefaultRule`]
+    /// for the last rule, which stays last.
     pub fn rank(&self, name: &str, before: &str) -> Result<(), ConfigError> {
         self.change(|list| {
             let from = list.place_of_own(name)?;
@@ -279,7 +283,7 @@ impl Rules {
         })
     }
 
-    /// All rules, the first that is looked at first.
+    /// Returns all rules, in the order in which they are looked at.
     pub fn list(&self) -> Vec<Rule> {
         let list = self.0.list.lock();
         list.rules.iter().map(|(_, rule)| rule.clone()).collect()
@@ -304,7 +308,7 @@ impl Rules {
         self.0.list.lock().nudge = Some(nudge);
     }
 
-    /// Grows with each change.
+    /// Returns a number that grows with each change.
     pub(super) fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
     }
@@ -321,7 +325,7 @@ impl List {
         place.ok_or_else(|| ConfigError::NoSuchRule(name.to_owned()))
     }
 
-    /// Of one that is not the last.
+    /// Returns the place of a rule that is not the last.
     fn place_of_own(&self, name: &str) -> Result<usize, ConfigError> {
         let place = self.place(name)?;
         if place + 1 == self.rules.len() {
@@ -331,7 +335,7 @@ impl List {
     }
 }
 
-/// The rule that applies. The last one matches all.
+/// Returns the rule that applies. The last rule matches all requests.
 pub(super) fn find<'a>(rules: &'a [Numbered], tags: &Tags) -> Option<&'a Numbered> {
     let own = rules.iter().find(|(_, rule)| rule.matches(tags));
     own.or(rules.last())

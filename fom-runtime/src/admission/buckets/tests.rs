@@ -1,4 +1,4 @@
-//! What cannot be seen from outside: how many buckets are kept.
+//! Tests what is not visible from outside: how many buckets are kept.
 
 use std::{
     sync::{
@@ -31,7 +31,7 @@ impl NothingPhaseTransitions for Nothing {
     }
 }
 
-/// Says how many buckets there are.
+/// Counts the buckets.
 struct Counted(TokenBuckets, Arc<AtomicUsize>);
 
 impl Policy for Counted {
@@ -54,7 +54,7 @@ impl Policy for Counted {
     }
 }
 
-/// NR-07, 77s: buckets are forgotten when they are full again, and when there are too many; no request is lost by that.
+/// NR-07, 77s: buckets are forgotten when they are full again, and when there are too many. No request is lost.
 #[test]
 fn buckets_are_forgotten() {
     let clock = TestClock::new();
@@ -78,14 +78,14 @@ fn buckets_are_forgotten() {
         count.load(Relaxed)
     };
     assert_eq!(serve(0..100), 100);
-    // Full again: each that comes now takes two of the old ones away.
+    // Full again: each new bucket makes the policy forget two old ones.
     clock.advance(Duration::from_secs(1));
     assert!(serve(200..300) <= 101);
     for thousand in 0..20 {
         assert!(serve(thousand * 1000..(thousand + 1) * 1000) <= MOST_IDLE + 1);
         clock.advance(Duration::from_millis(1));
     }
-    // With no credit for those that are remembered: the last ones have one token left.
+    // Remembered buckets get no credit: the last ones have one token left.
     let last = intake.submit(Nothing).client(19_999_u64);
     assert!(last.start().unwrap().wait().is_ok());
     let last = intake.submit(Nothing).client(19_999_u64).start().unwrap();

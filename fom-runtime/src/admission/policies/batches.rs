@@ -1,4 +1,4 @@
-//! Batches by object, sorted inside.
+//! Batches by object, sorted within each batch.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,11 +8,12 @@ use crate::{
     id::Key,
 };
 
-/// Objects take turns, each with a batch of requests in ascending order of their sort keys; equal ones in the order of arrival.
+/// Objects take turns. Each turn serves a batch of requests in ascending order of their sort keys. Requests with equal
+/// keys go in the order of arrival.
 ///
-/// As Lustre's object-based round-robin (ORR): for what a disk or a remote store does best in order. A request that comes with a
-/// lower key than the batch has reached waits until there is no higher one, or for the next batch. Requests without an object are declined. Sheds the newest
-/// of the object that has most.
+/// Works like Lustre's object-based round-robin (ORR), for work that a disk or a remote store does best in order. A new
+/// request with a lower key than the batch has reached waits until there is no higher key, or for the next batch.
+/// Requests without an object are declined. Sheds the newest request of the object with the most requests.
 #[derive(Debug)]
 pub struct SortedBatches {
     rounds: Rounds<Key, Sweep>,
@@ -49,11 +50,11 @@ impl Batch for Sweep {
 }
 
 impl SortedBatches {
-    /// With so many requests a batch. Lustre has 256.
+    /// Creates the policy, with `quantum` requests per batch. Lustre uses 256.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Zero`].
+    /// Fails with [`ConfigError::Zero`] if `quantum` is zero.
     pub fn new(quantum: usize) -> Result<Self, ConfigError> {
         Ok(Self {
             rounds: Rounds::new(quantum)?,

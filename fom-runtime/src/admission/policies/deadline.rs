@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::admission::{Next, Policy, Request, Tags, text::Shown};
 
-/// The earliest deadline first, and first in, first out among equal ones. Sheds the latest.
+/// Serves the earliest deadline first, and equal deadlines first in, first out. Sheds the latest deadline.
 ///
-/// One that has none counts as if it had this one; so it waits for a bounded time, however many come with short deadlines. What
-/// is late is served all the same, before all others.
+/// A request without a deadline gets a default deadline. So its wait is bounded, however many requests come with short
+/// deadlines. Late requests are still served, before all others.
 #[derive(Debug)]
 pub struct DeadlineFirst {
     others: Duration,
@@ -16,7 +16,7 @@ pub struct DeadlineFirst {
 }
 
 impl DeadlineFirst {
-    /// With the deadline, from its arrival on, of a request that has none.
+    /// Creates the policy. `others` is the deadline of a request that has none, counted from its arrival.
     pub fn new(others: Duration) -> Self {
         Self {
             others,

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use crate::admission::{Line, Next, Policy, Request, Tags};
 
-/// First in, first out. What an intake begins with, and what stands behind every other policy. Sheds the newest.
+/// First in, first out. The first policy of an intake by default, and the queue behind every other policy. Sheds the
+/// newest request.
 #[derive(Debug, Default)]
 pub struct Fifo(Line);
 
 impl Fifo {
-    /// An empty one.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }

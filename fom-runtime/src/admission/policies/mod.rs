@@ -1,4 +1,4 @@
-//! The policies that are built in, but for the token buckets.
+//! The built-in policies, except the token buckets.
 
 mod batches;
 mod deadline;

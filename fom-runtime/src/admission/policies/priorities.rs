@@ -7,26 +7,27 @@ use crate::{
     runtime::Priority,
 };
 
-/// Higher priorities first, in the order of arrival inside each. Preference is bounded: after so many in a row that others of lower
-/// priority waited for, the next lower one that has requests gets one. There is no ageing besides that.
+/// Serves higher priorities first, and each priority in the order of arrival. Preference is bounded: after a number of
+/// requests in a row while lower priorities wait, the next lower priority with requests gets one. There is no other
+/// ageing.
 ///
-/// A request can be [promoted](super::super::Queued::promote) to the highest priority, once; there it stands where it would if it had
-/// arrived with it. Sheds the newest of the lowest.
+/// A request can be [promoted](super::super::Queued::promote) to the highest priority, once. There it stands where it
+/// would stand if it had arrived with that priority. Sheds the newest request of the lowest priority.
 #[derive(Debug)]
 pub struct Priorities {
     most: usize,
     lines: [Line; Priority::COUNT],
-    /// In a row, for each priority: given while lower ones waited.
+    /// For each priority, the requests given in a row while lower priorities waited.
     given: [usize; Priority::COUNT],
     name: String,
 }
 
 impl Priorities {
-    /// With so many in a row, at most, before a lower priority gets one.
+    /// Creates the policy. At most `most` requests in a row go before a lower priority gets one.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Zero`].
+    /// Fails with [`ConfigError::Zero`] if `most` is zero.
     pub fn new(most: usize) -> Result<Self, ConfigError> {
         if most == 0 {
             return Err(ConfigError::Zero("most"));
@@ -59,7 +60,7 @@ impl Policy for Priorities {
             if !others {
                 self.given[level] = 0;
             } else if self.given[level] >= self.most {
-                // The next lower one has its turn.
+                // The next lower priority has its turn.
                 self.given[level] = 0;
                 continue;
             } else {
@@ -71,7 +72,7 @@ impl Policy for Priorities {
     }
 
     fn remove(&mut self, request: &Tags) -> Option<Request> {
-        // It may have been promoted.
+        // The request may have been promoted.
         let levels = [request.priority() as usize, Priority::High as usize];
         levels
             .into_iter()

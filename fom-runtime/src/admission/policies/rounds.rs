@@ -1,4 +1,4 @@
-//! Rounds of batches: who has requests gets so many a round, whoever else has more.
+//! Rounds of batches: each member with requests gets a fixed number per round, however many the other members have.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,12 +12,12 @@ use crate::{
     shrink::Shrink as _,
 };
 
-/// What one member of the rounds has.
+/// The requests of one member of the rounds.
 pub(super) trait Batch: Default {
     fn put(&mut self, request: Request);
     fn take(&mut self) -> Option<Request>;
     fn is_empty(&self) -> bool;
-    /// Its turn is over: the next one begins anew.
+    /// Notes that the member's turn is over: the next turn begins anew.
     fn turned(&mut self) {}
 }
 
@@ -33,13 +33,14 @@ impl Batch for Line {
     }
 }
 
-/// Members take turns by (round, order of arrival in the round). One that skipped a round joins the one that is on: it has neither
-/// credit nor debt. One whose turn of this round is used up waits for the next, also if its queue was empty meanwhile.
+/// Members take turns by (round, order of arrival in the round). A member that skipped a round joins the current round,
+/// with neither credit nor debt. A member that has used up its turn of this round waits for the next, also if its queue
+/// was empty meanwhile.
 #[derive(Debug)]
 pub(super) struct Rounds<M, B> {
     quantum: usize,
     members: HashMap<M, Member<B>>,
-    /// Those who have requests.
+    /// Members that have requests.
     turns: BTreeMap<(u64, u64), M>,
     round: u64,
     next: u64,
@@ -49,9 +50,9 @@ pub(super) struct Rounds<M, B> {
 struct Member<B> {
     batch: B,
     round: u64,
-    /// Its place in the round.
+    /// The member's place in the round.
     order: u64,
-    /// Of its quantum.
+    /// The used part of the quantum.
     used: usize,
 }
 
@@ -111,7 +112,7 @@ impl<M: Clone + Eq + Hash, B: Batch> Rounds<M, B> {
         request
     }
 
-    /// The round that is on. Those who are idle, and owe it nothing, are forgotten.
+    /// Goes to this round. Forgets members that are idle and owe the round nothing.
     fn go_to(&mut self, round: u64) {
         if round > self.round {
             self.round = round;
@@ -121,7 +122,7 @@ impl<M: Clone + Eq + Hash, B: Batch> Rounds<M, B> {
         }
     }
 
-    /// With what a member has; it may be empty after that.
+    /// Calls `f` with the batch of a member. The batch may be empty after that.
     pub(super) fn with<R>(&mut self, member: &M, f: impl FnOnce(&mut B) -> R) -> Option<R> {
         let it = self.members.get_mut(member)?;
         let done = f(&mut it.batch);
@@ -136,10 +137,11 @@ impl<M: Clone + Eq + Hash, B: Batch> Rounds<M, B> {
     }
 }
 
-/// Clients take turns, each with a quantum of requests; first in, first out inside one client.
+/// Clients take turns, each with a quantum of requests. Each client's requests go first in, first out.
 ///
-/// As Lustre's client round-robin over NIDs (CRR-N): batches in rounds; a client that skipped rounds joins the one that is on, and
-/// has saved nothing up. Sheds the newest of the client that has most. Memory: what is queued, and the clients of one round.
+/// Works like Lustre's client round-robin over NIDs (CRR-N), with batches in rounds. A client that skipped rounds joins
+/// the current round, and has saved nothing up. Sheds the newest request of the client with the most requests. Memory:
+/// the queued requests, and the clients of one round.
 #[derive(Debug)]
 pub struct ClientRoundRobin {
     rounds: Rounds<Option<Key>, Line>,
@@ -147,11 +149,11 @@ pub struct ClientRoundRobin {
 }
 
 impl ClientRoundRobin {
-    /// With so many requests a turn. Lustre has 8 (CRR-N) and 256 (by object).
+    /// Creates the policy, with `quantum` requests per turn. Lustre uses 8 (CRR-N) and 256 (by object).
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Zero`].
+    /// Fails with [`ConfigError::Zero`] if `quantum` is zero.
     pub fn new(quantum: usize) -> Result<Self, ConfigError> {
         Ok(Self {
             rounds: Rounds::new(quantum)?,
