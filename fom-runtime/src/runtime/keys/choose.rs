@@ -25,7 +25,8 @@ impl<O: Operation> Submission<'_, O> {
     /// The submission is [refused](crate::RefusedReason::KeyFull) if [as many as allowed](crate::Builder::key_queue)
     /// wait already.
     ///
-    /// With a journal, a waiting fom is not on disk before its turn has come, as [`start`](Self::start) says.
+    /// With a journal, a waiting fom is not on disk before its turn has come. No caller was told that it is: see
+    /// [`start`](Self::start).
     ///
     /// ```
     /// use fom_runtime::prelude::*;
