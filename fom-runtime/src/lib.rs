@@ -55,7 +55,7 @@
 //! | declare a machine | [`fom`] |
 //! | make a runtime | [`Builder`], [`Followers`], [`Budget`] |
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
-//! | run operations with the same key one after the other | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
+//! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
 //! | start other foms and wait for their ends | [`Cx::team`], [`Team`] |
 //! | push streams of requests, in order for each key | [`Runtime::lanes`], [`Lanes`], [`Feed`] |
