@@ -1,4 +1,4 @@
-//! For generated code only; may change in any release.
+//! For generated code only. May change in any release.
 
 pub use crate::{__describe as describe, __event_reader as event_reader};
 pub use crate::{

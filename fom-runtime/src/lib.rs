@@ -1,8 +1,12 @@
-//! Runs operation state machines: an operation is an enum of *phases* and one function per phase, and `#[fom]` makes a
-//! machine of them that can only take declared transitions, can be saved, listed, drawn and resumed at every phase
-//! boundary, never owns a thread while it waits, and survives the process if there is a [journal](Builder::journal).
+//! Runs operation state machines. An operation is an enum of *phases* and one function per phase. `#[fom]` makes a
+//! machine of them with these properties:
 //!
-//! Start with [`fom`], [`Runtime`] and [`Cx`]; `use fom_runtime::prelude::*` brings what a program needs.
+//! - It takes only declared transitions.
+//! - It can be saved, listed, drawn and resumed at every phase boundary.
+//! - It never owns a thread while it waits.
+//! - It survives the process if there is a [journal](Builder::journal).
+//!
+//! Start with [`fom`], [`Runtime`] and [`Cx`]. `use fom_runtime::prelude::*` imports what a program needs.
 //!
 //! ```
 //! use fom_runtime::prelude::*;
@@ -51,15 +55,15 @@
 //! | declare a machine | [`fom`] |
 //! | make a runtime | [`Builder`], [`Followers`], [`Budget`] |
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
-//! | run one after the other what has the same key | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
+//! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
-//! | start others and wait for their ends | [`Cx::team`], [`Team`] |
+//! | start other foms and wait for their ends | [`Cx::team`], [`Team`] |
 //! | push streams of requests, in order for each key | [`Runtime::lanes`], [`Lanes`], [`Feed`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
 //! | survive a crash | [`Builder::journal`], [`Cx::step_key`], [`Cx::outbox`], [`Submission::once`], [`Durability`] |
-//! | see what could not come back | [`Runtime::set_aside`], [`Builder::check_journal`] |
+//! | list what could not come back | [`Runtime::set_aside`], [`Builder::check_journal`] |
 //! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
@@ -75,7 +79,7 @@
 // Under `fom_loom` only the lock-free pieces are built, for their models.
 #![cfg_attr(fom_loom, allow(dead_code, unused_imports))]
 
-// So that the paths in generated code are right in this crate's own tests, too.
+// Makes the paths in generated code right in this crate's own tests, too.
 #[allow(unused_extern_crates, reason = "the macro names the crate")]
 extern crate self as fom_runtime;
 

@@ -1,4 +1,4 @@
-//! What a program that declares and runs foms needs.
+//! What a program needs to declare and run foms.
 
 pub use crate::{
     BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Handle, Operation, Persistent,

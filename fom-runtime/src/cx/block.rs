@@ -1,4 +1,4 @@
-//! Blocking sections: the thread leaves the locality to another one while it blocks.
+//! Blocking sections: a thread that blocks leaves its locality to another thread.
 
 use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
@@ -12,11 +12,11 @@ use crate::{
 };
 
 impl<E> Cx<'_, E> {
-    /// Enter-block: until the guard is dropped this thread may block, and another one runs the locality. Dropping the
-    /// guard is leave-block; it waits until this fom has its locality back, before the queue.
+    /// Enter-block: until the guard is dropped, this thread may block, and another thread runs the locality. Dropping
+    /// the guard is leave-block. It waits until this fom has its locality back, before the queue.
     ///
-    /// The section runs beside the locality, so its data is out of reach there: the guard borrows this context. Holding
-    /// it over an `.await` does not compile.
+    /// The section runs beside the locality, so the locality's data is out of reach there: the guard borrows this
+    /// context. Code that holds the guard over an `.await` does not compile.
     ///
     /// ```compile_fail,E0499
     /// # fn count(cx: &mut fom_runtime::Cx<'_>) {
@@ -28,8 +28,8 @@ impl<E> Cx<'_, E> {
     ///
     /// # Errors
     ///
-    /// [`BlockError`] when no thread can take over; the fom still has its locality. At
-    /// [`Followers::most`](crate::Followers::most) this waits until another section ends.
+    /// Fails with [`BlockError`] if no thread can take over; the fom still has its locality. At
+    /// [`Followers::most`](crate::Followers::most) threads, this waits until another section ends.
     pub fn enter_block(&mut self) -> Result<BlockGuard<'_>, BlockError> {
         let away = crate::locality::enter_block()?;
         Ok(BlockGuard {
@@ -41,19 +41,19 @@ impl<E> Cx<'_, E> {
         })
     }
 
-    /// For generated code: a whole phase function between enter-block and leave-block.
+    /// For generated code: runs a whole phase function between enter-block and leave-block.
     #[doc(hidden)]
     pub fn blocking<T>(&mut self, f: impl FnOnce(&mut BlockingCx<'_>) -> T) -> T {
         match self.enter_block() {
             Ok(mut guard) => f(&mut guard.cx),
-            // The way out of a function that cannot return this error; the fence around each step knows it. No panic
-            // hook is run.
+            // The phase function cannot return this error. The fence around each step recognizes the payload, and no
+            // panic hook runs.
             Err(error) => std::panic::resume_unwind(Box::new(error)),
         }
     }
 }
 
-/// What is left of the context in a blocking section: neither the locality's data, nor events, nor waits.
+/// The context in a blocking section, without the locality's data, events and waits.
 pub struct BlockingCx<'a> {
     fom: &'a Header,
     /// A section belongs to its thread.
@@ -78,53 +78,53 @@ impl BlockingCx<'_> {
         self.fom
     }
 
-    /// The fom's id.
+    /// Returns the fom's id.
     pub fn id(&self) -> FomId {
         self.fom.id()
     }
 
-    /// The key that it was submitted with.
+    /// Returns the key that the fom was submitted with.
     pub fn key(&self) -> Option<&Key> {
         self.fom.key()
     }
 
-    /// Failed attempts at this phase before this one.
+    /// Returns the number of failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
         self.fom.attempt()
     }
 
-    /// The idempotency key for calls from this section. It names this visit of this phase or, once the function has
-    /// taken an event, the last event that it took. See [`StepKey`].
+    /// Returns the idempotency key for calls from this section. It names this visit of this phase or, once the function
+    /// has taken an event, the last event that it took. See [`StepKey`].
     pub fn step_key(&self) -> StepKey {
         self.fom.step_key()
     }
 
-    /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has
-    /// passed. What the function returns counts nevertheless.
+    /// Returns whether the fom was told to end: it was cancelled, the runtime no longer waits for it, or the deadline
+    /// of its phase has passed. The result of the function still counts.
     pub fn is_cancelled(&self) -> bool {
         self.fom.interrupt().is_some()
     }
 
-    /// The time on the runtime's clock.
+    /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
         self.fom.world().clock.now()
     }
 
-    /// The runtime, to find others, and to be passed on.
+    /// Returns the runtime, to find other foms and to pass on.
     pub fn runtime(&self) -> Runtime {
         Runtime::of(self.fom.world())
     }
 
-    /// Submits an operation to the runtime that this fom runs in.
+    /// Submits an operation to the runtime of this fom.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(self.fom.world(), operation)
     }
 
-    /// The resource of this type.
+    /// Returns the resource of this type.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without it; the fom then fails with that message.
+    /// Panics if the runtime was built without it; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
         match self.fom.world().resources.get() {
             Some((resource, _)) => resource,

@@ -1,4 +1,4 @@
-//! Requests to other components, whose answers wake the fom.
+//! Requests to other components, which wake the fom with their answers.
 
 use std::{
     fmt,
@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 
 use crate::{Cx, StepKey, cx::resource, error::Unanswered, fom::WaitingFor, sync::Mutex};
 
-/// Where a component puts the answer to a request. Dropping it is the answer [`Unanswered`], so a request is answered
+/// Where a component puts the answer to a request. Dropping it answers with [`Unanswered`], so each request is answered
 /// exactly once.
 pub struct Reply<T> {
     to: To<T>,
-    /// In a box: most foms are not kept, and each byte here is moved for all of them.
+    /// A box, because most foms are not kept, and each byte here is moved for all of them.
     key: Option<Box<StepKey>>,
 }
 
@@ -27,7 +27,7 @@ enum To<T> {
 
 /// Where the answer to one of many requests goes.
 struct Place<T> {
-    /// None once it is answered.
+    /// `None` once the request is answered.
     collector: Option<Arc<Collector<T>>>,
     index: usize,
 }
@@ -35,7 +35,7 @@ struct Place<T> {
 impl<T> Drop for Place<T> {
     fn drop(&mut self) {
         if let Some(collector) = self.collector.take() {
-            // Nobody to tell when it is closed.
+            // Ignored: if the collector is closed, no fom waits for the answer.
             let _ = collector.put(self.index, Err(Unanswered));
         }
     }
@@ -48,11 +48,11 @@ impl<T> fmt::Debug for Reply<T> {
 }
 
 impl<T> Reply<T> {
-    /// Answers, from any thread.
+    /// Sends the answer, from any thread.
     ///
     /// # Errors
     ///
-    /// The answer, when nobody waits for it any more: the fom was cancelled, was late, or had enough with others.
+    /// Returns the answer if no fom waits for it any more: the fom was cancelled or late, or other answers were enough.
     #[inline]
     pub fn send(self, answer: T) -> Result<(), T> {
         match self.to {
@@ -71,15 +71,15 @@ impl<T> Reply<T> {
         }
     }
 
-    /// The idempotency key of this request, if the fom is kept in a journal. The phase function may run again after a
-    /// crash or a failed attempt. The key is then the same if the function makes its requests in the same order. Each
-    /// request has its own key, a [`part`](StepKey::part) of [`Cx::step_key`]. Parts count from 1, and from 1 again
-    /// after each event that the function takes.
+    /// Returns the idempotency key of this request, if the fom is kept in a journal. The phase function may run again
+    /// after a crash or a failed attempt. The key is then the same if the function makes its requests in the same
+    /// order. Each request has its own key, a [`part`](StepKey::part) of [`Cx::step_key`]. Parts count from 1, and from
+    /// 1 again after each event that the function takes.
     pub fn step_key(&self) -> Option<StepKey> {
         self.key.as_deref().copied()
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Returns whether no fom waits for the answer any more.
     pub fn is_unwanted(&self) -> bool {
         match &self.to {
             To::One(to) => to.is_closed(),
@@ -96,13 +96,13 @@ type Answer<T> = Result<T, Unanswered>;
 /// The answers by place, and the place of the first.
 type Answers<T> = (Vec<Option<Answer<T>>>, Option<usize>);
 
-/// Answers to many requests. It alone wakes the fom: once, with the answer that makes the wait complete.
+/// The answers to many requests. Only the collector wakes the fom: once, with the answer that completes the wait.
 struct Collector<T>(Mutex<Collected<T>>);
 
 struct Collected<T> {
     answers: Vec<Option<Answer<T>>>,
     left: usize,
-    /// The first real answer is enough.
+    /// Whether the first real answer is enough.
     any: bool,
     first: Option<usize>,
     closed: bool,
@@ -140,7 +140,7 @@ impl<T> Collector<T> {
     }
 }
 
-/// The fom's end of a collector; dropping it turns late answers away.
+/// The fom's end of a collector. Dropping it rejects late answers.
 struct Collecting<T>(Arc<Collector<T>>);
 
 impl<T> Collecting<T> {
@@ -160,7 +160,7 @@ impl<T> Collecting<T> {
         if all.complete() {
             return Poll::Ready((std::mem::take(&mut all.answers), all.first));
         }
-        // The old one is dropped without the lock: it may be anybody's.
+        // The old waker may be the user's, so it is dropped without the lock.
         let old = all.waker.replace(waker.clone());
         drop(all);
         drop(old);
@@ -179,20 +179,20 @@ impl<T> Drop for Collecting<T> {
 }
 
 impl<E> Cx<'_, E> {
-    /// Sends a request to the resource `R` and waits for its answer. `request` is called at once; the component keeps the
-    /// [`Reply`] and answers from any thread. Listings show that the fom waits for `R`.
+    /// Sends a request to the resource `R` and waits for its answer. `request` is called at once. The component keeps
+    /// the [`Reply`] and answers from any thread. Listings show that the fom waits for `R`.
     ///
     /// # Errors
     ///
-    /// [`Unanswered`] when the component drops the reply.
+    /// [`Unanswered`] if the component drops the reply.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without the resource; the fom then fails with that message.
+    /// Panics if the runtime was built without the resource; the fom then fails with that message.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the answer is turned away; the request itself is not taken back.
+    /// If the future is dropped, the answer is rejected; the request itself is not taken back.
     pub async fn call<R, T>(&self, request: impl FnOnce(&R, Reply<T>)) -> Result<T, Unanswered>
     where
         R: Send + Sync + 'static,
@@ -217,16 +217,16 @@ impl<E> Cx<'_, E> {
         .map_err(|_| Unanswered)
     }
 
-    /// Sends a request for each item and waits for all answers, which come in the order of the items. The fom is woken
-    /// once, by the last answer.
+    /// Sends a request for each item and waits for all answers, which come in the order of the items. Only the last
+    /// answer wakes the fom.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without the resource `R`.
+    /// Panics if the runtime was built without the resource `R`.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, answers that come later are turned away.
+    /// If the future is dropped, later answers are rejected.
     pub async fn all<R, I, T>(
         &self,
         items: I,
@@ -244,20 +244,20 @@ impl<E> Cx<'_, E> {
             .collect()
     }
 
-    /// Sends a request for each item and waits for the first answer; gives the item's place with it. The others are turned
-    /// away.
+    /// Sends a request for each item and waits for the first answer. Returns the answer with the item's place. The
+    /// other answers are rejected.
     ///
     /// # Errors
     ///
-    /// [`Unanswered`] when every request is dropped, or there is none.
+    /// [`Unanswered`] if every reply is dropped, or there are no items.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without the resource `R`.
+    /// Panics if the runtime was built without the resource `R`.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, answers that come later are turned away.
+    /// If the future is dropped, later answers are rejected.
     pub async fn any<R, I, T>(
         &self,
         items: I,
@@ -288,7 +288,7 @@ impl<E> Cx<'_, E> {
         I: IntoIterator,
     {
         let (resource, at) = resource::<R>(self.fom);
-        // All places before the first request: it may be answered at once.
+        // All places exist before the first request, which may be answered at once.
         let items: Vec<_> = items.into_iter().collect();
         let collecting = Collecting::new(items.len(), any);
         for (place, item) in items.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a phase function is given: its way to the runtime, its locality, events, answers and time.
+//! The context of a phase function: its way to the runtime, its locality, events, answers and time.
 
 mod block;
 mod call;
@@ -49,22 +49,22 @@ impl<'a, E> Cx<'a, E> {
         self.fom
     }
 
-    /// The fom's id.
+    /// Returns the fom's id.
     pub fn id(&self) -> FomId {
         self.fom.id()
     }
 
-    /// The key that it was submitted with.
+    /// Returns the key that the fom was submitted with.
     pub fn key(&self) -> Option<&Key> {
         self.fom.key()
     }
 
-    /// Its home.
+    /// Returns the index of the fom's home.
     pub fn locality(&self) -> usize {
         self.fom.home_index()
     }
 
-    /// For generated code: why the phase has failed.
+    /// For generated code: returns why the phase has failed.
     #[doc(hidden)]
     pub fn failure<C: 'static>(&self) -> Cause<C> {
         let Some(cause) = self.fom.take_failure() else {
@@ -73,24 +73,24 @@ impl<'a, E> Cx<'a, E> {
         cause
     }
 
-    /// For a layer: the same as another type.
+    /// For a layer: puts the cause back as another type.
     pub(crate) fn put_failure<C: Send + 'static>(&self, cause: Cause<C>) {
         self.fom.put_failure(cause);
     }
 
-    /// For a layer: how many functions were asked where to go, the one that is to be run now included.
+    /// For a layer: returns how many functions were asked for the next phase, including the one to run now.
     pub(crate) fn asked(&self) -> u8 {
         self.fom.asked()
     }
 
-    /// Failed attempts at this phase before this one.
+    /// Returns the number of failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
         self.fom.attempt()
     }
 
-    /// The idempotency key for calls from this function. It names this visit of this phase or, once the function has
-    /// taken an event, the last event that it took. The key stays the same when the function runs again, or takes the
-    /// event again, after a failed attempt or in another process. See [`StepKey`].
+    /// Returns the idempotency key for calls from this function. It names this visit of this phase or, once the
+    /// function has taken an event, the last event that it took. The key stays the same when the function runs again,
+    /// or takes the event again, after a failed attempt or in another process. See [`StepKey`].
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -104,61 +104,61 @@ impl<'a, E> Cx<'a, E> {
         self.fom.step_key()
     }
 
-    /// What the failed attempts at this phase said, oldest first, also those before a restart: sixteen at most, each cut after 200
-    /// letters.
+    /// Returns the messages of the failed attempts at this phase, oldest first, also of those before a restart. At most
+    /// sixteen are kept, each cut after 200 characters.
     pub fn causes(&self) -> Vec<String> {
         self.fom.causes()
     }
 
-    /// Whether it was told to end: it was cancelled, the runtime no longer waits for it, or the deadline of its phase has
-    /// passed ([`deadline`](Self::deadline) tells them apart). It is dropped at its next wait; what a plain function
-    /// returns counts nevertheless.
+    /// Returns whether the fom was told to end: it was cancelled, the runtime no longer waits for it, or the deadline
+    /// of its phase has passed. [`deadline`](Self::deadline) tells the last case from the others. The fom is dropped at
+    /// its next wait; the result of a plain function still counts.
     pub fn is_cancelled(&self) -> bool {
         self.fom.interrupt().is_some()
     }
 
-    /// The time on the runtime's clock.
+    /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
         self.fom.world().clock.now()
     }
 
-    /// When the deadline of this visit passes, on the runtime's clock.
+    /// Returns the deadline of this visit, on the runtime's clock.
     pub fn deadline(&self) -> Option<Duration> {
         self.fom.deadline().map(Duration::from_nanos)
     }
 
-    /// The runtime, to find others, and to be passed on. This handle does not keep the runtime alive.
+    /// Returns the runtime, to find other foms and to pass on. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
         Runtime::of(self.fom.world())
     }
 
-    /// Submits an operation to the runtime that this fom runs in. Its home is this locality, unless a key or a placement says
+    /// Submits an operation to the runtime of this fom. Its home is this locality, unless a key or a placement says
     /// otherwise.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(self.fom.world(), operation)
     }
 
-    /// The resource of this type.
+    /// Returns the resource of this type.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without it; the fom then fails with that message.
+    /// Panics if the runtime was built without it; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
         resource(self.fom).0
     }
 
-    /// A way to send events to this fom, for whoever answers later.
+    /// Returns a way to send events to this fom, for a component that answers later.
     pub fn address(&self) -> EventSender<E> {
         EventSender::of(self.fom)
     }
 
-    /// The oldest event that this phase takes, if there is one.
+    /// Takes the oldest event that this phase takes, if there is one.
     pub fn try_event(&self) -> Option<E> {
         self.fom.take_event()
     }
 
-    /// Waits for an event that this phase takes (`on(..)`). Events that it does not take stay in order. In a phase without
-    /// `on` that is all of them: it waits until its deadline or a cancel.
+    /// Waits for an event that this phase takes (`on(..)`). Other events stay in order. A phase without `on` takes no
+    /// events: then this waits until the deadline or a cancel.
     ///
     /// # Cancel safety
     ///
@@ -201,12 +201,12 @@ impl<'a, E> Cx<'a, E> {
         Sleep::new(self.fom.home_owned(), time)
     }
 
-    /// The locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing else of it can be
-    /// reached there.
+    /// Runs `f` with the locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing
+    /// else of it can be reached there.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type, or inside
+    /// Panics if the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type, or inside
     /// another `local`.
     pub fn local<T: Send + 'static, R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
         self.fom.settle();

@@ -11,11 +11,12 @@ use crate::{
 };
 
 impl<E> Cx<'_, E> {
-    /// What is given to the outbox is sent exactly when the transition out of this phase is committed (or what an event
-    /// changed, in a phase that stays): it is in the journal with that transition, and is sent again after a crash until it is
-    /// taken. When the phase function fails, nothing of it is ever sent.
+    /// Returns the outbox. What is given to it is sent exactly when the transition out of this phase is committed. In a
+    /// phase that stays, it is sent when the effect of an event is committed. It is in the journal with that
+    /// transition, and is sent again after a crash until it is taken. If the phase function fails, none of it is ever
+    /// sent.
     ///
-    /// Without a journal, and from a machine that is not kept in it, it is sent when the transition is made.
+    /// Without a journal, or from a machine that is not kept in it, it is sent when the transition is made.
     ///
     /// The idea is the transactional outbox of message systems.
     ///
@@ -87,7 +88,7 @@ impl<'a> Outbox<'a> {
         Self { fom }
     }
 
-    /// An operation to be started. Nothing happens before it is posted.
+    /// Prepares an operation to start. Nothing happens until it is posted.
     pub fn submit<O: Operation>(&self, operation: O) -> Posting<'a, O> {
         Posting {
             fom: self.fom,
@@ -95,16 +96,20 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// An event for the fom of type `O` that has this key when this transition is committed. It stays in the journal until that
-    /// fom has committed a transition after it took the event. Events that one sender sends to one receiver in this way come in
-    /// their order. When nobody has the key, or it ends without taking the event, the event is
-    /// [set aside](crate::Runtime::set_aside), with [`RestoreError::NoReceiver`](crate::RestoreError): it can be tried again or
-    /// discarded. Of more than 10,000 of those the newest are dropped, as are events of a sender that is not kept in the journal; that is
-    /// reported in [`Operations::incidents`](crate::Operations).
+    /// Sends an event to the fom of type `O` that has this key when this transition is committed. The event stays in
+    /// the journal until that fom has committed a transition after it took the event. Events that one sender sends to
+    /// one receiver in this way arrive in order.
+    ///
+    /// If no fom has the key, or the fom ends without taking the event, the event is
+    /// [set aside](crate::Runtime::set_aside) with [`RestoreError::NoReceiver`](crate::RestoreError). It can be tried
+    /// again or discarded. At most 10,000 events are set aside; further ones are dropped. Undelivered events of a
+    /// sender that is not kept in the journal are dropped, too. [`Operations::incidents`](crate::Operations) reports
+    /// both.
     ///
     /// # Errors
     ///
-    /// When the event cannot be saved, or could not be read again: a generic operation takes none through an outbox.
+    /// Fails if the event cannot be saved, or could not be read again: a generic operation takes no events through an
+    /// outbox.
     pub fn send<O>(&self, to: impl Into<Key>, event: O::Event) -> Result<(), SnapshotError>
     where
         O: Persistent,
@@ -135,7 +140,8 @@ impl<O: Operation> fmt::Debug for Posting<'_, O> {
 }
 
 impl<O: Operation> Posting<'_, O> {
-    /// As [`Submission::key`]. A key that is in use when it would start sets it aside; see [`queue`](Self::queue).
+    /// As [`Submission::key`]. If the key is in use when the operation would start, the operation is set aside; see
+    /// [`queue`](Self::queue).
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.submission = self.submission.key(key);
         self
@@ -162,11 +168,12 @@ impl<O: Operation> Posting<'_, O> {
         self
     }
 
-    /// Puts it into the outbox, and says which id it will have.
+    /// Puts the operation into the outbox, and returns the id that its fom will have.
     ///
     /// # Errors
     ///
-    /// When the operation cannot be saved. A transient one need not be: it starts after the commit, and not again after a crash.
+    /// Fails if the operation cannot be saved. A transient operation is not saved: it starts after the commit, and not
+    /// again after a crash.
     pub fn post(self) -> Result<FomId, SnapshotError> {
         let Prepared { id, item } = self.submission.prepare(self.fom.kept().is_some())?;
         self.fom.post(item);

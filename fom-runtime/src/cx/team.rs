@@ -8,14 +8,14 @@ use crate::{
     id::FomId,
 };
 
-/// The helpers of a fom, their leader. It is woken once: when all of them have ended, or the first, in whatever way: at an end, by an
-/// error, a panic, a deadline, a cancel or a shutdown.
+/// The helpers of a fom, their leader. A wait wakes the leader once: when all helpers have ended, or when the first
+/// has. A helper ends in any way: at an end phase, or by an error, a panic, a deadline, a cancel or a shutdown.
 ///
-/// The outcomes stay with the handles, which are ready then. Dropping a team cancels nobody.
+/// The outcomes stay with the handles, which are ready then. Dropping a team cancels no helper.
 ///
-/// After a restart a leader that is kept in a journal runs its phase again and starts its helpers anew. Give each an
-/// [operation id](Submission::once) that stays the same, such as `format!("{}", cx.step_key().part(n))`: then those that are there
-/// already are joined.
+/// After a restart, a leader that is kept in a journal runs its phase again and starts its helpers anew. Give each
+/// helper an [operation id](Submission::once) that stays the same, such as `format!("{}", cx.step_key().part(n))`. Then
+/// the leader joins the helpers that exist already.
 ///
 /// ```
 /// # use fom_runtime::prelude::*;
@@ -82,7 +82,7 @@ impl fmt::Debug for Team {
 }
 
 impl<E> Cx<'_, E> {
-    /// A team of helpers, with nobody in it.
+    /// Returns a team without helpers.
     pub fn team(&self) -> Team {
         let gathering = Arc::<Gathering>::default();
         self.fom.set_team(&gathering);
@@ -91,11 +91,11 @@ impl<E> Cx<'_, E> {
 }
 
 impl Team {
-    /// Starts a helper, of any operation type. Its place is the number of those before it.
+    /// Starts a helper, of any operation type. Its place is the number of helpers before it.
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the operation given back; then it is not in the team.
+    /// Fails with [`Refused`], which gives the operation back; then the helper is not in the team.
     pub fn start<O: Operation>(
         &mut self,
         helper: Submission<'_, O>,
@@ -107,7 +107,7 @@ impl Team {
         Ok(handle)
     }
 
-    /// Waits until all have ended. The leader is woken by the last.
+    /// Waits until all helpers have ended. The last one wakes the leader.
     ///
     /// # Cancel safety
     ///
@@ -123,8 +123,8 @@ impl Team {
         .await;
     }
 
-    /// Waits for the next one to end, and gives its place; none when all have been given. The first call is for the first that
-    /// ends.
+    /// Waits for the next helper to end, and returns its place. Returns `None` when all places have been returned. The
+    /// first call waits for the first helper that ends.
     ///
     /// # Cancel safety
     ///
@@ -140,7 +140,7 @@ impl Team {
         .await
     }
 
-    /// Who has not ended.
+    /// Returns the helpers that have not ended.
     pub fn left(&self) -> Vec<FomId> {
         self.gathering.left()
     }

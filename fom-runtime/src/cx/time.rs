@@ -22,9 +22,9 @@ use crate::{
 pub struct Sleep {
     home: Home,
     at: u64,
-    /// What it is armed with.
+    /// The sleeper that is armed.
     armed: Option<Arc<Sleeper>>,
-    /// A job about its timer may be on its way: whatever comes next must not overtake it.
+    /// Whether a job about the timer may be on its way, which later changes must not overtake.
     posted: bool,
 }
 
@@ -51,7 +51,8 @@ impl Sleep {
         }
     }
 
-    /// With the core of the home: at once on its thread, else as a job. Always as a job after the first one.
+    /// Runs `f` with the core of the home: at once on its thread, else as a job. After the first job, always as a
+    /// job.
     fn at_home(&mut self, f: impl FnOnce(&mut Core) + Send + 'static) {
         let mut f = Some(f);
         if !self.posted {
@@ -69,7 +70,7 @@ impl Sleep {
         }
     }
 
-    /// Arms it, or gives it the waker of this poll.
+    /// Arms the sleep, or gives it the waker of this poll.
     fn arm(&mut self, waker: &Waker) {
         if let Some(sleeper) = &self.armed {
             let old = {
@@ -77,12 +78,12 @@ impl Sleep {
                 match &*armed {
                     Some(armed) if armed.will_wake(waker) => return,
                     Some(_) => armed.replace(waker.clone()),
-                    // It has fired just now, by a clock that is ahead of the one that was looked at here.
+                    // It has fired just now, by a clock that is ahead of the one read here.
                     None => None,
                 }
             };
             if let Some(old) = old {
-                // It may be anybody's: dropped without the lock.
+                // The waker may be the user's, so it is dropped without the lock.
                 drop(old);
                 return;
             }
@@ -123,7 +124,7 @@ impl Future for Sleep {
             return Poll::Ready(());
         }
         self.arm(cx.waker());
-        // Said at each poll: what a fom waits for is forgotten before each.
+        // Said at each poll, because what a fom waits for is forgotten before each.
         WaitingFor::Timer.say();
         Poll::Pending
     }
@@ -133,7 +134,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(sleeper) = self.armed.take() {
             let waker = sleeper.waker.lock().take();
-            // Without one it has fired, and nothing is armed.
+            // Without a waker it has fired, and nothing is armed.
             if waker.is_some() {
                 self.at_home(move |core| core.timers.disarm_sleeper(&sleeper));
             }

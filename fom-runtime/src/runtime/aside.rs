@@ -1,4 +1,4 @@
-//! What is in the journal and cannot run: listed, tried again, or taken out.
+//! What is in the journal and cannot run: list it, try it again, or take it out.
 
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
@@ -11,11 +11,13 @@ use crate::{
 };
 
 impl Runtime {
-    /// What is in the journal and cannot run, by id: why, and its bytes. It stays there as it is, and is tried again at each
-    /// start. [`Operations`](crate::Operations) lists it, too.
+    /// Lists what is in the journal and cannot run, by id: why, and its bytes. It stays there unchanged, and each start
+    /// tries it again. [`Operations`](crate::Operations) lists it, too.
     ///
-    /// Its key is free for others meanwhile, unless it waits for the journal alone: then it comes back by itself. Its operation id
-    /// ([`once`](crate::Submission::once)) is not.
+    /// A submission with the key of a set-aside fom may start meanwhile, unless it [queues](crate::Submission::queue).
+    /// A queueing submission waits behind the set-aside fom if the operation type of that fom is known. It does not
+    /// wait if the fom was set aside because the key was in use. A fom that waits for the journal alone keeps its key,
+    /// and comes back by itself. The operation id ([`once`](crate::Submission::once)) of a set-aside fom stays taken.
     ///
     /// ```
     /// use fom_runtime::{RestoreError, RetryError, prelude::*};
@@ -48,11 +50,12 @@ impl Runtime {
         self.world.set_aside.list()
     }
 
-    /// Tries again to let run what was set aside: its key may be free by now. It goes on in the phase that it last committed.
+    /// Tries again to run what was set aside; its key may be free by now. It continues in the phase that it last
+    /// committed.
     ///
     /// # Errors
     ///
-    /// [`RetryError`]; then it is still set aside, for the reason that is valid now.
+    /// Fails with [`RetryError`]; then it is still set aside, for the reason that applies now.
     pub fn retry_set_aside(&self, id: FomId) -> Result<(), RetryError> {
         let world = &self.world;
         if world.mode() != Mode::Open {
@@ -83,16 +86,17 @@ impl Runtime {
         }
     }
 
-    /// Takes out of the journal what was set aside, and gives it back: its [bytes](SetAside::bytes), and where that can be read a
-    /// [snapshot](SetAside::snapshot). After that nobody has it but the caller.
+    /// Takes what was set aside out of the journal, and returns it: its [bytes](SetAside::bytes) and, if it can be
+    /// read, a [snapshot](SetAside::snapshot). Afterwards only the caller has it.
     ///
     /// # Errors
     ///
-    /// [`DiscardError`]; then it is still set aside.
+    /// Fails with [`DiscardError`]; then it is still set aside.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it was answered, it may be in the journal still, and is set aside again at the next start.
+    /// If the future is dropped before the answer, the record may still be in the journal. Then it is set aside again
+    /// at the next start.
     pub async fn discard_set_aside(&self, id: FomId) -> Result<SetAside, DiscardError> {
         let world = &self.world;
         let Some(committer) = world.committer() else {

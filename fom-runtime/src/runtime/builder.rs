@@ -1,4 +1,4 @@
-//! How a runtime is made.
+//! Construction of a runtime.
 
 use std::{
     fmt, io,
@@ -33,8 +33,8 @@ use crate::{
     watch::{Hooks, Transition, TransitionOf},
 };
 
-/// How long a fom may run on before it goes to the tail of its run queue: whichever is used up first, looked at between
-/// two phases, and between two events of one that stays.
+/// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
+/// runtime checks it between two phases, and between two events of a phase that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Phases in one run.
@@ -44,7 +44,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// 64 phases, 100 microseconds.
+    /// Returns 64 phases and 100 microseconds.
     fn default() -> Self {
         Self {
             phases: 64,
@@ -127,40 +127,40 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How many localities; by default one for each core that the process may use.
+    /// Sets the number of localities. Default: one for each core that the process may use.
     pub fn localities(mut self, localities: usize) -> Self {
         self.localities = Some(localities);
         self
     }
 
-    /// The machine to divide into localities; by default this one. A machine that is made up is planned for as if it
-    /// were this one, and nothing is bound to its processors.
+    /// Sets the machine to divide into localities. Default: this machine. The runtime plans for a synthetic machine as
+    /// if it were this one, but binds no thread to its processors.
     pub fn machine(mut self, machine: Machine) -> Self {
         self.machine = Some(machine);
         self
     }
 
-    /// Whether the threads of a locality are bound to its processors. By default they are.
+    /// Sets whether the threads of a locality are bound to its processors. Default: `true`.
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
     }
 
-    /// The clock for deadlines and ages: a [`TestClock`](crate::TestClock) in tests.
+    /// Sets the clock for deadlines and ages. Use a [`TestClock`](crate::TestClock) in tests.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = clock.into();
         self
     }
 
-    /// A value that every fom reaches by its type ([`Cx::resource`](crate::Cx::resource)). A second one of a type takes
-    /// the place of the first.
+    /// Adds a value that every fom reaches by its type ([`Cx::resource`](crate::Cx::resource)). A second value of the
+    /// same type replaces the first.
     pub fn resource<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.resources.insert(value);
         self
     }
 
-    /// Data of each locality, made inside it, reached without a lock ([`Cx::local`](crate::Cx::local)). When one cannot
-    /// be made, those made before are dropped and [`build`](Self::build) fails.
+    /// Adds data of each locality, which foms reach without a lock ([`Cx::local`](crate::Cx::local)). `make` runs
+    /// inside the locality. If it fails, the data made before is dropped and [`build`](Self::build) fails.
     pub fn locality_data<T, E>(
         mut self,
         make: impl Fn(usize) -> Result<T, E> + Send + Sync + 'static,
@@ -177,14 +177,15 @@ impl Builder {
         self
     }
 
-    /// The threads that stand by in each locality.
+    /// Sets the threads that stand by in each locality.
     pub fn followers(mut self, followers: Followers) -> Self {
         self.followers = followers;
         self
     }
 
-    /// How the threads of the localities are created: a name, and what they run. By default
-    /// [`std::thread::Builder::spawn`]. For priorities and stack sizes, and for tests of what happens without threads.
+    /// Sets the function that creates the threads of the localities, from a name and what the thread runs. Default:
+    /// [`std::thread::Builder::spawn`]. Use it for priorities and stack sizes, and to test what happens without
+    /// threads.
     pub fn spawn_with(
         mut self,
         spawn: impl Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync + 'static,
@@ -193,71 +194,77 @@ impl Builder {
         self
     }
 
-    /// How long a fom may run on before others have their turn.
+    /// Sets how long a fom may run before others have their turn.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// What is moved to spread an unbalanced load over the localities. By default nothing; see [`Balance`] for when that is
-    /// better.
+    /// Sets what the runtime moves to spread an unbalanced load over the localities. Default: nothing. [`Balance`] says
+    /// when moving is better.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.balance = balance;
         self
     }
 
-    /// The most foms in flight; a further submission is refused. By default there is no limit.
+    /// Sets the maximum number of foms in flight; further submissions are refused. Default: no limit.
     ///
     /// A fom with a key that waits between two attempts lends its room to others. So a key with a head that fails again
-    /// and again does not fill the runtime. With such foms there are at most twice as many.
+    /// and again does not fill the runtime. With such foms, at most twice as many foms are in flight.
     pub fn capacity(mut self, foms: usize) -> Self {
         self.capacity = foms;
         self
     }
 
-    /// The most foms that [wait](crate::Submission::queue) for one key, not counting those that have it. By default there is no
-    /// limit but the [capacity](Self::capacity), of which they take their part: with a limit here a key whose head does not get on
-    /// cannot take all of it.
+    /// Sets the maximum number of foms that [wait](crate::Submission::queue) for one key, without the foms that have
+    /// it. Default: no limit but the [capacity](Self::capacity), of which waiting foms take a part. With a limit, a key
+    /// with a stuck head cannot take the whole capacity.
     pub fn key_queue(mut self, foms: usize) -> Self {
         self.key_queue = foms;
         self
     }
 
-    /// The most events kept for one fom; a further one is given back. 1,024 by default.
+    /// Sets the maximum number of events kept for one fom; a further event is given back to its sender. Default: 1,024.
     pub fn mailbox(mut self, events: usize) -> Self {
         self.mailbox = events;
         self
     }
 
-    /// How many of its last phases each fom remembers for [`Runtime::operations`]. By default none, since a million foms
-    /// would remember a lot.
+    /// Sets how many of its last phases each fom remembers for [`Runtime::operations`]. Default: 0, because the
+    /// histories of a million foms take much memory.
     pub fn history(mut self, phases: usize) -> Self {
         self.history = phases;
         self
     }
 
-    /// How long a locality without work looks for some before it sleeps. By default not at all: a locality that looks keeps
-    /// its processor busy. Waking one that looks takes some 0.2 microseconds, waking one that sleeps some twenty.
+    /// Sets how long a locality without work looks for some before it sleeps. Default: zero, because a locality that
+    /// looks keeps its processor busy. It takes some 0.2 microseconds to wake a locality that looks, and some 20 to
+    /// wake one that sleeps.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self
     }
 
-    /// Keeps a journal in this directory, which is made if it is not there. Every operation that can be saved survives the end of
-    /// the process, the loss of power and a full disk, and goes on from the last phase that it committed when a runtime is built
-    /// on the same directory again. The promise: *transitions exactly once, effects at least once.*
+    /// Keeps a journal in this directory, which is created if missing. Every operation that can be saved survives the
+    /// end of the process, power loss and a full disk. When a runtime is built on the same directory again, the
+    /// operation goes on from the last phase that it committed. The promise is *transitions exactly once, effects at
+    /// least once*.
     ///
-    /// No handle, listener or waiter hears of a transition before it is on disk. What the function of a phase does outside may be
-    /// done again after a crash, with the same [`Cx::step_key`](crate::Cx::step_key); what it gives to
-    /// [`Cx::outbox`](crate::Cx::outbox) is sent once. Events that were sent directly and that no phase took, resources and
-    /// locality data are not kept.
+    /// No handle, listener or waiter hears of a transition before it is on disk. After a crash, the function of a phase
+    /// may repeat what it does outside, with the same [`Cx::step_key`](crate::Cx::step_key). What the function gives to
+    /// [`Cx::outbox`](crate::Cx::outbox) is sent once. Resources, locality data, and events that were sent directly and
+    /// that no phase took are not kept.
     ///
-    /// The directory is the journal's own, on a local disk. It takes 16 MiB at first; [`FileJournal`] says how large it gets. One
-    /// runtime at a time has it. One thread more runs, which commits for all localities.
+    /// The directory must be on a local disk and hold nothing else. It takes 16 MiB at first; [`FileJournal`] says how
+    /// large it gets. One runtime at a time has it. One additional thread commits for all localities.
     ///
-    /// It is opened by [`build`](Self::build), which fails with [`BuildError::Journal`] when that cannot be done: another process
-    /// has it, there is something else in that place, or it is damaged where it is not known whose records are lost. Damage to the
-    /// record of one fom sets that fom aside ([`Runtime::set_aside`]).
+    /// [`build`](Self::build) opens the journal, and fails with [`BuildError::Journal`] if it cannot:
+    ///
+    /// - Another process has it.
+    /// - Something else is in that place.
+    /// - It is damaged, and the runtime cannot tell which foms have lost records.
+    ///
+    /// Damage to the record of one fom sets that fom aside ([`Runtime::set_aside`]).
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -279,15 +286,16 @@ impl Builder {
         self
     }
 
-    /// As [`journal`](Self::journal), with a journal of one's own making: in memory for tests, a file one with other settings, or
-    /// another store.
+    /// As [`journal`](Self::journal), with a journal of your own: in memory for tests, a file journal with other
+    /// settings, or another store.
     pub fn journal_with(mut self, journal: impl Journal) -> Self {
         self.journal = Some(Box::new(move || Ok(Box::new(journal))));
         self
     }
 
-    /// An operation type whose foms are to come back out of the journal. Only generic ones need that; all others are known. One that is
-    /// missing is set aside with [`RestoreError::UnknownOperation`](crate::RestoreError::UnknownOperation), and says so.
+    /// Names an operation type so that its foms can come back out of the journal. Only generic types need this; the
+    /// runtime knows all others. A fom of a generic type that is not named is set aside with
+    /// [`RestoreError::UnknownOperation`](crate::RestoreError::UnknownOperation).
     ///
     /// ```
     /// use fom_runtime::{journal::MemoryJournal, prelude::*};
@@ -322,14 +330,14 @@ impl Builder {
         self
     }
 
-    /// Looks at the journal in this directory, and says what this program would bring back of it and what it could not, and why.
-    /// It changes nothing and starts nothing: to be run with a new release on a copy of production's journal, before it is
-    /// shipped.
+    /// Reads the journal in this directory, and reports what this program would bring back from it, what it could not,
+    /// and why. This changes nothing and starts nothing. Run it with a new release on a copy of production's journal,
+    /// before you ship the release.
     ///
-    /// What only a running program knows is not seen: `resume`, and resources.
+    /// The report does not cover what only a running program knows: `resume`, and resources.
     ///
-    /// While a program has the journal open, its files change as they are read, and the report says nothing that can be relied on
-    /// ([`Inspection::in_use`](crate::journal::Inspection::in_use)). No program can open it while it is looked at.
+    /// While a program has the journal open, its files change during the read, and the report is not reliable
+    /// ([`Inspection::in_use`](crate::journal::Inspection::in_use)). No program can open the journal during the check.
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -345,19 +353,21 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When there is no journal, when it was written by a later release, and what the system says. Damage is in the report.
+    /// Fails if there is no journal, if a later release wrote it, and with the errors of the system. Damage is in the
+    /// report.
     pub fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
         check(directory.as_ref(), &self.types)
     }
 
-    /// As [`check_journal`](Self::check_journal), of entries that may be anything. For a fuzzer.
+    /// As [`check_journal`](Self::check_journal), for arbitrary entries. For a fuzzer.
     #[doc(hidden)]
     pub fn check_hostile_entries(&self, entries: &[(EntryId, &[u8])]) -> JournalCheck {
         check_entries(entries, &self.types)
     }
 
-    /// Hears how far the recovery is: at the beginning, once every 10,000 entries, and at its end. Called by [`build`](Self::build), on
-    /// the thread that calls that, so it should not take long. A panic in it fails that with [`BuildError::Journal`].
+    /// Sets a function that hears of the progress of the recovery: at the beginning, once every 10,000 entries, and at
+    /// the end. [`build`](Self::build) calls it on its own thread, so it must return soon. If it panics, `build` fails
+    /// with [`BuildError::Journal`].
     ///
     /// ```
     /// use fom_runtime::{journal::MemoryJournal, prelude::*};
@@ -375,12 +385,12 @@ impl Builder {
         self
     }
 
-    /// How many outcomes are remembered of operations that were [submitted with an id](crate::Submission::once), and how long:
-    /// those that ended first are forgotten first. By default 10,000, for an hour, on the clock of the journal, which goes on
-    /// while the program does not run.
+    /// Sets how many outcomes of operations [submitted with an id](crate::Submission::once) are remembered, and how
+    /// long. Outcomes of operations that ended first are forgotten first. Default: 10,000, for an hour, on the clock of
+    /// the journal, which goes on while the program does not run.
     ///
-    /// An operation that has not ended is never forgotten. An outcome that is forgotten earlier than the client stops asking lets the
-    /// operation run again, so say how long that can be:
+    /// An operation that has not ended is never forgotten. If an outcome is forgotten while clients still ask for it,
+    /// the operation runs again. So set the time for which clients ask:
     ///
     /// ```
     /// use fom_runtime::{journal::MemoryJournal, prelude::*};
@@ -399,8 +409,8 @@ impl Builder {
         self
     }
 
-    /// As [`Runtime::listen`], from the first transition on: it also hears of the foms that come back out of the journal, which
-    /// go on before [`build`](Self::build) returns.
+    /// As [`Runtime::listen`], from the first transition on. The listener also hears of the foms that come back out of
+    /// the journal, which go on before [`build`](Self::build) returns.
     pub fn listen(self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Self {
         self.hook(|hooks| {
             hooks.listen(Box::new(listener));
@@ -422,17 +432,23 @@ impl Builder {
         self
     }
 
-    /// The most foms that come back out of the journal at once. The others rest: of each there is only what the journal has of it, in
-    /// memory, until another one that came back has ended, its deadline has passed, or somebody looks for it: by its key
-    /// ([`Runtime::find`], a submission with that key, an event through an outbox), by its operation id, or by its id
-    /// ([`Runtime::operation`], [`Runtime::wake`], [`Runtime::cancel`]). The oldest come first. By default there is no limit.
+    /// Sets the maximum number of foms that are back out of the journal at once. Default: no limit.
     ///
-    /// Those that are back and wait count, too: where foms wait for each other's events, give a limit that has room for all that
-    /// may wait at a time, or none.
+    /// The other foms rest: only their journal records are in memory. The oldest come back first. A resting fom comes
+    /// back when
     ///
-    /// For those the limit does not count: one whose deadline has passed, or that somebody looks for, comes back in any case. What
-    /// cannot be read is found when it comes back. Those that rest take no part in a shutdown, and stay in the journal.
-    /// [`Operations::dormant`](crate::Operations::dormant) says how many there are. [`build`](Self::build) refuses a limit of zero.
+    /// - another fom that came back has ended;
+    /// - its deadline has passed;
+    /// - a caller asks for its key: [`Runtime::find`], a submission with that key, or an event through an outbox;
+    /// - a caller asks for its operation id;
+    /// - a caller asks for its id: [`Runtime::operation`], [`Runtime::wake`], [`Runtime::cancel`].
+    ///
+    /// Foms that are back and wait count, too. If foms wait for each other's events, set a limit with room for all that
+    /// may wait at once, or none.
+    ///
+    /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
+    /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
+    /// [`Operations::dormant`](crate::Operations::dormant) counts them. [`build`](Self::build) refuses a limit of zero.
     pub fn resident(mut self, most: usize) -> Self {
         self.resident = most;
         self
@@ -464,25 +480,25 @@ impl Builder {
         Ok(())
     }
 
-    /// The plan, and whether threads are to be bound to it.
+    /// Returns the plan, and whether threads are bound to it.
     fn plan(&self) -> (Vec<LocalityPlan>, bool) {
         let options = self.localities.map_or_else(PlanOptions::default, |n| {
             PlanOptions::default().localities(n)
         });
         #[cfg(not(fom_shuttle))]
         let machine = || Machine::detect();
-        // Under the model checker the host's cores are of no interest.
+        // Under the model checker the host's cores do not matter.
         #[cfg(fom_shuttle)]
         let machine = || Machine::synthetic(1, 1, 1, 1);
         let machine = self.machine.clone().unwrap_or_else(machine);
         (plan(&machine, &options), self.pin && machine.is_bindable())
     }
 
-    /// Makes the runtime and starts its threads.
+    /// Builds the runtime and starts its threads.
     ///
     /// # Errors
     ///
-    /// [`BuildError`]; then nothing is left running.
+    /// Fails with [`BuildError`]; then nothing is left running.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         self.check()?;
         let journal = match self.journal.take() {
@@ -556,10 +572,11 @@ impl Builder {
     }
 }
 
-/// How long it is waited for those that held long locks: they open again what they need before that.
+/// How long the recovery waits until the foms that held long locks have asked for them again. Before that, such a fom
+/// may open what it needs.
 const RELOCK: Duration = Duration::from_secs(10);
 
-/// Makes foms of what is in the journal, and begins to commit. Nothing new is taken in before that.
+/// Makes foms of what is in the journal, and starts to commit. No new submission is taken before that.
 fn bring_back(
     world: &Arc<World>,
     mut journal: Box<dyn Journal>,
@@ -569,7 +586,7 @@ fn bring_back(
         Ok(recovered) => recovered,
         Err((error, foms)) => {
             foms.into_iter().for_each(Resident::reject);
-            // Its thread never runs: nobody is to wait for that.
+            // Its thread never runs, so no thread may wait for it.
             if let Some(committer) = world.committer() {
                 committer.end();
             }
@@ -613,7 +630,7 @@ fn bring_back(
     })
 }
 
-/// Those that held long locks run first, until they have asked for them again: nobody gets in between.
+/// Runs the foms that held long locks first, until they have asked for them again. No other fom gets in between.
 fn relock(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
     world.relock.expect(held.iter().map(|(id, _)| *id));
     for (_, fom) in held {
@@ -627,12 +644,12 @@ fn relock(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
     }
 }
 
-/// Makes one value inside its locality and waits for that.
+/// Makes one value inside its locality and waits for it.
 fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
     let (tell, told) = oneshot::channel();
     let make = Arc::clone(make);
     home.post_job(Box::new(move |core| {
-        // The builder waits.
+        // Cannot fail: the builder waits.
         let _ = tell.send(make(core));
     }));
     crate::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))

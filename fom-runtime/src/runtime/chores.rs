@@ -1,4 +1,4 @@
-//! Chores: periodic work in each locality, with data of its own there.
+//! Chores: periodic work in each locality, with its own data there.
 
 use std::{
     fmt,
@@ -16,21 +16,21 @@ use crate::{
     runtime::{Local, Runtime, World},
 };
 
-/// A chore could not be begun; where it had been begun already, it was taken off again.
+/// A chore that could not begin. Where it had begun already, it was removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoreError {
-    /// Without a pause between two ticks nothing else would run.
+    /// The interval is zero: nothing else would ever run.
     #[error("a chore needs an interval of more than nothing")]
     NoInterval,
     /// It could not begin in one of the localities.
     #[error("the chore {name} could not begin in locality {locality}: {source}")]
     Begin {
-        /// Its name.
+        /// The name of the chore.
         name: String,
-        /// Which locality.
+        /// The index of the locality.
         locality: usize,
-        /// What was returned there.
+        /// The error that `begin` returned there.
         #[source]
         source: BoxError,
     },
@@ -41,7 +41,7 @@ pub enum ChoreError {
     Dropped(String),
 }
 
-/// Periodic work in every locality; dropping this takes it off. See [`Runtime::chore`].
+/// Periodic work in every locality. Dropping this removes it. See [`Runtime::chore`].
 #[must_use = "the chore is taken off when this is dropped"]
 pub struct Chore {
     world: Weak<World>,
@@ -56,17 +56,19 @@ impl fmt::Debug for Chore {
 }
 
 impl Runtime {
-    /// Does something in every locality again and again: at each interval on the runtime's clock, also in a locality that is idle, with
-    /// the locality's data in reach, and never beside a fom of that locality. It must not block.
+    /// Runs a function in every locality at each interval on the runtime's clock, also in a locality that is idle. The
+    /// function has the locality's data in reach, and never runs beside a fom of that locality. It must not block.
     ///
-    /// `begin` is run in each locality, and returns what is done there at each tick. What that closure owns is the chore's own
-    /// data in the locality; it is made there and dropped there. When this returns it has begun everywhere, or, when `begin` has
-    /// failed anywhere, nowhere any more. The first tick comes after one interval; ticks that were missed are not made up for.
+    /// `begin` runs in each locality, and returns the function to run at each tick. What that closure owns is the
+    /// chore's own data in the locality. It is made there and dropped there.
     ///
-    /// A tick that panics takes the chore off in that locality, and is reported in
+    /// When this returns, the chore has begun everywhere. If `begin` has failed anywhere, the chore runs nowhere. The
+    /// first tick comes after one interval; missed ticks are not made up for.
+    ///
+    /// A tick that panics removes the chore in that locality, and is reported in
     /// [`Operations::incidents`](crate::Operations::incidents).
     ///
-    /// The idea is Motr's, whose chores tick only while the locality has other work.
+    /// The idea is Motr's, where chores tick only while the locality has other work.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -104,11 +106,11 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`ChoreError`]; then it runs nowhere.
+    /// Fails with [`ChoreError`]; then the chore runs nowhere.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it takes the chore off again where it has begun.
+    /// If the future is dropped, the chore is removed where it has begun.
     pub async fn chore<T, E>(
         &self,
         name: &str,
@@ -139,7 +141,7 @@ impl Runtime {
                     let tick = Box::new(move |core: &mut _| tick(&mut Local::new(core)));
                     core.add_chore(id, name, every, tick);
                 });
-                // Who gave up waiting takes it off by a job behind this one.
+                // The caller may be gone. Then a job behind this one removes the chore.
                 let _ = tell.send(done.map_err(Into::into));
             }));
             begun.push(told);
@@ -169,11 +171,12 @@ impl Runtime {
 }
 
 impl Chore {
-    /// Takes it off everywhere, and waits for that: when this returns it does not run, and what it kept is dropped.
+    /// Removes the chore everywhere, and waits for that. When this returns, the chore does not run, and its data is
+    /// dropped.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it is taken off all the same.
+    /// If the future is dropped, the chore is removed all the same.
     pub async fn stop(mut self) {
         for told in self.take_off() {
             // A locality that has ended has dropped it.
@@ -181,7 +184,7 @@ impl Chore {
         }
     }
 
-    /// Leaves it there as long as the runtime lives.
+    /// Keeps the chore as long as the runtime lives.
     pub fn forever(mut self) {
         self.world = Weak::new();
     }
@@ -195,7 +198,7 @@ impl Chore {
             let (tell, told) = oneshot::channel();
             home.post_job(Box::new(move |core| {
                 core.remove_chore(id);
-                // Nobody may wait for it.
+                // Not every caller waits for it.
                 let _ = tell.send(());
             }));
             told

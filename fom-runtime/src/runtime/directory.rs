@@ -1,4 +1,4 @@
-//! Foms by key: who has the key of an operation type, and who waits for it.
+//! Foms by key: which foms have a key of an operation type, and which wait for it.
 
 use std::{
     any::TypeId,
@@ -26,7 +26,7 @@ use crate::{
     watch::KeyInfo,
 };
 
-/// Locks, so that keys that have nothing to do with each other seldom meet at one.
+/// The number of locks, so that unrelated keys seldom share one.
 const SHARDS: usize = 16;
 
 /// A key of an operation type.
@@ -37,7 +37,7 @@ type Keys = HashMap<KeyOf, Entry<AnyRef>>;
 pub(crate) struct Directory {
     shards: [Mutex<Keys>; SHARDS],
     hasher: RandomState,
-    /// How many may wait for one key.
+    /// The most foms that may wait for one key.
     most: usize,
     /// The last number of an outbox entry: no less than each number in the journal.
     numbers: AtomicU64,
@@ -57,7 +57,7 @@ impl Directory {
         self.shards[self.hash(key) as usize % SHARDS].lock()
     }
 
-    /// The hash of a key, for placement too.
+    /// Returns the hash of a key. Also used for placement.
     pub(crate) fn hash(&self, key: &Key) -> u64 {
         self.hasher.hash_one(key)
     }
@@ -65,14 +65,14 @@ impl Directory {
     pub(crate) fn find<O: Operation>(&self, key: &Key) -> Option<FomRef<O>> {
         let keys = self.lock(key);
         let entry = keys.get(&(TypeId::of::<O>(), key.clone()))?;
-        // Not one that ended, and whose key waits for it to come back.
+        // Skips a stalled fom: it has ended, and keeps its key until it comes back.
         let mut live = entry
             .holders()
             .filter(|fom| fom.token.state() != FomState::Finished);
         live.find_map(FomRef::of_any)
     }
 
-    /// Those that have the key that this fom waits for.
+    /// Returns the foms that have the key that this fom waits for.
     pub(crate) fn before(&self, fom: &Header) -> Vec<AnyRef> {
         let Some(key) = fom.key() else {
             return Vec::new();
@@ -86,8 +86,8 @@ impl Directory {
         holders.into_iter().flatten().collect()
     }
 
-    /// Gives the key to the fom that `make` makes, or has it wait for it. Nobody else gets in between. Which of the two; one that has
-    /// it is to be enqueued.
+    /// Gives the key to the fom that `make` makes, or makes the fom wait for it. No other fom gets in between. If the
+    /// returned place has the key, the caller enqueues the fom.
     pub(super) fn enter<O: Operation>(
         &self,
         key: &Key,
@@ -98,7 +98,7 @@ impl Directory {
         let of = (TypeId::of::<O>(), key.clone());
         let (place, fom) = self.let_in(of, order, number, true, make)?;
         if let Place::Waits(_) = place {
-            // The shutdown that looked for those to wake before this one waited has closed the runtime before.
+            // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
             fence(Ordering::SeqCst);
             if fom.token.is_cancelled() || fom.world().is_closed() {
                 fom.wake();
@@ -107,10 +107,10 @@ impl Directory {
         Ok(place)
     }
 
-    /// A fom asks for its key whose time has come.
+    /// Asks for the key of a fom with a delay that is over.
     pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
         let Some(key) = fom.key() else { return };
-        // Whoever gets in stands where it got in.
+        // Set first: `let_in` sets another standing if the fom does not get the key.
         fom.stand(Standing::Has);
         let of = (fom.type_id(), key.clone());
         let entered = self.let_in(of, order, None, false, || AnyRef::of(fom));
@@ -129,7 +129,7 @@ impl Directory {
     ) -> Result<(Place, AnyRef), Turned<AnyRef>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of).or_default();
-        // Whoever turns it away is in there: the entry is not a new one.
+        // If the entry refuses, a fom or a suspension is in it: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
         let fom = make();
         let place = entry.enter(order, number, fom.clone());
@@ -155,13 +155,13 @@ impl Directory {
         Ok((place, fom))
     }
 
-    /// One more has the key of this fom, which has it: it is given on when both have ended.
+    /// Adds a fom to the turn of this key. The key goes on when all foms of the turn have ended.
     pub(super) fn chain(&self, of: &KeyOf, fom: AnyRef) {
         let mut keys = self.lock(&of.1);
         keys.entry(of.clone()).or_default().put(fom, false);
     }
 
-    /// Gives the key to a fom that comes back, and that `make` makes, unless another one has it.
+    /// Gives the key to a fom that comes back and that `make` makes. Returns `false` if another fom has the key.
     pub(super) fn claim_again<O: Operation>(
         &self,
         key: &Key,
@@ -201,7 +201,8 @@ impl Directory {
         place.is_some()
     }
 
-    /// A fom that comes back waits again, with the number that it had, until it is [settled](Self::settle) who was there before it.
+    /// Makes a fom that comes back wait again, with the number that it had. [`settle`](Self::settle) grants it the key
+    /// once the foms before it are back.
     pub(super) fn wait_again<O: Operation>(
         &self,
         key: &Key,
@@ -216,15 +217,15 @@ impl Directory {
         entry.wait(number, shared, fom);
     }
 
-    /// A fom that is set aside had the key, or has this number and has not begun. If it `keeps` its place, foms behind
-    /// it wait until it is back, or is [discarded](Self::give_place_up).
+    /// Notes that a fom is set aside which had the key, or has this number and has not begun. If it `keeps` its place,
+    /// foms behind it wait until it is back, or is [discarded](Self::give_place_up).
     pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of).or_default();
         entry.miss(id.get(), Absent { number, keeps });
     }
 
-    /// It is there again, or never comes.
+    /// Frees the place of a fom that is back, or never comes.
     pub(crate) fn give_place_up(&self, world: &World, of: KeyOf, id: FomId) {
         self.change(world, of, |entry| {
             entry.give_place_up(id.get());
@@ -232,17 +233,17 @@ impl Directory {
         });
     }
 
-    /// A number for an outbox entry: above all that were drawn before, in this run and in earlier ones.
+    /// Draws a number for an outbox entry. It is above all numbers drawn before, in this run and in earlier ones.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The journal has this number. Numbers that are drawn later are above it.
+    /// Notes a number in the journal. Numbers that are drawn later are above it.
     pub(crate) fn number_above(&self, number: u64) {
         self.numbers.fetch_max(number, Ordering::Relaxed);
     }
 
-    /// A number for a fom with this key that an outbox sends.
+    /// Announces a number for a fom with this key that an outbox sends.
     pub(crate) fn announce(&self, world: &Arc<World>, of: KeyOf) -> Announced {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
@@ -258,14 +259,14 @@ impl Directory {
         }
     }
 
-    /// A fom that came back waits for its key: those have it by now that had it before.
+    /// Grants a fom that came back its key, if that is free. By now the foms that had the key before it have it again.
     pub(crate) fn settle(&self, fom: &Header) {
         if let Some(key) = fom.key() {
             self.change(fom.world(), (fom.type_id(), key.clone()), |_| None);
         }
     }
 
-    /// A fom has ended: the next has its turn.
+    /// Gives the key of a fom that has ended to the next.
     pub(crate) fn leave(&self, fom: &Header) {
         let id = fom.id();
         if let Some(of) = fom.chained() {
@@ -284,7 +285,7 @@ impl Directory {
         }
     }
 
-    /// A fom gives up the key, or its place for the key.
+    /// Makes a fom give up the key, or its place for the key.
     pub(crate) fn remove(&self, world: &World, of: KeyOf, id: FomId) {
         self.change(world, of, |entry| {
             let is = |fom: &AnyRef| fom.id() == id;
@@ -292,7 +293,7 @@ impl Directory {
         });
     }
 
-    /// A fom is never to begin, if it still waits.
+    /// Bars a fom that still waits: it never begins.
     pub(super) fn bar(&self, fom: &Header, why: Barred) {
         let Some(key) = fom.key() else { return };
         self.change(fom.world(), (fom.type_id(), key.clone()), |entry| {
@@ -318,14 +319,14 @@ impl Directory {
         });
     }
 
-    /// Keeps a place in the queue of a key; or says when one is kept.
+    /// Keeps a place in the queue of a key. Without room, returns a receiver that hears when a place is kept.
     pub(super) fn reserve(&self, of: &KeyOf, shared: bool) -> Option<oneshot::Receiver<()>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
         entry.reserve(shared, self.most)
     }
 
-    /// A place is not kept any more.
+    /// Gives up a kept place.
     pub(super) fn release(&self, world: &World, of: &KeyOf) {
         self.change(world, of.clone(), |entry| {
             entry.release(1);
@@ -333,7 +334,7 @@ impl Directory {
         });
     }
 
-    /// Nothing more is taken in: those who wait for a place need not wait any more.
+    /// Tells the submissions that wait for a place that the runtime takes nothing more.
     pub(super) fn dismiss(&self, world: &World) {
         for shard in &self.shards {
             let mut keys = shard.lock();
@@ -349,7 +350,7 @@ impl Directory {
         }
     }
 
-    /// The keys that somebody waits for, or that are suspended.
+    /// Lists the keys that foms wait for, or that are suspended.
     pub(crate) fn waited_for(&self) -> Vec<KeyInfo> {
         let mut found = Vec::new();
         for shard in &self.shards {
@@ -374,7 +375,7 @@ impl Directory {
         found
     }
 
-    /// Changes what is known of a key, and gives it to those that may have it then.
+    /// Changes what is known of a key, and gives the key to the foms that may have it then.
     fn change(
         &self,
         world: &World,
@@ -409,7 +410,7 @@ impl Directory {
         }
     }
 
-    /// After one was told of its place, or was gone by then.
+    /// Returns the next submission to get a place. `told`: the one before was told of its place, and was not gone.
     fn next_place(&self, of: &KeyOf, told: bool) -> Option<oneshot::Sender<()>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.get_mut(of)?;
@@ -424,8 +425,8 @@ impl Directory {
     }
 }
 
-/// The number of a fom that an outbox sends, until the fom is in or never will be. Foms with the same key know from it
-/// that this one may arrive.
+/// The number of a fom that an outbox sends, until the fom is in or never will be. It tells foms with the same key that
+/// this one may arrive.
 pub(crate) struct Announced {
     world: Weak<World>,
     of: KeyOf,
@@ -444,13 +445,13 @@ impl Drop for Announced {
     }
 }
 
-/// The operation type of an entry that somebody waits for, or that is suspended.
+/// Returns the operation type of an entry that foms wait for, or that is suspended.
 fn name_of(entry: &Entry<AnyRef>) -> &'static str {
     let first = entry.waiting().next();
     first.map_or(entry.suspended_as(), |fom| fom.type_name())
 }
 
-/// Those that were given a key: one, but for those that share it.
+/// The foms that were given a key: one, unless several share it.
 #[derive(Default)]
 struct Granted {
     first: Option<AnyRef>,
@@ -466,7 +467,7 @@ impl Granted {
         }
     }
 
-    /// Each goes to the tail of its home's run queue: a key never goes before the others there.
+    /// Wakes each fom. It goes to the tail of its home's run queue, so a key never overtakes the foms there.
     fn wake(self) {
         for fom in self.first.into_iter().chain(self.others) {
             fom.wake();

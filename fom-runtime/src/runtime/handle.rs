@@ -32,7 +32,7 @@ pub struct Ended<O: Operation> {
     pub phase: O::Phase,
     /// The operation.
     pub operation: O,
-    /// Events that were sent to it and that no phase took, oldest first.
+    /// Events that were sent to the fom and that no phase took, oldest first.
     pub untaken: Vec<O::Event>,
 }
 
@@ -44,16 +44,16 @@ impl<O: Operation> fmt::Debug for Ended<O> {
     }
 }
 
-/// The one who gets the outcome of a fom. Await it, or [`wait`](Self::wait) in a plain thread; it derefs to the fom's
-/// [`FomRef`]. Dropping it lets the fom run on and its outcome go.
+/// Gets the outcome of a fom. Await it, or call [`wait`](Self::wait) in a plain thread. It derefs to the fom's
+/// [`FomRef`]. If the handle is dropped, the fom runs on and its outcome is dropped.
 ///
 /// # Cancel safety
 ///
-/// As a future it is cancel safe: the outcome stays until it is taken.
+/// Cancel safe as a future: the outcome stays until it is taken.
 #[must_use = "the outcome of the fom is dropped with its handle"]
 pub struct Handle<O: Operation> {
     fom: FomRef<O>,
-    /// Of a fom whose own handle somebody else has.
+    /// Set if the fom's own handle belongs to an earlier submission.
     shared: Option<Box<Shared<O>>>,
 }
 
@@ -74,7 +74,7 @@ impl<O: Operation> Handle<O> {
         Self { fom, shared: None }
     }
 
-    /// Of a fom that somebody else has submitted.
+    /// Makes a handle of a fom that an earlier submission started.
     pub(super) fn shared(
         fom: FomRef<O>,
         told: oneshot::Receiver<durable::Told>,
@@ -84,28 +84,28 @@ impl<O: Operation> Handle<O> {
         Self { fom, shared }
     }
 
-    /// The fom's address, to be kept and passed on.
+    /// Returns the fom's address, to keep and to pass on.
     pub fn fom(&self) -> &FomRef<O> {
         &self.fom
     }
 
     /// Blocks the thread until the fom ends. Inside a phase function this is a blocking section by itself
-    /// (enter-block), so that the fom waited for may live in the same locality.
+    /// (enter-block), so the awaited fom may live in the same locality.
     ///
     /// # Errors
     ///
-    /// The fom's [`Failure`].
+    /// Fails with the fom's [`Failure`].
     ///
     /// # Panics
     ///
-    /// Inside `Cx::local`, where waiting would be for ever; and when a thread is needed that can take over the locality, and
-    /// none can be had.
+    /// Panics inside `Cx::local`, where it would wait forever. Also panics if a thread must take over the locality, and
+    /// none is available.
     pub fn wait(self) -> Result<Ended<O>, Failure<O>> {
         block_on(self)
     }
 }
 
-/// Blocks this thread on a future; gives the locality away while it waits, if it holds one.
+/// Blocks this thread on a future. If the thread holds a locality, it gives the locality away while it waits.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         !crate::locality::is_taken(),
@@ -163,7 +163,7 @@ impl<O: Operation> Drop for Handle<O> {
     }
 }
 
-/// The address of a fom. Cheap to clone; keeps the fom's memory, not the fom.
+/// The address of a fom. Cheap to clone. It keeps the fom's memory, not the fom.
 pub struct FomRef<O: Operation>(AnyRef, PhantomData<fn(O) -> O>);
 
 impl<O: Operation> Clone for FomRef<O> {
@@ -185,7 +185,7 @@ impl<O: Operation> fmt::Debug for FomRef<O> {
 }
 
 impl<O: Operation> FomRef<O> {
-    /// One more, if it is a fom of `O`.
+    /// Returns one more address, if this is a fom of `O`.
     pub(super) fn of_any(fom: &AnyRef) -> Option<Self> {
         let is = fom.type_id() == std::any::TypeId::of::<O>();
         is.then(|| Self(fom.clone(), PhantomData))
@@ -193,18 +193,18 @@ impl<O: Operation> FomRef<O> {
 
     /// # Safety
     ///
-    /// It is a fom of `O`, and its count has one for this.
+    /// The fom must be a fom of `O`, and its reference count must include this reference.
     pub(super) unsafe fn from_raw(fom: NonNull<Header>) -> Self {
         // SAFETY: as above.
         Self(unsafe { AnyRef::from_raw(fom) }, PhantomData)
     }
 
     fn typed(&self) -> &Typed<O> {
-        // SAFETY: it was made for a fom of `O`, which begins with that.
+        // SAFETY: this was made for a fom of `O`, which begins with a `Typed<O>`.
         unsafe { self.0.as_ptr().cast().as_ref() }
     }
 
-    /// The fom that runs on this thread waits for it.
+    /// Called when the fom that runs on this thread waits for this one.
     pub(crate) fn bar_if_stuck(&self) {
         self.0.bar_if_stuck();
     }
@@ -214,7 +214,7 @@ impl<O: Operation> FomRef<O> {
         self.0.watch(watcher);
     }
 
-    /// Where it lives, to be kept.
+    /// Returns its home, to be kept.
     pub(crate) fn home(&self) -> Home {
         self.0.home_owned()
     }
@@ -225,47 +225,47 @@ impl<O: Operation> FomRef<O> {
         self.typed().lose_event()
     }
 
-    /// Who says more of it in listings.
+    /// Sets what says more of the fom in listings.
     pub(crate) fn explained_by(&self, explains: Weak<dyn Explain>) {
-        // Once for each fom.
+        // Called once for each fom.
         let _ = self.0.rare_made().explains.set(explains);
     }
 
-    /// What it has beside it if it is kept in a journal.
+    /// Returns what a journaled fom keeps beside it.
     pub(crate) fn kept(&self) -> Option<&Kept> {
         self.0.kept()
     }
 
-    /// Its id.
+    /// Returns the id of the fom.
     pub fn id(&self) -> FomId {
         self.0.id()
     }
 
-    /// The key that it was submitted with.
+    /// Returns the key that the fom was submitted with.
     pub fn key(&self) -> Option<&Key> {
         self.0.key()
     }
 
-    /// Its home.
+    /// Returns the index of the fom's home.
     pub fn locality(&self) -> usize {
         self.0.home_index()
     }
 
-    /// What the runtime does with it at this moment.
+    /// Returns what the runtime does with the fom at this moment.
     pub fn state(&self) -> FomState {
         self.0.token.state()
     }
 
-    /// The name of its phase at this moment.
+    /// Returns the name of the fom's phase at this moment.
     pub fn phase(&self) -> &'static str {
         self.0.phase_name()
     }
 
-    /// Gives it an event. Events are kept in order until a phase takes them.
+    /// Sends the fom an event. Events are kept in order until a phase takes them.
     ///
     /// # Errors
     ///
-    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
+    /// Fails with [`SendError`], which returns the event, if the fom has ended or its mailbox is full.
     pub fn send(&self, event: O::Event) -> Result<(), SendError<O::Event>> {
         self.typed().send(event)
     }
@@ -280,7 +280,7 @@ impl<O: Operation> FomRef<O> {
     ///
     /// # Errors
     ///
-    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
+    /// Fails with [`SendError`], which returns the event, if the fom has ended or its mailbox is full.
     pub fn send_with_id(
         &self,
         id: impl Into<Key>,
@@ -289,34 +289,43 @@ impl<O: Operation> FomRef<O> {
         self.typed().send_with_id(&id.into(), event)
     }
 
-    /// Somebody else's way to send it events, without knowing its operation type.
+    /// Returns a way to send the fom events without knowing its operation type.
     pub fn sender(&self) -> EventSender<O::Event> {
         EventSender(self.0.clone(), PhantomData)
     }
 
-    /// Wakes it: it looks again at what it waits for. Wakes coalesce; one after the end is nothing.
+    /// Wakes the fom, which checks again what it waits for. Wakes coalesce, and a wake after the end does nothing.
     pub fn wake(&self) {
         self.0.wake();
     }
 
-    /// Cancels it. In the queue before its first phase: it never runs. Waiting: it ends at once. Running: it is told
-    /// ([`Cx::is_cancelled`](crate::Cx::is_cancelled)) and dropped at its next wait, or when its budget sends it to the
-    /// tail. Its outcome is [`Cause::Cancelled`](crate::Cause::Cancelled), unless it ended first.
+    /// Cancels the fom:
+    ///
+    /// - Before its first phase: it never runs.
+    /// - While it waits: it ends at once.
+    /// - While it runs: it is told ([`Cx::is_cancelled`](crate::Cx::is_cancelled)). It is dropped at its next wait, or
+    ///   when its budget sends it to the tail.
+    ///
+    /// Its outcome is [`Cause::Cancelled`](crate::Cause::Cancelled), unless it ended first.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Waits until it is in one of these phases. It may be there already, and one that it only passes through counts; what
-    /// it left before this call does not, so ask before what makes it go on. A fom that has ended elsewhere is an answer at
-    /// once; one that can never be there again is waited for until it ends.
+    /// Waits until the fom is in one of these phases. It may be there already, and a phase that it only passes through
+    /// counts. A phase that it left before this call does not count, so call this before you make the fom go on.
+    ///
+    /// If the fom has ended in another phase, the answer comes at once. If the fom can never be in these phases again,
+    /// the wait lasts until its end.
     pub fn reached(&self, phases: impl IntoIterator<Item = O::Kind>) -> Waiting<O> {
         let kinds: Vec<_> = phases.into_iter().collect();
         let (tell, told) = oneshot::channel();
         let watcher = Watcher::new(kinds.iter().map(|kind| O::index(*kind)).collect(), tell);
-        // At once, and not by the job below: a fom that runs takes the event that is sent after this call, and passes
-        // through phases, before its locality comes to its jobs. The mailbox's lock makes it see the mark by then.
+        // Registered at once, not by the job below. A running fom takes an event that is sent after this call, and
+        // passes through phases, before its locality runs its jobs. Because of the mailbox's lock, the fom sees the
+        // mark by then.
         if self.0.watch(watcher) {
-            // Is it there already? Inside its locality, between two of its steps: no transition happens meanwhile.
+            // Checks whether it is there already. Inside its locality, between two of its steps: no transition happens
+            // meanwhile.
             let fom = self.0.clone();
             let look = |fom: &AnyRef| fom.arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
@@ -338,7 +347,7 @@ impl<O: Operation> FomRef<O> {
     }
 }
 
-/// The phase that a fom has begun; none while it is still in the queue before its first, or waits until that is committed.
+/// Returns the phase that a fom has begun, or `usize::MAX` before its first phase and until the begin is committed.
 fn visited(fom: &Header) -> usize {
     let committed = fom.kept().is_none_or(Kept::is_recorded);
     if fom.has_begun() && committed {
@@ -348,12 +357,12 @@ fn visited(fom: &Header) -> usize {
     }
 }
 
-/// What became of a wait for a phase.
+/// The result of a wait for a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached<K> {
     /// The fom is in this phase, or has been since the wait began.
     Phase(K),
-    /// It ended, and was in none of them since the wait began.
+    /// The fom ended, and was in none of the phases since the wait began.
     Ended,
 }
 
@@ -386,11 +395,11 @@ impl<O: Operation> Waiting<O> {
         }
     }
 
-    /// The same with a limit, on the runtime's clock.
+    /// Waits with a time limit, on the runtime's clock.
     ///
     /// # Errors
     ///
-    /// [`TimedOut`] when neither a phase nor the end was reached by then.
+    /// Fails with [`TimedOut`] if neither a phase nor the end was reached by then.
     pub async fn within(mut self, time: Duration) -> Result<Reached<O::Kind>, TimedOut> {
         let mut sleep = pin!(Sleep::new(self.home.clone(), time));
         let told = poll_fn(|cx| {
@@ -403,7 +412,7 @@ impl<O: Operation> Waiting<O> {
         Ok(self.answer(told))
     }
 
-    /// Blocks the thread; inside a phase function this is a blocking section by itself.
+    /// Blocks the thread. Inside a phase function this is a blocking section by itself.
     pub fn wait(self) -> Reached<O::Kind> {
         block_on(self.into_future())
     }
@@ -421,7 +430,7 @@ impl<O: Operation> IntoFuture for Waiting<O> {
     }
 }
 
-/// A way to send events to a fom whose operation type does not matter.
+/// Sends events to a fom of any operation type that takes events of type `E`.
 pub struct EventSender<E>(AnyRef, PhantomData<fn(E)>);
 
 impl<E> Clone for EventSender<E> {
@@ -446,11 +455,11 @@ impl<E> EventSender<E> {
         unsafe { self.0.as_ptr().cast().as_ref() }
     }
 
-    /// Gives the fom an event.
+    /// Sends the fom an event.
     ///
     /// # Errors
     ///
-    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
+    /// Fails with [`SendError`], which returns the event, if the fom has ended or its mailbox is full.
     pub fn send(&self, event: E) -> Result<(), SendError<E>> {
         self.fom().send(event)
     }
@@ -459,7 +468,7 @@ impl<E> EventSender<E> {
     ///
     /// # Errors
     ///
-    /// [`SendError`] with the event, when the fom has ended or its mailbox is full.
+    /// Fails with [`SendError`], which returns the event, if the fom has ended or its mailbox is full.
     pub fn send_with_id(&self, id: impl Into<Key>, event: E) -> Result<(), SendError<E>> {
         self.fom().send_with_id(&id.into(), event)
     }

@@ -1,4 +1,4 @@
-//! Work for a locality that is no fom: posted, called, and done in each of them.
+//! Work for a locality that is not a fom: posts, calls, and functions that run in each locality.
 
 use std::{any::type_name, fmt};
 
@@ -9,7 +9,7 @@ use crate::{
     runtime::Runtime,
 };
 
-/// Inside a locality, where its data is reached without a lock.
+/// The inside of a locality, where its data is reached without a lock.
 pub struct Local<'a> {
     core: &'a mut Core,
 }
@@ -27,21 +27,21 @@ impl<'a> Local<'a> {
 }
 
 impl Local<'_> {
-    /// Which locality.
+    /// Returns the index of the locality.
     pub fn index(&self) -> usize {
         self.core.home.index
     }
 
-    /// The time on the runtime's clock.
+    /// Returns the time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
         self.core.home.world().clock.now()
     }
 
-    /// The locality's data of this type.
+    /// Returns the locality's data of this type.
     ///
     /// # Panics
     ///
-    /// When the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type.
+    /// Panics if the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type.
     pub fn data<T: Send + 'static>(&mut self) -> &mut T {
         match self.core.data_mut() {
             Some(data) => data,
@@ -53,7 +53,7 @@ impl Local<'_> {
     }
 }
 
-/// A call into a locality was not carried out.
+/// A call into a locality that was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -73,8 +73,8 @@ impl Runtime {
             .ok_or(CallError::NoSuchLocality(locality))
     }
 
-    /// Runs `f` in a locality, soon, and does not wait for it. Posts of one thread run in their order. What is
-    /// posted while the runtime shuts down may be dropped without being run.
+    /// Runs `f` in a locality, soon, and does not wait for it. Posts of one thread run in their order. A post may be
+    /// dropped without being run while the runtime shuts down.
     ///
     /// # Errors
     ///
@@ -92,15 +92,15 @@ impl Runtime {
         Ok(())
     }
 
-    /// Runs `f` in a locality and gives back what it returns. From inside that locality it runs at once, in place.
+    /// Runs `f` in a locality and returns its result. From inside that locality, `f` runs at once, in place.
     ///
     /// # Errors
     ///
-    /// [`CallError`].
+    /// Fails with [`CallError`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped before `f` began, `f` never runs.
+    /// If the future is dropped before `f` began, `f` never runs.
     pub async fn call<R: Send + 'static>(
         &self,
         locality: usize,
@@ -131,19 +131,19 @@ impl Runtime {
         let (answer, answered) = oneshot::channel();
         home.post_job(Box::new(move |core| {
             if !answer.is_closed() {
-                // The caller may give up while `f` runs; then nobody wants the answer.
+                // The caller may be gone by now, and the answer is dropped.
                 let _ = answer.send(f(&mut Local::new(core)));
             }
         }));
         answered
     }
 
-    /// Runs `f` in every locality and gives back what it returns, by locality: the way to add up what localities count
-    /// without a lock.
+    /// Runs `f` in every locality and returns the results, by locality. Use it to add up counts that the localities
+    /// keep without a lock.
     ///
     /// # Errors
     ///
-    /// [`CallError::Dropped`] when a locality did not answer.
+    /// [`CallError::Dropped`] if a locality did not answer.
     pub async fn each<R: Send + 'static>(
         &self,
         f: impl Fn(&mut Local<'_>) -> R + Clone + Send + 'static,
@@ -170,22 +170,22 @@ impl Runtime {
         Ok(all)
     }
 
-    /// As [`each`](Self::each), and joins what the localities give, in their order.
+    /// As [`each`](Self::each), and joins the results of the localities, in their order.
     ///
     /// # Errors
     ///
-    /// [`CallError::Dropped`] when a locality did not answer.
+    /// [`CallError::Dropped`] if a locality did not answer.
     pub async fn reduce<R: Send + 'static>(
         &self,
         f: impl Fn(&mut Local<'_>) -> R + Clone + Send + 'static,
         join: impl FnMut(R, R) -> R,
     ) -> Result<R, CallError> {
         let all = self.each(f).await?;
-        // A runtime has one locality at least.
+        // A runtime has at least one locality.
         all.into_iter().reduce(join).ok_or(CallError::Dropped)
     }
 
-    /// Resolves when no fom is in flight. In a phase that is never: its own fom is.
+    /// Resolves when no fom is in flight. Inside a phase it never resolves, because the phase's own fom is in flight.
     ///
     /// # Cancel safety
     ///
@@ -194,11 +194,11 @@ impl Runtime {
         self.world.idle().await;
     }
 
-    /// Resolves when there is nothing to run: every fom in flight waits, and none is in a blocking section. For tests, before
-    /// they move their clock.
+    /// Resolves when there is nothing to run: every fom in flight waits, and none is in a blocking section. Tests await
+    /// it before they advance their clock.
     ///
-    /// A fom that waits for a component, a socket or another task waits like any other: nobody knows here whether its
-    /// answer is on its way. Wait for what comes of it first, with [`FomRef::reached`](crate::FomRef::reached).
+    /// A fom that waits for a component, a socket or another task counts as waiting. The runtime cannot know whether
+    /// the answer is on its way. Wait for its effect first, with [`FomRef::reached`](crate::FomRef::reached).
     ///
     /// # Cancel safety
     ///
@@ -211,7 +211,7 @@ impl Runtime {
             for home in &self.world.localities {
                 let (tell, told) = oneshot::channel();
                 home.post_job(Box::new(move |core| {
-                    // Not a run of anything: else two rounds would never agree.
+                    // Not counted as a run: otherwise two rounds would never agree.
                     core.runs -= 1;
                     core.quiet.push(tell);
                 }));
@@ -222,7 +222,7 @@ impl Runtime {
                 // A locality that has ended is quiet.
                 runs.push(told.await.unwrap_or(0));
             }
-            // A locality may have been set to work by another after it answered; so all must have answered twice alike.
+            // Another locality may have given this one work after it answered. So all must give the same answers twice.
             if before.as_ref() == Some(&runs) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Makes foms: of what is submitted, and of what the journal keeps.
+//! Makes foms of what is submitted, and of what the journal keeps.
 
 use std::{
     any::TypeId,
@@ -25,29 +25,29 @@ use crate::{
 pub(super) struct Maker<'a> {
     pub(super) world: &'a Arc<World>,
     pub(super) index: usize,
-    /// On the thread that holds the core of its home.
+    /// Whether this thread holds the core of the home.
     pub(super) here: bool,
-    /// The place of its phase in the graph.
+    /// The index of its phase in the graph.
     pub(super) phase: usize,
     pub(super) wanted: bool,
     pub(super) settled: bool,
-    /// Its home was asked for, other than by its key.
+    /// Whether the submission chose the home, other than by the key.
     pub(super) placed: bool,
     pub(super) meta: Meta,
     pub(super) priority: Priority,
-    /// Of a fom that comes back out of the journal: the id that it had, and what was kept of it.
+    /// The id that a fom out of the journal had, and what was kept of it.
     pub(super) id: Option<FomId>,
     pub(super) kept: Option<Box<Kept>>,
     pub(super) kept_deadline: Option<(u64, usize)>,
     pub(super) came_back: bool,
     /// Its operation id.
     pub(super) once: Option<Key>,
-    /// What is dropped when it has ended.
+    /// Dropped when the fom has ended.
     pub(super) ticket: Option<Ticket>,
     pub(super) order: Order,
-    /// How long it is not to begin.
+    /// The delay before the fom begins.
     pub(super) after: Option<Duration>,
-    /// The key that it has together with the one that submits it.
+    /// The key that it has together with the fom that submits it.
     pub(super) chained: Option<KeyOf>,
 }
 
@@ -76,13 +76,13 @@ pub(crate) fn restore<O: Operation>(
         };
         let now = world.clock.nanos();
         let kept_deadline = saved.kept.as_deref().map(|(at, owner)| {
-            // Of a phase that is gone it is the deadline of the one that the fom is in.
+            // If that phase no longer exists, this is the deadline of the phase that the fom is in.
             let owner = O::GRAPH.place_ever(owner);
             let owner = owner.unwrap_or(at_phase);
             (now.saturating_add(left(*at)), owner)
         });
         let home = match &key {
-            // With those that will be submitted with this key.
+            // In the home of foms that will be submitted with this key.
             Some(key) if !saved.settled => world.directory.hash(key) as usize,
             _ => usize::from(saved.home),
         };
@@ -123,7 +123,7 @@ pub(crate) fn restore<O: Operation>(
             let make = || {
                 let fom = maker.make(operation, phase, Some(key.clone())).0;
                 made = Some(fom);
-                // SAFETY: just made, and not enqueued yet: it is alive.
+                // SAFETY: just made and not enqueued yet, so it is alive.
                 AnyRef::of(unsafe { fom.as_ref() })
             };
             let directory = &world.directory;
@@ -156,7 +156,7 @@ pub(crate) fn restore<O: Operation>(
         world.dormant.one_made();
     }
     if let Some(once) = once {
-        // SAFETY: just made, and not enqueued yet: it is alive.
+        // SAFETY: just made and not enqueued yet, so it is alive.
         let fom = AnyRef::of(unsafe { made.as_ref() });
         world.memory.back((TypeId::of::<O>(), once), fom);
     }
@@ -244,7 +244,7 @@ impl Maker<'_> {
             (launched.0, id)
         };
         if self.here {
-            // SAFETY: no code of the operation is called while the guard is held. A future is made, and does not run.
+            // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
             let core = unsafe { crate::locality::peek() };
             let mut core = core.expect("looked at just now, on this thread");
             let (id, now) = match self.id {

@@ -1,4 +1,4 @@
-//! The runtime: a set of localities, and the way into them.
+//! The runtime: a set of localities, and the ways into them.
 
 mod aside;
 mod builder;
@@ -51,12 +51,12 @@ use crate::{
     },
 };
 
-/// Runs foms. A clone is another handle to the same runtime; when the last one is dropped the runtime shuts down at once,
-/// and whoever waits for a fom gets an answer.
+/// Runs foms. A clone is another handle to the same runtime. When the last handle is dropped, the runtime shuts down at
+/// once, and every caller that waits for a fom gets an answer.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) world: Arc<World>,
-    /// Not in handles that foms hold: those must not keep the runtime alive.
+    /// `None` in the handles that foms hold: those must not keep the runtime alive.
     _guard: Option<Arc<shutdown::Guard>>,
 }
 
@@ -70,21 +70,21 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// A runtime with one locality for each core that the process may use.
+    /// Builds a runtime with one locality for each core that the process may use.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] when threads or reactors cannot be made.
+    /// Fails with [`BuildError`] if threads or reactors cannot be created.
     pub fn new() -> Result<Self, BuildError> {
         Self::builder().build()
     }
 
-    /// A runtime of one's own making.
+    /// Returns a builder for a runtime with other settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The runtime whose fom runs on this thread.
+    /// Returns the runtime of the fom that runs on this thread.
     pub fn current() -> Option<Self> {
         crate::locality::with_core(|core| Self::of(core.home.world()))
     }
@@ -100,19 +100,19 @@ impl Runtime {
         &self.world
     }
 
-    /// Submits an operation. Nothing happens before the submission is started or awaited.
+    /// Submits an operation. Nothing happens until the submission is started or awaited.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(&self.world, operation)
     }
 
-    /// Submits a saved fom again: it enters the function of the phase that it was saved in, and nothing else is re-run.
+    /// Submits a saved fom again. It enters the function of the phase that it was saved in; nothing else runs again.
     ///
-    /// The deadline goes on with the time that was left when it was saved. The key, the priority and the home are given
-    /// anew, by the submission; events that it had not taken were not saved.
+    /// The deadline continues with the time that was left when the fom was saved. The submission sets the key, the
+    /// priority and the home anew. Events that the fom had not taken were not saved.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`] when the snapshot does not fit.
+    /// Fails with [`RestoreError`] if the snapshot does not fit.
     pub fn resume<O: Persistent>(
         &self,
         snapshot: &Snapshot,
@@ -129,14 +129,15 @@ impl Runtime {
         ))
     }
 
-    /// The live fom that has this key.
+    /// Returns the live fom that has this key.
     pub fn find<O: Operation>(&self, key: impl Into<Key>) -> Option<FomRef<O>> {
         self.world.find(&key.into())
     }
 
-    /// Hears of every transition of every fom, in order for one fom, in the fom's locality.
+    /// Adds a listener that hears of every transition of every fom. It runs in the fom's locality, and hears the
+    /// transitions of one fom in order.
     ///
-    /// A listener cannot change the outcome; it must not block. One that panics is taken off and reported in
+    /// A listener cannot change the outcome, and must not block. A listener that panics is removed and reported in
     /// [`Operations::incidents`].
     pub fn listen(&self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Listening {
         let id = self.world.hooks.listen(Box::new(listener));
@@ -146,7 +147,7 @@ impl Runtime {
         }
     }
 
-    /// As [`listen`](Self::listen), for one operation type, with the operation and the phase.
+    /// As [`listen`](Self::listen), for one operation type. The listener also gets the operation and the phase.
     pub fn listen_to<O: Operation>(
         &self,
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
@@ -158,7 +159,7 @@ impl Runtime {
         }
     }
 
-    /// Puts an interposer on top of those of this operation type.
+    /// Adds an interposer on top of those of this operation type.
     pub fn interpose<O: Operation>(&self, interposer: impl Interpose<O>) -> Interposed {
         let id = self.world.hooks.interpose::<O>(Box::new(interposer));
         Interposed {
@@ -168,39 +169,43 @@ impl Runtime {
         }
     }
 
-    /// What is in flight, and totals. Asks no locality, so a fom that does not come back is listed like any other.
+    /// Lists what is in flight, with totals. This asks no locality, so a fom that never returns is listed like any
+    /// other.
     pub fn operations(&self) -> Operations {
         inspect(&self.world)
     }
 
-    /// The foms that wait for each other in circles, as far as can be known: for [long locks](crate::LongLock), for their keys, and for
-    /// the ends of their helpers. It stops nobody, and each circle stood when it was found. One whose foms have deadlines, or
-    /// wait for something else as well, may still come loose by itself.
+    /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
+    /// [long locks](crate::LongLock), for keys, and for the ends of helpers.
     ///
-    /// Circles that share foms are told one at a time.
+    /// The search stops no fom, and each circle existed when it was found. A circle may still resolve by itself if its
+    /// foms have deadlines or wait for something else as well.
+    ///
+    /// Of circles that share foms, one call may return only some.
     pub fn deadlocks(&self) -> Vec<Deadlock> {
         deadlocks(&self.world)
     }
 
-    /// One fom in flight. One that [rests](Builder::resident) is brought back for that.
+    /// Describes one fom in flight. A [resting](Builder::resident) fom is brought back first.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
         self.world.dormant.revive(&self.world, id);
         self.operations().foms.into_iter().find(|fom| fom.id == id)
     }
 
-    /// Wakes a fom: it looks again at what it waits for. `false` when it is not in flight.
+    /// Wakes a fom, which checks again what it waits for. Returns `false` if the fom is not in flight.
     pub fn wake(&self, id: FomId) -> bool {
         self.tell(id, |fom| fom.wake())
     }
 
-    /// Cancels a fom, as [`FomRef::cancel`] does. `false` when it is not in flight.
+    /// Cancels a fom, as [`FomRef::cancel`] does. Returns `false` if the fom is not in flight.
     pub fn cancel(&self, id: FomId) -> bool {
         self.tell(id, |fom| {
             fom.cancel();
         })
     }
 
-    /// Inside the fom's locality: it may be a fom that nobody has the address of, and which so counts on being alone.
+    /// Runs `what` inside the fom's locality. No other address of the fom may exist, and then the fom counts on being
+    /// alone.
     fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
         let look = || {
             let mut foms = self
@@ -221,13 +226,13 @@ impl Runtime {
         true
     }
 
-    /// How much the journal keeps, as of the last commit; none without a journal.
+    /// Returns how much the journal keeps, as of the last commit. Returns `None` without a journal.
     pub fn journal_stats(&self) -> Option<JournalStats> {
         self.world.committer().map(|committer| committer.stats())
     }
 
-    /// Foms that were submitted and have not ended, with those that [rest](Builder::resident) and what is
-    /// [queued](crate::admission::Admission) in front of them.
+    /// Returns the number of foms that were submitted and have not ended. This includes [resting](Builder::resident)
+    /// foms and operations [queued](crate::admission::Admission) in front of the localities.
     pub fn in_flight(&self) -> usize {
         self.world
             .localities
@@ -238,25 +243,25 @@ impl Runtime {
             + self.world.dormant.left()
     }
 
-    /// How many localities there are; they are numbered from zero.
+    /// Returns the number of localities. They are numbered from zero.
     pub fn localities(&self) -> usize {
         self.world.localities.len()
     }
 
-    /// A handle that does not keep the runtime alive.
+    /// Returns a handle that does not keep the runtime alive.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn weak(&self) -> Self {
         Self::of(&self.world)
     }
 
-    /// A time that no timer is before, if there are any; none from a locality that has ended.
+    /// Returns a time that no timer precedes, or `None` if no timer is armed. A locality that has ended has none.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) async fn next_timer(&self) -> Option<u64> {
         let mut next = None;
         for home in &self.world.localities {
             let (tell, told) = tokio::sync::oneshot::channel();
             home.post_job(Box::new(move |core| {
-                // Who asked may have gone.
+                // The caller may be gone.
                 let _ = tell.send(core.timers.next_at());
             }));
             next = next.into_iter().chain(told.await.ok().flatten()).min();
@@ -264,7 +269,7 @@ impl Runtime {
         next
     }
 
-    /// The time on the runtime's clock.
+    /// Returns the time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
         self.world.clock.now()
     }

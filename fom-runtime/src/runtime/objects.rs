@@ -1,4 +1,4 @@
-//! The active objects of a runtime, so that a drain does not wait for those who only wait to be called.
+//! The active objects of a runtime, so that a drain does not wait for objects that only wait for calls.
 
 use std::sync::{Arc, Weak};
 
@@ -22,11 +22,12 @@ impl Objects {
         all.push(object);
     }
 
-    /// Ends all objects if nothing else is in flight and each of them rests: then nobody inside will ever call one again. `in_flight`
-    /// counts the foms that have not ended, the objects among them, and never too few.
+    /// Ends all objects if nothing else is in flight and each of them rests: then no fom will ever call one again.
+    /// `in_flight` counts the foms that have not ended, including the objects, and never too few.
     ///
-    /// Each object is looked at twice. If none was called in between, there was a moment when all of them rested. Who makes that true,
-    /// with the end of a fom or the rest of an object, looks here after that: one of two who do so at once sees both.
+    /// Each object is looked at twice. If none was called in between, there was a moment when all of them rested. A
+    /// thread that ends a fom, or lets an object rest, calls this after that. If two threads do so at once, one of them
+    /// sees both.
     pub(super) fn end_if_alone(&self, in_flight: impl Fn() -> usize) {
         fence(Ordering::SeqCst);
         let all: Vec<Arc<dyn Explain>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();

@@ -1,4 +1,4 @@
-//! The way of an operation into the runtime that runs once.
+//! Submission of an operation that runs once.
 
 use std::any::TypeId;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl<O: Operation> Submission<'_, O> {
-    /// Starts it unless one with its id was started before.
+    /// Starts the operation, unless one with its id was started before.
     #[inline(never)]
     pub(super) fn start_once(self) -> Result<Handle<O>, Refused<O>> {
         let world = self.world;
@@ -27,17 +27,18 @@ impl<O: Operation> Submission<'_, O> {
         if let Some(key) = &self.key
             && world.dormant.left() > 0
         {
-            // What rests has its key, too. Now: to make a fom of one takes the lock that is held from here on.
+            // A resting fom has its key, too. It is brought back now, because making a fom of it takes the
+            // lock that is held from here on.
             let place = (TypeId::of::<O>(), key.clone());
             world.dormant.revive_key(world, &place);
         }
-        // Nobody else looks until this one is in flight.
+        // No other submission looks until this one is in flight.
         let mut slots = world.memory.lock(world.journal_now());
         let mut seen = slots.look(&place);
         while let Seen::Rests(id) = seen {
             drop(slots);
             if !world.dormant.revive(world, id) {
-                // Somebody else is at it.
+                // Another thread brings it back.
                 crate::sync::yield_now();
             }
             if self.world.is_late() {
@@ -58,7 +59,7 @@ impl<O: Operation> Submission<'_, O> {
                 }
                 drop(slots);
                 return match started {
-                    // SAFETY: a fom that is wanted is born with a reference for its handle.
+                    // SAFETY: a wanted fom is born with a reference for its handle.
                     Ok((fom, _)) => Ok(Handle::new(unsafe { FomRef::from_raw(fom) })),
                     Err(turned) => Err(turned.refuse()),
                 };
@@ -93,7 +94,8 @@ impl<O: Operation> Submission<'_, O> {
         .refuse()
     }
 
-    /// A fom that has ended before it is shown to anybody: with what is remembered of the one that ran.
+    /// Makes a fom that has ended, with what is remembered of the fom that ran. The caller gets a handle to
+    /// it.
     fn remembered(
         self,
         id: FomId,
@@ -102,7 +104,7 @@ impl<O: Operation> Submission<'_, O> {
     ) -> Result<Handle<O>, Refused<O>> {
         let world = self.world;
         let home = &world.localities[0];
-        // Counted before the mode is looked at: see the way of the others.
+        // Counted before the mode is read, as in `launch_anywhere`.
         home.counts.one_sent();
         if self.world.is_late() {
             home.take_back();
@@ -135,7 +137,7 @@ impl<O: Operation> Submission<'_, O> {
         let fom = unsafe { Resident::new(launched.0) };
         fom.settle(outcome);
         world.tell_idle();
-        // SAFETY: a fom that is wanted is born with a reference for its handle.
+        // SAFETY: a wanted fom is born with a reference for its handle.
         Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
     }
 }

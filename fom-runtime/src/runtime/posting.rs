@@ -18,9 +18,10 @@ pub(crate) struct Prepared {
     pub(crate) item: Item,
 }
 impl<O: Operation> Submission<'_, O> {
-    /// For an outbox: its first record, and how it starts when that is committed.
+    /// Makes the first record of an operation in an outbox, and the function that starts it after the commit.
     ///
-    /// Where the sender is not kept, nothing of it is committed with a step of that: it is as if it were submitted when it is sent.
+    /// If the sender is not kept, no record is committed with the sender's step. Then the operation is as if submitted
+    /// when it is sent.
     pub(crate) fn prepare(mut self, sender_is_kept: bool) -> Result<Prepared, SnapshotError> {
         let world = self.world;
         let index = self.home();
@@ -98,7 +99,7 @@ impl<O: Operation> Submission<'_, O> {
         })
     }
 
-    /// Sets the number that it has in the journal.
+    /// Sets the number that the fom has in the journal.
     fn number(&mut self, number: Option<u64>) {
         let recorded = self.special.as_ref().and_then(|it| it.recorded.as_ref());
         if let (Some(number), Some((.., Some(kept)))) = (number, recorded) {
@@ -107,7 +108,7 @@ impl<O: Operation> Submission<'_, O> {
     }
 }
 
-/// For an outbox: an event for whoever has this key.
+/// Makes the outbox item of an event for the fom that has this key.
 pub(crate) fn post_event<O>(
     world: &Arc<World>,
     sender_is_kept: bool,
@@ -164,7 +165,7 @@ where
     Ok(Item { entry, send })
 }
 
-/// What was in an outbox could not start. What is in the journal of it stays there.
+/// Reports an operation of an outbox that could not start. Its journal record stays.
 #[cold]
 fn not_started<O: Operation>(world: &World, id: FomId, refused: &Refused<O>, bytes: Option<&[u8]>) {
     match (refused.reason(), refused.live(), bytes) {

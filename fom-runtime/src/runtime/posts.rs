@@ -1,4 +1,4 @@
-//! Messages to localities that are waited for, or called off, together.
+//! Sets of messages to localities, to wait for or cancel together.
 
 use std::{fmt, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
 pub struct Posts {
     runtime: Runtime,
     off: Arc<AtomicBool>,
-    /// Each message has one until it is gone.
+    /// Each message has a clone of this until it is gone.
     pass: mpsc::Sender<()>,
     gone: mpsc::Receiver<()>,
 }
@@ -28,8 +28,8 @@ impl fmt::Debug for Posts {
 }
 
 impl Runtime {
-    /// A set of messages to localities, with none in it: for whoever must know when the last of them has run, or that none will
-    /// run any more.
+    /// Creates an empty set of messages to localities. Use it to learn when the last message has run, or to make sure
+    /// that none runs any more.
     ///
     /// ```
     /// # use fom_runtime::prelude::*;
@@ -62,7 +62,7 @@ impl Posts {
     ///
     /// # Errors
     ///
-    /// As there; then it is not in the set.
+    /// As [`Runtime::post`]; then the message is not in the set.
     pub fn post(
         &self,
         locality: usize,
@@ -70,7 +70,7 @@ impl Posts {
     ) -> Result<(), CallError> {
         let (off, pass) = (Arc::clone(&self.off), self.pass.clone());
         self.runtime.post(locality, move |local| {
-            // Until `f` is gone, with what it owns.
+            // Lives until `f` is gone, with what it owns.
             let _pass = pass;
             let f = f;
             if !off.load(Ordering::Acquire) {
@@ -79,24 +79,25 @@ impl Posts {
         })
     }
 
-    /// No more are posted: waits until each has run, or was dropped because the runtime ended before. In a phase this waits
-    /// without the locality, so messages to it run meanwhile.
+    /// Ends the set, and waits until each message has run, or was dropped because the runtime ended before. In a phase
+    /// this waits without the locality, so messages to that locality run meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, the messages run all the same.
+    /// If the future is dropped, the messages run all the same.
     pub async fn done(self) {
         let Self { pass, mut gone, .. } = self;
         drop(pass);
-        // Nothing is ever sent: it ends with the last pass.
+        // Nothing is ever sent: this returns when the last pass is gone.
         gone.recv().await;
     }
 
-    /// Calls off those that have not begun, and waits for those that have: when this returns none runs, and none will.
+    /// Cancels the messages that have not begun, and waits for those that have. When this returns, no message of the
+    /// set runs, and none will.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, they are called off all the same.
+    /// If the future is dropped, the messages are cancelled all the same.
     pub async fn cancel(self) {
         self.off.store(true, Ordering::Release);
         self.done().await;

@@ -1,15 +1,15 @@
-//! Values that every fom of a runtime can reach by their type.
+//! Values that every fom of a runtime reaches by their type.
 
 use std::any::{Any, TypeId, type_name};
 
 type Resource = (TypeId, &'static str, Box<dyn Any + Send + Sync>);
 
-/// Few, and fixed once the runtime runs: a list is enough.
+/// A list: resources are few, and fixed once the runtime runs.
 #[derive(Default)]
 pub(crate) struct Resources(Vec<Resource>);
 
 impl Resources {
-    /// Adds a resource; a second one of a type takes the place of the first.
+    /// Adds a resource. A second value of the same type replaces the first.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         let entry: Resource = (TypeId::of::<T>(), type_name::<T>(), Box::new(value));
         match self.0.iter_mut().find(|resource| resource.0 == entry.0) {
@@ -18,7 +18,7 @@ impl Resources {
         }
     }
 
-    /// The resource of this type and its place in the list.
+    /// Returns the resource of this type and its place in the list.
     pub(crate) fn get<T: 'static>(&self) -> Option<(&T, u32)> {
         let place = self
             .0

@@ -1,4 +1,4 @@
-//! The end of a runtime: drained or at once, both bounded. Whoever waits for a fom gets an answer.
+//! The end of a runtime: drained or at once, both bounded. Every caller that waits for a fom gets an answer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +14,11 @@ use crate::{
 /// How a runtime shuts down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Nothing new is taken from outside; what is in flight runs to its end, with what it submits itself. [Services](crate::service)
-    /// are stopped first, as [`stop_all`](crate::service::Services::stop_all) does.
+    /// The runtime takes nothing new from outside. The foms in flight run to their ends, with what they submit
+    /// themselves. [Services](crate::service) are stopped first, as [`stop_all`](crate::service::Services::stop_all)
+    /// does.
     Drain,
-    /// What is queued never runs, what waits ends at once, what runs is dropped at its next wait.
+    /// Queued foms never run, waiting foms end at once, and running foms are dropped at their next wait.
     Now,
 }
 
@@ -25,8 +26,8 @@ pub enum Shutdown {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Foms that had not ended in time. A drain that ran out of time has told them to end; whoever waited for one has
-    /// been answered with [`Cause::Shutdown`](crate::Cause::Shutdown).
+    /// Foms that had not ended in time. A drain that ran out of time has told them to end. Each caller that waited for
+    /// such a fom got [`Cause::Shutdown`](crate::Cause::Shutdown).
     pub remained: Vec<FomInfo>,
     /// Services with a [stop](crate::service::Provider::on_stop) that was not run or did not finish, because a drain
     /// ran out of time or there was no drain. They are in the order in which the runtime stops them.
@@ -36,15 +37,15 @@ pub struct ShutdownReport {
 /// How long a fom gets to reach its next wait after a drain ran out of time.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// How long a runtime that is dropped waits for its journal to be closed.
+/// How long a dropped runtime waits for its journal to be closed.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// What a time becomes that no clock can show.
+/// Replaces a time limit that is too long for the clock.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 impl Runtime {
-    /// Shuts the runtime down, within this (real) time. A drain that is awaited in a phase waits for that phase, too, and
-    /// so takes the whole time: begin it outside.
+    /// Shuts the runtime down, within this (real) time. A drain that is awaited in a phase waits for that phase, too,
+    /// and so takes the whole time. Start it outside.
     ///
     /// When this returns, every [service](crate::service) is stopped.
     ///
@@ -57,17 +58,17 @@ impl Runtime {
         let spawned = std::thread::Builder::new()
             .name("fom-shutdown".into())
             .spawn(move || {
-                // Who asked may have gone; the shutdown goes on.
+                // The caller may be gone; the shutdown goes on.
                 let _ = tell.send(runtime.shutdown_blocking(how, within));
             });
         match spawned {
             Ok(_) => told.await.unwrap_or_default(),
-            // Without a thread to wait in, end it at once: that needs no waiting.
+            // Without a thread to wait in, the runtime ends at once, which needs no waiting.
             Err(_) => self.shutdown_blocking(Shutdown::Now, Duration::ZERO),
         }
     }
 
-    /// Nothing more begins, and no phase function is entered; nobody is told yet.
+    /// From now on nothing begins, and no phase function is entered. No fom is told yet.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn close(&self) {
         self.world.close(Mode::Closed);
@@ -122,7 +123,7 @@ impl Runtime {
     }
 }
 
-/// Each handler wakes its own: nobody else may touch a fom that nobody has the address of.
+/// Makes each handler wake its own foms. Only the handler may touch a fom without other addresses.
 fn tell_all(world: &World) {
     for home in &world.localities {
         home.post_job(Box::new(|core| {
@@ -132,7 +133,7 @@ fn tell_all(world: &World) {
     }
 }
 
-/// Dropped with the last handle that a user has.
+/// Dropped with the user's last handle.
 pub(super) struct Guard {
     pub(super) world: Arc<World>,
 }
@@ -145,7 +146,8 @@ impl Drop for Guard {
         for home in &self.world.localities {
             home.stop();
         }
-        // Whoever opens the journal again finds it closed. Not where that would wait for itself.
+        // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which
+        // would wait for itself.
         if let Some(committer) = self.world.committer()
             && !crate::locality::runs_fom_of(&self.world)
         {

@@ -1,4 +1,4 @@
-//! The way of an operation into the runtime.
+//! Submission of an operation to the runtime.
 
 use std::{
     any::TypeId,
@@ -27,17 +27,17 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// Which of the ready foms of a locality goes first; inside one priority it is first in, first out.
+/// Decides which of the ready foms of a locality runs first. Foms of one priority run first in, first out.
 ///
-/// Preference is bounded: one pick in sixteen goes to the lowest priority that has work.
+/// The preference is bounded: one pick in sixteen goes to the lowest priority that has work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Before all others.
+    /// Runs before all others.
     High = 0,
-    /// What a fom gets that asks for nothing.
+    /// The default.
     #[default]
     Normal = 1,
-    /// After all others.
+    /// Runs after all others.
     Low = 2,
 }
 
@@ -45,24 +45,26 @@ impl Priority {
     pub(crate) const COUNT: usize = 3;
 }
 
-/// Which locality becomes the home of a fom. Chosen when it is submitted; a fom never moves, unless the runtime moves foms
-/// to [balance](crate::balance::Balance::Foms) its load, and then only one whose home nobody asked for: see there.
+/// Decides which locality becomes the home of a fom. The choice is made when the fom is submitted.
+///
+/// A fom stays in its home, unless the runtime moves foms to [balance](crate::balance::Balance::Foms) its load. Then
+/// only foms move for which the submission did not choose a home; see there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// One locality after the other.
+    /// Each locality in turn.
     RoundRobin,
-    /// The one with the fewest foms.
+    /// The locality with the fewest foms.
     LeastLoaded,
-    /// The one that this is called in; round-robin from outside.
+    /// The locality of the calling thread; round-robin from outside.
     Here,
-    /// This one, counted from zero.
+    /// The locality with this index, counted from zero.
     Locality(usize),
-    /// One that is the same for the same number, for whatever belongs together.
+    /// A locality that is the same for the same number. Use it for foms that belong together.
     Key(u64),
 }
 
-/// An operation on its way in. It starts when it is awaited, or by [`start`](Self::start).
+/// An operation on its way into the runtime. It starts when it is awaited, or by [`start`](Self::start).
 #[must_use = "a submission does nothing until it is started or awaited"]
 pub struct Submission<'a, O: Operation> {
     pub(super) world: &'a Arc<World>,
@@ -72,27 +74,28 @@ pub struct Submission<'a, O: Operation> {
     pub(super) placement: Option<Placement>,
     pub(super) priority: Priority,
     pub(super) order: Order,
-    /// What few submissions have: each byte more is copied for all of them.
+    /// What few submissions have. A box, because each byte here is copied for every submission.
     pub(super) special: Option<Box<Special<O>>>,
 }
 
 /// What few submissions have.
 pub(super) struct Special<O: Operation> {
-    /// It comes out of a snapshot.
+    /// What a snapshot says of a resumed fom.
     pub(super) meta: Meta,
-    /// It was in an outbox.
+    /// Set if the operation was in an outbox.
     pub(super) recorded: Option<Recorded>,
-    /// Its operation id, and how what is remembered of it is read.
+    /// The operation id, and the function that reads a remembered outcome.
     pub(super) once: Option<(Key, Open<O>)>,
-    /// What is dropped when it has ended.
+    /// Dropped when the fom has ended.
     pub(super) ticket: Option<Ticket>,
-    /// How long it is not to begin.
+    /// The delay before the fom begins.
     pub(super) after: Option<Duration>,
-    /// Room that was kept for it.
+    /// Room that was kept for the fom.
     pub(super) room: Option<HeldRoom>,
 }
 
-/// What is known of an operation that was in an outbox: its id, its home, and what is kept of it, if it is in the journal already.
+/// What is known of an operation that was in an outbox: its id, its home, and its journal record if the journal has it
+/// already.
 pub(super) type Recorded = (FomId, usize, Option<Box<Kept>>);
 
 impl<O: Operation> Default for Special<O> {
@@ -162,9 +165,11 @@ impl<'a, O: Operation> Submission<'a, O> {
         special.is_some_and(|special| special.once.is_some())
     }
 
-    /// Gives it a key, which at most one live fom of its type has. While another one has it, or waits for it, this one is refused;
-    /// or it waits ([`queue`](Self::queue)), or is told who that is ([`join`](Self::join)). Foms of one key share a home, unless a
-    /// placement is asked for.
+    /// Gives the operation a key, which at most one live fom of its type has.
+    ///
+    /// While another fom has the key or waits for it, this submission is refused. Use [`queue`](Self::queue) to wait
+    /// instead, or [`join`](Self::join) to learn which fom it is. Foms with the same key share a home, unless the
+    /// submission asks for a placement.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
         if self.order == Order::Chain {
@@ -173,8 +178,8 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    /// Where it is to live. By default by its key; without one, here when submitted from inside a fom, else one
-    /// locality after the other.
+    /// Chooses the home. By default, an operation with a key goes to the home of its key. Without a key, an operation
+    /// that a fom submits stays here; all others go to each locality in turn.
     pub fn place(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
         self
@@ -185,37 +190,41 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    /// What is dropped when it has ended in whatever way, or could not be made. It comes out of a queue that was let in before the
-    /// runtime began to drain.
+    /// Sets what is dropped when the fom has ended in any way, or could not be made. Such an operation comes out of a
+    /// queue that was let in before the runtime began to drain.
     pub(crate) fn ticket(mut self, ticket: Ticket) -> Self {
         self.special().ticket = Some(ticket);
         self
     }
 
-    /// It starts even if there is no room, because without it no room would become free.
+    /// Starts the fom even if there is no room, because no room would become free without it.
     pub(crate) fn beyond_capacity(mut self) -> Self {
         self.world.take_room_again();
         self.special().room = Some(HeldRoom::new(self.world));
         self
     }
 
-    /// Its priority in its home's run queue.
+    /// Sets the priority in the run queue of the home.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Gives it an operation id: of all submissions of this type with the same id, one runs, and all get its answer.
+    /// Gives the operation an id. Of all submissions of this type with the same id, one runs, and all get its answer.
     ///
-    /// A submission with an id that was seen before waits for the one that is in flight, or gets what is
-    /// [remembered](crate::Builder::remember) of the one that ended, at once and also after a restart: the end phase and the
-    /// operation, or a failure with [`Cause::Remembered`] and no operation. A failure is an answer, too: who wants to try again
-    /// takes another id. Not so [`Cause::Unread`]: it came to an end that this release cannot read. Its [address](Handle::fom) is that of the fom that runs or ran; the operation that was submitted in
-    /// vain is dropped. Events that no phase took, only the first handle gets.
+    /// A submission with an id that was seen before waits for the fom in flight. If that fom has ended, the submission
+    /// gets the [remembered](crate::Builder::remember) outcome at once, also after a restart. That outcome is the end
+    /// phase and the operation, or a failure with [`Cause::Remembered`] and no operation.
     ///
-    /// With a journal, an operation ends and is remembered in one step. What ends with the runtime
-    /// ([`Cause::Shutdown`]), or because the journal does not work ([`Cause::Journal`]), has not ended for the journal, and is not
-    /// remembered.
+    /// A failure counts as the answer; to try again, use a new id. The exception is [`Cause::Unread`]: the operation
+    /// ended, but this release cannot read how.
+    ///
+    /// The [address](Handle::fom) of such a handle is that of the fom that runs or ran. The repeated operation is
+    /// dropped. Only the first handle gets the events that no phase took.
+    ///
+    /// With a journal, an operation ends and is remembered in one step. An operation that ends with the runtime
+    /// ([`Cause::Shutdown`]), or because the journal fails ([`Cause::Journal`]), has not ended for the journal. It is
+    /// not remembered.
     ///
     /// ```
     /// # use fom_runtime::prelude::*;
@@ -252,27 +261,34 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    /// Starts it.
+    /// Starts the fom.
     ///
-    /// With a journal it is not on disk yet when this returns: it is when its first phase is
-    /// [reached](crate::FomRef::reached). When that could not be committed, the handle gives [`Cause::Journal`] and the
+    /// With a journal, the fom is not on disk yet when this returns. It is on disk when its first phase is
+    /// [reached](crate::FomRef::reached). If that commit fails, the handle returns [`Cause::Journal`] and the
     /// operation.
     ///
     /// # Errors
     ///
-    /// [`Refused`], with the operation given back: the runtime is full or shutting down, the key is in use or its queue full, there is
-    /// no such locality, or the operation with this id is set aside. A refused submission leaves nothing behind.
+    /// Fails with [`Refused`], which gives the operation back:
+    ///
+    /// - The runtime is full or shuts down.
+    /// - The key is in use, or its queue is full.
+    /// - The locality does not exist.
+    /// - The operation with this id is set aside.
+    ///
+    /// A refused submission leaves nothing behind.
     #[inline]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
         if self.is_once() {
             return self.start_once();
         }
-        // SAFETY: a fom that is wanted is born with a reference for its handle.
+        // SAFETY: a wanted fom is born with a reference for its handle.
         self.launch(true)
             .map(|fom| Handle::new(unsafe { FomRef::from_raw(fom.0) }))
     }
 
-    /// Starts it and wants no outcome: whatever it comes to is dropped, and counted. Costs less than a handle that is dropped.
+    /// Starts the fom without a handle. The runtime drops and counts its outcome. This costs less than a handle that is
+    /// dropped.
     ///
     /// # Errors
     ///
@@ -301,8 +317,8 @@ impl<'a, O: Operation> Submission<'a, O> {
         }
     }
 
-    /// The common way of what foms submit: straight into the run queue of the locality that this thread holds. The fom that
-    /// submits is in flight, so nobody waits for an end of this runtime that could be missed.
+    /// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
+    /// submitting fom is in flight, so a thread that waits for the runtime to become idle waits on.
     #[inline(always)]
     fn launch_here(self, wanted: bool) -> (NonNull<Header>, FomId) {
         let Self {
@@ -314,11 +330,11 @@ impl<'a, O: Operation> Submission<'a, O> {
             special,
             ..
         } = self;
-        // There are none: nothing need be done to drop them.
+        // Both are `None`: there is nothing to drop.
         std::mem::forget((key, special));
-        // This may be user code, if the operation was written by hand. So it runs before the core is borrowed.
+        // This is user code if the operation is written by hand. So it runs before the core is borrowed.
         let number = O::index(O::kind(&phase));
-        // SAFETY: no code of the operation is called while the guard is held. A future is made, and does not run.
+        // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
         let core = unsafe { crate::locality::peek() };
         let mut core = core.expect("looked at just now, on this thread");
         let (id, now) = core.one_born();
@@ -352,7 +368,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         wanted: bool,
     ) -> Result<(NonNull<Header>, FomId), Turned<'a, O>> {
         let world = self.world;
-        // This may be user code, if the operation was written by hand. So it runs before anything is counted, locked or
+        // This is user code if the operation is written by hand. So it runs before anything is counted, locked or
         // borrowed.
         let number = O::index(O::kind(&self.phase));
         let turned = |sent, reason, operation, live| Turned {
@@ -368,7 +384,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             .filter(|_| !here)
             .map(|index| &world.localities[index]);
         if let Some(home) = sent {
-            // Counted before the mode is looked at, so that a shutdown that begins meanwhile waits for it or refuses it.
+            // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
             home.counts.one_sent();
         }
         let reason = match world.mode() {
@@ -395,7 +411,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         });
         let reason = reason.or_else(|| {
             if is_recorded {
-                // It is in the journal: there it takes room already.
+                // It is in the journal, and takes room there already.
                 world.take_room_again();
                 return None;
             }
@@ -445,13 +461,13 @@ impl<'a, O: Operation> Submission<'a, O> {
             after,
             chained: chained.clone(),
         };
-        // It asks for its key when its time comes.
+        // Such a fom asks for its key when its delay is over.
         let asks_later = maker.after.is_some() && matches!(self.order, Order::Queue { .. });
         let (fom, id) = match self.key {
             None => {
                 let made = maker.make(self.operation, self.phase, None);
                 if let Some(of) = &chained {
-                    // SAFETY: just made, and not enqueued yet: it is alive. The one that submits it has the key as long.
+                    // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
                     let fom = AnyRef::of(unsafe { made.0.as_ref() });
                     world.directory.chain(of, fom);
                 }
@@ -460,7 +476,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             Some(key) if asks_later => maker.make(self.operation, self.phase, Some(key)),
             Some(key) => {
                 if world.dormant.left() > 0 {
-                    // What rests has its key, too.
+                    // A resting fom has its key, too.
                     world
                         .dormant
                         .revive_key(world, &(TypeId::of::<O>(), key.clone()));
@@ -473,11 +489,11 @@ impl<'a, O: Operation> Submission<'a, O> {
                     let operation = operation.take().expect("called once");
                     let (fom, id) = maker.make(operation, phase, Some(key.clone()));
                     made = Some((fom, id));
-                    // SAFETY: just made, and not enqueued yet: it is alive.
+                    // SAFETY: just made and not enqueued yet, so it is alive.
                     AnyRef::of(unsafe { fom.as_ref() })
                 });
                 match (entered, made, operation) {
-                    // Whoever gives it its key enqueues it.
+                    // The thread that grants the key enqueues the fom.
                     (Ok(Place::Waits(_)), Some(made), _) => return Ok(made),
                     (Err(why), _, Some(operation)) => {
                         world.give_room();
@@ -500,7 +516,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         Ok((fom, id))
     }
 
-    /// The index of its home; none when it was placed in a locality that does not exist.
+    /// Returns the index of the home, or `None` if the placement names a locality that does not exist.
     #[inline]
     pub(super) fn home(&self) -> Option<usize> {
         let recorded = self.special.as_ref();
@@ -516,7 +532,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             (Some(Placement::Key(key)), _) => Some(by_hash(world.directory.hash(&Key::Int(key)))),
             (None, Some(key)) => Some(by_hash(world.directory.hash(key))),
             (Some(Placement::LeastLoaded), _) => {
-                // The first after the last one taken, so that equally loaded ones take turns.
+                // Starts after the last one taken, so that equally loaded localities take turns.
                 let first = next();
                 (0..count)
                     .map(|n| (first + n) % count)
@@ -530,7 +546,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     }
 }
 
-/// A submission that was turned away, before anybody was told of that.
+/// A submission that was turned away, before its caller learns of it.
 pub(super) struct Turned<'a, O: Operation> {
     pub(super) world: &'a World,
     pub(super) sent: Option<&'a Locality>,
@@ -572,7 +588,7 @@ impl<O: Operation> fmt::Debug for Started<O> {
     }
 }
 
-// A refused operation in here is only ever moved out, never pinned.
+// A refused operation in here is only moved out, never pinned.
 impl<O: Operation> Unpin for Started<O> {}
 
 impl<O: Operation> Future for Started<O> {

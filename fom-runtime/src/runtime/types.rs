@@ -1,4 +1,4 @@
-//! Totals of each operation type, kept by pool and added up when somebody asks.
+//! Totals of each operation type, kept by pool and added up on request.
 
 use std::{
     any::TypeId,
@@ -15,14 +15,14 @@ use crate::{
     watch::{AdaptiveInfo, TypeInfo},
 };
 
-/// One operation type in one pool.
+/// The totals of one operation type in one pool.
 #[derive(Default)]
 pub(crate) struct Totals {
-    /// Written by who owns the stock.
+    /// Written by the owner of the stock.
     started: AtomicU64,
     /// Written by the handler of the pool's locality.
     here: Ends,
-    /// Of foms that ended in another locality, or were given up on; from wherever that was.
+    /// Foms that ended in another locality, or were given up on. Written by any thread.
     elsewhere: Ends,
 }
 
@@ -41,7 +41,7 @@ impl Totals {
         count(&self.started, 1);
     }
 
-    /// By the handler of the pool's locality.
+    /// Counts an end. Only the handler of the pool's locality calls this.
     #[inline]
     pub(crate) fn ended(&self, failed: bool, nanos: u64, untaken: usize) {
         let here = &self.here;
@@ -58,7 +58,7 @@ impl Totals {
         count(&here.ended, 1);
     }
 
-    /// By anybody else.
+    /// Counts an end on any other thread.
     #[cold]
     pub(crate) fn ended_elsewhere(&self, failed: bool, nanos: u64, untaken: usize) {
         let elsewhere = &self.elsewhere;
@@ -69,7 +69,7 @@ impl Totals {
         elsewhere.ended.fetch_add(1, Ordering::Release);
     }
 
-    /// Counts events that no phase of a fom took which was given up on.
+    /// Counts events that no phase took, of a fom that was given up on.
     pub(crate) fn left_behind_elsewhere(&self, events: usize) {
         self.elsewhere
             .untaken
@@ -81,7 +81,7 @@ impl Totals {
     }
 }
 
-/// The totals of all pools together, by operation type.
+/// Adds up the totals of all pools, by operation type.
 pub(crate) fn totals(
     pools: impl Iterator<Item = Arc<Pool>>,
     gauges: &[Arc<Gauge>],
@@ -108,7 +108,7 @@ fn total<'a>(pools: &[Arc<Pool>], gauges: impl Iterator<Item = &'a Gauge>) -> Op
             .map(|ends| count(ends).load(Ordering::Acquire))
             .sum::<u64>()
     };
-    // `ended` first: so "started" is never less.
+    // Reads `ended` first, so that `started` is never less.
     let ended = sum(|ends| &ends.ended);
     let started = pools
         .iter()
@@ -132,7 +132,7 @@ fn total<'a>(pools: &[Arc<Pool>], gauges: impl Iterator<Item = &'a Gauge>) -> Op
     })
 }
 
-/// What the localities give each adaptive phase, in the order of the declaration.
+/// Returns the times that the localities give each adaptive phase, in the order of the declaration.
 fn times<'a>(gauges: impl Iterator<Item = &'a Gauge>) -> Vec<AdaptiveInfo> {
     let mut phases = BTreeMap::<usize, AdaptiveInfo>::new();
     for gauge in gauges {

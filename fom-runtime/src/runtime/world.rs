@@ -31,20 +31,20 @@ use crate::{
     watch::Hooks,
 };
 
-/// How many incidents are kept.
+/// The number of incidents kept.
 const INCIDENTS: usize = 64;
 
-/// What a runtime takes in.
+/// The submissions that a runtime takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Mode {
     Open = 0,
-    /// Only what foms in flight submit.
+    /// Only those of foms in flight.
     Draining = 1,
     Closed = 2,
 }
 
-/// A [`Budget`] in the units that it is compared in.
+/// A [`Budget`] in the units of its comparisons.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     pub(crate) phases: i32,
@@ -60,25 +60,25 @@ pub(crate) struct World {
     pub(crate) patrol: Patrol,
     pub(crate) budget: Allowance,
     pub(crate) balance: Balance,
-    /// Where foms are welcome, if they are moved.
+    /// The localities that want foms, if foms are moved.
     pub(crate) idle_set: IdleSet,
-    /// Events kept at most for one fom.
+    /// The most events kept for one fom.
     pub(crate) mailbox: usize,
-    /// Phases kept of each fom.
+    /// The number of phases kept for each fom.
     pub(crate) history: usize,
-    /// Nothing of what a fom submits is to be remembered, limited or kept.
+    /// Whether nothing that a fom submits is remembered, limited or journaled.
     plain: bool,
-    /// Which run of a program this is: a number that no other has.
+    /// The number of this run of the program; no other run has it.
     pub(crate) run: u128,
     /// Whether transitions are committed to a journal.
     pub(crate) journaled: bool,
-    /// Who does that; set before the first fom.
+    /// Commits the transitions; set before the first fom.
     committer: OnceLock<Arc<Committer>>,
     /// The operation types that can come back.
     pub(crate) types: Types,
     /// What is in the journal and cannot run.
     pub(crate) set_aside: Asides,
-    /// What came back and rests.
+    /// Foms that came back and rest.
     pub(crate) dormant: Arc<Dormant>,
     /// Foms that held long locks, and have not asked for them again.
     pub(crate) relock: Relock,
@@ -91,14 +91,14 @@ pub(crate) struct World {
     )]
     pub(crate) spin: u64,
     capacity: usize,
-    /// What is queued in front of the localities. Counted apart: it has no home yet.
+    /// Counts what is queued in front of the localities, which has no home yet.
     pub(crate) queued: Counts,
-    /// Who queues it.
+    /// The queues in front of the localities.
     fronts: Mutex<Vec<Weak<dyn Front>>>,
-    /// How much of the capacity is taken. Not what the localities count: that goes down only after the outcome was told, and
-    /// whoever hears of an end may rely on there being room.
+    /// How much of the capacity is taken. The counts of the localities do not serve for this: they go down only after
+    /// the outcome was told, and a caller that hears of an end may rely on there being room.
     taken: CachePadded<AtomicUsize>,
-    /// Foms that wait for their next attempt, and for which there is room for others meanwhile.
+    /// Foms that wait for their next attempt and have lent their room to others.
     paused: AtomicUsize,
     pub(super) rooms: Rooms,
     pub(crate) heap: Heap,
@@ -106,7 +106,7 @@ pub(crate) struct World {
     mode: AtomicU8,
     /// The active objects.
     pub(crate) objects: Objects,
-    /// Those who wait until no fom is in flight.
+    /// The callers that wait until no fom is in flight.
     waiters: Waiters,
     next_number: CachePadded<AtomicU64>,
     next_event: CachePadded<AtomicU64>,
@@ -143,7 +143,7 @@ pub(super) struct Settings {
 
 /// A queue in front of the localities.
 pub(crate) trait Front: Send + Sync {
-    /// The runtime drains, or is closed.
+    /// Called when the runtime drains or is closed.
     fn mode_changed(&self);
 }
 
@@ -154,7 +154,7 @@ impl Moved for World {
     }
 }
 
-/// Somebody who waits until no fom is in flight.
+/// A caller that waits until no fom is in flight.
 struct Waiter<'a>(&'a World);
 
 impl<'a> Waiter<'a> {
@@ -177,7 +177,7 @@ impl World {
             nanos: crate::clock::nanos(settings.budget.time),
         };
         if budget.nanos == 0 {
-            // It is used up by the first step, which the next look at the clock would say too late.
+            // The first step uses up this budget. The next look at the clock would notice that too late.
             budget.phases = budget.phases.min(1);
         }
         Arc::new(Self {
@@ -224,13 +224,13 @@ impl World {
         })
     }
 
-    /// The id of the next fom that is submitted from elsewhere. Those of outside and those of each locality are numbered in
-    /// between each other, so that nobody shares a counter with a locality.
+    /// Returns the id of the next fom that is submitted from outside the localities. The outside and each locality draw
+    /// interleaved numbers, so that no thread shares a counter with a locality.
     pub(crate) fn next_id(&self) -> FomId {
         FomId(self.next_number.fetch_add(1, Ordering::Relaxed) * self.ways() + 1)
     }
 
-    /// The number of the next event that this thread sends. No other event of this run has it.
+    /// Returns the number of the next event that this thread sends. No other event of this run has it.
     #[cold]
     pub(crate) fn next_event(self: &Arc<Self>) -> u64 {
         let here = crate::locality::with_core(|core| core.next_event(self));
@@ -238,38 +238,38 @@ impl World {
         here.flatten().unwrap_or_else(elsewhere)
     }
 
-    /// Ids from `first` on are free.
+    /// Numbers new foms from `first` on.
     pub(crate) fn number_from(&self, first: u64) {
         let round = first.div_ceil(self.ways());
         self.next_number.store(round, Ordering::Relaxed);
     }
 
-    /// How many number foms: the localities, and those outside.
+    /// Returns how many counters number foms: one for each locality, and one for the outside.
     #[inline]
     pub(crate) fn ways(&self) -> u64 {
         self.localities.len() as u64 + 1
     }
 
-    /// Whether whatever a fom submits is taken, and nothing of it is to be remembered.
+    /// Returns whether the runtime takes everything that a fom submits, and keeps nothing of it.
     #[inline]
     pub(crate) fn takes_all(&self) -> bool {
         self.mode.load(Ordering::Relaxed) != Mode::Closed as u8 && self.plain
     }
 
-    /// Whether nothing of a fom is to be remembered, limited or kept.
+    /// Returns whether nothing of a fom is remembered, limited or journaled.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// Whether only what foms in flight submit is taken in.
+    /// Returns whether the runtime takes only what foms in flight submit.
     pub(crate) fn is_draining(&self) -> bool {
         self.mode() == Mode::Draining
     }
 
-    /// Whether there was a moment, just now, when no fom was in flight.
+    /// Returns whether there was a moment, just now, when no fom was in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        // What leaves the queue is counted in its home first.
+        // No fom is missed: what leaves the queue is counted in its home first.
         let homes = self.localities.iter().map(|home| &home.counts);
         all_idle(homes.chain(std::iter::once(&self.queued)))
     }
@@ -282,7 +282,7 @@ impl World {
         }
     }
 
-    /// The fom that has this key, also if it rests until now.
+    /// Returns the fom that has this key, and brings it back if it rests.
     pub(crate) fn find<O: Operation>(self: &Arc<Self>, key: &Key) -> Option<FomRef<O>> {
         let found = self.directory.find(key);
         if found.is_some() || !self.dormant.is_limited() {
@@ -290,36 +290,36 @@ impl World {
         }
         let place = (TypeId::of::<O>(), key.clone());
         self.dormant.revive_key(self, &place);
-        // Also if it does not rest: it may have been brought back by somebody else after the first look.
+        // Even if no fom was resting: another thread may have brought it back after the first look.
         self.directory.find(key)
     }
 
-    /// The services. The first caller makes them.
+    /// Returns the services. The first caller creates them.
     pub(crate) fn services(&self) -> &Arc<Registry> {
         self.services.get_or_init(Arc::default)
     }
 
-    /// Whether nothing is taken in from outside.
+    /// Returns whether the runtime takes nothing from outside.
     pub(crate) fn takes_nothing(&self) -> bool {
         self.mode() != Mode::Open
     }
 
-    /// Whether nothing more may begin here.
+    /// Returns whether nothing more may begin here.
     pub(crate) fn is_closed(&self) -> bool {
         self.mode() == Mode::Closed
     }
 
-    /// The index of the home of what has this key.
+    /// Returns the index of the home of foms with this key.
     pub(crate) fn home_of(&self, key: &Key) -> usize {
         (self.directory.hash(key) % self.localities.len() as u64) as usize
     }
 
-    /// The index of the next home, for what goes to one after the other.
+    /// Returns the index of the next home in round-robin order.
     pub(crate) fn next_home(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed) % self.localities.len()
     }
 
-    /// Goes to a stricter mode; never back.
+    /// Goes to a stricter mode, never back.
     pub(super) fn close(&self, mode: Mode) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
         self.dormant.poke();
@@ -331,7 +331,7 @@ impl World {
         for front in fronts {
             front.mode_changed();
         }
-        // Whoever waits for room sees the mode, or is seen here.
+        // A submission that waits for room sees the new mode, or is seen here.
         self.directory.dismiss(self);
         for one in self.rooms.dismiss() {
             self.told("the end of a wait for room", || {
@@ -341,12 +341,12 @@ impl World {
         }
     }
 
-    /// From now on it hears when the runtime takes nothing more in.
+    /// Tells this queue from now on when the runtime takes nothing more.
     pub(crate) fn join_fronts(&self, front: Weak<dyn Front>) {
         self.fronts.lock().push(front);
     }
 
-    /// Whether the runtime takes nothing more in from here.
+    /// Returns whether the runtime takes nothing more from this thread.
     pub(crate) fn is_late(&self) -> bool {
         match self.mode() {
             Mode::Open => false,
@@ -365,28 +365,28 @@ impl World {
                 .is_ok()
     }
 
-    /// Takes room for a fom that was there before.
+    /// Takes room for a fom even if there is none left.
     pub(crate) fn take_room_again(&self) {
         if self.capacity != usize::MAX {
             self.taken.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// Who commits the transitions, if there is a journal.
+    /// Returns the committer of the transitions, if there is a journal.
     #[inline]
     pub(crate) fn committer(&self) -> Option<&Arc<Committer>> {
         self.committer.get()
     }
 
-    /// The time in the journal; without one, the runtime's.
+    /// Returns the time in the journal, or the runtime's without a journal.
     pub(crate) fn journal_now(&self) -> u64 {
         let now = self.clock.nanos();
         self.committer().map_or(now, |to| to.to_journal(now))
     }
 
-    /// Before the first fom.
+    /// Sets the committer, before the first fom.
     pub(crate) fn set_committer(&self, committer: Arc<Committer>) {
-        // Called once; a second one would be of another journal.
+        // Called once; a second committer would be for another journal.
         let _ = self.committer.set(committer);
     }
 
@@ -403,8 +403,8 @@ impl World {
         self.taken.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A fom with a key waits for its next attempt: there is room for another one meanwhile. No more than the capacity once
-    /// more. False: it goes on to take its room.
+    /// Lends the room of a fom with a key that waits for its next attempt. At most as much room is lent as the
+    /// capacity. Returns `false` if the fom keeps its room.
     pub(crate) fn pause_room(&self) -> bool {
         let one_more = |paused| (paused < self.capacity).then_some(paused + 1);
         let paused = self.capacity != usize::MAX
@@ -418,13 +418,14 @@ impl World {
         paused
     }
 
-    /// It goes on.
+    /// Takes room again for a fom that had lent it.
     pub(crate) fn resume_room(&self) {
         self.take_room_again();
         self.paused.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// A handler has nothing to run, or was asked to look: tells those who wait for that.
+    /// Wakes the callers that wait until no fom is in flight, if there is none. Called when a handler has nothing to
+    /// run, and when a count went down.
     pub(crate) fn tell_idle(&self) {
         if !self.waiters.any() {
             return;
@@ -435,7 +436,7 @@ impl World {
             let ends = self.ends.lock();
             self.changed.notify_all();
             drop(ends);
-            // Last, since these wakers are the users', and may panic.
+            // Last, because these wakers are the users' and may panic.
             let notify = || self.idle.notify_waiters();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
                 self.incident(format!(
@@ -462,11 +463,11 @@ impl World {
         }
     }
 
-    /// While the runtime drains: ends the active objects when nobody but they is left.
+    /// Ends the active objects if the runtime drains and nothing else is left.
     fn end_resting(&self) {
         if self.mode() == Mode::Draining {
             self.objects.end_if_alone(|| {
-                // First: what leaves the queue is counted in its home before that.
+                // Read first: what leaves the queue is counted in its home before that.
                 let queued = self.queued.in_flight();
                 let homes = self.localities.iter();
                 queued + homes.map(|home| home.counts.in_flight()).sum::<usize>()
@@ -474,14 +475,14 @@ impl World {
         }
     }
 
-    /// Blocks until no fom is in flight, at most until `by`.
+    /// Blocks until no fom is in flight, or until `by`.
     pub(super) fn wait_idle(&self, by: Instant) -> bool {
         let _waiter = Waiter::new(self);
         self.end_resting();
         self.wait_until(by, |_| self.is_idle())
     }
 
-    /// Blocks until so many localities have ended, at most until `by`.
+    /// Blocks until this many localities have ended, or until `by`.
     pub(super) fn wait_ended(&self, localities: usize, by: Instant) -> bool {
         self.wait_until(by, |ends| ends.localities == localities)
     }
@@ -516,7 +517,7 @@ impl World {
         }
     }
 
-    /// Something went wrong that ends no operation and that somebody should know of.
+    /// Reports a problem that ends no operation.
     pub(crate) fn incident(&self, what: String) {
         let mut incidents = self.incidents.lock();
         if incidents.len() == INCIDENTS {

@@ -1,4 +1,5 @@
-//! Foms that wait for each other in a circle. Nobody is stopped for that: what was read is read once more before it is told.
+//! Foms that wait for each other in a circle. The search stops no fom. It reads each wait once more before it reports
+//! the circle.
 
 use std::{collections::HashMap, fmt};
 
@@ -21,17 +22,17 @@ pub struct Deadlock {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadlockWait {
-    /// Its id.
+    /// The fom's id.
     pub fom: FomId,
-    /// Its operation type.
+    /// The operation type.
     pub operation: &'static str,
-    /// The key that it was submitted with.
+    /// The key that the fom was submitted with.
     pub key: Option<Key>,
-    /// Its phase.
+    /// The fom's phase.
     pub phase: &'static str,
-    /// What it waits for, in words.
+    /// What the fom waits for, in words.
     pub waits_for: String,
-    /// The lock that it waits for, if it is one.
+    /// The lock that the fom waits for, if it waits for a lock.
     pub lock: Option<LongLock>,
 }
 
@@ -57,15 +58,15 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// A fom, and whom it waits for.
+/// A fom, and its waits for other foms.
 struct Node {
     fom: AnyRef,
     waits: Vec<Wait>,
 }
 
-/// That a fom waits for another one.
+/// A wait of one fom for another.
 struct Wait {
-    /// The other one's place.
+    /// The index of the other fom.
     on: usize,
     why: Why,
 }
@@ -80,7 +81,7 @@ enum Why {
     Helper,
 }
 
-/// One wait of a circle: the place of the fom, and which of its waits.
+/// One wait of a circle: the index of the fom, and which of its waits.
 type Link = (usize, usize);
 
 pub(crate) fn deadlocks(world: &World) -> Vec<Deadlock> {
@@ -101,7 +102,7 @@ pub(crate) fn deadlocks(world: &World) -> Vec<Deadlock> {
     found.into_iter().map(tell_all).collect()
 }
 
-/// Who waits for whom, each read at its own moment.
+/// Reads which foms wait for which, each at its own moment.
 fn look(world: &World) -> Vec<Node> {
     let mut foms: Vec<_> = world
         .localities
@@ -139,7 +140,7 @@ fn look(world: &World) -> Vec<Node> {
     for lock in locks {
         for (fom, waits, behind) in lock.line().waits() {
             let Some(from) = places.get(&fom.as_ptr()) else {
-                // Of another runtime.
+                // A fom of another runtime.
                 continue;
             };
             for (other, place) in behind {
@@ -158,7 +159,7 @@ fn look(world: &World) -> Vec<Node> {
     nodes
 }
 
-/// Circles, each fom of which stands in some other one at most if that was found on another way.
+/// Finds circles, by a depth-first search that visits each wait once. Of circles that share foms, it may miss some.
 fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -206,7 +207,7 @@ fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
     found
 }
 
-/// Whether that is as it was when it was read: then it was so all the time between.
+/// Returns whether the wait is as it was when it was read. If so, it lasted all the time between.
 fn still(world: &World, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
     match &wait.why {
         Why::Lock {

@@ -1,8 +1,8 @@
 //! Listeners and interposers, added and removed while foms run.
 //!
-//! The list is replaced whole on each change. A transition takes the list as it is when it begins: what is added during
-//! its delivery hears of the next one, what is removed may hear of this one for the last time. Without any, a transition
-//! pays one relaxed load.
+//! Each change replaces the whole list. A transition takes the list that exists when it begins. A hook that is added
+//! meanwhile first hears of the next transition. A hook that is removed meanwhile may still hear of this one. Without
+//! hooks, a transition costs one relaxed load.
 
 use std::{
     any::{Any, TypeId},
@@ -22,14 +22,15 @@ use crate::{
     watch::{Transition, TransitionOf},
 };
 
-/// Stands before and after the phase functions of one operation type; for tests, and for what cuts across phases.
+/// Runs before and after the phase functions of one operation type. For tests, and for concerns that cut across phases.
 ///
-/// It does not stand round the `failed` function of a phase, so that what it makes fail goes the way that is declared for that.
+/// An interposer does not run around the `failed` function of a phase. So a failure that it causes takes the way that
+/// is declared for that failure.
 ///
-/// Stacked: the last one added is outermost. It runs in the fom's locality and must not block.
+/// Interposers stack: the last one added is outermost. An interposer runs in the fom's locality and must not block.
 pub trait Interpose<O: Operation>: Send + Sync + 'static {
-    /// Before the phase function. `Some` takes its place: neither it nor the interposers inside run, but every
-    /// [`after`](Self::after) does.
+    /// Runs before the phase function. `Some` replaces the phase function: neither it nor the interposers inside run,
+    /// but every [`after`](Self::after) does.
     fn before(
         &self,
         operation: &mut O,
@@ -39,8 +40,8 @@ pub trait Interpose<O: Operation>: Send + Sync + 'static {
         None
     }
 
-    /// After it: may replace the result, also one that a `before` gave. An exit that the phase does not declare fails
-    /// the fom.
+    /// Runs after the phase function. It may replace the result, also a result that a `before` gave. An exit that the
+    /// phase does not declare fails the fom.
     fn after(
         &self,
         operation: &mut O,
@@ -75,11 +76,11 @@ struct Hook {
 /// The hooks of a runtime.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    /// Whether transitions need more than to be made: somebody hears of them, or they are committed.
+    /// Whether a transition has to be told to hooks or committed.
     any: AtomicBool,
-    /// They are committed.
+    /// Whether transitions are committed.
     journaled: bool,
-    /// Somebody hears of them.
+    /// Whether there are hooks.
     heard: AtomicBool,
     next: AtomicU64,
     list: RwLock<Arc<List>>,
@@ -89,7 +90,7 @@ pub(crate) struct Hooks {
 pub(crate) struct List(Vec<Hook>);
 
 impl Hooks {
-    /// Of a runtime that keeps a journal, or of one that does not.
+    /// Makes the hooks of a runtime with or without a journal.
     pub(crate) fn new(journaled: bool) -> Self {
         Self {
             any: AtomicBool::new(journaled),
@@ -98,13 +99,13 @@ impl Hooks {
         }
     }
 
-    /// Whether a transition needs more than to be made.
+    /// Returns whether a transition has to be told to hooks or committed.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// The hooks of this moment, if there are any.
+    /// Returns the hooks of this moment, if there are any.
     pub(crate) fn active(&self) -> Option<Arc<List>> {
         self.heard
             .load(Ordering::Relaxed)
@@ -120,7 +121,7 @@ impl Hooks {
         self.any.store(heard || self.journaled, Ordering::Relaxed);
         let before = std::mem::replace(&mut *list, Arc::new(List(hooks)));
         drop(list);
-        // What a listener holds is the user's and is dropped without the lock: it may be another `Listening`.
+        // What a listener owns is the user's and may be another `Listening`. So it is dropped without the lock.
         drop(before);
     }
 
@@ -165,7 +166,7 @@ impl Hooks {
 }
 
 impl List {
-    /// Tells every listener, in the order in which they were added. One that panics is taken off and reported.
+    /// Tells every listener, in the order in which they were added. A listener that panics is removed and reported.
     pub(crate) fn tell<O: Operation>(
         &self,
         world: &World,
@@ -192,7 +193,7 @@ impl List {
         }
     }
 
-    /// For a fom whose operation is gone.
+    /// Tells the listeners of a transition after the operation of the fom is gone.
     pub(crate) fn tell_untyped(&self, world: &World, transition: &Transition<'_>) {
         for hook in &self.0 {
             if let Kind::General(listener) = &hook.kind {
@@ -215,7 +216,7 @@ impl List {
         self.interposers::<O>().next().is_some()
     }
 
-    /// What takes the place of the phase function, from the outermost interposer that wants to.
+    /// Returns the replacement of the phase function, from the outermost interposer that gives one.
     #[allow(
         clippy::type_complexity,
         reason = "a result in an option in a result is what it is"
@@ -232,7 +233,7 @@ impl List {
         }))
     }
 
-    /// The result as it is after every interposer, from the innermost to the outermost.
+    /// Returns the result after every interposer, from the innermost to the outermost.
     #[allow(clippy::type_complexity, reason = "as above")]
     pub(crate) fn after<O: Operation>(
         &self,
@@ -258,7 +259,7 @@ fn take_off_if_panicked(world: &World, id: u64, told: Result<(), Panicked>) {
     }
 }
 
-/// A listener that is attached; dropping this takes it off.
+/// An attached listener. Dropping this removes it.
 #[must_use = "the listener is taken off when this is dropped"]
 pub struct Listening {
     pub(crate) world: Weak<World>,
@@ -272,7 +273,7 @@ impl fmt::Debug for Listening {
 }
 
 impl Listening {
-    /// Leaves it attached as long as the runtime lives.
+    /// Keeps the listener as long as the runtime lives.
     pub fn forever(mut self) {
         self.world = Weak::new();
     }
@@ -286,7 +287,7 @@ impl Drop for Listening {
     }
 }
 
-/// An interposer that is in place.
+/// An interposer that is in place. It stays when this is dropped.
 #[must_use = "an interposer stays until it is removed"]
 pub struct Interposed {
     pub(crate) world: Weak<World>,
@@ -300,17 +301,17 @@ impl fmt::Debug for Interposed {
     }
 }
 
-/// Another interposer of the same operation type was added later and must be removed first.
+/// An interposer of the same operation type was added later and must be removed first.
 #[derive(Debug, thiserror::Error)]
 #[error("another interposer lies on top of this one; remove that one first")]
 pub struct NotOnTop(pub Interposed);
 
 impl Interposed {
-    /// Removes it. Last in, first out.
+    /// Removes the interposer. Interposers are removed last in, first out.
     ///
     /// # Errors
     ///
-    /// [`NotOnTop`], with the interposer still in place.
+    /// Fails with [`NotOnTop`], with the interposer still in place.
     pub fn remove(self) -> Result<(), NotOnTop> {
         let Some(world) = self.world.upgrade() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is in flight: a listing that asks no locality and stops nobody.
+//! What is in flight: a listing that asks no locality and stops no fom.
 
 use std::{fmt, time::Duration};
 
@@ -12,15 +12,15 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// How many of the foms that one waits for are named.
+/// How many of the foms that a fom waits for are named.
 const NAMED: usize = 8;
 
-/// A phase that a fom was in, and since when.
+/// A phase that a fom was in, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visited {
     /// The phase.
     pub phase: &'static str,
-    /// When it was entered, on the runtime's clock.
+    /// When the fom entered it, on the runtime's clock.
     pub at: Duration,
 }
 
@@ -28,37 +28,38 @@ pub struct Visited {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FomInfo {
-    /// Its id.
+    /// The fom's id.
     pub id: FomId,
     /// The operation type.
     pub operation: &'static str,
-    /// The key that it was submitted with.
+    /// The key that the fom was submitted with.
     pub key: Option<Key>,
-    /// Its phase.
+    /// The fom's phase.
     pub phase: &'static str,
-    /// What the runtime does with it.
+    /// What the runtime does with the fom.
     pub state: FomState,
-    /// It runs between enter-block and leave-block.
+    /// Whether the fom runs between enter-block and leave-block.
     pub blocked: bool,
-    /// How long it has been in this phase (in the queue, before the first). Of one that came back out of a journal: since then.
+    /// How long the fom has been in this phase (in the queue, before the first). A fom that came back out of a journal
+    /// counts from then.
     pub in_phase: Duration,
-    /// How long ago it was submitted, or came back out of a journal.
+    /// How long ago the fom was submitted, or came back out of a journal.
     pub age: Duration,
-    /// What it waits for: a resource by its type, an event, a timer.
+    /// What the fom waits for: a resource by its type, an event, a timer.
     pub waiting_for: Option<String>,
-    /// How long it waited for [long locks](crate::LongLock), in waits that are over.
+    /// How long the fom waited for [long locks](crate::LongLock), in waits that are over.
     pub waited_for_locks: Duration,
-    /// How long until the deadline of its phase.
+    /// The time left until the deadline of the phase.
     pub deadline_in: Option<Duration>,
-    /// Events that it has not taken yet; of an [active object](mod@crate::active), requests that wait.
+    /// The number of events not taken yet. For an [active object](mod@crate::active): of waiting requests.
     pub events: usize,
-    /// Failed attempts in this phase.
+    /// The number of failed attempts in this phase.
     pub attempt: u32,
-    /// Its home.
+    /// The index of the fom's home.
     pub locality: usize,
-    /// The size of its allocation in bytes, without what the operation itself allocates.
+    /// The size of the fom's allocation in bytes, without what the operation itself allocates.
     pub bytes: usize,
-    /// Its last phases, oldest first, when the runtime keeps a history.
+    /// The fom's last phases, oldest first, if the runtime keeps a history.
     pub history: Vec<Visited>,
 }
 
@@ -68,38 +69,38 @@ pub struct FomInfo {
 pub struct TypeInfo {
     /// The operation type.
     pub operation: &'static str,
-    /// In flight now.
+    /// Foms in flight now.
     pub in_flight: u64,
-    /// Started so far.
+    /// Foms started so far.
     pub started: u64,
-    /// Ended so far, in whatever way.
+    /// Foms ended so far, in any way.
     pub ended: u64,
-    /// Of these: in a failure phase or in the failed outcome.
+    /// Foms that ended in a failure phase or in the failed outcome; a part of `ended`.
     pub failed: u64,
-    /// Events that were sent to those that ended, and that no phase took. Each outcome gives its own back.
+    /// Events that were sent to foms that have ended, and that no phase took. Each outcome returns its own.
     pub untaken: u64,
     /// Mean time from submission to the end.
     pub mean: Duration,
-    /// The longest.
+    /// Longest time from submission to the end.
     pub longest: Duration,
-    /// The times of its phases with `within = "adaptive"`, of those that were visited.
+    /// The times of the phases with `within = "adaptive"` that were visited.
     pub adaptive: Vec<AdaptiveInfo>,
 }
 
-/// What a phase with `within = "adaptive"` is given now. Each locality has its own estimate.
+/// The time that a phase with `within = "adaptive"` gets now. Each locality has its own estimate.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AdaptiveInfo {
     /// The phase.
     pub phase: &'static str,
-    /// The least time that it can be, as it was declared.
+    /// The least possible time, as declared.
     pub floor: Duration,
-    /// The most time that it can be.
+    /// The most possible time, as declared.
     pub ceiling: Duration,
-    /// What a visit gets in the locality that gives the least. One gets more when more are under way than were ever
-    /// measured, and a probe has the ceiling.
+    /// The time of a visit in the locality that gives the least. A visit gets more while more visits are under way than
+    /// were ever measured. A probe gets the ceiling.
     pub least: Duration,
-    /// The same in the locality that gives the most.
+    /// The time of a visit in the locality that gives the most.
     pub most: Duration,
 }
 
@@ -107,21 +108,21 @@ pub struct AdaptiveInfo {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LocalityInfo {
-    /// Its index.
+    /// The index of the locality.
     pub index: usize,
-    /// Its processors.
+    /// The processors of the locality.
     pub cpus: Vec<usize>,
-    /// Foms at home here.
+    /// Foms with their home here.
     pub foms: usize,
-    /// Of these ready to run, as the handler last saw it.
+    /// Foms that are ready to run, as the handler last saw it.
     pub ready: usize,
-    /// Its threads.
+    /// Threads of the locality.
     pub threads: usize,
-    /// Of these blocked or unblocking.
+    /// Threads that are blocked or unblocking.
     pub blocked_threads: usize,
 }
 
-/// A key that somebody waits for, or that is suspended.
+/// A key that foms wait for, or that is suspended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyInfo {
@@ -129,16 +130,16 @@ pub struct KeyInfo {
     pub operation: &'static str,
     /// The key.
     pub key: Key,
-    /// Who has it: several if they share it, or are chained to each other. One that is [set aside](crate::Runtime::set_aside) has it
-    /// still for those that queue behind it.
+    /// The foms that have the key: several if they share it, or are chained to each other. A
+    /// [set-aside](crate::Runtime::set_aside) fom still has the key for the foms that queue behind it.
     pub holders: Vec<FomId>,
-    /// Who waits for it, in their order.
+    /// The foms that wait for the key, in their order.
     pub waiting: Vec<FomId>,
-    /// How often it is suspended.
+    /// How often the key is suspended.
     pub suspended: u32,
 }
 
-/// What is in flight. `Display` is a table: with the key of each fom, and what is left of its deadline.
+/// What is in flight. `Display` prints a table, with the key of each fom and the time left until its deadline.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Operations {
@@ -148,15 +149,15 @@ pub struct Operations {
     pub types: Vec<TypeInfo>,
     /// The localities.
     pub localities: Vec<LocalityInfo>,
-    /// Keys that somebody [waits](crate::Submission::queue) for, or that are [suspended](crate::Runtime::suspend_key).
+    /// Keys that foms [wait](crate::Submission::queue) for, or that are [suspended](crate::Runtime::suspend_key).
     pub keys: Vec<KeyInfo>,
-    /// Operations that are [queued](crate::admission) in front of the localities: they are no foms yet.
+    /// The number of operations that are [queued](crate::admission) in front of the localities. They are not foms yet.
     pub queued: usize,
-    /// Foms that came back and [rest](crate::Builder::resident): they are in none of these lists.
+    /// The number of foms that came back and [rest](crate::Builder::resident). They are in none of these lists.
     pub dormant: usize,
     /// What is in the journal and cannot run, by id.
     pub set_aside: Vec<SetAside>,
-    /// What went wrong without ending an operation, such as a listener that panicked; the newest at the end.
+    /// Problems that ended no operation, such as a listener that panicked, newest last.
     pub incidents: Vec<String>,
 }
 
@@ -395,7 +396,7 @@ impl fmt::Display for AdaptiveInfo {
     }
 }
 
-/// A time that there is only once a fom has ended.
+/// Formats a time that exists only once a fom has ended.
 fn since_ended(of: &TypeInfo, time: Duration) -> String {
     if of.ended == 0 {
         "-".to_owned()
@@ -404,7 +405,7 @@ fn since_ended(of: &TypeInfo, time: Duration) -> String {
     }
 }
 
-/// Three digits are enough for a table.
+/// Formats a time with three digits, enough for a table.
 fn round(time: Duration) -> String {
     if time.is_zero() {
         return "0".to_owned();

@@ -1,4 +1,4 @@
-//! Who looks on: listeners that hear of every transition, interposers, and the listing of what is in flight.
+//! Observation: listeners that hear of every transition, interposers, and the listing of what is in flight.
 
 mod deadlocks;
 mod hooks;

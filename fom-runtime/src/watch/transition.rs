@@ -10,22 +10,22 @@ use crate::{
     snapshot::{Meta, Snapshot},
 };
 
-/// Why a fom went where it went.
+/// Why a fom made a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransitionCause {
-    /// It was started.
+    /// The fom was started.
     Started,
-    /// It was restored from a snapshot.
+    /// The fom was restored from a snapshot.
     Resumed,
-    /// Its phase function returned this exit.
+    /// The phase function returned this exit.
     Returned,
     /// The deadline passed, and the `late` function returned this exit.
     Late,
     /// The last attempt failed, and the `exhausted` function returned this exit.
     Exhausted,
-    /// It failed; the word is [`Cause::name`](crate::Cause::name). Its phase has a `failed` function, which returned this exit, or it
-    /// ended in the standard failed outcome.
+    /// The phase failed; the word is [`Cause::name`](crate::Cause::name). The `failed` function of the phase returned
+    /// this exit, or the fom ended in the standard failed outcome.
     Failed(&'static str),
 }
 
@@ -86,63 +86,63 @@ impl<'a> Transition<'a> {
         }
     }
 
-    /// With this number of failed attempts, instead of those in the phase that it is in by now.
+    /// Sets the number of failed attempts, in place of that of the phase that the fom is in by now.
     pub(crate) fn tried(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// The fom.
+    /// Returns the id of the fom.
     pub fn id(&self) -> FomId {
         self.id
     }
 
-    /// The key that it was submitted with.
+    /// Returns the key that the fom was submitted with.
     pub fn key(&self) -> Option<&'a Key> {
         self.key
     }
 
-    /// The operation type.
+    /// Returns the name of the operation type.
     pub fn operation_type(&self) -> &'static str {
         self.operation
     }
 
-    /// The enum of phases.
+    /// Returns the name of the enum of phases.
     pub fn machine(&self) -> &'static str {
         self.machine
     }
 
-    /// The phase that it left; `None` when it begins.
+    /// Returns the phase that the fom left, or `None` when it begins.
     pub fn from(&self) -> Option<&'static str> {
         self.from
     }
 
-    /// The phase that it entered; `None` for the standard failed outcome.
+    /// Returns the phase that the fom entered, or `None` for the standard failed outcome.
     pub fn to(&self) -> Option<&'static str> {
         self.to
     }
 
-    /// Why.
+    /// Returns the cause of the transition.
     pub fn cause(&self) -> TransitionCause {
         self.cause
     }
 
-    /// When, on the runtime's clock.
+    /// Returns the time of the transition, on the runtime's clock.
     pub fn at(&self) -> Duration {
         Duration::from_nanos(self.at)
     }
 
-    /// How long it was in the phase that it left (or in the queue, when it begins).
+    /// Returns how long the fom was in the phase that it left, or in the queue when it begins.
     pub fn stayed(&self) -> Duration {
         Duration::from_nanos(self.stayed)
     }
 
-    /// The locality that it runs in.
+    /// Returns the index of the fom's locality.
     pub fn locality(&self) -> usize {
         self.locality
     }
 
-    /// Failed attempts before, in the phase that it left.
+    /// Returns the number of failed attempts in the phase that the fom left.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -172,23 +172,23 @@ impl<O: Operation> fmt::Debug for TransitionOf<'_, O> {
 }
 
 impl<'a, O: Operation> TransitionOf<'a, O> {
-    /// The operation, between two phase functions.
+    /// Returns the operation, between two phase functions.
     pub fn operation(&self) -> &'a O {
         self.operation
     }
 
-    /// The phase that it entered, with its data; `None` for the standard failed outcome.
+    /// Returns the phase that the fom entered, with its data. Returns `None` for the standard failed outcome.
     pub fn phase(&self) -> Option<&'a O::Phase> {
         self.phase
     }
 
-    /// Saves the fom as it enters the phase; the time left of its deadline at that moment is saved with it. The key and
-    /// the events that it has not taken are not.
+    /// Saves the fom as it enters the phase, with the time left until its deadline at that moment. The key, and the
+    /// events that the fom has not taken, are not saved.
     ///
     /// # Errors
     ///
-    /// [`SnapshotError::Transient`] for a transient machine and for the failed outcome, which is no phase; what the
-    /// user's `Serialize` says.
+    /// Fails with [`SnapshotError::Transient`] for a transient machine, and for the failed outcome, which is not a
+    /// phase. Also returns the errors of the user's `Serialize`.
     pub fn snapshot(&self) -> Result<Snapshot, SnapshotError> {
         let (Some(codec), Some(phase)) = (O::CODEC, self.phase) else {
             return Err(SnapshotError::Transient);

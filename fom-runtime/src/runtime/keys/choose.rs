@@ -1,4 +1,4 @@
-//! What a submission may ask for where its key is not free.
+//! What a submission may ask for if its key is not free.
 
 use std::time::Duration;
 
@@ -12,16 +12,20 @@ use crate::{
 };
 
 impl<O: Operation> Submission<'_, O> {
-    /// Has it wait for its [key](Self::key): first in, first out, behind all that were there before it, while other keys go on. It is
-    /// in flight from the start: it is listed as waiting for its key, can be found by its id, cancelled and awaited, and is answered
-    /// at a shutdown. It holds no thread. Without a key there is nothing that it would wait for.
+    /// Makes the operation wait for its [key](Self::key), first in, first out, behind all foms that came before it.
+    /// Other keys go on meanwhile. Without a key this does nothing.
     ///
-    /// Its turn comes when the one before it has ended, in whatever way: then it goes to the tail of its home's run queue, so that
-    /// a key with much to do never keeps others from their turn. Its first phase begins there, and with it the time of a deadline.
+    /// The fom is in flight from the start: it is listed as waiting for its key, can be found by its id, cancelled and
+    /// awaited, and gets an answer at a shutdown. It holds no thread while it waits.
     ///
-    /// It is [refused](crate::RefusedReason::KeyFull) when as many wait as [may](crate::Builder::key_queue).
+    /// The fom's turn comes when the fom before it has ended in any way. Then it goes to the tail of its home's run
+    /// queue, so a busy key never delays the turns of others. Its first phase begins there, and with it the time of a
+    /// deadline.
     ///
-    /// With a journal: one that waits is not on disk before its turn has come. Nobody was told that it is: see
+    /// The submission is [refused](crate::RefusedReason::KeyFull) if [as many as allowed](crate::Builder::key_queue)
+    /// wait already.
+    ///
+    /// With a journal, a waiting fom is not on disk before its turn has come. No caller was told that it is: see
     /// [`start`](Self::start).
     ///
     /// ```
@@ -60,19 +64,20 @@ impl<O: Operation> Submission<'_, O> {
         self
     }
 
-    /// As [`queue`](Self::queue), for one that only reads: it may have the key together with others that share it. Those that came
-    /// before it and do not share it go first, and those that came after it wait until all that share it have ended.
+    /// As [`queue`](Self::queue), for a fom that only reads: it may have the key together with others that share it.
+    /// Foms that came earlier and do not share the key go first. Foms that come later and do not share it wait until
+    /// all sharing foms have ended.
     pub fn shared(self) -> Self {
         self.queued(|shared, _| *shared = true)
     }
 
-    /// As [`queue`](Self::queue), but when as many wait as [may](crate::Builder::key_queue), the one that has waited longest makes
-    /// room for it: that one ends with [`Cause::Shed`](crate::Cause::Shed), and gives its operation back.
+    /// As [`queue`](Self::queue), but if [as many as allowed](crate::Builder::key_queue) wait already, the fom that has
+    /// waited longest makes room. That fom ends with [`Cause::Shed`](crate::Cause::Shed), and gives its operation back.
     pub fn shed_oldest(self) -> Self {
         self.queued(|_, full| *full = Full::Shed)
     }
 
-    /// As [`queue`](Self::queue), also when as many wait as may.
+    /// As [`queue`](Self::queue), without a limit on how many wait.
     pub(crate) fn queue_regardless(self) -> Self {
         self.queued(|_, full| *full = Full::Ignore)
     }
@@ -85,34 +90,40 @@ impl<O: Operation> Submission<'_, O> {
         self
     }
 
-    /// Makes it a part of the turn of the fom that submits it, which has a key: it runs at once, and the key goes on to the next
-    /// when both have ended. It may be of another type, may submit some itself that are chained to it, and has no key of its own.
-    /// Whoever has a key and must wait for something to be done under it does it so.
+    /// Makes the fom a part of the turn of the fom that submits it, which must have a key. The new fom runs at once,
+    /// and the key goes to the next fom when both have ended. Use it if a fom that has a key must wait for work under
+    /// that key.
     ///
-    /// In the journal it is for itself: when both come back after a restart, the key no longer waits for it.
+    /// The new fom may be of another type, may submit chained foms itself, and has no key of its own.
     ///
-    /// It is [refused](crate::RefusedReason::NoTurn) where no fom with a key submits it.
+    /// In the journal the two foms are separate: when both come back after a restart, the key no longer waits for the
+    /// chained one.
+    ///
+    /// The submission is [refused](crate::RefusedReason::NoTurn) unless a fom with a key submits it.
     pub fn chain(mut self) -> Self {
         self.key = None;
         self.order = Order::Chain;
         self
     }
 
-    /// Has it begin when so much time has passed on the runtime's clock. Until then it is in flight, waits for a timer, and can be
-    /// cancelled. One that [queues](Self::queue) takes its place in the order of its key then, and fails with
-    /// [`Cause::Refused`](crate::Cause::Refused) when the queue is full; any other has its key at once.
+    /// Delays the first phase by this time on the runtime's clock. Until then the fom is in flight, waits for a timer,
+    /// and can be cancelled.
     ///
-    /// With a journal: it is not on disk before it has begun. What must survive waits in a phase of its own.
+    /// A fom that [queues](Self::queue) takes its place in the order of its key after the delay. It fails with
+    /// [`Cause::Refused`](crate::Cause::Refused) if the queue is full then. Any other fom has its key at once.
+    ///
+    /// With a journal, the fom is not on disk before it has begun. If the wait must survive a crash, wait in a phase of
+    /// its own.
     pub fn after(mut self, time: Duration) -> Self {
         self.special().after = Some(time);
         self
     }
 
-    /// Starts it, or says which fom has its key, or is the next to have it.
+    /// Starts the fom, or returns the fom that has its key or is the next to have it.
     ///
     /// # Errors
     ///
-    /// [`Refused`], as for [`start`](Self::start), but not because another one has its key.
+    /// Fails with [`Refused`], as [`start`](Self::start) does, except when another fom has the key.
     ///
     /// ```
     /// # use fom_runtime::{Joined, prelude::*};

@@ -1,7 +1,7 @@
-//! One key: who has it, and who waits for it, in the order in which they came.
+//! One key: the foms that have it, and the foms that wait for it, in the order in which they came.
 //!
-//! Nothing in here knows what a fom is, and nothing of the user's runs: it is changed under the lock of the directory, and what has
-//! left it is given back to whoever holds that lock, to be dropped without it.
+//! This module does not know what a fom is, and runs no user code. Entries change under the lock of the directory. What
+//! leaves an entry is returned to the holder of that lock, to be dropped without it.
 //!
 //! # The order over a crash
 //!
@@ -12,12 +12,13 @@
 //!
 //! - A number is drawn under the lock of the key, when the step that sends the fom is written down. It is above all
 //!   numbers that were drawn for this key before. So a later draw never gives a lower one.
-//! - From then on it is *announced*, until the fom is here or set aside, or the step is certainly not in the journal.
-//! - Foms that wait stand here by their numbers, and the lowest is granted first. A fom that ends before it begins
-//!   leaves when the journal has deleted it.
+//! - From then on the number is *announced*, until the fom is here or set aside, or the step is certainly not in the
+//!   journal.
+//! - Foms wait here by their numbers, and the lowest is granted first. A fom that ends before it begins leaves when the
+//!   journal has deleted it.
 //!
-//! A fom that is granted its turn while a lower number is announced *overtakes* it. It commits that it begins before it
-//! enters its function, as each fom does that is not in the journal yet. No fom waits for an announced one.
+//! A fom that is granted its turn while a lower number is announced *overtakes* that number. It commits that it begins
+//! before it enters its function, as each fom does that is not in the journal yet. No fom waits for an announced one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,18 +28,18 @@ use crate::runtime::keys::{Full, Order};
 
 /// One key of one operation type.
 pub(in crate::runtime) struct Entry<T> {
-    /// One that has the key. All there is to know of most keys.
+    /// One fom that has the key. Most keys need nothing more.
     holder: Option<T>,
-    /// What only a key has that others wait for.
+    /// What only a contended or suspended key has.
     line: Option<Box<Line<T>>>,
 }
 
 struct Line<T> {
-    /// Others that have the key, beside the holder.
+    /// Other foms that have the key, beside the holder.
     others: Vec<T>,
-    /// Those that have it share it, also with others that would.
+    /// Whether the foms that have the key share it, also with further sharing foms.
     shared: bool,
-    /// Who waits, by the number that was drawn.
+    /// The waiting foms, by the number that was drawn.
     waiting: BTreeMap<u64, Waiting<T>>,
     /// The last number that was drawn; numbers begin with one.
     drawn: u64,
@@ -46,11 +47,11 @@ struct Line<T> {
     absent: BTreeMap<u64, Absent>,
     /// The numbers of foms that are on their way from an outbox.
     announced: BTreeSet<u64>,
-    /// How often the key is suspended: while it is, nobody gets it.
+    /// How often the key is suspended. While it is, no fom gets it.
     suspended: u32,
-    /// Of what type those are that do not get it.
+    /// The operation type of a suspended key.
     suspended_as: &'static str,
-    /// Places that are kept for those who waited for one, and those who wait for one.
+    /// Places kept for submissions that waited for one, and the submissions that still wait for one.
     reserved: usize,
     outside: VecDeque<oneshot::Sender<()>>,
 }
@@ -63,31 +64,31 @@ struct Waiting<T> {
 /// A fom that is in the journal and not here.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Absent {
-    /// Its number. `None`: it had the key.
+    /// Its number. `None`: the fom had the key.
     pub(in crate::runtime) number: Option<u64>,
-    /// Whether it keeps its place, so that foms behind it wait for it.
+    /// Whether the fom keeps its place, so that foms behind it wait for it.
     pub(in crate::runtime) keeps: bool,
 }
 
 /// Why a submission does not get in.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Turned<T> {
-    /// This one has the key, or is the next to have it.
+    /// This fom has the key, or is the next to have it.
     InUse(T),
-    /// The key is suspended, and nobody has it.
+    /// The key is suspended, and no fom has it.
     Suspended,
-    /// As many wait as may.
+    /// As many foms wait as may.
     Full,
 }
 
 /// Where a submission gets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Place {
-    /// It has the key at once.
+    /// The fom has the key at once.
     Has,
-    /// It has the key at once, before a fom with a lower number.
+    /// The fom has the key at once, before a fom with a lower number.
     Overtakes,
-    /// It waits, with this number.
+    /// The fom waits, with this number.
     Waits(u64),
 }
 
@@ -118,20 +119,20 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Line<T> {
-    /// Those that wait, and those that may come at any time.
+    /// Counts the foms that wait, and the kept places, which may be taken at any time.
     fn taken(&self) -> usize {
         self.waiting.len() + self.reserved
     }
 }
 
 impl<T: Clone> Entry<T> {
-    /// Those that have the key.
+    /// Returns the foms that have the key.
     pub(in crate::runtime) fn holders(&self) -> impl Iterator<Item = &T> {
         let others = self.line.iter().flat_map(|line| &line.others);
         self.holder.iter().chain(others)
     }
 
-    /// Those that wait, in their order.
+    /// Returns the waiting foms, in their order.
     pub(in crate::runtime) fn waiting(&self) -> impl Iterator<Item = &T> {
         let line = self.line.iter().flat_map(|line| line.waiting.values());
         line.map(|waiting| &waiting.fom)
@@ -145,7 +146,7 @@ impl<T: Clone> Entry<T> {
         self.line.as_ref().map_or("", |line| line.suspended_as)
     }
 
-    /// Whether nothing of it need be kept.
+    /// Returns whether the entry can be removed.
     pub(in crate::runtime) fn is_empty(&self) -> bool {
         let idle = |line: &Line<T>| {
             line.taken() == 0
@@ -157,8 +158,7 @@ impl<T: Clone> Entry<T> {
         self.holder.is_none() && self.line.as_deref().is_none_or(idle)
     }
 
-    /// Draws a number above all others. `above` makes it from the last number that was drawn here. The number is
-    /// announced from now on.
+    /// Draws a number above all others, and announces it. `above` makes it from the last number that was drawn here.
     pub(in crate::runtime) fn announce(&mut self, above: impl FnOnce(u64) -> u64) -> u64 {
         let line = self.line.get_or_insert_default();
         line.drawn = above(line.drawn);
@@ -166,15 +166,15 @@ impl<T: Clone> Entry<T> {
         line.drawn
     }
 
-    /// The fom with this number is here by now, or never arrives.
+    /// Withdraws an announced number: its fom is here by now, or never arrives.
     pub(in crate::runtime) fn withdraw(&mut self, number: u64) {
         if let Some(line) = &mut self.line {
             line.announced.remove(&number);
         }
     }
 
-    /// Whether a fom with this number, once granted its turn, precedes a fom with a lower number that the journal has
-    /// or may get. No waiting fom has a lower number.
+    /// Returns whether a fom with this number, once granted its turn, precedes a fom with a lower number that the
+    /// journal has or may get. No waiting fom has a lower number.
     fn overtakes(&self, number: u64) -> bool {
         let Some(line) = &self.line else { return false };
         let before = |other: u64| other < number;
@@ -183,7 +183,7 @@ impl<T: Clone> Entry<T> {
             || line.absent.values().any(absent)
     }
 
-    /// The place of a fom that has the key from now on, with this number.
+    /// Returns the place of a fom with this number that has the key from now on.
     fn place(&self, number: u64) -> Place {
         if self.overtakes(number) {
             Place::Overtakes
@@ -192,21 +192,21 @@ impl<T: Clone> Entry<T> {
         }
     }
 
-    /// A fom is in the journal and not here.
+    /// Notes a fom that is in the journal and not here.
     pub(in crate::runtime) fn miss(&mut self, name: u64, absent: Absent) {
         let line = self.line.get_or_insert_default();
         line.drawn = line.drawn.max(absent.number.unwrap_or(0));
         line.absent.insert(name, absent);
     }
 
-    /// It is there again, or never comes.
+    /// Forgets an absent fom, which is back or never comes.
     pub(in crate::runtime) fn give_place_up(&mut self, name: u64) {
         if let Some(line) = &mut self.line {
             line.absent.remove(&name);
         }
     }
 
-    /// Those that had the key and are not there.
+    /// Returns the absent foms that had the key and keep their place.
     pub(in crate::runtime) fn absent(&self) -> impl Iterator<Item = u64> {
         let absent = self.line.iter().flat_map(|line| &line.absent);
         absent
@@ -214,7 +214,7 @@ impl<T: Clone> Entry<T> {
             .map(|(name, _)| *name)
     }
 
-    /// Whether an absent fom keeps its place before this number.
+    /// Returns whether an absent fom keeps its place before this number.
     fn is_behind_absent(&self, number: u64) -> bool {
         let line = self.line.as_ref();
         line.is_some_and(|line| {
@@ -223,7 +223,7 @@ impl<T: Clone> Entry<T> {
         })
     }
 
-    /// Whether one more may have the key now, together with those that have it.
+    /// Returns whether one more fom may have the key now, together with those that have it.
     fn admits(&self, shared: bool) -> bool {
         let beside = |line: &Line<T>| shared && line.shared;
         self.suspended() == 0 && (self.holder.is_none() || self.line.as_deref().is_some_and(beside))
@@ -234,13 +234,14 @@ impl<T: Clone> Entry<T> {
         line.is_none_or(|line| line.waiting.is_empty())
     }
 
-    /// Whether there is room for one more where at most so many wait.
+    /// Returns whether there is room for one more fom if at most `most` may wait.
     fn has_room(&self, shared: bool, most: usize) -> bool {
         let taken = self.line.as_ref().map_or(0, |line| line.taken());
         taken < most || self.no_one_waits() && self.admits(shared)
     }
 
-    /// Whether a submission gets in, where at most so many wait. The second is the one that makes room for it.
+    /// Decides whether a submission gets in, if at most `most` may wait. Returns the fom that makes room for it, if
+    /// any.
     pub(in crate::runtime) fn look(
         &mut self,
         order: Order,
@@ -266,11 +267,11 @@ impl<T: Clone> Entry<T> {
         }
     }
 
-    /// Lets a submission in that [`look`](Self::look) has let in, under the same lock. `number`: the number that was
-    /// announced for it.
+    /// Lets in a submission that [`look`](Self::look) has accepted, under the same lock. `number` is the number that
+    /// was announced for it.
     pub(in crate::runtime) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
         let shared = matches!(order, Order::Queue { shared: true, .. });
-        // Who does not wait asks only that nobody who is there has the key.
+        // A submission that does not queue needs only that no fom that is here has the key.
         let behind = matches!(order, Order::Queue { .. })
             && self.is_behind_absent(number.unwrap_or(u64::MAX));
         if self.is_next(number) && self.admits(shared) && !behind {
@@ -283,21 +284,21 @@ impl<T: Clone> Entry<T> {
         Place::Waits(number)
     }
 
-    /// Whether no fom waits before this number. Without a number: whether no fom waits.
+    /// Returns whether no fom waits before this number. Without a number: whether no fom waits.
     fn is_next(&self, number: Option<u64>) -> bool {
         let waiting = self.line.as_ref().map(|line| &line.waiting);
         let first = waiting.and_then(|waiting| waiting.first_key_value());
         first.is_none_or(|(first, _)| number.is_some_and(|number| number < *first))
     }
 
-    /// One waits with a number that it has, or that it had before a restart.
+    /// Adds a waiting fom, with a number that it has, or had before a restart.
     pub(in crate::runtime) fn wait(&mut self, number: u64, shared: bool, fom: T) {
         let line = self.line.get_or_insert_default();
         line.drawn = line.drawn.max(number);
         line.waiting.insert(number, Waiting { fom, shared });
     }
 
-    /// It has the key from now on.
+    /// Gives the key to the fom.
     pub(in crate::runtime) fn put(&mut self, fom: T, shared: bool) {
         if self.holder.is_some() {
             self.line.get_or_insert_default().others.push(fom);
@@ -309,7 +310,7 @@ impl<T: Clone> Entry<T> {
         }
     }
 
-    /// One has the key from now on that had it before a restart. False: another one has it.
+    /// Gives the key to a fom that had it before a restart. Returns `false` if another fom has it.
     pub(in crate::runtime) fn put_again(&mut self, fom: impl FnOnce() -> T, shared: bool) -> bool {
         let beside = |line: &Line<T>| shared && line.shared;
         let may = self.holder.is_none() || self.line.as_deref().is_some_and(beside);
@@ -319,7 +320,7 @@ impl<T: Clone> Entry<T> {
         may
     }
 
-    /// As [`put_again`](Self::put_again), for a fom that has not begun. It does not wait itself, and waiting foms may
+    /// As [`put_again`](Self::put_again), for a fom that has not begun. This fom does not wait, and waiting foms may
     /// precede it.
     pub(in crate::runtime) fn put_first(
         &mut self,
@@ -330,13 +331,13 @@ impl<T: Clone> Entry<T> {
         (self.is_next(Some(number)) && self.put_again(fom, shared)).then(|| self.place(number))
     }
 
-    /// One that has the key, if it is this one.
+    /// Returns the fom that has the key and that `is` accepts.
     pub(in crate::runtime) fn holder_mut(&mut self, is: impl Fn(&T) -> bool) -> Option<&mut T> {
         let others = self.line.iter_mut().flat_map(|line| &mut line.others);
         self.holder.iter_mut().chain(others).find(|fom| is(fom))
     }
 
-    /// Takes the key from one that has it.
+    /// Takes the key from a fom that has it.
     pub(in crate::runtime) fn give_back(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
         let others = self.line.as_mut().map(|line| &mut line.others);
         if self.holder.as_ref().is_some_and(&is) {
@@ -348,20 +349,20 @@ impl<T: Clone> Entry<T> {
         Some(others.swap_remove(at))
     }
 
-    /// One that waits with this number gives up.
+    /// Removes the fom that waits with this number.
     pub(in crate::runtime) fn give_up(&mut self, number: u64) -> Option<T> {
         let line = self.line.as_mut()?;
         line.waiting.remove(&number).map(|waiting| waiting.fom)
     }
 
-    /// The waiting fom that `is` accepts gives up.
+    /// Removes the waiting fom that `is` accepts.
     pub(in crate::runtime) fn give_up_waiting(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
         let mut waiting = self.line.as_ref()?.waiting.iter();
         let number = *waiting.find(|(_, waiting)| is(&waiting.fom))?.0;
         self.give_up(number)
     }
 
-    /// Gives the key to the next waiting fom, if that fom may have it by now. The flag says whether it overtakes.
+    /// Gives the key to the next waiting fom, if that fom may have it by now. The flag says whether the fom overtakes.
     pub(in crate::runtime) fn next(&mut self) -> Option<(T, bool)> {
         let (number, first) = self.line.as_ref()?.waiting.first_key_value()?;
         let (number, shared) = (*number, first.shared);
@@ -373,7 +374,7 @@ impl<T: Clone> Entry<T> {
         Some((next.fom, self.overtakes(number)))
     }
 
-    /// From now on nobody gets the key, until it is resumed as often.
+    /// Suspends the key: no fom gets it until it is resumed as often.
     pub(in crate::runtime) fn suspend(&mut self, operation: &'static str) {
         let line = self.line.get_or_insert_default();
         line.suspended += 1;
@@ -386,7 +387,7 @@ impl<T: Clone> Entry<T> {
         }
     }
 
-    /// Keeps a place for one more; or says when there is one.
+    /// Keeps a place for one more submission. Without room, returns a receiver that hears when a place is kept.
     pub(in crate::runtime) fn reserve(
         &mut self,
         shared: bool,
@@ -403,14 +404,14 @@ impl<T: Clone> Entry<T> {
         Some(told)
     }
 
-    /// So many places are not kept any more.
+    /// Gives up this many kept places.
     pub(in crate::runtime) fn release(&mut self, places: usize) {
         if let Some(line) = &mut self.line {
             line.reserved = line.reserved.saturating_sub(places);
         }
     }
 
-    /// Keeps a place for the one that has waited longest for one, if there is room.
+    /// Keeps a place for the submission that has waited longest for one, if there is room. Returns its sender.
     pub(in crate::runtime) fn hand_out(&mut self, most: usize) -> Option<oneshot::Sender<()>> {
         let line = self.line.as_mut()?;
         while line.outside.front().is_some_and(oneshot::Sender::is_closed) {
@@ -424,7 +425,7 @@ impl<T: Clone> Entry<T> {
         line.outside.pop_front()
     }
 
-    /// Those who wait for a place need not wait any more.
+    /// Returns the submissions that wait for a place, which need not wait any more.
     pub(in crate::runtime) fn dismiss(&mut self) -> VecDeque<oneshot::Sender<()>> {
         let line = self.line.as_mut();
         line.map(|line| std::mem::take(&mut line.outside))

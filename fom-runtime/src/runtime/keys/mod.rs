@@ -1,4 +1,4 @@
-//! Order per key: who has a key, and who waits for it.
+//! Order per key: which foms have a key, and which wait for it.
 
 mod choose;
 mod entry;

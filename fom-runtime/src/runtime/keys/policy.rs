@@ -1,4 +1,4 @@
-//! What a submission asks for where another one has its key.
+//! What a submission does if another fom has its key.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use crate::{
     runtime::{FomRef, Handle},
 };
 
-/// What becomes of a submission whose key is not free.
+/// What happens to a submission if its key is not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     /// It is refused.
     #[default]
     Refuse,
-    /// It waits behind those that were there before it.
+    /// It waits behind those that came before it.
     Queue {
-        /// It may have the key together with others that may.
+        /// Whether the fom may have the key together with other sharing foms.
         shared: bool,
         full: Full,
     },
@@ -25,7 +25,8 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// The order as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
+    /// Returns the order as the journal keeps it. `sent`: an outbox sent the fom, and the fom has
+    /// not begun.
     pub(crate) fn stored(self, sent: bool) -> Option<Box<Rare>> {
         match self {
             Self::Queue { shared, .. } if shared || sent => Some(Box::new(Rare {
@@ -38,26 +39,26 @@ impl Order {
     }
 }
 
-/// What becomes of a submission whose key has as many waiting as may.
+/// What happens to a submission if as many wait for its key as may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// It is refused.
     Refuse,
-    /// The one that has waited longest makes room for it.
+    /// The fom that has waited longest makes room for it.
     Shed,
     /// It waits: a place is kept for it, or it is in the journal already.
     Ignore,
 }
 
-/// What became of a submission that [joins](crate::Submission::join).
+/// The result of a submission that [joins](crate::Submission::join).
 pub enum Joined<O: Operation> {
-    /// Nobody had the key: it has started.
+    /// No fom had the key; the submitted one has started.
     Started(Handle<O>),
-    /// Another one has the key.
+    /// Another fom has the key.
     Live {
-        /// The one that has the key, or is the next to have it.
+        /// The fom that has the key, or is the next to have it.
         fom: FomRef<O>,
-        /// The operation that was submitted, which was not started.
+        /// The submitted operation, which was not started.
         operation: O,
     },
 }

@@ -27,16 +27,17 @@ use crate::{
     },
 };
 
-/// Those who wait for room in the runtime.
+/// The submissions that wait for room in the runtime.
 #[derive(Default)]
 pub(in crate::runtime) struct Rooms {
-    /// How many there are; looked at whenever there is room.
+    /// How many there are; read whenever room becomes free.
     count: AtomicUsize,
     waiting: Mutex<VecDeque<oneshot::Sender<()>>>,
 }
 
 impl Rooms {
-    /// Whether somebody waits. After room was given back: whoever waits by then is seen, or sees the room.
+    /// Returns whether a submission waits. Called after room was given back: a submission that waits by then is seen
+    /// here, or sees the room.
     #[inline]
     pub(in crate::runtime) fn any(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
@@ -50,7 +51,7 @@ impl Rooms {
         told
     }
 
-    /// The first of those that wait, when `take` finds room for it.
+    /// Removes and returns the first waiting submission, if `take` finds room for it.
     fn next(&self, take: impl FnOnce() -> bool) -> Option<oneshot::Sender<()>> {
         let mut waiting = self.waiting.lock();
         while waiting.front().is_some_and(oneshot::Sender::is_closed) {
@@ -70,7 +71,7 @@ impl Rooms {
 }
 
 impl World {
-    /// Tells somebody who waits outside: whose waker that is, is the user's, and may panic. Whether it was told.
+    /// Wakes a waiting caller. Its waker is the user's and may panic. Returns whether the caller was told.
     pub(in crate::runtime) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
             let message = panic_message(panic);
@@ -81,7 +82,7 @@ impl World {
         })
     }
 
-    /// There may be room: gives it to those that wait for it.
+    /// Gives room that may be there to the submissions that wait for it.
     #[cold]
     pub(in crate::runtime) fn hand_out_room(&self) {
         while let Some(teller) = self.rooms.next(|| self.take_room()) {
@@ -92,7 +93,7 @@ impl World {
     }
 }
 
-/// A wait for room that was or will be told: what was given to one that is dropped goes to the next.
+/// A wait for room. If it is dropped after it was given room, the room goes to the next.
 struct Told<F: FnMut()> {
     told: oneshot::Receiver<()>,
     give_back: F,
@@ -119,7 +120,7 @@ impl Drop for KeyPlace<'_> {
     }
 }
 
-/// Room in the runtime, before there is a fom.
+/// Room in the runtime for a fom that is not made yet.
 pub(in crate::runtime) struct HeldRoom(Option<Arc<World>>);
 
 impl HeldRoom {
@@ -128,7 +129,7 @@ impl HeldRoom {
         Self(Some(Arc::clone(world)))
     }
 
-    /// There is one, which takes it.
+    /// Leaves the room to the fom, which is made by now.
     pub(in crate::runtime) fn use_up(mut self) {
         self.0 = None;
     }
@@ -163,11 +164,11 @@ impl<O: Operation> Future for WhenRoom<'_, O> {
 }
 
 impl<O: Operation> WhenRoom<'_, O> {
-    /// Blocks the thread until it has started; inside a phase function this is a blocking section by itself.
+    /// Blocks the thread until the fom has started. Inside a phase function, this is a blocking section by itself.
     ///
     /// # Errors
     ///
-    /// As for [`Submission::start_when_room`].
+    /// As [`Submission::start_when_room`].
     ///
     /// # Panics
     ///
@@ -178,19 +179,22 @@ impl<O: Operation> WhenRoom<'_, O> {
 }
 
 impl<'a, O: Operation> Submission<'a, O> {
-    /// Starts it when there is room for it: in the [queue](crate::Builder::key_queue) of its key, if it is to
-    /// [wait](Self::queue) there, and in the [runtime](crate::Builder::capacity). Those that wait for room in a queue get it in the
-    /// order in which they began to, and nobody gets in before them. It has its place in the order of its key from when it has
-    /// started. No thread is held.
+    /// Starts the fom when there is room: in the [runtime](crate::Builder::capacity), and in the
+    /// [queue](crate::Builder::key_queue) of its key if it [waits](Self::queue) there. It holds no thread while it
+    /// waits.
+    ///
+    /// Submissions get room in a queue in the order in which they began to wait. No other submission gets in before
+    /// them. The fom takes its place in the order of its key when it starts.
     ///
     /// # Errors
     ///
-    /// [`Refused`], as for [`start`](Self::start), but for the want of room. A runtime that begins to shut down refuses those that
-    /// wait. Where the fom that has the key would wait for room behind itself, it is refused at once.
+    /// Fails with [`Refused`], as [`start`](Self::start) does, but not for want of room. A runtime that begins to shut
+    /// down refuses waiting submissions. A submission is refused at once if the fom that has the key would wait for
+    /// room behind itself.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the operation. Room that it was given goes to the next.
+    /// Dropping the future drops the operation. Room that it was given goes to the next submission.
     pub fn start_when_room(self) -> WhenRoom<'a, O> {
         WhenRoom(Box::pin(self.start_with_room()))
     }
@@ -239,7 +243,7 @@ impl<'a, O: Operation> Submission<'a, O> {
                 told: world.rooms.join(),
                 give_back: || world.give_room(),
             };
-            // There may have been some since.
+            // Room may have become free since.
             world.hand_out_room();
             if (&mut told.told).await.is_ok() {
                 self.special().room = Some(HeldRoom::new(world));

@@ -1,4 +1,4 @@
-//! Keys that are suspended, and who a key is.
+//! Suspended keys, and whether a thread is inside the turn of a key.
 
 use std::{
     any::TypeId,
@@ -14,15 +14,17 @@ use crate::{
 };
 
 impl Runtime {
-    /// Suspends a key of an operation type: whoever has it goes on to its end, and then nobody gets it. Those that
-    /// [wait](crate::Submission::queue) for it keep their order, others wait behind them, and what would not wait is
-    /// [refused](crate::RefusedReason::KeySuspended). No thread is held, and other keys go on.
+    /// Suspends a key of an operation type. A fom that has the key goes on to its end, and then no fom gets it.
     ///
-    /// It counts: the key goes on when it was resumed as often as it was suspended, by whomever and wherever. What waits meanwhile is
-    /// in flight: a drain of the runtime waits for it, up to its limit, and then answers it with
-    /// [`Cause::Shutdown`](crate::Cause::Shutdown). Suspended keys are listed in [`Operations::keys`](crate::Operations).
+    /// Foms that [wait](crate::Submission::queue) for the key keep their order, and others wait behind them. A
+    /// submission that would not wait is [refused](crate::RefusedReason::KeySuspended). No thread is held, and other
+    /// keys go on.
     ///
-    /// A suspension is not in the journal. What comes back after a restart has its key.
+    /// Suspensions count: the key goes on when it was resumed as often as it was suspended, from anywhere. The foms
+    /// that wait meanwhile are in flight. A drain of the runtime waits for them, up to its limit, and then answers them
+    /// with [`Cause::Shutdown`](crate::Cause::Shutdown). [`Operations::keys`](crate::Operations) lists suspended keys.
+    ///
+    /// A suspension is not in the journal. A fom that comes back after a restart has its key.
     ///
     /// ```
     /// # use fom_runtime::prelude::*;
@@ -55,8 +57,9 @@ impl Runtime {
         }
     }
 
-    /// Whether this thread is inside the turn of this key: it runs a fom of type `O` that has it, also in a blocking section, or one
-    /// that was [chained](crate::Submission::chain) to it. False in what such a fom has spawned elsewhere.
+    /// Returns whether this thread is inside the turn of this key: it runs a fom of type `O` that has the key, or a fom
+    /// [chained](crate::Submission::chain) to that fom. Blocking sections count. Threads and tasks that such a fom has
+    /// spawned are outside.
     pub fn is_current<O: Operation>(&self, key: impl Into<Key>) -> bool {
         let of = (TypeId::of::<O>(), key.into());
         let current = crate::locality::running(&self.world, |fom| fom.has_key(&of));
@@ -64,7 +67,7 @@ impl Runtime {
     }
 }
 
-/// A key that is suspended, until this is dropped; see [`Runtime::suspend_key`].
+/// A suspended key, until this is dropped; see [`Runtime::suspend_key`].
 #[must_use = "the key is resumed when this is dropped"]
 pub struct SuspendedKey {
     world: Weak<World>,
@@ -78,7 +81,7 @@ impl fmt::Debug for SuspendedKey {
 }
 
 impl SuspendedKey {
-    /// Resumes it, as dropping it does.
+    /// Resumes the key, as dropping this does.
     pub fn resume(self) {}
 }
 
@@ -91,7 +94,8 @@ impl Drop for SuspendedKey {
 }
 
 impl Header {
-    /// The fom that runs on this thread waits for this one: which never begins if it waits for the key that the other has.
+    /// The fom that runs on this thread waits for this one. Bars this fom if it waits for the key that the running fom
+    /// has, because then it never begins.
     pub(crate) fn bar_if_stuck(&self) {
         let Standing::Waits(_) = self.standing() else {
             return;
