@@ -31,7 +31,7 @@ struct Own {
     born: AtomicU64,
     /// Foms that are no longer listed.
     left: AtomicU64,
-    /// Foms whose outcome was told.
+    /// Foms that have told their outcome.
     done: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Counts {
         count(&self.own.left, 1);
     }
 
-    /// Counts a fom whose outcome was told. Only the handler calls this.
+    /// Counts a fom that has told its outcome. Only the handler calls this.
     #[inline]
     pub fn one_done(&self) {
         count(&self.own.done, 1);

@@ -8,7 +8,7 @@
 //!
 //! The close is the last swap of the owner. The owner then knows `n`, the number of its slots still in use without
 //! those that the swap returned. A thread that finds CLOSED instead counts its slot in `left`, one down from zero.
-//! The owner adds `n`. The thread whose step leaves zero is the last: the sum of all steps is `n - n`. No step before
+//! The owner adds `n`. The thread that leaves zero is the last: the sum of all steps is `n - n`. No step before
 //! the owner's addition leaves zero or more, and after the addition the number only falls. So exactly one step leaves
 //! zero, and that step comes after all others.
 //!
@@ -44,7 +44,7 @@ fn closed() -> *mut Link {
     ptr::without_provenance_mut(1)
 }
 
-/// The mark of an empty list whose owner does not look.
+/// The mark of an empty list while the owner does not look.
 fn watched() -> *mut Link {
     ptr::without_provenance_mut(2)
 }
@@ -59,7 +59,7 @@ fn is_slot(head: *mut Link) -> bool {
 pub enum Returned {
     /// The owner takes the slot when it needs it, or other slots are still to come.
     Kept,
-    /// This was the last slot of a pool whose owner has gone. The caller frees the pool.
+    /// This was the last slot, and the owner of the pool has gone. The caller frees the pool.
     Last,
 }
 
