@@ -18,8 +18,7 @@ pub(super) trait Body<O: Operation>: Send {
     /// Fails the fom because `run` panicked.
     fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn Any + Send>) -> Progress;
 
-    /// Fails the fom, in place of its next step. This may panic in a drop of the user's; the fom has failed even
-    /// then.
+    /// Fails the fom, in place of its next step. This may panic in a drop of the user's; the fom has failed even then.
     fn fail(self: Pin<&mut Self>, failure: Failure<O>);
 
     /// Ends the fom with the outcome of another fom. This may panic like [`fail`](Self::fail).

@@ -244,8 +244,8 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Commits a new fom that is kept in the journal before its first phase. A fom that came through an outbox is in
-    /// the journal already. It begins at once, unless another fom with its key may precede it after a restart.
+    /// Before the first phase, commits a new fom that is kept in the journal. A fom that came through an outbox is in the
+    /// journal already. It begins at once, unless another fom with its key may precede it after a restart.
     #[inline]
     pub(super) fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         let (kept, _) = fom.journaled()?;
@@ -262,8 +262,7 @@ impl<O: Operation> Course<O> {
         Some(self.commit_for(fom, Then::Enter { from: None, cause }, waits))
     }
 
-    /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has
-    /// begun.
+    /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
     fn is_to_say_so(fom: &Typed<O>) -> bool {
         let committer = fom.world().committer();
         // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had

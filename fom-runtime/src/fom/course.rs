@@ -274,8 +274,7 @@ impl<O: Operation> Course<O> {
         self.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
     }
 
-    /// Waits for the next event in this visit, if there are no hooks. Returns `true` if the budget is used
-    /// up.
+    /// Waits for the next event in this visit, if there are no hooks. Returns `true` if the budget is used up.
     #[inline(always)]
     pub(super) fn stay(&mut self, fom: &Typed<O>) -> bool {
         // A step counts like a phase, so that a flood of events does not occupy the locality.
@@ -548,8 +547,7 @@ impl<O: Operation> Course<O> {
         cause: TransitionCause,
     ) -> After<O> {
         fom.drop_outbox();
-        // Another attempt of the late function would be one more visit without a deadline, so the visit fails at
-        // once.
+        // Another attempt of the late function would be one more visit without a deadline, so the visit fails at once.
         let own = cause == TransitionCause::Returned;
         match (self.info().retries(), fom.timing()) {
             (Some(retry), Some(timing)) if timing.attempt() < retry.times && own => {

@@ -30,8 +30,7 @@ pub(crate) trait Explain: Send + Sync {
     fn waits_for(&self) -> String;
     /// Returns the number of requests that the object has not taken.
     fn queued(&self) -> usize;
-    /// Returns `None` while the object has work. While it waits for calls, returns a number that grows with each
-    /// call.
+    /// Returns `None` while the object has work. While it waits for calls, returns a number that grows with each call.
     fn rests(&self) -> Option<u64>;
     /// Tells the object that no more calls will come.
     fn end(&self);
@@ -57,7 +56,7 @@ pub(crate) struct Extra {
     pub(crate) held_locks: AtomicBool,
     /// The fom came back from the journal.
     pub(crate) came_back: bool,
-    /// The key, and its lanes, that the fom keeps until it ends, as
+    /// The lanes, and the key in them, that the fom keeps until it ends, as
     /// [`LanePlace::word`](crate::lanes::LanePlace::word), or zero. Only the thread that has the core of the fom's
     /// home uses this.
     pub(crate) lane: AtomicU64,

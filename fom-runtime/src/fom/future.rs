@@ -130,9 +130,8 @@ enum Act {
 
 /// Runs one fom from phase to phase.
 ///
-/// Every value that lives while a phase waits takes memory in each parked fom. So this is a block: an `async fn`
-/// would keep its argument (operation and phase) twice. And the result of a step is used up before the next step
-/// begins.
+/// Every value that lives while a phase waits takes memory in each parked fom. So this is a block: an `async fn` would
+/// keep its argument (operation and phase) twice. And the result of a step is used up before the next step begins.
 #[allow(clippy::manual_async_fn, reason = "said above")]
 pub(super) fn drive<O: AsyncOperation>(
     me: SelfRef<O>,

@@ -1,6 +1,6 @@
 //! The state of a fom that any thread may read: one cache line, the same for every operation type.
 //!
-//! The memory stays a header as long as its pool lives, even without a fom in it. A listing of a locality may read it
+//! The memory stays a header until its page is freed, even without a fom in it. A listing of a locality may read it
 //! at any time. So all fields are atomic. Fields that only the thread that runs the fom writes are written with plain
 //! stores.
 
@@ -239,7 +239,7 @@ impl Header {
         &self.world().localities[self.home_index()]
     }
 
-    /// Like [`home`](Self::home), as an owned value.
+    /// Like `home`, as an owned value.
     pub(crate) fn home_owned(&self) -> Home {
         Home::new(Arc::clone(self.world()), self.home_index())
     }

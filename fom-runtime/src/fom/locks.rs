@@ -89,7 +89,7 @@ impl Header {
 
     /// Gives back all locks that the fom holds because a phase declares them.
     pub(super) fn give_back_locks(&self) {
-        // This may wake any task, so it runs without a lock.
+        // The drop may wake any task, so it runs without a lock.
         drop(self.take_declared());
     }
 }

@@ -128,8 +128,7 @@ impl Marks {
         }
     }
 
-    /// Records a registered wait for a phase. If there is an answer already, returns whether the fom ended in a
-    /// phase.
+    /// Records a registered wait for a phase. If there is an answer already, returns whether the fom ended in a phase.
     pub fn observe(&self) -> Option<bool> {
         let marks = self.mark(WATCHED | OBSERVED);
         is_answered(marks).then_some(marks & IN_PHASE != 0)
