@@ -1,4 +1,5 @@
-//! What of a fom runs: the operation with its phase, or the future that they live in, and at last the outcome.
+//! The part of a fom that runs: the operation with its phase, or the future that holds both, and at the end the
+//! outcome.
 
 use std::{any::Any, pin::Pin};
 
@@ -8,33 +9,33 @@ use crate::{
     operation::Operation,
 };
 
-/// The part of a fom that only one thread touches at a time: the one that runs it, and at the end whoever the outcome is left
-/// to.
+/// The part of a fom that only one thread touches at a time: the thread that runs the fom, and at the end the owner
+/// of the outcome.
 pub(super) trait Body<O: Operation>: Send {
-    /// Runs until it waits, yields or ends. After the end the outcome lies in it.
+    /// Runs until the fom waits, yields or ends. After the end the body holds the outcome.
     fn run(self: Pin<&mut Self>, fom: &Typed<O>) -> Progress;
 
-    /// `run` panicked: fails it with that.
+    /// Fails the fom because `run` panicked.
     fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn Any + Send>) -> Progress;
 
-    /// Fails it, in place of whatever it was about to do. May panic, as a drop of the user's may, and has failed it then.
+    /// Fails the fom, in place of its next step. This may panic in a drop of the user's; the fom has failed even then.
     fn fail(self: Pin<&mut Self>, failure: Failure<O>);
 
-    /// Ends it with an outcome that somebody else had; as [`fail`](Self::fail).
+    /// Ends the fom with the outcome of another fom. This may panic like [`fail`](Self::fail).
     fn settle(self: Pin<&mut Self>, outcome: Outcome<O>);
 
-    /// The operation in its end phase, if it ended in one; only after the end.
+    /// Returns the operation in its end phase, if it ended in one. Only after the end.
     fn at_end(&self) -> Option<(&O, &O::Phase)>;
 
-    /// The end phase, or how it failed; only after the end.
+    /// Returns the end phase, or the failure. Only after the end.
     fn ended(&self) -> Result<usize, &Failure<O>>;
 
-    /// The outcome, once; only after the end.
+    /// Takes the outcome, once. Only after the end.
     fn take(self: Pin<&mut Self>) -> Outcome<O>;
 
-    /// Whether nothing is in it that is to be dropped.
+    /// Returns whether the body holds nothing to drop.
     fn is_gone(&self) -> bool;
 
-    /// Drops whatever is in it. May panic, as a drop of the user's may, and is empty then.
+    /// Drops the contents. This may panic in a drop of the user's; the body is empty even then.
     fn clear(self: Pin<&mut Self>);
 }

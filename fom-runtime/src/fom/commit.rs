@@ -1,5 +1,5 @@
-//! The transitions of a fom that is kept in a journal: nobody hears of one, and the next phase is not entered, before it is
-//! committed.
+//! The transitions of a fom that is kept in a journal. A transition is told, and the next phase entered, only when
+//! the transition is committed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl<O: Operation> Typed<O> {
-    /// What it has beside it if it is kept in a journal.
+    /// Returns the journal state of the fom and its codec, if the fom is kept in a journal.
     #[inline]
     pub(super) fn journaled(&self) -> Option<(&Kept, Codec<O>)> {
         // Most types are asked in a runtime without a journal.
@@ -30,7 +30,7 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// Whether it is to wait until its last step is committed; it says so in the listing, too.
+    /// Returns whether the fom must wait until its last step is committed. If so, the listing shows this.
     pub(super) fn awaits_journal(&self) -> bool {
         let pending = self.journaled().is_some_and(|(kept, _)| kept.is_pending());
         if pending {
@@ -39,7 +39,7 @@ impl<O: Operation> Typed<O> {
         pending
     }
 
-    /// It has failed, and its last step was on its way: how it failed now, if that could not be committed.
+    /// Returns the new cause of a failed fom if its last step could not be committed.
     pub(super) fn end_answered(&self) -> Option<Cause<O::Error>> {
         let Answer::Failed(error) = self.journaled()?.0.take_answer() else {
             return None;
@@ -56,8 +56,8 @@ impl<O: Operation> Typed<O> {
         Some(Cause::Journal(error))
     }
 
-    /// A step that could not be committed is committed when the journal works again: but not before this fom is gone, since the
-    /// one that goes on in its place has its key.
+    /// Keeps a step that could not be committed, to be committed when the journal works again. The step must wait
+    /// until this fom is gone, because the fom that continues in its place has its key.
     fn stall(&self, group: Batch, error: &JournalError) {
         let Some((kept, _)) = self.journaled() else {
             return;
@@ -71,7 +71,8 @@ impl<O: Operation> Typed<O> {
         kept.inner().more_made().stalled = Some(stalled);
     }
 
-    /// It fails in this phase: has it committed that it is no longer there, unless it is to be there after a restart.
+    /// Writes down that the fom fails in this phase: deletes its record, or records the failure for its operation id.
+    /// A fom that must come back after a restart keeps its record.
     #[cold]
     pub(super) fn commit_failure(&self, phase: &str, cause: &Cause<O::Error>) {
         let Some((kept, _)) = self.journaled() else {
@@ -96,7 +97,8 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// The last step of a fom that has left all tables, if it could not be committed: from now on it may come back.
+    /// Hands over the last step of a fom that has left all tables, if the step could not be committed. From now on
+    /// the fom may come back.
     #[cold]
     pub(super) fn leave_stalled(&self) {
         let take = |kept: &Kept| kept.inner().more_mut()?.stalled.take();
@@ -105,8 +107,8 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// Gives the key back without a wait for the last step. What the next fom with the key does in another locality
-    /// enters the journal after that step.
+    /// Hands the last step over, so that the fom releases its key without waiting for that step. If the next fom with
+    /// the key runs in another locality, its steps enter the journal after that step.
     #[cold]
     pub(super) fn hand_over_end(&self) {
         if self.key().is_some() && self.world().localities.len() > 1 {
@@ -118,7 +120,7 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// It takes no more events through outboxes; what becomes of those that it has.
+    /// Stops taking events through outboxes, and settles the events that are left.
     #[cold]
     pub(super) fn leave_messages(&self, cause: Option<&Cause<O::Error>>) {
         let Some((kept, _)) = self.journaled() else {
@@ -126,7 +128,7 @@ impl<O: Operation> Typed<O> {
         };
         let left = kept.close();
         let back = match cause {
-            // In the journal they stay until it comes back.
+            // These events stay in the journal until the fom comes back.
             Some(Cause::Shutdown) => return,
             Some(Cause::Journal(_)) => {
                 let inner = kept.inner();
@@ -141,14 +143,15 @@ impl<O: Operation> Typed<O> {
     }
 }
 
-/// Writes a group down on the thread that holds the core of the fom's home. What `write` calls is the user's, and may panic.
+/// Writes a group down on the thread that holds the core of the fom's home. `write` calls code of the user's, and may
+/// panic.
 fn group<O: Operation>(
     fom: &Typed<O>,
     waits: bool,
     write: impl FnOnce(&mut Batch) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
     crate::locality::regain_leaked(fom);
-    // Taken out: nothing of the user's runs with the core in hand.
+    // The batch is taken out, because user code must not run with the core in hand.
     let batch = crate::locality::with_core(|core| core.commits.take_batch(waits));
     let mut batch = batch.flatten().unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
@@ -175,21 +178,22 @@ fn group<O: Operation>(
         let now = core.now();
         core.commits.added(waits, batch, now);
         if sends && !waits {
-            // It is sent at once, maybe to another locality: what becomes of it there comes into the journal after this.
+            // The outbox is sent at once, maybe to another locality. What its entries cause there enters the journal
+            // after this step.
             core.hand_over(true);
         }
     });
     written
 }
 
-/// Deletes the events that a fom which ends took since its last step.
+/// Deletes the events that an ending fom took since its last step.
 fn delete_taken(kept: &Kept, batch: &mut Batch) {
     for message in kept.inner().taken() {
         batch.delete(*message);
     }
 }
 
-/// How it ended takes the place of its record.
+/// Replaces the record of the fom by its answer.
 fn remember<O: Operation>(fom: &Typed<O>, batch: &mut Batch, answer: Stored) {
     let Some(once) = fom.once() else { return };
     let world = fom.world();
@@ -200,26 +204,26 @@ fn remember<O: Operation>(fom: &Typed<O>, batch: &mut Batch, answer: Stored) {
 }
 
 impl<O: Operation> Course<O> {
-    /// Has it committed that it stands where it stands by now.
+    /// Writes down the current state of the fom, to be committed.
     #[inline(never)]
     pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
         self.commit_for(fom, then, O::DURABILITY == Durability::Sync)
     }
 
-    /// As [`commit`](Self::commit). `waits`: the fom goes on only when the step is durable.
+    /// Like [`commit`](Self::commit). `waits`: the fom continues only when the step is durable.
     fn commit_for(&mut self, fom: &Typed<O>, then: Then, waits: bool) -> After<O> {
         let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.world().committer()) else {
             return self.proceed(fom, then);
         };
         if self.info().is_end() && !kept.is_recorded() {
-            // It was never there.
+            // The journal has no record of it.
             return self.proceed(fom, then);
         }
         let waits = waits || committer.is_behind();
         let was_there = matches!(then, Then::Enter { from: None, .. }) && kept.is_recorded();
         let written = group(fom, waits, |batch| {
             self.write(fom, batch, |inner| {
-                // It is in the journal already, with the number of its first step.
+                // The record of the fom is in the journal already, with the number of its first step.
                 inner.step -= u64::from(was_there);
                 self.write_down(fom, inner, then, committer)
             })
@@ -240,8 +244,8 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Commits a new fom that is kept in the journal before its first phase. A fom that came through an outbox is in
-    /// the journal already. It begins at once, unless another fom with its key may precede it after a restart.
+    /// Before the first phase, commits a new fom that is kept in the journal. A fom that came through an outbox is in the
+    /// journal already. It begins at once, unless another fom with its key may precede it after a restart.
     #[inline]
     pub(super) fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         let (kept, _) = fom.journaled()?;
@@ -258,23 +262,24 @@ impl<O: Operation> Course<O> {
         Some(self.commit_for(fom, Then::Enter { from: None, cause }, waits))
     }
 
-    /// Whether a fom that came through an outbox and has its key must record in the journal that it has begun.
+    /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
     fn is_to_say_so(fom: &Typed<O>) -> bool {
         let committer = fom.world().committer();
-        // It is unknown what the journal has of a failed batch until a later one succeeds. The fom that had the key
-        // before may be in it.
+        // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
+        // the key before may be in it.
         let fails = committer.is_some_and(|committer| committer.fails());
         fom.standing() == Standing::Overtakes || fails
     }
 
-    /// Everything that is kept beside operation and phase, as it is after this step.
+    /// Writes down all that is kept beside operation and phase, in the state after this step.
     fn write_down(&self, fom: &Typed<O>, inner: &mut Inner, then: Then, committer: &Committer) {
         inner.set_then(then);
         if !matches!(then, Then::Retry(_)) {
             inner.step += 1;
         }
         if const { O::GRAPH.has_locks() } {
-            // One that failed before it had them again after a restart is still to have them first.
+            // A fom that held its locks before a restart, and failed before it had them again, must still get them
+            // first.
             let held = fom.holds_declared() || matches!(then, Then::Retry(_)) && inner.locked();
             inner.set_locked(held && self.info().holds_locks());
             if !matches!(then, Then::Retry(_)) {
@@ -311,7 +316,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// What comes after a step of which it was written down that it is to be committed. None: there is none.
+    /// Returns what to do after a step that was written down to be committed, or `None` if there is no such step.
     pub(super) fn committed(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         let (kept, _) = fom.journaled()?;
         match kept.take_answer() {
@@ -325,7 +330,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Its step could not be committed: it is kept, unless it is its first, which is as if it had never been.
+    /// Keeps a step that could not be committed. A first step is dropped, as if the fom had never existed.
     #[cold]
     fn stall(&self, fom: &Typed<O>, kept: &Kept, error: &JournalError) {
         if !kept.is_recorded() || matches!(error, JournalError::Closed) {
@@ -333,7 +338,7 @@ impl<O: Operation> Course<O> {
         }
         let mut group = Batch::new();
         let written = catch_unwind(AssertUnwindSafe(|| self.write(fom, &mut group, |_| {})));
-        // What could be written before can be written now; if not, what was committed before stays.
+        // A state that could be written before can be written now. If not, the last committed state stays.
         if let Ok(Ok(())) = written {
             group.end_group();
             fom.stall(group, error);
@@ -341,7 +346,7 @@ impl<O: Operation> Course<O> {
         fom.drop_outbox();
     }
 
-    /// The group of the step by which it stands where it stands, after `step` has said how it does.
+    /// Writes the group of a step. `step` first updates the state that is written.
     fn write(
         &self,
         fom: &Typed<O>,
@@ -364,7 +369,7 @@ impl<O: Operation> Course<O> {
             batch.put_with(entry, |out| {
                 let once = fom.once().map(|once| &once.id);
                 encode_head(&stand(), fom.key(), once, out);
-                // Without the lock: this is the user's.
+                // Without the lock, because this is code of the user's.
                 (codec.save_body)(&self.operation, &self.phase, out)
             })?;
         } else {
@@ -385,7 +390,7 @@ impl<O: Operation> Course<O> {
         Ok(())
     }
 
-    /// The step is committed, or need not be.
+    /// Goes on after a step that is committed, or that needs no commit.
     fn proceed(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
         match then {
             Then::Enter { from, cause } => {
@@ -414,7 +419,7 @@ impl<O: Operation> Course<O> {
         self.interrupted_or(fom, After::Enter)
     }
 
-    /// It may have been told to end while it waited for the commit.
+    /// Ends the fom if it was told to end while it waited for the commit.
     pub(super) fn interrupted_or(&mut self, fom: &Typed<O>, after: After<O>) -> After<O> {
         match fom.interrupt() {
             Some(interrupt) => self.settle(fom, Verdict::Interrupted(interrupt)),

@@ -1,8 +1,8 @@
-//! The transition protocol: what becomes of a fom after a step, the same with a future and without.
+//! The transition protocol: what happens to a fom after a step. It is the same with and without a future.
 //!
-//! Order of one transition: the phase function has returned (the exit of the old phase), deadlines of the old visit are
-//! taken out and those of the new one armed, phase and time are stored, listeners hear of it, those who wait for the phase
-//! are told, and then the function of the new phase is entered.
+//! The order of one transition: The phase function has returned (the exit of the old phase). The deadlines of the old
+//! visit are removed, and the deadlines of the new visit armed. Phase and time are stored. Listeners are told, then
+//! waiters for the phase. Then the function of the new phase is entered.
 
 use std::{
     any::Any,
@@ -20,28 +20,28 @@ use crate::{
     watch::{Transition, TransitionCause},
 };
 
-/// Where a fom stands between two steps.
+/// The operation and phase of a fom between two steps.
 pub(super) struct Course<O: Operation> {
     pub(super) operation: O,
     pub(super) phase: O::Phase,
 }
 
-/// What a step came to.
+/// The result of a step.
 pub(super) enum Verdict<O: Operation> {
     Stepped(Stepped<O>),
     Panicked(Box<dyn Any + Send>),
     Interrupted(Interrupt),
 }
 
-/// Where a fom stands that nobody stands in the way of.
+/// The state of a fom after a transition without hooks.
 pub(super) enum Onward {
     Enter,
-    /// Its budget is used up.
+    /// The budget is used up.
     Spent,
     Ended,
 }
 
-/// What is to be done next.
+/// The next action of a fom.
 pub(super) enum After<O: Operation> {
     Enter,
     Late,
@@ -49,16 +49,16 @@ pub(super) enum After<O: Operation> {
     Exhausted,
     /// Wait for the next event in this visit.
     Stay,
-    /// Wait until then, and enter the phase again.
+    /// Wait until this time, and enter the phase again.
     Retry(u64),
     /// Wait until this step is committed.
     Commit,
-    /// Wait until it may begin.
+    /// Wait until the fom may begin.
     Queue(WaitingFor),
-    /// It has failed, and its phase says where to go then.
+    /// The phase has failed, and declares where to go then.
     WayOut,
     Ended,
-    /// In a box, since few fail: so that all the others are two words.
+    /// Boxed because failures are rare, which keeps the other variants at two words.
     Failed(Box<Cause<O::Error>>),
 }
 
@@ -84,10 +84,11 @@ impl<O: Operation> Course<O> {
         &O::GRAPH.phases()[self.index()]
     }
 
-    /// The first visit. A fom that was cancelled in the queue never gets to it.
+    /// Begins the first visit. A fom that was cancelled in the queue never begins it.
     #[inline]
     pub(super) fn begin(&mut self, fom: &Typed<O>) -> After<O> {
-        // A shutdown that looked for those to wake before this one was in any list has closed the runtime before.
+        // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
+        // before.
         if let Some(interrupt) = fom.interrupt() {
             return self.settle(fom, Verdict::Interrupted(interrupt));
         }
@@ -118,7 +119,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Whether something stands before its first phase.
+    /// Returns the next action if the fom may not enter its first phase yet.
     #[cold]
     fn gated(fom: &Typed<O>) -> Option<After<O>> {
         match fom.gate() {
@@ -132,7 +133,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// The first visit of a fom in a runtime that keeps nothing and that nobody listens to.
+    /// Begins the first visit, in a runtime that keeps nothing and has no listeners.
     #[inline(always)]
     pub(super) fn begin_unheard(&mut self, fom: &Typed<O>) {
         fom.set_begun();
@@ -140,7 +141,7 @@ impl<O: Operation> Course<O> {
         fom.enter(self.index(), now);
     }
 
-    /// It stands again where it stood. What comes then: its phase, or what is left of the pause before that.
+    /// Restores the saved visit. Returns the next action: the phase, or the rest of the pause before it.
     #[cold]
     pub(super) fn resume(&mut self, fom: &Typed<O>) -> After<O> {
         let saved = fom.extra().and_then(|extra| extra.saved.as_deref());
@@ -153,7 +154,7 @@ impl<O: Operation> Course<O> {
             if let Some((at, owner)) = kept {
                 timing.keep_again(fom, at, owner);
             }
-            // What is overdue is late at once, before anything of the phase runs again.
+            // An overdue fom is late at once, before any function of the phase runs again.
             let now = fom.world().clock.nanos();
             timing.fired(fom, now);
             let due = fom.journaled().and_then(|it| it.0.inner().retry());
@@ -164,7 +165,8 @@ impl<O: Operation> Course<O> {
         After::Enter
     }
 
-    /// What the user does once for an operation that came back, before the function that runs for this reason. `Some`: it failed.
+    /// Calls the user's function for an operation that came back, before the function that has this cause. Returns
+    /// `Some` if the call failed.
     #[cold]
     pub(super) fn call_resumed(
         &mut self,
@@ -179,12 +181,12 @@ impl<O: Operation> Course<O> {
             Ok(Err(error)) => self.erred(fom, error, before),
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
-        // Nobody knows when it asks for its locks now.
+        // It is now unknown when the fom asks for its locks.
         fom.world().relock.has_asked(fom.id());
         Some(failed)
     }
 
-    /// As [`call_resumed`](Self::call_resumed), if that is still to be done.
+    /// Like [`call_resumed`](Self::call_resumed), if the fom still owes that call.
     pub(super) fn resume_again(
         &mut self,
         fom: &Typed<O>,
@@ -197,7 +199,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Ready when the next attempt is due. Uses the fom's own timer.
+    /// Becomes ready when the next attempt is due. Uses the fom's own timer.
     #[cold]
     pub(super) fn poll_pause(
         &mut self,
@@ -213,7 +215,7 @@ impl<O: Operation> Course<O> {
             return Poll::Ready(Ok(()));
         }
         timing.await_retry(fom, until);
-        // One that came back has what it held in the pause. Which locks those are it may know only after `resume`.
+        // A fom that came back holds its locks during the pause. It may know these locks only after `resume`.
         if const { O::GRAPH.has_locks() } && !fom.owes_resume() {
             match self.poll_locks(fom, waker) {
                 Poll::Ready(Ok(())) => {}
@@ -237,12 +239,12 @@ impl<O: Operation> Course<O> {
         };
         let operation = &mut self.operation;
         let done = catch_unwind(AssertUnwindSafe(|| operation.resumed(at)));
-        // What failed is due again before the next attempt.
+        // A call that failed is due again before the next attempt.
         fom.set_owes_resume(matches!(done, Ok(Err(_))));
         done
     }
 
-    /// Goes to the next phase. The caller has looked, after the step, that nobody hears of it.
+    /// Goes to the next phase. The caller has checked, after the step, that there are no hooks.
     #[inline(always)]
     pub(super) fn go_on(&mut self, fom: &Typed<O>, next: O::Phase) -> Onward {
         let from = self.index();
@@ -272,10 +274,10 @@ impl<O: Operation> Course<O> {
         self.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
     }
 
-    /// Waits for the next event in this visit, when nobody stands in between. `true`: its budget is used up.
+    /// Waits for the next event in this visit, if there are no hooks. Returns `true` if the budget is used up.
     #[inline(always)]
     pub(super) fn stay(&mut self, fom: &Typed<O>) -> bool {
-        // As a phase would: a flood of events must not keep the locality.
+        // A step counts like a phase, so that a flood of events does not occupy the locality.
         let (_, spent) = crate::locality::step(fom.world());
         if fom.is_noted() {
             fom.leave_event();
@@ -284,7 +286,7 @@ impl<O: Operation> Course<O> {
         spent
     }
 
-    /// Enters the phase that it is in by now.
+    /// Enters the phase that the fom is in now.
     #[inline(always)]
     pub(super) fn enter(
         &mut self,
@@ -309,7 +311,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// From now on the events of this phase are taken.
+    /// Begins to take the events of this phase.
     #[inline(always)]
     fn take_events(&self, fom: &Typed<O>) {
         if const { O::GRAPH.takes_events() } {
@@ -317,7 +319,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Most transitions are heard of by nobody and have no deadline.
+    /// Enters the phase without telling a listener. Most transitions have no listener and no deadline.
     #[inline(always)]
     fn enter_unheard(&self, fom: &Typed<O>, left: Option<u64>, now: u64) {
         if const { O::GRAPH.has_deadlines() } {
@@ -327,14 +329,14 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Of a machine with deadlines, when nobody hears of it. Gives the time of the transition.
+    /// Enters the phase and arms its deadlines, without telling a listener. Returns the time of the transition.
     #[inline(never)]
     fn enter_timed(&self, fom: &Typed<O>, left: Option<u64>, mut now: u64) -> u64 {
         let index = self.index();
         if let Some(timing) = fom.timing()
             && (self.info().within().is_some() || left.is_some() || !timing.is_calm())
         {
-            // Deadlines get the time as it is, the rest as it was a few steps ago.
+            // Deadlines use the current time. Other uses get the time as of a few steps ago.
             now = crate::locality::look(fom.world());
             timing.enter(fom, index, now, left);
         }
@@ -356,7 +358,7 @@ impl<O: Operation> Course<O> {
         let index = self.index();
         let info = self.info();
         let (before, tried) = (fom.since(), fom.attempt());
-        // Listeners get the time as it is.
+        // Listeners get the current time.
         if hooks.is_some() {
             now = crate::locality::look(world);
         }
@@ -383,7 +385,7 @@ impl<O: Operation> Course<O> {
         }
     }
 
-    /// Whether an interposer takes the place of the step.
+    /// Returns the result of an interposer that replaces the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
         if fom.world().hooks.is_any() {
@@ -426,7 +428,7 @@ impl<O: Operation> Course<O> {
         let result = hooks
             .after::<O>(&mut self.operation, &mut self.phase, result)
             .map_err(|panic| Cause::Panicked(panic_message(panic)))?;
-        // Only interposers can name a phase that is no declared exit; everybody else's exits are types.
+        // Only interposers can name a phase that is not a declared exit. All other exits are checked by their types.
         if let Ok(next) = &result {
             let to = O::index(O::kind(next));
             if !self
@@ -447,7 +449,7 @@ impl<O: Operation> Course<O> {
         self.settle_as(fom, verdict, TransitionCause::Returned)
     }
 
-    /// As [`settle`](Self::settle), for what the function returned that was run for this reason.
+    /// Like [`settle`](Self::settle), for the result of the function that ran for this reason.
     pub(super) fn settle_why(&mut self, fom: &Typed<O>, verdict: Verdict<O>, why: Why) -> After<O> {
         self.settle_as(fom, verdict, why.cause(fom))
     }
@@ -515,7 +517,8 @@ impl<O: Operation> Course<O> {
                 };
                 let armed_in = timing.late_of(fom);
                 timing.clear_late(fom, fom.world().clock.nanos());
-                // Its function did not come to its end: the late one has an outbox of its own.
+                // The phase function did not return, so its outbox is dropped. The late function has an outbox of its
+                // own.
                 fom.drop_outbox();
                 if !self.info().takes().is_empty() {
                     // After a restart the fom is late at once, and takes no event before.
@@ -544,13 +547,13 @@ impl<O: Operation> Course<O> {
         cause: TransitionCause,
     ) -> After<O> {
         fom.drop_outbox();
-        // An attempt of the late function would be one more visit without a deadline: it fails at once.
+        // Another attempt of the late function would be one more visit without a deadline, so the visit fails at once.
         let own = cause == TransitionCause::Returned;
         match (self.info().retries(), fom.timing()) {
             (Some(retry), Some(timing)) if timing.attempt() < retry.times && own => {
                 fom.failed_attempt(O::DESCRIBE, &error);
                 let tries = timing.attempt();
-                // Doubles from the least wait to the most.
+                // The wait doubles from the shortest to the longest.
                 let wait = nanos(retry.min)
                     .saturating_mul(1 << tries.min(32))
                     .min(nanos(retry.max));
@@ -591,25 +594,25 @@ impl<O: Operation> Course<O> {
     }
 }
 
-/// Why a fom failed whose function panicked.
+/// Returns the cause for a panic of the user's function.
 pub(super) fn cause_of<E>(panic: Box<dyn Any + Send>) -> Cause<E> {
     match panic.downcast::<BlockError>() {
-        // How a blocking phase that found no thread gets out of the user's function.
+        // A blocking phase that found no thread leaves the user's function by this panic.
         Ok(error) => Cause::NoThread(*error),
         Err(panic) => Cause::Panicked(panic_message(panic)),
     }
 }
 
-/// Which function of the phase is run.
+/// The function of the phase that runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Its own.
+    /// The phase's own function.
     Own,
-    /// The one for when it is late.
+    /// The function for a late visit.
     Late,
-    /// The one for when its attempts are used up.
+    /// The function for a visit that has used up its attempts.
     Exhausted,
-    /// One for when it has failed.
+    /// A function for a failed visit.
     Failed,
 }
 
@@ -623,7 +626,7 @@ impl Why {
         }
     }
 
-    /// The entry that goes with it.
+    /// Returns the matching entry.
     pub(super) fn entry<E>(self) -> Entry<E> {
         match self {
             Self::Own => Entry::Enter,
@@ -634,7 +637,7 @@ impl Why {
     }
 }
 
-/// The last transition of a fom that fails: into the standard failed outcome.
+/// Tells the last transition of a failed fom: into the standard failed outcome.
 pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
     let world = fom.world();
     let Some(hooks) = world.hooks.active() else {

@@ -1,4 +1,4 @@
-//! What few foms have: a key, a history, and somebody who waits for them.
+//! The state that few foms have: a key, a history, and waiters.
 
 use std::{
     any::{Any, TypeId},
@@ -21,73 +21,76 @@ use crate::{
     },
 };
 
-/// The most lines of history that are allocated with the fom; more come as they are needed.
+/// The maximum history capacity that is allocated with the fom. The history grows on demand.
 const HISTORY_AT_ONCE: usize = 64;
 
-/// Says of a fom what its header has no room for.
+/// Reports on an active object what its header has no room for.
 pub(crate) trait Explain: Send + Sync {
-    /// What it waits for, when it says that it waits for an active object.
+    /// Returns what the fom waits for, when its header says that it waits for an active object.
     fn waits_for(&self) -> String;
-    /// What it has not taken yet.
+    /// Returns the number of requests that the object has not taken.
     fn queued(&self) -> usize;
-    /// Nothing, while it has something to do. While it waits for others to call it: a number that grows with each call.
+    /// Returns `None` while the object has work. While it waits for calls, returns a number that grows with each call.
     fn rests(&self) -> Option<u64>;
-    /// Nobody will call it any more.
+    /// Tells the object that no more calls will come.
     fn end(&self);
 }
 
-/// Beside the fom, made when it is needed.
+/// The state beside the fom, made on demand.
 #[derive(Default)]
 pub(crate) struct Extra {
     pub(crate) key: Option<Key>,
     pub(crate) history: Option<Box<Mutex<VecDeque<Seen>>>>,
-    /// Visits of phases since it was made, as far as they were to be counted. Written by the thread that runs the fom.
+    /// The visits of phases since this was made, as far as they are counted. Written by the thread that runs the fom.
     pub(crate) visits: AtomicU64,
     pub(crate) rare: OnceLock<Box<Rare>>,
-    /// If it was saved before.
+    /// The saved state, if the fom was saved before.
     pub(crate) saved: Option<Box<WasSaved>>,
-    /// If it is kept in a journal.
+    /// The journal state, if the fom is kept in a journal.
     pub(crate) kept: Option<Box<Kept>>,
-    /// What it does when it comes back has failed, and is to be done again before the next attempt. Written by the thread that runs the
-    /// fom.
+    /// The resume function has failed, and must run again before the next attempt. Written by the thread that runs
+    /// the fom.
     pub(crate) owes_resume: AtomicBool,
-    /// It held the locks of its phase before it came back, and has made no step since. The thread that runs the fom
-    /// writes this.
+    /// The fom held the locks of its phase before it came back, and has made no step since. Written by the thread
+    /// that runs the fom.
     pub(crate) held_locks: AtomicBool,
-    /// It came back out of the journal.
+    /// The fom came back from the journal.
     pub(crate) came_back: bool,
-    /// Which key of which lanes it keeps until it ends, as [`LanePlace::word`](crate::lanes::LanePlace::word); zero for none. Only the
-    /// thread that has its locality's core.
+    /// The lanes, and the key in them, that the fom keeps until it ends, as
+    /// [`LanePlace::word`](crate::lanes::LanePlace::word), or zero. Only the thread that has the core of the fom's
+    /// home uses this.
     pub(crate) lane: AtomicU64,
-    /// If it was submitted with an operation id.
+    /// The operation id, if the fom was submitted with one.
     pub(crate) once: Option<Box<Once>>,
-    /// When it may begin.
+    /// The state that decides when the fom may begin.
     pub(super) turn: Turn,
-    /// What is dropped when it has ended.
+    /// Dropped when the fom has ended.
     pub(crate) ticket: Mutex<Option<Ticket>>,
-    /// The key that it has together with the fom that submitted it.
+    /// The key that the fom shares with the fom that submitted it.
     pub(crate) chained: Option<Box<(TypeId, Key)>>,
-    /// It waits for its next attempt, and there is room for another one meanwhile. Written by the thread that runs the fom.
+    /// The fom waits for its next attempt and has lent its room to another fom. Written by the thread that runs the
+    /// fom.
     pub(super) paused: AtomicBool,
     pub(super) waits: Mutex<Waits>,
-    /// If it ever waited for a long lock, or held one that a phase declares.
+    /// The locks, if the fom ever waited for a long lock or held one that a phase declares.
     pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
 }
 
-/// What hardly any visit of a phase needs. Apart, since a fom that is kept in a journal has an [`Extra`], and there may be very many.
+/// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has an [`Extra`],
+/// and there may be very many.
 #[derive(Default)]
 pub(crate) struct Rare {
-    /// What is sent at the next transition. Written by the thread that runs the fom.
+    /// The entries to send at the next transition. Written by the thread that runs the fom.
     pub(crate) outbox: Mutex<Outbox>,
-    /// The last event that its function has taken, if no journal keeps the fom and the sender gave the event an id.
+    /// The last event that the function has taken, if no journal keeps the fom and the sender gave the event an id.
     pub(crate) event: Mutex<Option<EventId>>,
-    /// What the failed attempts of this visit said.
+    /// The causes of the failed attempts of this visit.
     pub(crate) causes: Mutex<Vec<String>>,
-    /// If this visit has failed, and its phase says where to go then.
+    /// The failure of this visit, if its phase declares where to go then.
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
-    /// The helpers that it waits for, as long as it keeps their team.
+    /// The helpers that the fom waits for, as long as it keeps their team.
     pub(crate) team: Mutex<Weak<Gathering>>,
-    /// Of an active object.
+    /// The active object that explains this fom.
     pub(crate) explains: OnceLock<Weak<dyn Explain>>,
 }
 
@@ -100,18 +103,18 @@ impl Rare {
     }
 }
 
-/// How a fom stood that is submitted again.
+/// The saved state of a fom that is submitted again.
 #[derive(Default)]
 pub(crate) struct WasSaved {
-    /// What was left of its deadline.
+    /// The rest of its deadline.
     pub(crate) left: Option<u64>,
-    /// Attempts that had failed.
+    /// The number of failed attempts.
     pub(crate) tries: u32,
-    /// A deadline that an earlier phase keeps over its own, on the runtime's clock, and which phase.
+    /// A deadline that an earlier phase keeps over this one, on the runtime's clock, and the index of that phase.
     pub(crate) kept_deadline: Option<(u64, usize)>,
 }
 
-/// Dropped when a fom has ended, in whatever way, or could not be made: whoever lent it something has it back.
+/// A value dropped when a fom has ended in any way, or could not be made. The drop returns what was lent to the fom.
 pub(crate) type Ticket = Box<dyn Any + Send>;
 
 impl Extra {
@@ -150,8 +153,8 @@ impl Extra {
         })
     }
 
-    /// Effects from here on have another key, if no journal keeps the fom: this counts those keys. Only the thread that
-    /// runs the fom.
+    /// Gives later effects another key, if no journal keeps the fom: `visits` counts these keys. Only the thread that
+    /// runs the fom calls this.
     #[cold]
     pub(super) fn next_effect(&self) {
         if self.kept.is_none() {
@@ -162,25 +165,25 @@ impl Extra {
 
 #[derive(Default)]
 pub(super) struct Waits {
-    /// Of the one who has the handle.
+    /// The waker of the handle.
     pub(super) waker: Option<Waker>,
     pub(super) watchers: Vec<Watcher>,
 }
 
-/// Somebody who waits for one of a set of phases.
+/// A wait for one of a set of phases.
 pub(crate) struct Watcher {
     phases: Vec<usize>,
     tell: Option<Tell>,
 }
 
-/// Who is told.
+/// The receiver of the answer.
 enum Tell {
     One(oneshot::Sender<Told>),
-    /// The team that the fom is a member of, and its place there.
+    /// The team of the fom, and its place there.
     Team(Weak<Gathering>, usize),
 }
 
-/// What a [`Watcher`] is told.
+/// The answer to a [`Watcher`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Phase(usize),
@@ -195,7 +198,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the end alone.
+    /// Creates a watcher that waits for the end only.
     pub(crate) fn of_team(team: &Arc<Gathering>, place: usize) -> Self {
         Self {
             phases: Vec::new(),
@@ -203,7 +206,7 @@ impl Watcher {
         }
     }
 
-    /// Whether this is what it waits for, or it waits no more.
+    /// Returns whether the watcher waits for `told`, or has given up.
     pub(super) fn hears(&self, told: Told) -> bool {
         !matches!(told, Told::Phase(index) if !self.phases.contains(&index)) || self.is_gone()
     }
@@ -217,7 +220,7 @@ impl Watcher {
     }
 
     pub(super) fn tell(&mut self, told: Told) {
-        // Who waited may have given up; then there is nobody to tell.
+        // The receiver may have given up.
         match self.tell.take() {
             Some(Tell::One(tell)) => drop(tell.send(told)),
             Some(Tell::Team(team, place)) => {
@@ -229,7 +232,7 @@ impl Watcher {
         }
     }
 
-    /// Of the end of the fom, in this phase or in the failed outcome.
+    /// Tells the end of the fom: in this phase, or in the failed outcome.
     pub(super) fn tell_end(&mut self, phase: Option<usize>) {
         let told = phase.map(Told::Phase).filter(|told| self.hears(*told));
         self.tell(told.unwrap_or(Told::Ended));
@@ -238,7 +241,7 @@ impl Watcher {
 
 impl Waits {
     pub(super) fn watch(&mut self, watcher: Watcher) {
-        // Instead of growing: a fom may stay in one phase for long, while wait after wait for it times out.
+        // Removes finished waits before the list grows. A fom may stay in one phase for long while many waits time out.
         if self.watchers.len() == self.watchers.capacity() {
             self.watchers.retain(|watcher| !watcher.is_gone());
         }
@@ -250,7 +253,7 @@ impl Waits {
 mod tests {
     use super::*;
 
-    /// A wait that is over leaves nothing behind for long, also when the fom does not move.
+    /// A wait that is over is soon removed, even if the fom does not move.
     #[test]
     fn waits_that_were_given_up_do_not_pile_up() {
         let mut waits = Waits::default();

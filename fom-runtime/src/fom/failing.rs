@@ -1,4 +1,4 @@
-//! The way out of a phase that has failed, where it has one: `failed(..)`.
+//! The way out of a failed phase, if it declares one with `failed(..)`.
 
 use std::any::Any;
 
@@ -11,23 +11,23 @@ use crate::{
     operation::Operation,
 };
 
-/// How a visit has failed. Beside the fom.
+/// The failure of a visit, kept beside the fom.
 #[derive(Default)]
 pub(crate) struct Failing {
-    /// How many of the functions that say where to go then were run: that of the phase, and those of the layers round it.
+    /// The number of `failed` functions that have run: those of the phase and of the layers around it.
     asked: u8,
-    /// It was found outside of the run loop, which has to take notice of it.
+    /// The failure was found outside the run loop, which must still handle it.
     pending: bool,
     /// The cause as one word.
     word: &'static str,
-    /// A `Cause` of the error type of whoever is asked.
+    /// A `Cause` of the error type that the next function expects.
     cause: Option<Box<dyn Any + Send>>,
 }
 
 impl<O: Operation> Course<O> {
-    /// Its phase has failed with this: where it goes, if the phase says so.
+    /// Handles a failure of the phase. Returns where to go, if the phase declares that.
     ///
-    /// A failure that comes from elsewhere, such as a cancel, is none of the phase.
+    /// A failure from elsewhere, such as a cancel, is not a failure of the phase.
     #[cold]
     pub(super) fn fails(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> After<O> {
         let of_the_phase = matches!(
@@ -46,7 +46,7 @@ impl<O: Operation> Course<O> {
         if asked >= self.info().ways_out() {
             return After::failed(cause);
         }
-        // Should that fail too, what was said first is not lost.
+        // The first cause must stay known if the way out fails too.
         match &cause {
             Cause::Error(error) => fom.failed_attempt(O::DESCRIBE, error),
             other => fom.failed_attempt(Cause::<O::Error>::text, other),
@@ -65,12 +65,12 @@ impl<O: Operation> Course<O> {
             cause: Some(Box::new(cause)),
         };
         let before = fom.rare_made().failing.lock().replace(Box::new(failing));
-        // What the user's error holds is dropped without the lock.
+        // The user's error is dropped without the lock.
         drop(before);
         After::WayOut
     }
 
-    /// The same, found outside of the run loop: it goes on there.
+    /// Like [`fails`](Self::fails), for a failure found outside the run loop. The run loop continues there.
     #[cold]
     pub(super) fn fails_outside(
         &mut self,
@@ -88,7 +88,7 @@ impl<O: Operation> Course<O> {
 }
 
 impl<O: Operation> Typed<O> {
-    /// Whether a way out is to be taken whose failure was found outside of the run loop.
+    /// Returns whether the run loop must take a way out for a failure that was found outside it.
     #[inline]
     pub(super) fn takes_way_out(&self) -> bool {
         if !const { O::GRAPH.has_ways_out() } {
@@ -99,29 +99,29 @@ impl<O: Operation> Typed<O> {
     }
 }
 
-/// Only the thread that runs the fom touches any of it.
+/// Only the thread that runs the fom calls these functions.
 impl Header {
     fn failing<T>(&self, look: impl FnOnce(&mut Failing) -> T) -> Option<T> {
         self.rare()?.failing.lock().as_deref_mut().map(look)
     }
 
-    /// How many functions were asked in this visit where to go, the one that runs now included.
+    /// Returns the number of `failed` functions that have run in this visit, the running one included.
     pub(crate) fn asked(&self) -> u8 {
         self.failing(|failing| failing.asked).unwrap_or_default()
     }
 
-    /// Why its phase has failed, as one word.
+    /// Returns the cause of the failure as one word.
     pub(super) fn failed_with(&self) -> &'static str {
         self.failing(|failing| failing.word).unwrap_or_default()
     }
 
-    /// Why its phase has failed, for the function that says where to go then.
+    /// Takes the cause of the failure, for the function that chooses where to go.
     pub(crate) fn take_failure<C: 'static>(&self) -> Option<C> {
         let cause = self.failing(|failing| failing.cause.take())??;
         cause.downcast().ok().map(|cause| *cause)
     }
 
-    /// Puts it back, as the error type of whoever is asked.
+    /// Puts the cause back, with the error type that the next function expects.
     pub(crate) fn put_failure<C: Send + 'static>(&self, cause: C) {
         let cause = Box::new(cause);
         self.failing(|failing| failing.cause = Some(cause));
@@ -129,7 +129,7 @@ impl Header {
 }
 
 impl Rare {
-    /// A visit begins.
+    /// Forgets the failure, because a new visit begins.
     pub(super) fn forget_failure(&self) {
         let failing = self.failing.lock().take();
         drop(failing);

@@ -21,7 +21,7 @@ use crate::{
     watch::TransitionCause,
 };
 
-/// A future in place of operation and phase; then what it came to.
+/// A future in place of operation and phase, and later its outcome.
 #[pin_project(project = Projected, project_replace = Replaced)]
 pub(super) enum Driven<O: Operation, F> {
     Future(#[pin] F),
@@ -36,7 +36,7 @@ impl<O: Operation, F> Driven<O, F> {
 }
 
 impl<O: Operation, F> Driven<O, F> {
-    /// It has ended, when that is committed.
+    /// Finishes when the end is committed.
     fn ended_in_journal(self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
         if fom.awaits_journal() {
             return Progress::Waiting;
@@ -71,8 +71,8 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, 
         fom: &Typed<O>,
         panic: Box<dyn std::any::Any + Send>,
     ) -> Progress {
-        // Phase functions are fenced one by one; this was something else of the user's, such as a `Drop` of what the
-        // operation holds. The operation is gone, and so is what the journal has of it.
+        // Each phase function has its own fence. This panic came from other code of the user's, such as a `Drop`
+        // inside the operation. The operation is gone, and its record in the journal goes too.
         let (cause, phase) = (cause_of(panic), fom.phase_name());
         fom.commit_failure(phase, &cause);
         self.as_mut().fail(Failure::new(cause, phase, None));
@@ -118,7 +118,7 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, 
     }
 }
 
-/// What is to be done next, where that waits.
+/// The next action, for the actions that can wait.
 #[derive(Clone, Copy)]
 enum Act {
     Step(Why),
@@ -128,11 +128,10 @@ enum Act {
     Queue(WaitingFor),
 }
 
-/// The run of one fom from phase to phase.
+/// Runs one fom from phase to phase.
 ///
-/// What is not needed while a phase waits must not live then: it would be in every parked fom. So this is a block and no
-/// `async fn`, which would keep its argument (operation and phase) twice; and what a step came to is used up before the
-/// next one begins.
+/// Every value that lives while a phase waits takes memory in each parked fom. So this is a block: an `async fn` would
+/// keep its argument (operation and phase) twice. And the result of a step is used up before the next step begins.
 #[allow(clippy::manual_async_fn, reason = "said above")]
 pub(super) fn drive<O: AsyncOperation>(
     me: SelfRef<O>,
@@ -162,7 +161,7 @@ pub(super) fn drive<O: AsyncOperation>(
             let why = match act {
                 Act::Step(why) => why,
                 Act::Yield => {
-                    // To the tail: a wake while it runs makes it ready again when it stops.
+                    // Goes to the tail of the queue: a wake of a running fom makes it ready again when it stops.
                     me.get().wake();
                     Yield(false).await;
                     after = match me.get().interrupt() {
@@ -231,7 +230,7 @@ pub(super) fn drive<O: AsyncOperation>(
             } else {
                 why.entry()
             };
-            // What an interposer made fail goes its way.
+            // A way out runs without the interposers, because one of them may have caused the failure.
             if why != Why::Failed
                 && let Some(verdict) = course.before(me.get())
             {
@@ -260,7 +259,7 @@ pub(super) fn drive<O: AsyncOperation>(
     }
 }
 
-/// Looks at cancel and deadline before each poll but the first, and catches panics.
+/// Checks for cancel and deadline before each poll but the first, and catches panics.
 #[pin_project]
 struct Fence<'a, O: Operation, F> {
     fom: &'a Typed<O>,
@@ -305,7 +304,7 @@ impl<O: Operation, F: Future> Future for Fence<'_, O, F> {
     }
 }
 
-/// Pending once.
+/// Pending once, then ready.
 struct Yield(bool);
 
 impl Future for Yield {
@@ -320,7 +319,7 @@ impl Future for Yield {
     }
 }
 
-/// Ready when its last step is committed, or could not be. No cancel gets in between.
+/// Becomes ready when the last step is committed, or could not be. No cancel interrupts this.
 struct Committed<'a, O: Operation>(&'a Typed<O>);
 
 impl<O: Operation> Future for Committed<'_, O> {

@@ -1,7 +1,7 @@
-//! What any thread may know of a fom: one cache line, the same for every operation type.
+//! The state of a fom that any thread may read: one cache line, the same for every operation type.
 //!
-//! It lives in memory that stays a header for as long as its pool lives, also while no fom is in it: whoever lists a locality
-//! reads it at any time. So all of it is atomic, and what is written by the thread that runs the fom alone is written with plain
+//! The memory stays a header until its page is freed, even without a fom in it. A listing of a locality may read it
+//! at any time. So all fields are atomic. Fields that only the thread that runs the fom writes are written with plain
 //! stores.
 
 mod visit;
@@ -20,7 +20,7 @@ use crate::{
     sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
-/// What a fom waits for, as one number: small, and readable from any thread.
+/// What a fom waits for, as one small number that any thread can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitingFor {
     Nothing,
@@ -29,15 +29,15 @@ pub(crate) enum WaitingFor {
     Timer,
     Retry,
     Blocking,
-    /// Its transition is committed.
+    /// The commit of its transition.
     Journal,
     /// The ends of other foms.
     Foms,
-    /// Those that have its key, or had asked for it before.
+    /// The foms that have its key, or asked for the key before.
     Key,
     /// A long lock.
     Lock,
-    /// A request, a guard, or an answer: of an active object.
+    /// A request, a guard, or an answer of an active object.
     Active,
     /// An answer of the resource at this place of the table.
     Resource(u32),
@@ -59,14 +59,14 @@ impl WaitingFor {
             Self::Key => 7,
             Self::Lock => 8,
             Self::Active => 10,
-            // A table with more resources than that is shown with the last of them.
+            // Resources beyond the range are shown as the last resource.
             Self::Resource(place) => {
                 RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
             }
         }
     }
 
-    /// For the listing: it is what the fom waits for that runs on this thread, if one does.
+    /// Shows in the listing that the fom that runs on this thread, if any, waits for this.
     pub(crate) fn say(self) {
         crate::locality::with_core(|core| {
             if let Some(fom) = core.running() {
@@ -93,7 +93,7 @@ impl WaitingFor {
     }
 }
 
-/// Why a fom is not to go on with its phase.
+/// The reason why a fom must leave its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     Late,
@@ -101,46 +101,46 @@ pub(crate) enum Interrupt {
     Shutdown,
 }
 
-/// One line of a fom's history.
+/// A line of a fom's history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) phase: u16,
     pub(crate) at: u64,
 }
 
-// What the thread that runs the fom says of it (`Header::own`).
+// The flags that the thread that runs the fom sets (`Header::own`).
 const PRIORITY: u8 = 0b11;
-/// It has entered its first phase.
+/// The fom has entered its first phase.
 const BEGUN: u8 = 1 << 2;
-/// Between enter-block and leave-block.
+/// The fom is between enter-block and leave-block.
 const BLOCKED: u8 = 1 << 3;
-/// It stands in the listing: submitted, not ended.
+/// The fom is listed: submitted, not ended.
 const LISTED: u8 = 1 << 4;
-/// It was saved and is submitted again.
+/// The fom was saved and is submitted again.
 const RESUMED: u8 = 1 << 5;
-/// It stays where it is: placed by hand, by its key, or bound to its locality's data.
+/// The fom does not move: it was placed by hand or by its key, or is bound to its locality's data.
 const SETTLED: u8 = 1 << 6;
-/// More is to be done at its transitions than to make them: its phases are remembered or counted.
+/// The transitions of the fom need extra work: its phases are remembered or counted.
 const NOTED: u8 = 1 << 7;
 
 #[repr(C)]
 pub(crate) struct Header {
-    /// Ties it into the inbox, a run queue or the pool's free list: first, so that it has the header's address.
+    /// Links the fom into the inbox, a run queue or the pool's free list. First, so that it has the header's address.
     pub(super) link: Link,
-    /// Null in what is no fom: see [`Parcel`](crate::locality::Parcel).
+    /// Null if this is not a fom: see [`Parcel`](crate::locality::Parcel).
     pub(super) pool: *const Pool,
-    /// References: one that the runtime has until the fom has ended, and one for each address, handle and waker.
+    /// The references: the runtime's until the fom has ended, and one for each address, handle and waker.
     pub(super) refs: AtomicU32,
     pub(crate) token: Token,
-    /// Who waits for its outcome, and whether it is there.
+    /// Whether the outcome is there, and which waiters it has.
     pub(super) marks: Marks,
     phase: AtomicU16,
     id: AtomicU64,
     submitted: AtomicU64,
     since: AtomicU64,
-    /// What few foms have.
+    /// The state that few foms have.
     pub(super) extra: AtomicPtr<Extra>,
-    /// The locality that it lives in.
+    /// The locality that the fom lives in.
     home: AtomicU16,
     waiting: AtomicU16,
     own: AtomicU8,
@@ -151,7 +151,7 @@ unsafe impl Sync for Header {}
 // SAFETY: as above.
 unsafe impl Send for Header {}
 
-/// What a new fom is to be called and where it stands.
+/// The initial header state of a new fom.
 pub(crate) struct Birth {
     pub(crate) id: FomId,
     pub(crate) home: usize,
@@ -161,14 +161,14 @@ pub(crate) struct Birth {
     pub(crate) settled: bool,
     pub(crate) resumed: bool,
     pub(crate) extra: Option<Box<Extra>>,
-    /// Somebody holds a handle.
+    /// There is a handle.
     pub(crate) wanted: bool,
-    /// It goes straight into the run queue.
+    /// The fom goes straight into the run queue.
     pub(crate) ready: bool,
 }
 
 impl Header {
-    /// Of a slot without a fom.
+    /// Creates the header of a slot without a fom.
     pub(super) fn vacant(pool: *const Pool) -> Self {
         Self {
             link: Link::new(),
@@ -187,7 +187,7 @@ impl Header {
         }
     }
 
-    /// A fom moves in. It is not to be seen before its references are counted.
+    /// Initializes the header for a new fom. No other thread may see the fom before its references are counted.
     #[inline(always)]
     pub(super) fn bear(&self, birth: Birth) {
         self.token.reset(birth.ready);
@@ -217,7 +217,7 @@ impl Header {
         );
     }
 
-    /// A pointer to all of the fom, of which this is the beginning.
+    /// Returns a pointer to the whole fom, which begins with this header.
     #[inline]
     pub(crate) fn whole(&self) -> NonNull<Self> {
         let address = std::ptr::from_ref(self).addr();
@@ -234,12 +234,12 @@ impl Header {
         &self.pool().world
     }
 
-    /// The locality that it lives in.
+    /// Returns the locality that the fom lives in.
     pub(crate) fn home(&self) -> &Locality {
         &self.world().localities[self.home_index()]
     }
 
-    /// The same, to be kept.
+    /// Like `home`, as an owned value.
     pub(crate) fn home_owned(&self) -> Home {
         Home::new(Arc::clone(self.world()), self.home_index())
     }
@@ -253,7 +253,7 @@ impl Header {
         FomId(self.id.load(Ordering::Relaxed))
     }
 
-    /// Its [`Priority`] as a number.
+    /// Returns the [`Priority`] as a number.
     #[inline]
     pub(crate) fn priority(&self) -> usize {
         (self.own.load(Ordering::Relaxed) & PRIORITY).into()
@@ -275,45 +275,48 @@ impl Header {
         self.pool().type_id
     }
 
-    /// The key that it was submitted with. Only for who holds a reference, as all that stands in `extra`.
+    /// Returns the key that the fom was submitted with. The caller must hold a reference, as for all of `extra`.
     pub(crate) fn key(&self) -> Option<&Key> {
         self.extra().and_then(|extra| extra.key.as_ref())
     }
 
-    /// The key that it has together with the fom that submitted it.
+    /// Returns the key that the fom shares with the fom that submitted it.
     pub(crate) fn chained(&self) -> Option<&(TypeId, Key)> {
         self.extra().and_then(|extra| extra.chained.as_deref())
     }
 
-    /// Whether it has this key, by itself or together with the one that submitted it. Only the thread that runs the fom.
+    /// Returns whether the fom has this key, alone or shared with the fom that submitted it. Only the thread that
+    /// runs the fom calls this.
     pub(crate) fn has_key(&self, of: &(TypeId, Key)) -> bool {
         let own = || self.type_id() == of.0 && self.key() == Some(&of.1);
         own() || self.chained() == Some(of)
     }
 
-    /// What it has beside it if it is kept in a journal.
+    /// Returns the journal state, if the fom is kept in a journal.
     pub(crate) fn kept(&self) -> Option<&Kept> {
         self.extra().and_then(|extra| extra.kept.as_deref())
     }
 
-    /// Whether its last step is on its way into the journal: the answer wakes it, and nothing before that is of use to it.
+    /// Returns whether the last step is on its way into the journal. The answer wakes the fom, and an earlier wake is
+    /// useless.
     pub(crate) fn awaits_commit(&self) -> bool {
         self.kept().is_some_and(Kept::is_pending)
     }
 
-    /// What it has beside it if it was submitted with an operation id.
+    /// Returns the operation id state, if the fom was submitted with an operation id.
     pub(crate) fn once(&self) -> Option<&Once> {
         self.extra().and_then(|extra| extra.once.as_deref())
     }
 
-    /// It keeps this key of its lanes until it ends. Only the thread that has its locality's core.
+    /// Sets the key of the lanes that the fom keeps until it ends. Only the thread that has the core of the fom's
+    /// home calls this.
     pub(crate) fn set_lane(&self, ticket: LanePlace) {
         let extra = self.extra_made();
         extra.lane.store(ticket.word(), Ordering::Relaxed);
     }
 
     pub(crate) fn extra(&self) -> Option<&Extra> {
-        // SAFETY: set once, by a `Box`, and freed when the last reference goes.
+        // SAFETY: the pointer is set once, from a `Box`, and the box is freed when the last reference goes.
         unsafe { self.extra.load(Ordering::Acquire).as_ref() }
     }
 
@@ -322,17 +325,17 @@ impl Header {
         self.extra()?.rare.get().map(|rare| &**rare)
     }
 
-    /// Makes it when there is none.
+    /// Returns the [`Rare`] state, and makes it if there is none.
     pub(crate) fn rare_made(&self) -> &Rare {
         self.extra_made().rare.get_or_init(Box::default)
     }
 
-    /// Who says more of it, if it is an active object.
+    /// Returns the active object that explains the fom, if it is one.
     pub(crate) fn explained(&self) -> Option<Arc<dyn Explain>> {
         self.rare()?.explains.get()?.upgrade()
     }
 
-    /// Makes it when there is none.
+    /// Returns the [`Extra`] state, and makes it if there is none.
     pub(crate) fn extra_made(&self) -> &Extra {
         if let Some(extra) = self.extra() {
             return extra;
@@ -344,10 +347,10 @@ impl Header {
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {
-            // SAFETY: ours until the exchange, the fom's since; see `extra`.
+            // SAFETY: the box is ours until the exchange, and the fom's after it; see `extra`.
             Ok(_) => unsafe { &*new },
             Err(theirs) => {
-                // SAFETY: nobody else has seen it.
+                // SAFETY: no other thread has seen the box.
                 drop(unsafe { Box::from_raw(new) });
                 // SAFETY: as in `extra`.
                 unsafe { &*theirs }
@@ -372,7 +375,7 @@ impl Header {
         self.own.load(Ordering::Acquire) & flag != 0
     }
 
-    /// Only the thread that runs the fom.
+    /// Only the thread that runs the fom calls this.
     #[inline]
     fn set_own(&self, flag: u8, on: bool) {
         let own = self.own.load(Ordering::Relaxed);
@@ -404,17 +407,18 @@ impl Header {
         self.set_own(BLOCKED, blocked);
     }
 
-    /// Only the handler that moves it there, which has it in none of its queues.
+    /// Only the handler that moves the fom to its new home calls this. The fom is in none of that handler's queues.
     pub(crate) fn set_home(&self, index: usize) {
         self.home.store(index as u16, Ordering::Relaxed);
     }
 
-    /// Whether it may go to another locality. In none of the adaptive phases it may: they are measured by locality.
+    /// Returns whether the fom may move to another locality. A fom in an adaptive phase may not: each locality
+    /// measures these phases itself.
     pub(crate) fn may_move(&self) -> bool {
         !self.own(SETTLED) && self.timing().is_none_or(|timing| !timing.is_measured())
     }
 
-    /// It has touched the locality's data: it stays.
+    /// Keeps the fom in its locality, because it has touched the locality's data.
     pub(crate) fn settle(&self) {
         if !self.own(SETTLED) {
             self.set_own(SETTLED, true);
@@ -425,7 +429,7 @@ impl Header {
         self.since.load(Ordering::Acquire)
     }
 
-    /// Failed attempts in this visit.
+    /// Returns the number of failed attempts in this visit.
     pub(crate) fn attempt(&self) -> u32 {
         self.timing().map_or(0, Timing::attempt)
     }
@@ -446,13 +450,13 @@ impl Header {
             .unwrap_or_default()
     }
 
-    /// The deadlines, where the machine has any.
+    /// Returns the deadlines, if the machine has any.
     #[inline]
     pub(crate) fn timing(&self) -> Option<&Timing> {
         self.pool().timing_of(self)
     }
 
-    /// The nearest deadline that stands over this visit.
+    /// Returns the nearest deadline of this visit.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.timing().and_then(Timing::deadline)
     }
@@ -464,13 +468,13 @@ impl Header {
         self.phase.store(index as u16, Ordering::Release);
     }
 
-    /// Its first visit has begun.
+    /// Records that the first visit has begun.
     #[inline]
     pub(super) fn set_begun(&self) {
         self.set_own(BEGUN, true);
     }
 
-    /// Whether somebody hears of its transitions: who waits for a phase of it, or its history.
+    /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history.
     #[inline]
     pub(super) fn is_noted(&self) -> bool {
         self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
@@ -485,10 +489,10 @@ impl Header {
         })
     }
 
-    /// Why it is to end before its time.
+    /// Returns the reason if the fom must end early.
     #[inline(always)]
     pub(super) fn told_to_end(&self) -> Option<Interrupt> {
-        // Why before that: who shuts down closes the runtime first.
+        // This is checked before the cancel, because a shutdown first closes the runtime.
         if self.world().is_closed() {
             Some(Interrupt::Shutdown)
         } else if self.token.is_cancelled() {
@@ -498,7 +502,7 @@ impl Header {
         }
     }
 
-    /// Whether nobody has its address: then nobody but the thread that runs it touches its token.
+    /// Returns whether no address of the fom exists. Then only the thread that runs the fom touches its token.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         self.refs.load(Ordering::Acquire) == 1
@@ -513,7 +517,7 @@ impl Header {
 mod tests {
     use super::*;
 
-    /// What every fom has beside its operation and phase.
+    /// The memory of every fom besides its operation and phase.
     #[test]
     fn a_header_is_one_cache_line() {
         assert_eq!(size_of::<Header>(), 64);

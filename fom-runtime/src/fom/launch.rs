@@ -1,4 +1,4 @@
-//! What a new fom is made of: with a future or without, with deadlines or without.
+//! The parts of a new fom: with or without a future, with or without deadlines.
 
 use std::{fmt, future::Future, ptr::NonNull, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     runtime::World,
 };
 
-/// What a new fom is made of. Generated code turns it into one, with a future or without.
+/// The parts of a new fom. Generated code makes the fom from them, with or without a future.
 #[doc(hidden)]
 pub struct Seed<'a, O: Operation> {
     pub(crate) stocks: &'a mut Stocks,
@@ -23,7 +23,7 @@ pub struct Seed<'a, O: Operation> {
     pub(crate) phase: O::Phase,
 }
 
-/// A new fom, with one reference for each that it was born with.
+/// A new fom, with its initial references.
 #[doc(hidden)]
 pub struct Launched(pub(crate) NonNull<Header>);
 
@@ -39,22 +39,22 @@ impl fmt::Debug for Launched {
     }
 }
 
-/// Makes the fom that a kind of machine needs. A machine names its own in [`Operation::Form`].
+/// Makes the fom that a kind of machine needs. Each machine names its kind in [`Operation::Form`].
 #[doc(hidden)]
 pub trait Launch<O: Operation> {
     fn launch(seed: Seed<'_, O>) -> Launched;
 
-    /// The first run of one that was just launched; it stays with the caller if it has not ended.
+    /// Runs a fom that was just launched for the first time. A fom that has not ended stays with the caller.
     ///
     /// # Safety
     ///
-    /// It is in Running, on the thread that has its home's core laid down.
+    /// The fom is in Running, on the thread that has put down the core of the fom's home.
     unsafe fn serve(fom: &Launched) -> Served {
         // SAFETY: the caller's promise.
         unsafe { run(fom) }
     }
 
-    /// One step of it as a future, which is how a layer around it runs it.
+    /// Returns one step as a future. A layer around the operation runs it in this form.
     fn step<'a>(
         operation: &'a mut O,
         at: At<'a, '_, O::Phase, O::Event>,
@@ -94,7 +94,7 @@ impl<O: SyncOperation> Launch<O> for Synchronous {
     #[inline(always)]
     unsafe fn serve(fom: &Launched) -> Served {
         if const { Fom::<O, (), Plain<O>>::SHORT } {
-            // SAFETY: the caller's promise; without deadlines it is such a fom, as above.
+            // SAFETY: the caller's promise; without deadlines the fom has this type, as above.
             unsafe { Fom::<O, (), Plain<O>>::serve(fom.0) }
         } else {
             // SAFETY: the caller's promise.
@@ -128,7 +128,7 @@ impl<O: AsyncOperation> Launch<O> for Asynchronous {
     }
 }
 
-/// A machine with a mistake in it, which never runs.
+/// A machine with a mistake in its definition. It never runs.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Unfinished {}
@@ -146,7 +146,7 @@ impl<O: Operation> Launch<O> for Unfinished {
     }
 }
 
-/// A helper, since the type of the future has no name.
+/// Names the type `F` of the future, which has no name otherwise.
 fn grow<O: Operation, F>(
     stocks: &mut Stocks,
     world: &Arc<World>,
@@ -164,17 +164,17 @@ where
     })
 }
 
-/// A fom's way to itself, for the future inside it.
+/// A pointer from the future of a fom to that fom.
 pub(super) struct SelfRef<O: Operation>(NonNull<Typed<O>>);
 
-// SAFETY: as good as a `&Typed<O>`, which is `Send`.
+// SAFETY: this is like a `&Typed<O>`, which is `Send`.
 unsafe impl<O: Operation> Send for SelfRef<O> {}
 
 impl<O: Operation> SelfRef<O> {
     pub(super) fn get(&self) -> &Typed<O> {
-        // SAFETY: a `SelfRef` is made in `grow` alone and moved into the future that is the fom's own body. Whoever
-        // has `&self` is that future, being polled or dropped in place; the slot does not move, and what it refers to is
-        // dropped after the body.
+        // SAFETY: only `grow` makes a `SelfRef`, and moves it into the future that is the body of the fom. So `&self`
+        // belongs to that future, while it is polled or dropped in place. The slot does not move, and the parts that
+        // `self` refers to are dropped after the body.
         unsafe { self.0.as_ref() }
     }
 }

@@ -1,4 +1,5 @@
-//! The locks that phases declare: granted before the function of the phase runs, kept as long as the phases that follow name them.
+//! The locks that phases declare. They are granted before the phase function runs, and kept as long as later phases
+//! name them.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -18,8 +19,8 @@ use crate::{
 };
 
 impl<O: Operation> Course<O> {
-    /// Takes the locks of the phase that it is in, if they are not there yet. Its own function runs when this is ready, and not
-    /// before: a wake by anybody else comes back to here.
+    /// Takes the locks of the current phase, unless the fom has them. The phase function runs only when this is
+    /// ready. Any other wake leads back to this function.
     pub(super) fn poll_locks(
         &mut self,
         fom: &Typed<O>,
@@ -45,8 +46,8 @@ impl<O: Operation> Course<O> {
         polled.map_err(Cause::Locks)
     }
 
-    /// Takes the locks again for a late fom that held them when the runtime ended. Its late function runs when the fom
-    /// has its locks, as it does without a restart. `Some`: the fom waits for the locks, or has failed.
+    /// Takes the locks again for a late fom that held them when the runtime ended. The late function runs when the
+    /// fom has its locks, as it does without a restart. Returns `Some` if the fom waits for the locks or has failed.
     #[cold]
     pub(super) fn lock_again(&mut self, fom: &Typed<O>) -> Option<After<O>> {
         if !fom.held_locks() || !self.info().is_late() {
@@ -59,12 +60,12 @@ impl<O: Operation> Course<O> {
         match reference::with_waker(fom, |waker| self.poll_locks(fom, waker)) {
             Poll::Ready(Ok(())) => None,
             Poll::Ready(Err(cause)) => Some(self.fails(fom, cause)),
-            // The fom is still late when it is woken, and reaches this place again.
+            // The fom is still late when it wakes, and reaches this place again.
             Poll::Pending => Some(After::Queue(WaitingFor::Lock)),
         }
     }
 
-    /// It enters a phase: what was held for the one before is kept at most until that one's own locks are taken.
+    /// Enters a phase. Locks held for the last phase are kept at most until the locks of this phase are taken.
     pub(super) fn leave_locks(&self, fom: &Typed<O>) {
         if self.info().holds_locks() {
             let mut declared = fom.take_declared();
@@ -77,7 +78,8 @@ impl<O: Operation> Course<O> {
 }
 
 impl Header {
-    /// Its function does not run: it leaves the queue that it stands in, and gives back what it was granted on the way.
+    /// Leaves the queue of the fom's next lock and gives back locks granted on the way, because the phase function
+    /// does not run.
     pub(super) fn stop_taking_locks(&self) {
         let mut declared = self.take_declared();
         declared.stop();
@@ -85,9 +87,9 @@ impl Header {
         self.world().relock.has_asked(self.id());
     }
 
-    /// All that it holds because a phase declares it.
+    /// Gives back all locks that the fom holds because a phase declares them.
     pub(super) fn give_back_locks(&self) {
-        // What it wakes may be anybody's.
+        // The drop may wake any task, so it runs without a lock.
         drop(self.take_declared());
     }
 }

@@ -1,4 +1,4 @@
-//! The events that a fom has been sent and has not taken: in order, until a phase takes them.
+//! The events that were sent to a fom and not taken yet. They stay in order until a phase takes them.
 
 use std::{collections::VecDeque, ops::Deref};
 
@@ -10,10 +10,10 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// A fom that takes events of a known type: what can be reached without knowing its operation.
+/// A fom that takes events of a known type. It can be used without knowing its operation.
 #[repr(C)]
 pub(crate) struct Mailed<E> {
-    /// First: a pointer to one is a pointer to the other.
+    /// First: a pointer to the fom is a pointer to the header.
     header: Header,
     pub(super) mail: Mail<E>,
 }
@@ -30,9 +30,9 @@ impl<E> Deref for Mailed<E> {
 pub(crate) struct Mail<E>(Mutex<Inner<E>>);
 
 struct Inner<E> {
-    /// The oldest event, so that a fom with one event at a time needs no list. None if events have ids.
+    /// The oldest event, so that a fom with one event at a time needs no list. `None` if events have ids.
     first: Option<E>,
-    /// In a box, so that each fom has one word for it.
+    /// Boxed so that it takes one word in each fom.
     more: Option<Box<More<E>>>,
     /// Both flags in one byte, so that one test covers both.
     flags: u8,
@@ -72,7 +72,7 @@ impl<E> Inner<E> {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
-    /// `id` gives the event its id. It is called only if events have ids.
+    /// Adds an event behind the others. `id` returns the event's id, and is called only if events have ids.
     fn push_behind(
         &mut self,
         event: E,
@@ -100,7 +100,7 @@ impl<E> Inner<E> {
         Ok(())
     }
 
-    /// From now on events have ids.
+    /// Gives events ids from now on.
     fn name(&mut self) {
         if !self.is(NAMED) {
             self.flags |= NAMED;
@@ -140,7 +140,7 @@ impl<E> Inner<E> {
 }
 
 impl<E> Mail<E> {
-    /// `named`: events have ids from the beginning.
+    /// Creates a mailbox. `named`: events have ids from the beginning.
     #[inline]
     pub(super) fn new(named: bool) -> Self {
         Self(Mutex::new(Inner {
@@ -154,7 +154,7 @@ impl<E> Mail<E> {
     ///
     /// # Errors
     ///
-    /// The event, when there are `most` already or the fom has ended.
+    /// Returns the event if the mailbox already has `most` events, or if the fom has ended.
     #[inline]
     pub(crate) fn push(
         &self,
@@ -170,7 +170,7 @@ impl<E> Mail<E> {
         Self::push_further(inner, event, id, most)
     }
 
-    /// A function of its own: its cost must not reach foms that get one event at a time.
+    /// A separate function, so that foms with one event at a time do not pay for it.
     #[cold]
     #[inline(never)]
     fn push_further(
@@ -182,7 +182,7 @@ impl<E> Mail<E> {
         inner.push_behind(event, id, most)
     }
 
-    /// As [`push`](Self::push), of an event that was sent with an id.
+    /// Like [`push`](Self::push), for an event that was sent with an id.
     #[cold]
     pub(super) fn push_named(
         &self,
@@ -195,8 +195,8 @@ impl<E> Mail<E> {
         inner.push_behind(event, || Some(id), most)
     }
 
-    /// Takes the oldest event that `takes` accepts, and says whether more events are left. The events before it stay.
-    /// `told` is called with its id if events have ids.
+    /// Takes the oldest event that `takes` accepts. Returns the event, and whether more events are left. Earlier
+    /// events stay. `told` is called with the event's id if events have ids.
     #[inline(always)]
     pub(crate) fn take(
         &self,
@@ -216,7 +216,7 @@ impl<E> Mail<E> {
         Self::take_further(inner, takes, told)
     }
 
-    /// As [`push_further`](Self::push_further).
+    /// A separate function for the same reason as [`push_further`](Self::push_further).
     #[cold]
     #[inline(never)]
     fn take_further(
@@ -239,14 +239,14 @@ impl<E> Mail<E> {
         self.0.lock().len()
     }
 
-    /// Takes no more events. Says how many are left.
+    /// Closes the mailbox to new events. Returns the number of events that are left.
     pub(super) fn close(&self) -> usize {
         let mut inner = self.0.lock();
         inner.flags |= CLOSED;
         inner.len()
     }
 
-    /// Gives those that no phase took.
+    /// Takes the events that no phase took.
     pub(super) fn rest(&self) -> Vec<E> {
         let (first, more) = {
             let mut inner = self.0.lock();
@@ -265,7 +265,7 @@ impl<E> Mail<E> {
 mod tests {
     use super::*;
 
-    /// SM-06: whatever is taken from the middle, the rest stays in its order.
+    /// SM-06: if an event is taken from the middle, the others stay in order.
     #[test]
     fn what_is_not_taken_keeps_its_order() {
         for named in [false, true] {
@@ -307,7 +307,8 @@ mod tests {
         }
     }
 
-    /// What one event leaves behind, with a list beside it and without: who is told that there is nothing does not look again.
+    /// After `take` returns that no events are left, the fom does not look again. So the answer must be right with a
+    /// list and without.
     #[test]
     fn it_is_said_whether_events_are_left() {
         let mail = Mail::new(false);
@@ -317,7 +318,7 @@ mod tests {
             assert_eq!(take(false), (None, true), "{list}");
             assert_eq!(take(true), (Some(0), false), "{list}");
             assert_eq!(take(true), (None, false), "{list}");
-            // From the second time on there is a list.
+            // The second round has a list.
             (1..3).for_each(|event| mail.push(event, || None, 6).unwrap());
             assert_eq!(take(true), (Some(1), true), "{list}");
             assert_eq!(take(true), (Some(2), false), "{list}");

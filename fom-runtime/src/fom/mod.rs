@@ -1,16 +1,16 @@
 //! One operation in flight: a slot with header, mailbox, deadlines and body.
 //!
-//! Who may touch what:
+//! Access to the parts:
 //!
-//! | part | who |
+//! | part | access |
 //! | --- | --- |
-//! | [`Header`] | any thread; all of it is atomic or never changes |
-//! | [`Mail`](mail::Mail), [`Extra`] | whoever has a reference, under its lock |
+//! | [`Header`] | any thread; all fields are atomic or never change |
+//! | [`Mail`](mail::Mail), [`Extra`] | any holder of a reference, under the lock of the field |
 //! | [`Timing`] | read by any thread; written by the thread that runs the fom or fires its timer, which holds the core |
-//! | body (operation and phase, or future; then the outcome) | only the thread that runs the fom, which holds the core of its home or has it back before it goes on; then whoever the outcome is left to |
+//! | body (operation and phase, or future; then the outcome) | only the thread that runs the fom, which holds the core of its home or regains it before it goes on; then the owner of the outcome |
 //!
-//! What it costs in memory: 64 bytes of header, 16 of mailbox and what one event needs, 8 more where the machine takes events,
-//! 64 where it has deadlines; then operation and phase, or the future.
+//! The memory of a fom: 64 bytes of header, 16 of mailbox and the size of one event, 8 more if the machine takes
+//! events, and 64 if it has deadlines; then operation and phase, or the future.
 
 mod body;
 mod commit;
@@ -71,23 +71,23 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// How a run of a fom ended.
+/// The result of a run of a fom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It waits.
+    /// The fom waits.
     Waiting,
-    /// Its budget is used up, or it yields.
+    /// The budget is used up, or the fom yields.
     Again,
-    /// It ended.
+    /// The fom ended.
     Finished,
 }
 
 /// A fom of a known operation type.
 #[repr(C)]
 pub(crate) struct Typed<O: Operation> {
-    /// First: a pointer to one is a pointer to the other.
+    /// First: a pointer to the whole is a pointer to this field.
     mailed: Mailed<O::Event>,
-    /// The phase that events are taken for; only kept while it takes any. Touched by the thread that runs the fom alone.
+    /// The phase that events are taken for, or `None` if it takes none. Only the thread that runs the fom touches this.
     takes: UnsafeCell<Option<O::Kind>>,
 }
 
@@ -101,13 +101,13 @@ impl<O: Operation> Deref for Typed<O> {
 }
 
 impl<O: Operation> Typed<O> {
-    /// Only the thread that runs the fom.
+    /// Sets the phase that events are taken for. Only the thread that runs the fom calls this.
     fn set_takes(&self, kind: Option<O::Kind>) {
-        // SAFETY: the thread that runs the fom is the only one that touches it, and it is `Copy`: no reference is kept.
+        // SAFETY: only the thread that runs the fom touches the field. The kind is `Copy`, so no reference is kept.
         unsafe { *self.takes.get() = kind }
     }
 
-    /// The oldest event that the current phase takes. Only the thread that runs the fom.
+    /// Takes the oldest event that the current phase takes. Only the thread that runs the fom calls this.
     fn take_event(&self) -> Option<O::Event> {
         let (event, _) = self.take_event_sent();
         event.or_else(|| {
@@ -118,7 +118,7 @@ impl<O: Operation> Typed<O> {
         })
     }
 
-    /// As [`take_event`](Self::take_event), for a function that runs: its next effect is for this event.
+    /// Like [`take_event`](Self::take_event), for a function that is running: its next effect is for this event.
     fn take_further_event(&self) -> Option<O::Event> {
         let event = self.take_event()?;
         if let Some(extra) = self.extra() {
@@ -127,7 +127,7 @@ impl<O: Operation> Typed<O> {
         Some(event)
     }
 
-    /// As [`take_event`](Self::take_event), where none can be in a journal; and whether others are left.
+    /// Like [`take_event`](Self::take_event), without events in a journal. Also returns whether other events are left.
     #[inline(always)]
     fn take_event_sent(&self) -> (Option<O::Event>, bool) {
         // SAFETY: as above.
@@ -140,7 +140,7 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// The deadlines, where the machine has any.
+    /// Returns the deadlines, if the machine has any.
     #[inline(always)]
     fn timing(&self) -> Option<&Timing> {
         if const { O::GRAPH.has_deadlines() } {
@@ -150,7 +150,7 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// As [`Header::interrupt`], for who knows whether there are deadlines.
+    /// Like [`Header::interrupt`], but checks for deadlines only if the type has any.
     #[inline(always)]
     fn interrupt(&self) -> Option<Interrupt> {
         if const { O::GRAPH.has_deadlines() } {
@@ -161,11 +161,11 @@ impl<O: Operation> Typed<O> {
     }
 }
 
-// SAFETY: `takes` is touched by one thread at a time, the one that runs the fom, and `Kind` is `Send`.
+// SAFETY: only one thread at a time touches `takes`, the one that runs the fom, and `Kind` is `Send`.
 unsafe impl<O: Operation> Sync for Typed<O> {}
 
 impl<E> Mailed<E> {
-    /// The oldest event that the current phase takes. Only the thread that runs the fom.
+    /// Takes the oldest event that the current phase takes. Only the thread that runs the fom calls this.
     pub(crate) fn take_event(&self) -> Option<E> {
         let mut event = MaybeUninit::<Option<E>>::uninit();
         // SAFETY: the events of this fom are `E`, so its table writes an `Option<E>`.
@@ -181,7 +181,7 @@ impl<E> Mailed<E> {
         self.mail.take(|_| true, |_| {}).0.is_some()
     }
 
-    /// Keeps the event for the fom and wakes it.
+    /// Puts the event into the mailbox and wakes the fom.
     pub(crate) fn send(&self, event: E) -> Result<(), crate::error::SendError<E>> {
         let world = self.world();
         let id = || Some(EventId::Sent(world.next_event()));
@@ -190,7 +190,7 @@ impl<E> Mailed<E> {
         Ok(())
     }
 
-    /// As [`send`](Self::send), of an event that its sender knows by this id.
+    /// Like [`send`](Self::send), for an event with an id from its sender.
     pub(crate) fn send_with_id(
         &self,
         id: &Key,
@@ -203,7 +203,7 @@ impl<E> Mailed<E> {
     }
 }
 
-/// A whole fom. `T` is [`Timing`] where the machine has deadlines, else nothing.
+/// A whole fom. `T` is [`Timing`] if the machine has deadlines, else `()`.
 #[repr(C)]
 struct Fom<O: Operation, T, B> {
     typed: Typed<O>,
@@ -262,7 +262,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         clear: Self::clear,
     };
 
-    /// A new fom in a slot of the stock, with so many references.
+    /// Creates a fom in a slot of the stock, with its initial references.
     #[inline(always)]
     fn create(
         stocks: &mut Stocks,
@@ -280,13 +280,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         stock.totals().started();
         let slot = stock.take();
         let fom = slot.cast::<Self>().as_ptr();
-        // The runtime's own, and the handle's.
+        // The runtime's reference, and the handle's.
         let refs = if birth.wanted { 2 } else { 1 };
-        // For most types the compiler answers this.
+        // For most types the compiler decides this.
         let named = const { codec::<O>().is_some() }
             && birth.extra.as_ref().is_some_and(|it| it.kept.is_some());
-        // SAFETY: a slot of this type that nobody else has, with a header and deadlines in it; the other parts are empty, so
-        // nothing is overwritten. It is shown to others by the store of `refs`.
+        // SAFETY: a slot of this type that no other thread has, with a header and deadlines in it. The other parts
+        // are empty, so nothing is overwritten. The store of `refs` shows the fom to other threads.
         unsafe {
             slot.as_ref().bear(birth);
             (*fom).timing.reset();
@@ -301,7 +301,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn prepare(slot: NonNull<Header>, pool: *const Pool) {
         let fom = slot.cast::<Self>().as_ptr();
-        // SAFETY: memory for a slot of this type, which nobody else has seen.
+        // SAFETY: memory for a slot of this type, which no other thread has seen.
         unsafe {
             slot.write(Header::vacant(pool));
             (&raw mut (*fom).timing).write(T::new(Self::TIMING));
@@ -310,7 +310,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
 
     /// # Safety
     ///
-    /// It is the header of such a fom, which is alive.
+    /// The header belongs to a fom of this type that is alive.
     unsafe fn of<'a>(header: NonNull<Header>) -> &'a Self {
         // SAFETY: the caller's promise; the body is in a cell.
         unsafe { header.cast::<Self>().as_ref() }
@@ -320,7 +320,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         clippy::mut_from_ref,
         reason = "it is a cell, and the caller has it alone"
     )]
-    // SAFETY: asks that the caller is the one who may touch the body now.
+    // SAFETY: asks that the caller may touch the body now.
     unsafe fn body(&self) -> Pin<&mut B> {
         // SAFETY: the caller's promise. A slot does not move, and the body is dropped in place.
         unsafe { Pin::new_unchecked(&mut *self.body.get()) }
@@ -331,13 +331,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         // SAFETY: as the table says.
         let progress = unsafe { Self::run_with(header, |body, fom| body.run(fom)) };
         if progress == Progress::Finished {
-            // SAFETY: it has ended, on this thread.
+            // SAFETY: the fom has ended, on this thread.
             unsafe { Self::end(header, true) };
         }
         progress
     }
 
-    /// A run up to the end, which is still to come.
+    /// Runs the fom. If it finishes, the caller must call [`end`](Self::end).
     #[inline(always)]
     // SAFETY: asks of its caller what `Vtable` says of `run`.
     unsafe fn run_with(
@@ -346,7 +346,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     ) -> Progress {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
-        // SAFETY: the token is in Running, and this is the thread that put it there: nobody else is in here.
+        // SAFETY: the token is in Running, and this thread put it there, so no other thread is in the body.
         let mut body = unsafe { fom.body() };
         let progress = match catch_unwind(AssertUnwindSafe(|| run(body.as_mut(), &fom.typed))) {
             Ok(progress) => progress,
@@ -358,14 +358,14 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 progress
             }
         };
-        // The counts of the locality are written by its handler: back to that first, should user code have leaked its guard
-        // of a blocking section.
+        // Only the handler writes the counts of the locality. If user code has leaked its guard of a blocking
+        // section, the thread must regain the core first.
         crate::locality::regain_leaked(&fom.typed);
         progress
     }
 
-    /// The last steps of a fom, in the order that those who wait may rely on: it is out of the directory and the
-    /// listing, its end is counted, and then its outcome is told. At last the runtime's reference goes.
+    /// Ends the fom, in an order that waiters may rely on. The fom leaves the directory and the listing, its end is
+    /// counted, and then its outcome is told. At last the runtime's reference goes.
     #[inline]
     // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
     unsafe fn end(header: NonNull<Header>, by_handler: bool) {
@@ -373,7 +373,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let this = unsafe { Self::of(header) };
         let fom = &this.typed;
         fom.token.finish(fom.is_alone());
-        // SAFETY: until it is answered below, the body is this thread's.
+        // SAFETY: the body belongs to this thread until the answer below.
         let mut body = unsafe { this.body() };
         let ended = body.ended().ok();
         if let Err(failure) = body.ended()
@@ -387,15 +387,15 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         if const { O::GRAPH.has_locks() } {
             fom.give_back_locks();
         }
-        // Those who submitted it once more, and what they are to be told.
+        // The callers that submitted the fom again, and their answer.
         let others = if const { O::CODEC.is_some() } && fom.extra().is_some() {
             Self::end_once(fom, &body)
         } else {
             None
         };
-        // From here on a further event is given back to who sends it; those before go with the outcome.
+        // From here on, a sender gets further events back. Earlier events go with the outcome.
         let untaken = if const { size_of::<Option<O::Event>>() == 0 } {
-            // There are no such events.
+            // The operation has no such events.
             0
         } else {
             fom.mail.close()
@@ -405,7 +405,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             fom.leave_messages(body.ended().err().map(|failure| &failure.cause));
         }
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
-        // What is turned away has never begun, and has armed nothing.
+        // A fom that is turned away has never begun, and has armed nothing.
         if by_handler && let Some(timing) = fom.timing() {
             timing.end(fom);
         }
@@ -425,7 +425,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             fom.fenced("while its outcome was told", || others.tell());
         }
         if !answered.wanted {
-            // Nobody wants the outcome any more; then the operation is dropped here, and its `Drop` is the user's.
+            // No handle wants the outcome, so the operation is dropped here. Its `Drop` is the user's.
             fom.fenced("while its outcome was dropped", || body.as_mut().clear());
             if untaken > 0 {
                 fom.fenced("while its events were dropped", || drop(fom.mail.rest()));
@@ -440,12 +440,12 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         } else {
             home.counts.one_back();
         }
-        // SAFETY: it is the runtime's reference, and nothing of the fom is used after this.
+        // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
         if unsafe { reference::give_up(header) } {
-            // SAFETY: that was the last one.
+            // SAFETY: that was the last reference.
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
-                // SAFETY: whoever runs or rejects a fom keeps its runtime.
+                // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
                 unsafe { &*world }.incident(format!(
                     "something panicked while an ended operation was dropped: {}",
                     panic_message(panic)
@@ -454,7 +454,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
     }
 
-    /// For one that was submitted with an operation id: what others are to be told who submitted it, too.
+    /// Remembers the end of a fom that was submitted with an operation id. Returns the other callers that submitted it,
+    /// and their answer.
     #[cold]
     fn end_once(fom: &Typed<O>, body: &B) -> Option<Box<remember::Others>> {
         let once = fom.once()?;
@@ -468,11 +469,11 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let fom = unsafe { Self::of(header) };
         if fom.typed.token.state() == FomState::Init {
             let failure = Failure::new(Cause::Shutdown, fom.typed.phase_name(), None);
-            // SAFETY: it has never run, and never will: who rejects it has it alone.
+            // SAFETY: the fom has never run, and never will: the caller that rejects it has it alone.
             let body = unsafe { fom.body() };
             fom.typed
                 .fenced("while it was dropped", || body.fail(failure));
-            // SAFETY: it has just failed, here.
+            // SAFETY: the fom has just failed, here.
             unsafe { Self::end(header, false) };
         }
     }
@@ -481,15 +482,15 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     unsafe fn settle(header: NonNull<Header>, outcome: *mut ()) {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
-        // SAFETY: the caller gives an `Option` of the outcome.
+        // SAFETY: the caller passes an `Option` of the outcome.
         let outcome = unsafe { (*outcome.cast::<Option<Outcome<O>>>()).take() };
-        // SAFETY: it has never run, and never will: who settles it has it alone.
+        // SAFETY: the fom has never run, and never will: the caller that settles it has it alone.
         let body = unsafe { fom.body() };
         if let Some(outcome) = outcome {
             fom.typed
                 .fenced("while it was dropped", || body.settle(outcome));
         }
-        // SAFETY: it has just ended, here.
+        // SAFETY: the fom has just ended, here.
         unsafe { Self::end(header, false) };
     }
 
@@ -530,7 +531,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     // SAFETY: asks of its caller what `Vtable` says.
     unsafe fn clear(header: NonNull<Header>) {
         let fom = header.cast::<Self>().as_ptr();
-        // SAFETY: nobody else can reach it. Header and deadlines stay for the next one; what else is in the slot goes.
+        // SAFETY: no other thread can reach the fom. Header and deadlines stay for the next fom, and the other parts
+        // are dropped.
         unsafe {
             if !(*fom).body.get_mut().is_gone() {
                 (&raw mut (*fom).body).drop_in_place();
@@ -541,7 +543,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
 }
 
 impl Header {
-    /// Calls code of the user's that can no longer change the outcome: a panic in it is reported, and ends nothing.
+    /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             self.world().incident(format!(
@@ -553,7 +555,7 @@ impl Header {
         }
     }
 
-    /// Whoever waits for its end, or for there being no fom any more, hears of it.
+    /// Drops the ticket, which tells waiters for the end of this fom or of all foms.
     #[cold]
     pub(super) fn give_ticket(&self) {
         let ticket = self.extra().and_then(|extra| extra.ticket.lock().take());
@@ -562,7 +564,7 @@ impl Header {
         }
     }
 
-    /// It may have come back out of the journal: then there is room for another one.
+    /// If the fom came back from the journal, makes room for another dormant fom.
     #[cold]
     fn leave_room(&self) {
         let world = self.world();
@@ -575,11 +577,12 @@ impl Header {
         }
     }
 
-    /// It no longer has its keys, if it has any.
+    /// Releases the keys of the fom, if it has any.
     fn leave_key(&self, extra: &Extra, by_handler: bool) {
         self.end_delay();
         self.go_on(extra);
-        // A stalled one keeps its key: nobody may overtake it. One that is chained comes back for itself.
+        // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
+        // comes back by itself.
         let stalled = |kept: &Kept| kept.is_stalled();
         if extra.chained.is_some()
             || extra.key.is_some() && !extra.kept.as_deref().is_some_and(stalled)
@@ -588,14 +591,14 @@ impl Header {
         }
         if by_handler && let Some(place) = LanePlace::from_word(extra.lane.load(Ordering::Relaxed))
         {
-            // SAFETY: until the guard drops, only numbers are put into lists; no code of users runs.
+            // SAFETY: until the guard drops, only numbers are put into lists; no user code runs.
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 core.lanes.ended_later(place);
             }
         }
     }
 
-    /// The end of a fom's life in the tables, before its outcome is told.
+    /// Removes the fom from the tables, before its outcome is told.
     #[inline(always)]
     fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
         let world = self.world();
@@ -620,7 +623,7 @@ impl Header {
     }
 }
 
-/// What a panic says. Its payload is the user's, and may panic when it is dropped.
+/// Returns the message of a panic. The payload is the user's, and may panic when it is dropped.
 pub(crate) fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
     let text = if let Some(text) = panic.downcast_ref::<&str>() {
         (*text).to_owned()
@@ -630,7 +633,7 @@ pub(crate) fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
         "a panic whose payload is no text".to_owned()
     };
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // Leaked: there is no end to what the drop of this one might do.
+        // This payload is leaked, because its drop might panic again without end.
         std::mem::forget(again);
     }
     text

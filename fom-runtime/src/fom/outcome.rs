@@ -1,5 +1,5 @@
-//! How the outcome of a fom comes to whoever has its handle: it stays in the fom until it is taken. Who may touch it when, and
-//! why that is right, stands in `protocol/marks.rs`.
+//! How the handle of a fom gets the outcome: the outcome stays in the fom until the handle takes it.
+//! `protocol/marks.rs` says which thread may touch the outcome at what time, and why that is right.
 
 use std::{mem::MaybeUninit, task::Waker};
 
@@ -11,11 +11,11 @@ use crate::{
     runtime::Ended,
 };
 
-/// How a fom ended.
+/// The end of a fom, or its failure.
 pub(crate) type Outcome<O> = Result<Ended<O>, Failure<O>>;
 
 impl Header {
-    /// Gives up on it. Says whether that was the first answer.
+    /// Gives up on the fom. Returns whether there was no answer before.
     pub(super) fn give_up_on(&self) -> bool {
         let first = self.marks.abandon();
         if first == Some(true) {
@@ -28,7 +28,7 @@ impl Header {
         first.is_some()
     }
 
-    /// Without the lock: whoever is woken may do anything with this fom at once.
+    /// Tells the end without the lock, because a woken task may use this fom at once.
     #[cold]
     pub(super) fn tell_end(&self, ended: Option<usize>) {
         let Some(extra) = self.extra() else { return };
@@ -44,9 +44,9 @@ impl Header {
         }
     }
 
-    /// Registers a wait for a phase, or answers it when the fom has ended; says whether it was registered. Whoever waits for
-    /// the phase that the fom is in already is told by a call of [`arrived`](Self::arrived) on the thread that runs its
-    /// locality.
+    /// Registers a wait for a phase, or answers it if the fom has ended. Returns whether the wait was registered. A wait
+    /// for the phase that the fom is in already is answered by a call of [`arrived`](Self::arrived), on the thread that
+    /// runs the fom's locality.
     pub(crate) fn watch(&self, watcher: Watcher) -> bool {
         self.extra_made().waits.lock().watch(watcher);
         let Some(in_phase) = self.marks.observe() else {
@@ -56,7 +56,7 @@ impl Header {
         false
     }
 
-    /// Tells those who wait for this phase.
+    /// Tells the waiters for this phase.
     #[cold]
     pub(crate) fn arrived(&self, index: usize) {
         let Some(extra) = self.extra() else { return };
@@ -74,13 +74,13 @@ impl Header {
 }
 
 impl<O: Operation> Typed<O> {
-    /// The outcome if it is there; else `waker` is told when it is. Only by the handle.
+    /// Returns the outcome if it is there. Otherwise `waker` is woken when it is. Only the handle calls this.
     pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Outcome<O>> {
         if self.marks.is_answered() {
             return Some(self.take_answer());
         }
         let old = self.extra_made().waits.lock().waker.replace(waker.clone());
-        // It may be the last of a task of the user's: dropped without the lock.
+        // The old waker may hold the last reference to a task of the user's, so it is dropped without the lock.
         drop(old);
         self.marks.watch().then(|| self.take_answer())
     }
@@ -101,7 +101,7 @@ impl<O: Operation> Typed<O> {
 
     /// # Safety
     ///
-    /// The outcome lies in the body, and the caller is the one it was left to.
+    /// The outcome is in the body, and was left to the caller.
     unsafe fn take_outcome(&self) -> Outcome<O> {
         let mut outcome = MaybeUninit::<Outcome<O>>::uninit();
         // SAFETY: the fom is of `O`, so its table writes an `Outcome<O>`; the rest is the caller's promise.
@@ -111,10 +111,10 @@ impl<O: Operation> Typed<O> {
         }
     }
 
-    /// The handle goes: nobody will ask for the outcome.
+    /// Drops the handle's claim to the outcome.
     pub(crate) fn detach(&self) {
         match self.marks.detach() {
-            // SAFETY: it was left to the handle, and is not taken.
+            // SAFETY: the outcome was left to the handle, and is not taken.
             Detached::Outcome => drop(unsafe { self.take_outcome() }),
             Detached::Waker => {
                 let waker = self

@@ -13,7 +13,7 @@ use crate::{
     watch::TransitionCause,
 };
 
-/// Operation and phase stay where they are from the submission to the moment when the outcome is taken.
+/// Operation and phase do not move from the submission until the outcome is taken.
 pub(super) enum Plain<O: Operation> {
     Live(Course<O>),
     Failed(Box<Failure<O>>),
@@ -35,7 +35,7 @@ impl<O: SyncOperation> Plain<O> {
         self.failed(fom)
     }
 
-    /// It has failed, and ends when that is committed.
+    /// Finishes the failed fom when its failure is committed.
     #[cold]
     fn failed(&mut self, fom: &Typed<O>) -> Progress {
         if fom.awaits_journal() {
@@ -50,16 +50,17 @@ impl<O: SyncOperation> Plain<O> {
     }
 }
 
-/// Elsewhere, since few fail.
+/// A separate function, because failures are rare.
 #[cold]
 fn drop_failure<O: Operation>(failure: Box<Failure<O>>) {
     drop(failure);
 }
 
-/// Why the function of the phase is run: the event that it waits for, if it waits for one. None: it is not there.
+/// Returns the entry for the phase function: the event, if the phase waits for one. Returns `None` if there is no
+/// event yet.
 ///
-/// `left`: whether there were events left when one was taken. Where none were, one that came since has woken the fom, or does so
-/// after this: then it runs again.
+/// `left`: whether there were events left when the last event was taken. If there were none, an event that came later
+/// has woken the fom or is about to do so. Then the fom runs again.
 #[inline(always)]
 fn enter<O: SyncOperation>(
     course: &Course<O>,
@@ -99,7 +100,7 @@ pub(super) fn step<O: SyncOperation>(
     })
 }
 
-/// Where a run goes on that has begun, unless with its phase: it is out of the ordinary.
+/// Returns the next action of a run that has begun, or `None` in the usual case that it goes on with its phase.
 #[inline(always)]
 fn look<O: SyncOperation>(course: &mut Course<O>, fom: &Typed<O>) -> Option<After<O>> {
     if let Some(after) = course.committed(fom) {
@@ -114,7 +115,7 @@ fn look<O: SyncOperation>(course: &mut Course<O>, fom: &Typed<O>) -> Option<Afte
     }
 }
 
-// Nothing in here is ever pinned: there is no future.
+// No part is ever pinned, because there is no future.
 impl<O: Operation> Unpin for Plain<O> {}
 
 impl<O: SyncOperation> Body<O> for Plain<O> {
@@ -178,8 +179,8 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
             }
             let mut heard = fom.world().hooks.is_any();
             let mut left = true;
-            // From phase to phase, until something else than an exit is returned. A panic is caught around the whole run:
-            // operation and phase stay where they are.
+            // Goes from phase to phase, until a function returns something other than an exit. A panic is caught
+            // around the whole run, because operation and phase stay where they are.
             after = loop {
                 let entry = if why != Why::Own {
                     why.entry()

@@ -1,13 +1,12 @@
 //! The memory of the foms of one operation type in one locality: slots in pages, taken and given back without a lock.
 //!
-//! Each pool has one owner: the core of its locality, for what is submitted there, or whoever holds the locality's lock, for
-//! what is submitted from elsewhere. The owner takes slots and gives back those that it frees itself; what is freed elsewhere
-//! comes back through [`Returns`].
+//! Each pool has one owner. For local submissions that is the core of its locality; for submissions from elsewhere it
+//! is the holder of the locality's lock. The owner takes slots, and gives back slots that it frees itself. Slots
+//! freed by other threads come back through [`Returns`].
 //!
-//! A slot stays a slot of its type until its page is freed, and so does the header in it, also when no fom lives there.
-//! So the pages are the registry as well: a listing of the locality walks them, and takes a reference to each fom that
-//! is alive. A page is freed with its pool, or when none of its slots was needed for a while: see
-//! [`trim`](super::trim).
+//! A slot stays a slot of its type until its page is freed, and so does the header in it, even without a fom. So the
+//! pages also serve as the registry: a listing of the locality walks them, and takes a reference to each fom that is
+//! alive. A page is freed with its pool, or when none of its slots was needed for a while: see [`trim`](super::trim).
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -30,24 +29,23 @@ use crate::{
     },
 };
 
-/// The first page is small, so that a type with few foms costs little; each further one is twice as large.
+/// The first page is small, so that a type with few foms costs little. Later pages grow up to the largest.
 const FIRST_PAGE: usize = 4 << 10;
 pub(super) const LARGEST_PAGE: usize = 256 << 10;
-/// The number of slots that are made together.
+/// The number of slots that are made at once.
 const MADE_AT_ONCE: usize = 8;
 
-/// The alignment of the largest pages, at least as large as any page of the system. So the system gets all of the page
-/// back.
+/// The alignment of the largest pages, at least the size of any system page. So the system gets the whole page back.
 const SYSTEM_PAGE: usize = 64 << 10;
 
-/// On cache lines of its own: the totals are written at each end, and another locality's pool may be next to it.
+/// On cache lines of its own: each end writes the totals, and the pool of another locality may be adjacent.
 #[repr(align(128))]
 pub(crate) struct Pool {
     pub(crate) vtable: &'static Vtable,
     pub(crate) world: Arc<World>,
-    /// The locality whose memory this is.
+    /// The locality that owns this memory.
     pub(crate) home: usize,
-    /// Its place in the stocks of the core; none when it belongs to those outside.
+    /// The index in the stocks of the core, or `None` for the pool of submissions from elsewhere.
     place: Option<usize>,
     pub(crate) type_id: TypeId,
     pub(crate) graph: &'static Graph,
@@ -61,7 +59,7 @@ pub(super) struct Page {
     memory: NonNull<u8>,
     layout: Layout,
     slot: usize,
-    /// Slots with a header in them.
+    /// The number of slots with a header.
     made: AtomicUsize,
 }
 
@@ -85,11 +83,11 @@ impl Drop for Page {
 /// The owner's end of a pool.
 pub(crate) struct Stock {
     pool: Arc<Pool>,
-    /// Slots given back, each one's next in its link.
+    /// The free slots that were given back, as a linked list.
     free: *mut Link,
     /// The page in which new slots are made.
     page: Option<Arc<Page>>,
-    /// In a box, because a stock is found by its index, which is cheaper if stocks are small.
+    /// Boxed to keep stocks small: a stock is found by its index, which is cheaper then.
     trim: Box<Trim>,
 }
 
@@ -104,7 +102,7 @@ impl Pool {
     #[inline]
     pub(crate) fn timing_of<'a>(&self, header: &'a Header) -> Option<&'a Timing> {
         let offset = self.vtable.timing?;
-        // SAFETY: the vtable says where in the slots of this type the timing stands; it was made with the header.
+        // SAFETY: the vtable says where the timing is in the slots of this type. The timing was made with the header.
         Some(unsafe {
             header
                 .whole()
@@ -114,24 +112,24 @@ impl Pool {
         })
     }
 
-    /// Every fom in it that has not ended.
+    /// Adds every fom of the pool that has not ended.
     pub(crate) fn list(&self, into: &mut Vec<AnyRef>) {
         let pages = self.pages.lock().clone();
         for page in pages {
             let made = page.made.load(Ordering::Acquire);
             into.extend((0..made).filter_map(|index| {
-                // SAFETY: below `made`, so there is a header, and the page is held.
+                // SAFETY: the index is below `made`, so there is a header, and the page is held.
                 let header = unsafe { page.memory.byte_add(index * page.slot).cast::<Header>() };
-                // SAFETY: as above; a header is all that is looked at without a reference.
+                // SAFETY: as above; without a reference only the header is read.
                 let fom = unsafe { AnyRef::upgrade(header) }?;
                 fom.is_listed().then_some(fom)
             }));
         }
     }
 
-    /// Puts back a slot whose fom is gone. By a pointer, since the pool may go with it.
+    /// Puts back the slot of a fom that is gone. Takes a pointer, because the pool may go with the slot.
     #[inline]
-    // SAFETY: asks that the slot is of this pool, its last reference gone, and its contents dropped.
+    // SAFETY: asks that the slot is of this pool, its last reference is gone, and its contents are dropped.
     pub(super) unsafe fn give_back(this: *const Self, slot: NonNull<Header>) {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
         if let Some(place) = unsafe { (*this).place } {
@@ -149,23 +147,24 @@ impl Pool {
         unsafe { Self::give_back_from_elsewhere(this, slot) }
     }
 
-    /// A function of its own: its cost must not reach the foms that end at home.
+    /// A separate function, so that foms that end at home do not pay for it.
     #[inline(never)]
     // SAFETY: asks of its caller what `give_back` asks.
     unsafe fn give_back_from_elsewhere(this: *const Self, slot: NonNull<Header>) {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
         let returns = unsafe { &raw const (*this).returns };
-        // SAFETY: it is called before the slot is put back, so the pool is alive as above.
+        // SAFETY: this is called before the slot is put back, so the pool is alive as above.
         let tell = || unsafe { (*this).home().trim() };
-        // SAFETY: the pool is alive as above; the link is the slot's, and nobody else has the slot.
+        // SAFETY: the pool is alive as above; the link belongs to the slot, and no other thread has the slot.
         if unsafe { (*returns).put(slot.cast(), tell) } == Returned::Last {
             Self::freed(this);
         }
     }
 
-    /// Nobody takes slots in any more, and the last one in use has come back.
+    /// Frees the pool. The owner has gone, and the last slot in use has come back.
     fn freed(this: *const Self) {
-        // SAFETY: `Stock::drop` left one count for the slots in use; whoever brings back the last one gives it up, once.
+        // SAFETY: `Stock::drop` left one count for the slots in use. The thread that brings back the last slot gives
+        // it up, once.
         drop(unsafe { Arc::from_raw(this) });
     }
 }
@@ -184,14 +183,14 @@ impl Stock {
         &self.pool.totals
     }
 
-    /// A slot with a header that has no references.
+    /// Takes a slot with a header that has no references.
     #[inline(always)]
     pub(super) fn take(&mut self) -> NonNull<Header> {
         if self.free.is_null() {
             self.refill();
         }
         let slot = NonNull::new(self.free).expect("refilled");
-        // SAFETY: free slots are the owner's alone.
+        // SAFETY: free slots belong to the owner alone.
         self.free = unsafe { slot.as_ref() }.next();
         slot.cast()
     }
@@ -228,7 +227,7 @@ impl Stock {
         };
         let made = page.made.load(Ordering::Relaxed);
         let count = MADE_AT_ONCE.min(page.layout.size() / page.slot - made);
-        // The last slot first, so that slots are taken in the order of their addresses.
+        // The last slot comes first, so that slots are taken in the order of their addresses.
         for index in (made..made + count).rev() {
             // SAFETY: the page has room for `made + count` slots.
             let slot = unsafe { page.memory.byte_add(index * page.slot) }.cast::<Header>();
@@ -236,13 +235,13 @@ impl Stock {
             unsafe { (vtable.prepare)(slot, Arc::as_ptr(&self.pool)) };
             self.put(slot.cast());
         }
-        // After the headers: from now on a listing may read them.
+        // This comes after the headers, because from now on a listing may read them.
         page.made.store(made + count, Ordering::Release);
         self.trim.made += count;
         self.page = Some(page);
     }
 
-    /// A page as large as all pages before it together.
+    /// Adds a page about as large as all earlier pages together, within the limits.
     fn add_page(&mut self) -> Arc<Page> {
         let vtable = self.pool.vtable;
         let before = (self.trim.made * vtable.layout.size()).next_power_of_two();
@@ -262,19 +261,19 @@ impl Stock {
         }
     }
 
-    /// After a look: whether no slot was used since the look before. If so, the next slot that comes back from another
-    /// thread tells the owner.
+    /// Returns, after a look, whether no slot was used since the look before it. If so, the next slot that another thread
+    /// gives back tells the owner.
     fn rests(&self) -> bool {
         !self.trim.has_large()
             || self.free.is_null() && self.trim.rests() && self.pool.returns.watch()
     }
 
-    /// Whether slots were used since it rested.
+    /// Returns whether slots were used since the stock rested.
     fn is_stirred(&self) -> bool {
         !self.free.is_null() && self.trim.has_large()
     }
 
-    /// Frees a part of what the last look found. Returns how many bytes, or `None` if nothing is left to do.
+    /// Frees a part of what the last look found. Returns the number of bytes, or `None` if there is nothing left to do.
     fn trim(&mut self) -> Option<usize> {
         if !self.trim.is_busy() {
             return None;
@@ -289,7 +288,7 @@ impl Stock {
         {
             self.page = None;
         }
-        // A listing may still hold the pages that were taken out. No fom is in them.
+        // A listing may still hold the pages that were taken out. They contain no fom.
         let before = std::mem::replace(&mut *self.pool.pages.lock(), pages);
         drop(before);
         Some(freed * self.pool.vtable.layout.size())
@@ -298,10 +297,10 @@ impl Stock {
 
 impl Drop for Stock {
     fn drop(&mut self) {
-        // The count that stands for the slots in use; `Pool::freed` gives it up. The pointer does not come from a
-        // reference, which covers no counts beside the pool.
+        // This count stands for the slots in use, and `Pool::freed` gives it up. The pointer does not come from a
+        // reference, because a reference covers no counts beside the pool.
         let pool = Arc::as_ptr(&self.pool);
-        // SAFETY: `pool` is held by an `Arc`, here still.
+        // SAFETY: an `Arc` still holds `pool` here.
         unsafe { Arc::increment_strong_count(pool) };
         let free = length(self.free) + self.trim.free();
         if self
@@ -319,7 +318,7 @@ pub(super) fn length(mut list: *mut Link) -> usize {
     let mut length = 0;
     while !list.is_null() {
         length += 1;
-        // SAFETY: a list of slots that are ours.
+        // SAFETY: the slots in the list are ours.
         list = unsafe { (*list).next() };
     }
     length
@@ -335,7 +334,7 @@ impl Page {
         // SAFETY: a slot has a header, so the size is not zero.
         let memory = NonNull::new(unsafe { alloc(layout) });
         let memory = memory.unwrap_or_else(|| handle_alloc_error(layout));
-        // A reference to a header is turned back into a pointer to the whole fom: see `Header::whole`.
+        // `Header::whole` turns a reference to a header back into a pointer to the whole fom.
         memory.as_ptr().expose_provenance();
         Arc::new(Self {
             memory,
@@ -345,7 +344,7 @@ impl Page {
         })
     }
 
-    /// Whether it may be freed before its pool. A stock has few small pages.
+    /// Returns whether the page may be freed before its pool. A stock has few small pages.
     pub(super) fn is_large(&self) -> bool {
         self.layout.size() >= LARGEST_PAGE
     }
@@ -354,12 +353,13 @@ impl Page {
         self.memory.addr().get()
     }
 
-    /// How many slots it has.
+    /// Returns the number of slots with a header.
     pub(super) fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Whether none of its slots has a reference. Only for its owner, which has all of them in its lists.
+    /// Returns whether no slot of the page has a reference. Only the owner calls this, with all slots of the page in
+    /// its lists.
     pub(super) fn is_vacant(&self) -> bool {
         (0..self.made()).all(|index| {
             // SAFETY: the index is below `made`, so there is a header, and the page is held.
@@ -390,7 +390,7 @@ impl Stocks {
         }
     }
 
-    /// For the end of the locality.
+    /// Drops the stocks at the end of the locality.
     pub(crate) fn clear(&mut self) {
         self.stocks.clear();
     }
@@ -400,24 +400,24 @@ impl Stocks {
         self.stocks.iter_mut().for_each(Stock::look);
     }
 
-    /// Frees memory for a short time, as the last look found it. Returns how many bytes, or `None` if nothing is left
-    /// to do.
+    /// Frees memory that the last look found, for a short time. Returns the number of bytes, or `None` if there is
+    /// nothing left to do.
     pub(crate) fn trim(&mut self) -> Option<usize> {
         self.stocks.iter_mut().find_map(Stock::trim)
     }
 
-    /// After a look: whether nothing can be freed before slots are used, or before the first slot that comes back from
-    /// another thread tells the owner.
+    /// Returns, after a look, whether nothing can be freed until slots are used, or until the first slot that another
+    /// thread gives back tells the owner.
     pub(crate) fn rest(&self) -> bool {
         self.stocks.iter().all(Stock::rests)
     }
 
-    /// Whether slots were used here since they rested.
+    /// Returns whether slots were used here since the stocks rested.
     pub(crate) fn are_stirred(&self) -> bool {
         self.stocks.iter().any(Stock::is_stirred)
     }
 
-    /// The stock of a type; a new pool is made for the first fom of it, and shown in the locality.
+    /// Returns the stock of a type. For the first fom of the type, makes a new pool and lists it in the locality.
     #[inline(always)]
     pub(super) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
         let known = |stock: &Stock| stock.pool.type_id == type_id;
@@ -452,7 +452,7 @@ impl Stocks {
     }
 }
 
-/// What a new pool is for.
+/// The properties of a new pool.
 pub(super) struct PoolOf {
     pub(super) vtable: &'static Vtable,
     pub(super) world: Arc<World>,
@@ -461,7 +461,7 @@ pub(super) struct PoolOf {
     pub(super) graph: &'static Graph,
 }
 
-/// All pools of a locality, to be listed from any thread.
+/// All pools of a locality. Any thread can list them.
 #[derive(Default)]
 pub(crate) struct Pools(Mutex<Vec<Arc<Pool>>>);
 
@@ -474,13 +474,13 @@ impl Pools {
         self.0.lock().clone()
     }
 
-    /// The locality has ended: its pools go when their last slots come back.
+    /// Drops the pools, because the locality has ended. Each pool goes when its last slot comes back.
     pub(crate) fn clear(&self) {
         let pools = std::mem::take(&mut *self.0.lock());
         drop(pools);
     }
 
-    /// Every fom of the locality that has not ended.
+    /// Returns every fom of the locality that has not ended.
     pub(crate) fn foms(&self) -> Vec<AnyRef> {
         let mut foms = Vec::new();
         for pool in self.all() {

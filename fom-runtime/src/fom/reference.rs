@@ -1,4 +1,4 @@
-//! Pointers to foms: counted ones for everybody, and the one that the runtime has.
+//! Pointers to foms: counted references for all users, and the single reference of the runtime.
 
 use std::{
     alloc::Layout,
@@ -17,43 +17,43 @@ use crate::{
     sync::atomic::{self, Ordering},
 };
 
-/// What can be done with a fom whose operation type is not known.
+/// The functions for a fom of an unknown operation type.
 ///
 /// # Safety
 ///
-/// Each function but `prepare` takes the header of a fom of the type that the table is of. The memory of that fom is
-/// alive for the whole call, unless the call gives the reference up that keeps it.
+/// Each function but `prepare` takes the header of a fom of the table's type. The memory of that fom is alive for the
+/// whole call, unless the call gives up the reference that keeps it alive.
 pub(crate) struct Vtable {
     pub(super) layout: Layout,
-    /// Where the deadlines stand behind the header, if there are any.
+    /// The offset of the deadlines behind the header, if there are any.
     pub(super) timing: Option<NonZeroU16>,
     /// Makes the header of a new slot.
     // SAFETY (caller): The pointer leads to unused memory of `layout`, which no other thread has seen. The pool is the
     // slot's own, and outlives the slot.
     pub(super) prepare: unsafe fn(NonNull<Header>, *const Pool),
-    /// Runs it once. When it ends, so does the runtime's reference.
+    /// Runs the fom once. If the fom ends, this gives up the runtime's reference.
     // SAFETY (caller): This thread has the core of the fom's home, has put the token into Running, and owns the
     // runtime's reference. After `Progress::Finished` the caller uses the fom only through another reference.
     pub(super) run: unsafe fn(NonNull<Header>) -> Progress,
-    /// Ends it before it has run: the locality has ended. It takes the runtime's reference.
+    /// Ends the fom before its first run, because the locality has ended. Takes the runtime's reference.
     // SAFETY (caller): The caller owns the runtime's reference and gives it up. No other thread runs the fom or ends
     // it.
     pub(super) reject: unsafe fn(NonNull<Header>),
-    /// Ends it before it has run, with the outcome in this `Option<Outcome>`. It takes the runtime's reference.
+    /// Ends the fom before its first run, with the outcome in this `Option<Outcome>`. Takes the runtime's reference.
     // SAFETY (caller): As for `reject`. The fom has never run. The pointer leads to an `Option<Outcome<O>>` of the
     // fom's operation type, and nothing else refers to it during the call.
     pub(super) settle: unsafe fn(NonNull<Header>, *mut ()),
-    /// Into room for an `Option` of the event.
+    /// Takes an event, into memory for an `Option` of the event.
     // SAFETY (caller): This thread runs the fom. The pointer is valid for the write of an `Option<O::Event>`.
     pub(super) take_event: unsafe fn(NonNull<Header>, *mut ()),
-    /// Into an `Outcome`, out of the body.
+    /// Takes the outcome from the body, into memory for an `Outcome`.
     // SAFETY (caller): The fom has ended, and its marks leave the outcome to the caller alone, which takes it once. The
     // pointer is valid for the write of an `Outcome<O>`.
     pub(super) take_outcome: unsafe fn(NonNull<Header>, *mut ()),
-    /// How many events it has not taken.
+    /// Returns the number of events that the fom has not taken.
     // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
     pub(super) events: unsafe fn(NonNull<Header>) -> usize,
-    /// Answers the handle and the watchers, although the fom cannot be stopped.
+    /// Answers the handle and the watchers of a fom that cannot be stopped.
     // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
     pub(super) abandon: unsafe fn(NonNull<Header>),
     /// Drops all but the header.
@@ -62,12 +62,13 @@ pub(crate) struct Vtable {
     pub(super) clear: unsafe fn(NonNull<Header>),
 }
 
-/// The reference that the runtime has from the submission of a fom to its end: in the inbox, in a run queue, running; while
-/// it waits, whoever wakes it makes it anew. There is one of a fom at any time.
+/// The runtime's reference from the submission of a fom to its end: in the inbox, in a run queue, and while it runs.
+/// While the fom waits there is no such reference, and the thread that wakes the fom makes it anew. A fom has at most
+/// one at any time.
 #[derive(Debug)]
 pub(crate) struct Resident(NonNull<Header>);
 
-// SAFETY: a header is `Sync`, and all that is reached through it is `Send`.
+// SAFETY: a header is `Sync`, and all values that are reached through it are `Send`.
 unsafe impl Send for Resident {}
 
 impl Deref for Resident {
@@ -83,8 +84,8 @@ impl Deref for Resident {
 impl Resident {
     /// # Safety
     ///
-    /// There is no other one of this fom, and the fom has not ended: it was just made, or its token was just taken from
-    /// Waiting to Ready.
+    /// There is no other `Resident` of this fom, and the fom has not ended: it was just made, or its token was just
+    /// taken from Waiting to Ready.
     #[inline]
     pub(crate) unsafe fn new(header: NonNull<Header>) -> Self {
         Self(header)
@@ -108,33 +109,33 @@ impl Resident {
         Self(link.cast())
     }
 
-    /// Runs it once, on the thread that has its locality's core laid down; after that the core is laid down again. None: it
-    /// has ended, and this was the reference that the runtime had.
+    /// Runs the fom once, on the thread that has put down the core of its locality. After the run the core is put
+    /// down again. Returns `None` if the fom has ended; then the runtime's reference is gone.
     #[inline]
     pub(crate) fn run(self) -> (Option<Self>, Progress) {
-        // SAFETY: alive; the handler has just put the token into Running.
+        // SAFETY: the fom is alive; the handler has just put the token into Running.
         let progress = unsafe { (self.pool().vtable.run)(self.0) };
         ((progress != Progress::Finished).then_some(self), progress)
     }
 
-    /// The locality has ended: the fom never runs, and whoever waits for it hears so.
+    /// Ends the fom without a run, because the locality has ended. Its waiters are told.
     pub(crate) fn reject(self) {
-        // SAFETY: alive; and whoever takes it out of the inbox of a locality that has ended has it alone.
+        // SAFETY: the fom is alive. The thread that takes it out of the inbox of an ended locality has it alone.
         unsafe { (self.pool().vtable.reject)(self.0) };
     }
 }
 
 impl Resident {
-    /// It ends before it has run, with an outcome that another had.
+    /// Ends the fom before its first run, with the outcome of another fom.
     pub(crate) fn settle<O: Operation>(self, outcome: Outcome<O>) {
         assert_eq!(self.type_id(), TypeId::of::<O>());
         let mut outcome = Some(outcome);
-        // SAFETY: alive, of `O`, and who made it has it alone.
+        // SAFETY: the fom is alive and of type `O`, and its maker has it alone.
         unsafe { (self.pool().vtable.settle)(self.0, (&raw mut outcome).cast()) };
     }
 }
 
-/// A counted pointer to a fom: keeps its memory, not the fom.
+/// A counted pointer to a fom. It keeps the memory alive, but not the fom.
 pub(crate) struct AnyRef(NonNull<Header>);
 
 // SAFETY: as for `Resident`; the count is atomic.
@@ -147,7 +148,7 @@ impl Deref for AnyRef {
 
     #[inline]
     fn deref(&self) -> &Header {
-        // SAFETY: it is counted.
+        // SAFETY: the reference is counted.
         unsafe { self.0.as_ref() }
     }
 }
@@ -163,29 +164,29 @@ impl Drop for AnyRef {
     fn drop(&mut self) {
         // SAFETY: this counted reference is given up here, and only here.
         if unsafe { give_up(self.0) } {
-            // SAFETY: that was the last one.
+            // SAFETY: that was the last reference.
             unsafe { dispose(self.0, self.pool().vtable.clear) };
         }
     }
 }
 
 impl Header {
-    /// Wakes it: it looks again at what it waits for.
+    /// Wakes the fom, which then checks again what it waits for.
     pub(crate) fn wake(&self) {
         if self.token.wake() {
             self.ready();
         }
     }
 
-    /// Tells it to end; what it does is dropped at its next wait.
+    /// Tells the fom to end. Its work is dropped at its next wait.
     pub(crate) fn cancel(&self) {
         if self.token.cancel() == Cancelled::Enqueue {
             self.ready();
         }
     }
 
-    /// As [`wake`](Self::wake), on the thread that has its locality's core in hand. `true`: it was waiting, and the caller
-    /// enqueues it.
+    /// Like [`wake`](Self::wake), on the thread that has the core of the fom's locality in hand. On `true` the fom
+    /// was waiting, and the caller must enqueue it.
     #[inline]
     pub(crate) fn wake_here(&self) -> bool {
         if self.is_alone() {
@@ -195,7 +196,8 @@ impl Header {
         }
     }
 
-    /// The runtime is closed: wakes it if it waits, so that it sees that. Only on a thread that has its locality's core.
+    /// Wakes the fom if it waits, so that it sees that the runtime is closed. Returns whether it was waiting. Only a
+    /// thread that has the core of its locality calls this.
     pub(crate) fn sweep(&self) -> bool {
         let waits = self.token.state() == FomState::Waiting && !self.awaits_commit();
         if waits {
@@ -204,50 +206,53 @@ impl Header {
         waits
     }
 
-    /// Its token was taken from Waiting to Ready by this thread, just now.
+    /// Enqueues the fom. This thread has just taken its token from Waiting to Ready.
     fn ready(&self) {
-        // SAFETY: so there is no other resident reference, and this one is to be enqueued.
+        // SAFETY: the token was taken from Waiting, so there is no other resident reference, and this one is enqueued.
         let fom = unsafe { Resident::new(self.whole()) };
         crate::locality::enqueue_woken(self.world(), fom);
     }
 }
 
+/// Drops a fom without references, and gives its slot back.
+///
 /// # Safety
 ///
-/// The last reference has gone. `clear` is that of the fom's table.
+/// The last reference has gone. `clear` belongs to the table of the fom.
 #[inline(always)]
 pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Header>)) {
-    // SAFETY: the header outlives the fom, and the pool the slot.
+    // SAFETY: the header outlives the fom, and the pool outlives the slot.
     let header = unsafe { slot.as_ref() };
     let pool = header.pool;
-    /// Also when something of the user's panics in its drop.
+    /// Gives the slot back even if a drop of the user's panics.
     struct GiveBack(*const Pool, NonNull<Header>);
     impl Drop for GiveBack {
         #[inline(always)]
         fn drop(&mut self) {
-            // SAFETY: the last reference has gone, and what was in it is dropped or leaked by a panic.
+            // SAFETY: the last reference has gone, and the contents are dropped, or leaked by a panic.
             unsafe { Pool::give_back(self.0, self.1) };
         }
     }
     let _give_back = GiveBack(pool, slot);
-    // SAFETY: nobody else can reach it any more.
+    // SAFETY: no other thread can reach the fom any more.
     unsafe { clear(slot) };
     let extra = header.extra.load(Ordering::Relaxed);
     if !extra.is_null() {
-        // SAFETY: made by `Box::into_raw`, and nobody else frees it.
+        // SAFETY: `Box::into_raw` made the pointer, and no other code frees it.
         drop(unsafe { Box::<Extra>::from_raw(extra) });
     }
 }
 
-/// Gives one reference up. Returns whether it was the last, so that the caller must dispose of the fom. Takes a
-/// pointer: a reference to the header would be valid until the return, and another thread may free the fom before.
+/// Gives up one reference. Returns whether it was the last; then the caller must dispose of the fom. Takes a pointer,
+/// because a reference would have to stay valid until the return, and another thread may free the fom earlier.
 ///
 /// # Safety
 ///
-/// The caller has this reference, and uses it no more unless it was the last.
+/// The caller has this reference, and does not use it any more unless it was the last.
 #[inline(always)]
 pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
-    // SAFETY: alive until the count goes down; the count is an atomic, which may be freed while it is borrowed.
+    // SAFETY: the fom is alive until the count goes down. The count is an atomic, which may be freed while it is
+    // borrowed.
     let refs = unsafe { &(*fom.as_ptr()).refs };
     let last = refs.fetch_sub(1, Ordering::Release) == 1;
     if last {
@@ -257,10 +262,10 @@ pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
 }
 
 impl AnyRef {
-    /// One more reference.
+    /// Adds a reference.
     pub(crate) fn of(fom: &Header) -> Self {
         let before = fom.refs.fetch_add(1, Ordering::Relaxed);
-        // A leak of four billion addresses would make the count wrong, and memory be used after it is freed.
+        // If four billion addresses leaked, the count would be wrong, and memory would be used after it is freed.
         if before > u32::MAX / 2 {
             std::process::abort();
         }
@@ -271,7 +276,7 @@ impl AnyRef {
     ///
     /// # Safety
     ///
-    /// The count of this fom has one for it.
+    /// The count of this fom includes this reference.
     pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
         Self(header)
     }
@@ -280,11 +285,11 @@ impl AnyRef {
         self.0
     }
 
-    /// A reference to the fom in this slot, if there is one.
+    /// Returns a reference to the fom in this slot, if there is a fom.
     ///
     /// # Safety
     ///
-    /// There is a header, and its page is held.
+    /// The slot has a header, and its page is held.
     pub(super) unsafe fn upgrade(slot: NonNull<Header>) -> Option<Self> {
         // SAFETY: the caller's promise.
         let header = unsafe { slot.as_ref() };
@@ -298,31 +303,31 @@ impl AnyRef {
     }
 
     pub(crate) fn events(&self) -> usize {
-        // SAFETY: alive.
+        // SAFETY: the fom is alive.
         unsafe { (self.pool().vtable.events)(self.0) }
     }
 
     pub(crate) fn abandon(&self) {
-        // SAFETY: alive.
+        // SAFETY: the fom is alive.
         unsafe { (self.pool().vtable.abandon)(self.0) }
     }
 
-    /// The size of its slot.
+    /// Returns the size of the fom's slot.
     pub(crate) fn bytes(&self) -> usize {
         self.pool().vtable.layout.size()
     }
 
-    /// A waker that wakes it.
+    /// Returns a waker that wakes the fom.
     fn into_waker(self) -> Waker {
         let fom = ManuallyDrop::new(self);
-        // SAFETY: the table keeps the count: the waker has the reference that is not dropped here.
+        // SAFETY: the table maintains the count: the waker has the reference that is not dropped here.
         unsafe { Waker::from_raw(raw(fom.0)) }
     }
 }
 
-/// Calls `f` with a waker of the fom that costs nothing unless it is cloned.
+/// Calls `f` with a waker of the fom. The waker costs nothing unless it is cloned.
 pub(super) fn with_waker<R>(fom: &Header, f: impl FnOnce(&Waker) -> R) -> R {
-    // SAFETY: never dropped, so it needs no reference of its own: the caller has one as long as `f` runs.
+    // SAFETY: the waker is never dropped, so it needs no reference of its own: the caller has one while `f` runs.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw(fom.whole())) });
     f(&waker)
 }
@@ -333,7 +338,8 @@ fn raw(fom: NonNull<Header>) -> RawWaker {
 
 static WAKER: RawWakerVTable = RawWakerVTable::new(
     |fom| {
-        // SAFETY: a waker's pointer is that of a fom that it, or whoever lent it, has a reference to.
+        // SAFETY: the pointer of a waker leads to a fom. The waker, or the code that lent the waker, has a reference
+        // to that fom.
         let waker = AnyRef::of(unsafe { &*fom.cast::<Header>() }).into_waker();
         let waker = ManuallyDrop::new(waker);
         RawWaker::new(waker.data(), &WAKER)
@@ -343,8 +349,8 @@ static WAKER: RawWakerVTable = RawWakerVTable::new(
     |fom| drop(owned(fom)),
 );
 
-/// The reference that a waker has.
+/// Returns the reference that a waker owns.
 fn owned(fom: *const ()) -> AnyRef {
-    // SAFETY: it came from `raw`, so it is not null.
+    // SAFETY: the pointer came from `raw`, so it is not null.
     AnyRef(unsafe { NonNull::new_unchecked(fom.cast_mut().cast()) })
 }

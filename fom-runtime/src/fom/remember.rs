@@ -1,4 +1,5 @@
-//! The end of a fom that was submitted with an operation id: it is remembered, and those are told who submitted it once more.
+//! The end of a fom that was submitted with an operation id. The answer is remembered, and other callers with that id
+//! are told.
 
 use std::{any::TypeId, sync::Arc};
 
@@ -11,7 +12,7 @@ use crate::{
     operation::Operation,
 };
 
-/// Those who wait for the end of a fom that somebody else submitted, and what they are to be told.
+/// The callers that wait for the end of a fom of another submission, and their answer.
 pub(super) struct Others {
     waiting: Vec<oneshot::Sender<Told>>,
     answer: Option<Told>,
@@ -21,13 +22,13 @@ impl Others {
     pub(super) fn tell(self) {
         let Some(answer) = self.answer else { return };
         for tell in self.waiting {
-            // Who waited may have given up; then there is nobody to tell.
+            // The receiver may have given up.
             let _ = tell.send(answer.clone());
         }
     }
 }
 
-/// It has ended: in an end phase, or with this failure.
+/// Remembers the answer of a fom that ended in an end phase or failed. Returns the other callers, and their answer.
 pub(super) fn end<O: Operation>(
     fom: &Typed<O>,
     once: &Once,
@@ -63,7 +64,7 @@ pub(super) fn end<O: Operation>(
             cause => match (once.take(), kept) {
                 (Some(answer), _) => (Ok(answer), None),
                 (None, None) => (Ok(fresh(Stored::failed::<O>(cause, failure.phase))), None),
-                // It could not even be committed that it failed: the operation is gone, and its record stays.
+                // Even the commit of the failure failed. The operation is gone, and its record stays.
                 (None, Some(_)) => {
                     let failed = Stored::failed::<O>(cause, failure.phase);
                     (Err(NoAnswer::Stays), Some(Ok(Arc::new(failed))))
@@ -84,13 +85,13 @@ pub(super) fn end<O: Operation>(
 }
 
 impl Header {
-    /// Nobody waits for it any more, although it has not ended.
+    /// Forgets the operation id of a fom that was given up and has not ended.
     #[cold]
     pub(super) fn forget_once(&self) {
         if let Some(once) = self.once() {
             let place = (self.type_id(), once.id.clone());
             let world = self.world();
-            // Dropped without the lock: whoever is told may do anything.
+            // Dropped without the lock, because a receiver may run any code.
             drop(
                 world
                     .memory

@@ -1,5 +1,5 @@
-//! The short way from the launch of a fom to its end, for requests of lanes: most of them run to their end at once, and nobody
-//! has heard of them, or will. Whatever is out of the ordinary goes the way of all foms.
+//! The short way from the launch of a fom to its end, for requests of lanes. Most requests run to their end at once,
+//! and have no handle or listener. All other foms go the usual way.
 
 use std::{pin::Pin, ptr::NonNull};
 
@@ -13,29 +13,29 @@ use crate::{
     operation::{Entry, Next, Stepped, SyncOperation},
 };
 
-/// What became of a fom that was served.
+/// The result of serving a fom.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Served {
     pub(crate) progress: Progress,
-    /// It has ended, and the locality has not counted that yet: its caller does, of many together.
+    /// The fom has ended, and the locality has not counted the end yet. The caller counts many ends together.
     pub(crate) uncounted: bool,
 }
 
 impl<O: SyncOperation> Fom<O, (), Plain<O>> {
-    /// Whether there may be a short way: nothing of the machine asks for more.
+    /// Whether the short way is possible: the machine needs no other services.
     pub(super) const SHORT: bool = !O::GRAPH.has_deadlines()
         && !O::GRAPH.has_locks()
         && !O::GRAPH.has_ways_out()
         && !O::GRAPH.takes_events();
 
-    /// The first run of a fom.
+    /// Runs a fom for the first time.
     // SAFETY: asks of its caller what `Vtable` says of `run`.
     #[inline]
     pub(super) unsafe fn serve(header: NonNull<Header>) -> Served {
         // SAFETY: the caller's promise.
         let progress = unsafe { Self::run_with(header, |body, fom| body.serve(fom)) };
-        // SAFETY: as above; it has ended, on this thread.
+        // SAFETY: as above; the fom has ended, on this thread.
         let uncounted = progress == Progress::Finished && unsafe { Self::end_unheard(header) };
         if progress == Progress::Finished && !uncounted {
             // SAFETY: as above.
@@ -47,14 +47,15 @@ impl<O: SyncOperation> Fom<O, (), Plain<O>> {
         }
     }
 
-    /// The end of a fom that nobody has heard of, in the order of [`end`](Self::end). `false`: it is to end like others.
+    /// Ends a fom without addresses, in the order of [`end`](Self::end). Returns `false` if the fom must end in the
+    /// usual way.
     #[inline]
     // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
     unsafe fn end_unheard(header: NonNull<Header>) -> bool {
         // SAFETY: as the table says.
         let this = unsafe { Self::of(header) };
         let fom = &this.typed;
-        // SAFETY: nobody has answered it, so the body is this thread's.
+        // SAFETY: the fom is not answered yet, so the body belongs to this thread.
         let mut body = unsafe { this.body() };
         let Ok(phase) = body.ended() else {
             return false;
@@ -68,10 +69,10 @@ impl<O: SyncOperation> Fom<O, (), Plain<O>> {
         let age = crate::locality::now(fom.world()).saturating_sub(fom.submitted());
         fom.pool().totals.ended(failed, age, 0);
         fom.fenced("while its outcome was dropped", || body.as_mut().clear());
-        // Somebody may have found it in the listing meanwhile.
-        // SAFETY: it is the runtime's reference, and nothing of the fom is used after this.
+        // A listing may have taken a reference meanwhile.
+        // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
         if unsafe { reference::give_up(header) } {
-            // SAFETY: that was the last one. Nothing of the user's is left in it.
+            // SAFETY: that was the last reference. The slot has no user data left.
             unsafe { reference::dispose(header, Self::clear) };
         }
         true
@@ -79,7 +80,7 @@ impl<O: SyncOperation> Fom<O, (), Plain<O>> {
 }
 
 impl<O: SyncOperation> Plain<O> {
-    /// As [`run`](Body::run), for the first run.
+    /// Like [`run`](Body::run), for the first run.
     #[inline]
     fn serve(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
         let Self::Live(course) = &mut *self else {
@@ -107,7 +108,7 @@ impl<O: SyncOperation> Plain<O> {
         }
     }
 
-    /// What the first step came to that is no exit, or one that somebody hears of.
+    /// Settles a first step that is not an exit, or an exit with hooks.
     #[cold]
     #[inline(never)]
     fn settle_first(mut self: Pin<&mut Self>, fom: &Typed<O>, stepped: Stepped<O>) -> Progress {
@@ -117,7 +118,7 @@ impl<O: SyncOperation> Plain<O> {
         match course.settle_why(fom, Verdict::Stepped(stepped), Why::Own) {
             After::Failed(cause) => self.fail_with(fom, *cause),
             After::Ended => Progress::Finished,
-            // A further run finds what else there is.
+            // Another run handles all other cases.
             _ => self.run(fom),
         }
     }

@@ -1,4 +1,4 @@
-//! Who waits for the ends of several foms: woken once.
+//! A wait for the ends of several foms, with a single wake.
 
 use std::{
     collections::VecDeque,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{id::FomId, sync::Mutex};
 
-/// The foms that one waits for. Each tells its end here, whatever that is; the one that the wait is for wakes.
+/// The foms of one wait. Each fom tells its end here, and the end that completes the wait wakes the waiter.
 #[derive(Default)]
 pub(crate) struct Gathering(Mutex<State>);
 
@@ -15,7 +15,7 @@ pub(crate) struct Gathering(Mutex<State>);
 struct State {
     members: Vec<(FomId, bool)>,
     left: usize,
-    /// Those that have ended and were not given out yet.
+    /// The members that have ended and were not returned yet.
     ended: VecDeque<usize>,
     all: bool,
     waker: Option<Waker>,
@@ -37,7 +37,7 @@ impl State {
 }
 
 impl Gathering {
-    /// One more to wait for; its place.
+    /// Adds a member. Returns its place.
     pub(crate) fn join(&self, member: FomId) -> usize {
         let mut state = self.0.lock();
         state.members.push((member, false));
@@ -45,7 +45,7 @@ impl Gathering {
         state.members.len() - 1
     }
 
-    /// The member at this place has ended.
+    /// Records that the member at this place has ended.
     pub(crate) fn ended(&self, place: usize) {
         let waker = {
             let mut state = self.0.lock();
@@ -73,17 +73,17 @@ impl Gathering {
         }
         let old = state.waker.replace(waker.clone());
         drop(state);
-        // It may be anybody's: dropped without the lock.
+        // The old waker may run any code, so it is dropped without the lock.
         drop(old);
         Poll::Pending
     }
 
-    /// Whether all have ended.
+    /// Becomes ready when all members have ended.
     pub(crate) fn poll_all(&self, waker: &Waker) -> Poll<()> {
         self.poll(waker, true)
     }
 
-    /// The next one that has ended, in the order of their ends; none when all were given out.
+    /// Returns the next member that has ended, in the order of the ends, or `None` if all were returned.
     pub(crate) fn poll_next(&self, waker: &Waker) -> Poll<Option<usize>> {
         self.poll(waker, false)
             .map(|()| self.0.lock().ended.pop_front())
@@ -93,12 +93,13 @@ impl Gathering {
         self.0.lock().members.len()
     }
 
-    /// Those that have not ended.
+    /// Returns the members that have not ended.
     pub(crate) fn left(&self) -> Vec<FomId> {
         self.0.lock().left()
     }
 
-    /// Those that must end before the leader goes on: where it waits for the next, any of several will do.
+    /// Returns the members that must end before the leader goes on. If the leader waits for the next of several
+    /// members, this is empty.
     pub(crate) fn needed(&self) -> Vec<FomId> {
         let state = self.0.lock();
         if state.is_over() || !(state.all || state.left == 1) {

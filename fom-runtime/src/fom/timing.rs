@@ -1,6 +1,6 @@
-//! The deadlines of one fom, where its machine has any.
+//! The deadlines of one fom, if its machine has any.
 //!
-//! A timer belongs to one visit of a phase: leaving the phase takes it out, on the thread that would fire it.
+//! A timer belongs to one visit of a phase. Leaving the phase removes the timer, on the thread that would fire it.
 
 use crate::{
     PhaseInfo,
@@ -12,39 +12,39 @@ use crate::{
 };
 
 const NEVER: u64 = u64::MAX;
-/// `late_of`: no deadline passed.
+/// The value of `late_of` if no deadline has passed.
 const NOT_LATE: u8 = u8::MAX;
 
-/// Written by the thread that runs the fom; read by whoever lists it.
+/// The deadline state. Written by the thread that runs the fom or fires its timer, and read by listings.
 #[repr(C)]
 pub(crate) struct Timing {
-    /// In the locality's wheel. First, so that it has the address of all this.
+    /// The timer in the locality's wheel. First, so that it has the address of the whole struct.
     pub(super) timer: Timer,
-    /// The deadline of this visit, and one that an earlier phase keeps over it.
+    /// The deadline of this visit, and a deadline that an earlier phase keeps over it.
     deadline: AtomicU64,
     kept: AtomicU64,
     /// The phase that armed `kept`.
     kept_by: AtomicU8,
-    /// The phase whose deadline passed in this visit. There are at most 255.
+    /// The phase with the deadline that passed in this visit. There are at most 255.
     late_of: AtomicU8,
-    /// What a visit of an adaptive phase gives back when it ends; 0 is for none.
+    /// The ticket that a visit of an adaptive phase gives back when it ends, or 0 for none.
     ticket: AtomicU16,
-    /// Failed attempts in this visit.
+    /// The number of failed attempts in this visit.
     attempt: AtomicU32,
-    /// When the next attempt is due; zero when none is waited for.
+    /// The time when the next attempt is due, or 0 if the fom waits for none.
     retry_at: AtomicU64,
 }
 
-/// When a visit becomes late.
+/// The times when a visit becomes late.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadlines {
-    /// By the phase's own time.
+    /// The deadline of the phase itself.
     pub(super) own: Option<u64>,
-    /// By that of an earlier phase.
+    /// The deadline of an earlier phase, and the index of that phase.
     pub(super) kept: Option<(u64, usize)>,
 }
 
-// SAFETY: the timer is touched by the thread that has the core of the fom's home alone; the rest is atomic.
+// SAFETY: only the thread that has the core of the fom's home touches the timer; the rest is atomic.
 unsafe impl Sync for Timing {}
 
 impl Timing {
@@ -61,7 +61,7 @@ impl Timing {
         }
     }
 
-    /// For a new fom in the same place.
+    /// Resets the state for a new fom in the same slot.
     pub(super) fn reset(&self) {
         self.deadline.store(NEVER, Ordering::Relaxed);
         self.kept.store(NEVER, Ordering::Relaxed);
@@ -79,13 +79,13 @@ impl Timing {
         self.attempt.store(attempt, Ordering::Relaxed);
     }
 
-    /// When the next attempt is due, if one is waited for.
+    /// Returns when the next attempt is due, if the fom waits for one.
     pub(super) fn retry_at(&self) -> Option<u64> {
         let at = self.retry_at.load(Ordering::Relaxed);
         (at != 0).then_some(at)
     }
 
-    /// Whether there is nothing to take back when the phase is left.
+    /// Returns whether leaving the phase has nothing to take back.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.deadline.load(Ordering::Relaxed) == NEVER
@@ -94,7 +94,7 @@ impl Timing {
             && self.attempt.load(Ordering::Relaxed) == 0
     }
 
-    /// The nearest deadline that stands over this visit.
+    /// Returns the nearest deadline of this visit.
     pub(crate) fn deadline(&self) -> Option<u64> {
         let nearest = self
             .deadline
@@ -103,8 +103,8 @@ impl Timing {
         (nearest != NEVER).then_some(nearest)
     }
 
-    /// The deadlines that a visit of this phase would have if it began now, as far as they can be known: an adaptive phase gets
-    /// its time when it is entered.
+    /// Returns the deadlines that a visit of this phase would have if it began now. The own deadline of an adaptive
+    /// phase is unknown until the phase is entered.
     pub(super) fn preview(
         &self,
         header: &Header,
@@ -121,7 +121,7 @@ impl Timing {
         }
     }
 
-    /// The deadlines of this visit.
+    /// Returns the deadlines of this visit.
     pub(super) fn deadlines(&self) -> Deadlines {
         let (own, kept) = (
             self.deadline.load(Ordering::Relaxed),
@@ -134,8 +134,8 @@ impl Timing {
         }
     }
 
-    /// Which deadline of before goes on in this phase: an old kept one, or the one of the phase that is left. The earlier
-    /// stays.
+    /// Returns the earlier deadline that continues in this phase, and its phase. This is a deadline kept already or
+    /// the deadline of the phase that is left, whichever is nearer.
     #[inline(always)]
     fn kept_over(&self, header: &Header, index: usize) -> (u64, usize) {
         let phases = header.graph().phases();
@@ -157,7 +157,7 @@ impl Timing {
         (kept, owner)
     }
 
-    /// A deadline that an earlier phase keeps over this visit, which was restored.
+    /// Restores a deadline that an earlier phase keeps over this visit.
     pub(super) fn keep_again(&self, header: &Header, at: u64, owner: usize) {
         self.kept.store(at, Ordering::Relaxed);
         self.kept_by.store(owner as u8, Ordering::Relaxed);
@@ -165,10 +165,10 @@ impl Timing {
         self.arm(self.deadline().unwrap_or(NEVER));
     }
 
-    /// Begins a visit: before the phase is shown, so that who hears of the visit may move the clock.
+    /// Begins a visit. This comes before the phase is shown, so that a listener of the visit may move the clock.
     pub(super) fn enter(&self, header: &Header, index: usize, now: u64, left: Option<u64>) {
-        // The timer belongs to who has the core: back to that first, should user code have leaked its guard of a blocking
-        // section. The same where a retry arms it.
+        // The timer belongs to the thread that has the core. If user code has leaked its guard of a blocking section,
+        // the thread must regain the core first. The same holds where a retry arms the timer.
         regain_leaked(header);
         let took = now.saturating_sub(header.since());
         self.give_back(header, |estimate, ticket| {
@@ -189,9 +189,9 @@ impl Timing {
         self.arm(own.min(kept));
     }
 
-    /// Takes a ticket for a visit of an adaptive phase, and says how long that may take.
+    /// Takes a ticket for a visit of an adaptive phase. Returns how long the visit may take.
     fn adapt(&self, header: &Header, index: usize, now: u64, left: Option<u64>) -> Option<u64> {
-        // SAFETY: an estimate only calculates: it runs no code of users and does not reach the core.
+        // SAFETY: an estimate only calculates: it runs no user code and does not reach the core.
         let estimated = unsafe {
             estimate(header, index, now, |estimate| match left {
                 Some(left) => (estimate.resume(), left),
@@ -203,7 +203,7 @@ impl Timing {
         Some(time)
     }
 
-    /// Gives the ticket back for what became of the visit, if the phase is adaptive.
+    /// Gives the ticket back with the result of the visit, if the phase is adaptive.
     #[inline]
     fn give_back(&self, header: &Header, how: impl FnOnce(&mut Estimate, Ticket)) {
         if let Some(ticket) = Ticket::from_bits(self.ticket.load(Ordering::Relaxed)) {
@@ -220,7 +220,7 @@ impl Timing {
         }
     }
 
-    /// Wakes it at this time of the clock, instead of at the time armed before. Only while it runs.
+    /// Arms the timer to wake the fom at this time, instead of the earlier armed time. Only while the fom runs.
     fn arm(&self, at: u64) {
         if self.timer.at() == (at != NEVER).then_some(at) {
             return;
@@ -234,13 +234,13 @@ impl Timing {
         });
     }
 
-    /// The fom ends: takes its timer out. A visit that did not come to its own end says nothing of the time it needs.
+    /// Removes the timer, because the fom ends. A visit that was cut short says nothing about the time it needs.
     pub(super) fn end(&self, header: &Header) {
         self.give_back(header, Estimate::leave);
         self.arm(NEVER);
     }
 
-    /// Wakes it for its next attempt at `at`, or before if a deadline is nearer.
+    /// Wakes the fom for its next attempt at `at`, or earlier if a deadline is nearer.
     pub(super) fn await_retry(&self, header: &Header, at: u64) {
         self.retry_at.store(at.max(1), Ordering::Relaxed);
         regain_leaked(header);
@@ -248,7 +248,7 @@ impl Timing {
         self.arm(self.deadline().map_or(at, |deadline| deadline.min(at)));
     }
 
-    /// Back to the deadlines alone.
+    /// Ends the wait for an attempt. Only the deadlines stay armed.
     pub(super) fn retried(&self, header: &Header) {
         if let Some(extra) = header.extra() {
             header.go_on(extra);
@@ -258,24 +258,26 @@ impl Timing {
         self.arm(self.deadline().unwrap_or(NEVER));
     }
 
-    /// Whether the visit is measured: it counts with the phase's estimator of the locality where it began.
+    /// Returns whether the visit is measured. A measured visit counts in the phase's estimator of the locality where
+    /// it began.
     pub(crate) fn is_measured(&self) -> bool {
         self.ticket.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes its timer out of the wheel of the locality that it leaves: when it was due.
+    /// Takes the timer out of the wheel of the locality that the fom leaves. Returns when the timer was due.
     pub(crate) fn take_out(&self, timers: &mut Timers) -> Option<u64> {
         let at = self.timer.at();
         timers.disarm(&self.timer);
         at
     }
 
-    /// Puts its timer into the wheel of the locality that it comes to.
+    /// Puts the timer into the wheel of the locality that the fom moves to.
     pub(crate) fn put_in(&self, timers: &mut Timers, at: u64) {
         timers.arm(&self.timer, at);
     }
 
-    /// The timer fired: the fom is late in this visit if a deadline of it has passed. Only on the core's thread.
+    /// Handles the fired timer: the fom is late in this visit if a deadline has passed. Only the core's thread calls
+    /// this.
     pub(crate) fn fired(&self, header: &Header, now: u64) {
         if self.deadline.load(Ordering::Relaxed) <= now {
             self.late_of
@@ -290,7 +292,7 @@ impl Timing {
         self.late_of.load(Ordering::Relaxed) != NOT_LATE
     }
 
-    /// The phase whose deadline passed.
+    /// Returns the name of the phase with the passed deadline.
     pub(super) fn late_of(&self, header: &Header) -> &'static str {
         let index = self.late_of.load(Ordering::Relaxed);
         header
@@ -300,8 +302,8 @@ impl Timing {
             .map_or("", PhaseInfo::name)
     }
 
-    /// The visit has failed, and the function runs that says where to go then: without any deadline, as the late function. One that
-    /// an earlier phase keeps goes on after it.
+    /// Removes the deadlines for the `failed` function of a failed visit, as for a late function. A deadline that an
+    /// earlier phase keeps continues after it.
     pub(super) fn failed(&self, header: &Header) {
         self.give_back(header, Estimate::leave);
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
@@ -311,8 +313,8 @@ impl Timing {
         self.arm(NEVER);
     }
 
-    /// The lateness was taken notice of: the late function runs without any deadline. One that an earlier phase keeps and
-    /// that has not passed goes on after it.
+    /// Acknowledges the lateness. The late function runs without any deadline. A deadline that an earlier phase keeps
+    /// and that has not passed continues after it.
     pub(super) fn clear_late(&self, header: &Header, now: u64) {
         let own = usize::from(self.late_of.load(Ordering::Relaxed)) == header.phase_index();
         self.give_back(header, |estimate, ticket| {

@@ -2,11 +2,11 @@
 //!
 //! # How it works
 //!
-//! The free slots of a stock form a stack. A steady load never touches the lower part of the stack. Each look lays the
-//! whole stack aside, in `resting`. New foms take slots from there again. Slots that are still there at the next look
-//! were not needed in between. The owner sorts these by page, and frees a page when all its slots are there. So a load
-//! that goes up and down between two looks frees nothing. Taking a slot and giving it back cost no more than without
-//! all this.
+//! The free slots of a stock form a stack. A steady load never touches the lower part of the stack. Each look lays
+//! the whole stack aside, in `resting`. New foms take slots from there again. Slots that are still there at the next
+//! look were not needed in between. The owner sorts these by page, and frees a page when all its slots are there. So
+//! a load that goes up and down between two looks frees nothing. Trimming does not raise the cost of taking a slot or
+//! giving it back.
 //!
 //! The slots of pages in which foms live stay sorted. New foms take slots of the fullest pages first, so that the other
 //! pages empty.
@@ -15,8 +15,8 @@
 //!
 //! # Why it is right
 //!
-//! A slot is in use, on its way back in [`Returns`](crate::protocol::Returns), or in one list of its owner: here, or in
-//! the stack. A page is freed when all its slots are in one list here. So none of them is in use: nothing has a
+//! A slot is in use, on its way back in [`Returns`](crate::protocol::Returns), or in one list of its owner: here, or
+//! in the stack. A page is freed when all its slots are in one list here. So none of them is in use: there is no
 //! reference to a fom in that page, and no fom begins there. Other threads gave their slots back with a release, and
 //! the owner has acquired them.
 //!
@@ -83,7 +83,7 @@ impl Trim {
         self.shelves.insert(at, Shelf { page, free, count });
     }
 
-    /// How many shelves begin at this address or before.
+    /// Returns the number of shelves that begin at this address or before.
     fn after(&self, address: usize) -> usize {
         let before = |shelf: &Shelf| shelf.page.address() <= address;
         self.shelves.partition_point(before)
@@ -98,7 +98,7 @@ impl Trim {
         pages.cloned().collect()
     }
 
-    /// How many free slots it has.
+    /// Returns the number of free slots.
     pub(super) fn free(&self) -> usize {
         let sorted: usize = self.shelves.iter().map(|shelf| shelf.count).sum();
         length(self.resting) + length(self.surplus) + sorted
@@ -109,7 +109,7 @@ impl Trim {
         !self.resting.is_null() || !self.surplus.is_null() || !self.order.is_empty()
     }
 
-    /// Slots for new foms, or null.
+    /// Returns slots for new foms, or null.
     pub(super) fn take(&mut self) -> *mut Link {
         while let Some(address) = self.order.pop() {
             let at = self.after(address) - 1;
@@ -141,7 +141,7 @@ impl Trim {
         first
     }
 
-    /// Lays `free` aside, if a page could be freed. `false`: `free` stays where it is.
+    /// Lays `free` aside, if a page could be freed. On `false`, `free` stays where it is.
     pub(super) fn look(&mut self, free: *mut Link) -> bool {
         let looks = self.has_large() && !self.is_busy();
         if looks {
@@ -150,12 +150,12 @@ impl Trim {
         looks
     }
 
-    /// Whether all free slots are sorted.
+    /// Returns whether all free slots are sorted.
     pub(super) fn rests(&self) -> bool {
         self.resting.is_null() && !self.is_busy()
     }
 
-    /// Whether work is left before the next look.
+    /// Returns whether work is left before the next look.
     pub(super) fn is_busy(&self) -> bool {
         !self.surplus.is_null() || self.sorted || !self.doomed.is_empty()
     }

@@ -1,4 +1,4 @@
-//! When a fom may begin: not before its time, if it was given one, and not before it has its key.
+//! When a fom may begin: not before its time, if it has one, and not before it has its key.
 
 use std::{
     future::Future,
@@ -16,33 +16,33 @@ use crate::{
     },
 };
 
-/// What the directory says of a fom.
+/// The state of a fom in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It has its key, or has none.
+    /// The fom has its key, or needs none.
     Has,
-    /// It has its key before a fom with a lower number, which the journal may have.
+    /// The fom has its key ahead of a fom with a lower number, which the journal may have.
     Overtakes,
-    /// It waits for its key, with this number.
+    /// The fom waits for its key, with this number.
     Waits(u64),
-    /// It asks for its key when its time comes.
+    /// The fom asks for its key when its time comes.
     Outside,
-    /// It has lost its place, and is to end.
+    /// The fom has lost its place, and must end.
     Barred(Barred),
 }
 
-/// Why a fom never begins.
+/// The reason why a fom never begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Barred {
-    /// It made room for another one.
+    /// The fom made room for another.
     Shed,
-    /// The fom that has its key waits for it.
+    /// The fom that has the key waits for this fom.
     Stuck,
-    /// As many wait for its key as may.
+    /// The maximum number of foms wait for the key.
     Full,
 }
 
-/// Changed under the lock of the directory, and looked at by the thread that runs the fom, which is woken after each change.
+/// Changed under the lock of the directory. Read by the thread that runs the fom, which is woken after each change.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     standing: AtomicU64,
@@ -50,7 +50,7 @@ pub(super) struct Turn {
     delay: Mutex<Option<Box<Delay>>>,
 }
 
-/// What is done before a fom may begin.
+/// The wait before a fom may begin.
 #[derive(Debug)]
 struct Delay {
     sleep: Sleep,
@@ -72,7 +72,7 @@ pub(super) enum Gate {
 }
 
 impl Extra {
-    /// Of a fom that is not made yet.
+    /// Sets the delay of a fom that is not made yet.
     pub(crate) fn delay(&mut self, sleep: Sleep, order: Order) {
         let asks_later = self.key.is_some() && matches!(order, Order::Queue { .. });
         self.turn = Turn {
@@ -84,7 +84,7 @@ impl Extra {
 }
 
 impl Header {
-    /// Under the lock of the directory.
+    /// Sets the state. The caller holds the lock of the directory.
     pub(crate) fn stand(&self, standing: Standing) {
         let word = match standing {
             Standing::Has => HAS,
@@ -104,20 +104,22 @@ impl Header {
         self.extra().map_or(Standing::Has, standing)
     }
 
-    /// The key whose turn it is a part of. Only the thread that runs the fom.
+    /// Returns the key that decides the fom's turn: the shared key if it has one, else its own. Only the thread that
+    /// runs the fom calls this.
     pub(crate) fn turn(&self) -> Option<KeyOf> {
         let own = || Some((self.type_id(), self.key()?.clone()));
         self.chained().cloned().or_else(own)
     }
 
-    /// The key that it waits for, if it came back and waits. As [`turn`](Self::turn), or who made it.
+    /// Returns the key that the fom waits for, if it came back and waits. Callers as for [`turn`](Self::turn), or the
+    /// maker of the fom.
     pub(crate) fn waits_again(&self) -> Option<KeyOf> {
         let extra = self.extra().filter(|extra| extra.came_back)?;
         let waits = matches!(standing(extra), Standing::Waits(_));
         waits.then(|| self.turn()).flatten()
     }
 
-    /// Only the thread that runs the fom.
+    /// Returns whether the fom may begin. Only the thread that runs the fom calls this.
     #[inline]
     pub(super) fn gate(&self) -> Gate {
         match self.extra() {
@@ -131,7 +133,7 @@ impl Header {
             return Gate::Waits(WaitingFor::Timer);
         }
         if extra.came_back && matches!(standing(extra), Standing::Waits(_)) {
-            // By now all are there that were before it.
+            // By now all foms that were before this fom are there.
             self.world().directory.settle(self);
         }
         match standing(extra) {
@@ -141,7 +143,7 @@ impl Header {
         }
     }
 
-    /// Whether its time has come; then it asks for its key.
+    /// Returns whether the fom's time has come. If so, the fom asks for its key.
     #[cold]
     fn is_due(&self, extra: &Extra) -> bool {
         let order = {
@@ -163,7 +165,7 @@ impl Header {
             if world.dormant.left() > 0
                 && let Some(of) = self.turn()
             {
-                // Whoever has the key, or waits for it, and rests goes before it.
+                // A resting fom that has the key or waits for it goes first.
                 world.dormant.revive_key(world, &of);
             }
             self.world().directory.enter_late(self, order);
@@ -171,7 +173,7 @@ impl Header {
         true
     }
 
-    /// It ends: nothing is to wake it any more.
+    /// Ends the delay of a fom that ends, so that nothing wakes the fom any more.
     pub(super) fn end_delay(&self) {
         if let Some(extra) = self.extra()
             && extra.turn.delayed.load(Ordering::Relaxed)

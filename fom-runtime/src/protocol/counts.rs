@@ -1,49 +1,50 @@
-//! How many foms of a locality there are: counted where they come and where they go, and added up by whoever asks.
+//! The number of foms in a locality: counted as foms begin and end, and added up on demand.
 //!
 //! # Why it is right
 //!
-//! All counts only grow. Who reads those of the end first, and those of the beginning after that, never sees a fom end whose
-//! beginning it misses: so when the sums agree there was a moment between the two readings when no fom was in flight.
+//! All counts only grow. Read the end counts before the start counts: then every end you see has a start you see. So
+//! if the sums are equal, there was a moment between the two reads with no fom in flight.
 //!
-//! What is written by the handler alone is written without a read-modify-write, on a cache line of its own. Others have counts of
-//! their own: what is submitted from elsewhere, and what of that is refused or turned away.
+//! The handler writes its own counts without a read-modify-write, on a cache line of their own. Other threads have
+//! separate counts: one for submissions, and one for submissions that were refused or turned away.
 //!
-//! Who waits until no fom is in flight says so ([`Waiters`]) before it looks at the sums; who counted an end looks for such after
-//! that. Between the two steps of each stands a fence, so that one of the two sees the other. The same between two who count the
-//! last ends of two localities at once: one of them sees both.
+//! A thread that waits until no fom is in flight registers in [`Waiters`] before it reads the sums. A thread that
+//! counts an end checks [`Waiters`] after the count. Each has a fence between its two steps, so at least one of the
+//! two sees the other. Likewise, if two threads count the last ends of two localities at once, at least one of them
+//! sees both ends.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Of one locality.
+/// The counts of one locality.
 #[derive(Debug, Default)]
 pub struct Counts {
     own: CachePadded<Own>,
     elsewhere: CachePadded<Elsewhere>,
 }
 
-/// Written by the handler.
+/// The counts that only the handler writes.
 #[derive(Debug, Default)]
 struct Own {
-    /// Submitted here.
+    /// Foms submitted on the handler's thread.
     born: AtomicU64,
-    /// Out of the listing.
+    /// Foms that are no longer listed.
     left: AtomicU64,
-    /// Their outcome told.
+    /// Foms that have told their outcome.
     done: AtomicU64,
 }
 
-/// Written by everybody else.
+/// The counts that other threads write.
 #[derive(Debug, Default)]
 struct Elsewhere {
-    /// Submitted.
+    /// Foms submitted or moved here.
     sent: AtomicU64,
-    /// Refused after that, or turned away because the locality has ended.
+    /// Foms among those sent that were refused, or turned away because the locality has ended.
     back: AtomicU64,
 }
 
-/// One more, where only one thread writes.
+/// Adds `more` to a count that only one thread writes.
 #[inline]
 pub fn count(count: &AtomicU64, more: u64) {
     let before = count.load(Ordering::Relaxed);
@@ -51,32 +52,32 @@ pub fn count(count: &AtomicU64, more: u64) {
 }
 
 impl Counts {
-    /// By the handler.
+    /// Counts a fom submitted by the handler. Only the handler calls this.
     #[inline]
     pub fn one_born(&self) {
         count(&self.own.born, 1);
     }
 
-    /// By the handler.
+    /// Counts a fom that is no longer listed. Only the handler calls this.
     #[inline]
     pub fn one_left(&self) {
         count(&self.own.left, 1);
     }
 
-    /// By the handler.
+    /// Counts a fom that has told its outcome. Only the handler calls this.
     #[inline]
     pub fn one_done(&self) {
         count(&self.own.done, 1);
     }
 
-    /// By whoever is elsewhere.
+    /// Counts a fom that arrives from another thread.
     pub fn one_sent(&self) {
         self.elsewhere.sent.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// This many foms arrive from another thread: submitted, or moved here from another locality before they are
-    /// [`given_away`](Self::given_away) there. `look` asks whether the runtime takes them, and runs after the count. So
-    /// the end of the locality waits for these foms, or the caller learns of that end and counts them
+    /// Counts `foms` that arrive from another thread. They are submitted, or move here before their old locality
+    /// counts them as [`given_away`](Self::given_away). After the count, `look` checks whether the runtime takes
+    /// them. So either the end of the locality waits for these foms, or the caller learns of the end and counts them
     /// [`back`](Self::back).
     #[inline]
     pub fn sent<R>(&self, foms: u64, look: impl FnOnce() -> R) -> R {
@@ -84,18 +85,18 @@ impl Counts {
         look()
     }
 
-    /// So many, moved to another locality, as if they had ended. By the handler.
+    /// Counts foms that moved to another locality, as if they had ended. Only the handler calls this.
     pub fn given_away(&self, foms: u64) {
         count(&self.own.left, foms);
         count(&self.own.done, foms);
     }
 
-    /// By whoever is elsewhere.
+    /// Counts a fom that was refused or turned away. Other threads call this.
     pub fn one_back(&self) {
         self.elsewhere.back.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// So many, by whoever is elsewhere.
+    /// Counts `foms` that were refused or turned away. Other threads call this.
     pub fn back(&self, foms: u64) {
         self.elsewhere.back.fetch_add(foms, Ordering::SeqCst);
     }
@@ -108,19 +109,19 @@ impl Counts {
         count.load(Ordering::SeqCst) + self.elsewhere.back.load(Ordering::SeqCst)
     }
 
-    /// Foms that were submitted here and have not ended.
+    /// Returns the number of foms that were submitted here and have not ended.
     pub fn in_flight(&self) -> usize {
         let left = self.ended(&self.own.left);
         self.begun().saturating_sub(left) as usize
     }
 
-    /// Whether every fom that ever lived here has told its outcome.
+    /// Returns whether every fom that ever lived here has told its outcome.
     pub fn is_idle(&self) -> bool {
         all_idle(std::iter::once(self))
     }
 }
 
-/// Whether there was a moment, during this call, when every fom had told its outcome.
+/// Returns whether, at some moment during this call, every fom had told its outcome.
 pub fn all_idle<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> bool {
     let done: u64 = counts
         .clone()
@@ -130,23 +131,23 @@ pub fn all_idle<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> bool {
     done == begun
 }
 
-/// How many wait until no fom is in flight.
+/// The number of callers that wait until no fom is in flight.
 #[derive(Debug, Default)]
 pub struct Waiters(AtomicUsize);
 
 impl Waiters {
-    /// One more. Then it looks at the counts, before each of its sleeps.
+    /// Adds a waiter. After this call, the waiter reads the counts before each sleep.
     pub fn join(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// One less.
+    /// Removes a waiter.
     pub fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether somebody is to be told, if all is idle now. After what was counted.
+    /// Returns whether there are waiters to tell if all is idle now. The caller has counted the end before this call.
     #[inline]
     pub fn any(&self) -> bool {
         fence(Ordering::SeqCst);

@@ -1,9 +1,10 @@
-//! What other threads hand to a locality: an intrusive stack that is emptied whole and read in order of arrival.
+//! The items that other threads hand to a locality: an intrusive stack that is emptied whole and read in order of
+//! arrival.
 //!
 //! # Why it is right
 //!
-//! One atomic word holds all there is to know: the newest item, or one of the marks below. So "is there work" and "does
-//! the reader sleep" cannot disagree, and a wake cannot be lost between the two.
+//! One atomic word holds the whole state: the newest item, or one of the marks below. So "is there work" and "does
+//! the reader sleep" cannot disagree, and no wake is lost between the two.
 //!
 //! ```text
 //!              push / poke                        push / poke: the caller must wake the reader
@@ -13,41 +14,41 @@
 //!     └── sleep: EMPTY or VACANT → ASLEEP, vacate: EMPTY → VACANT; both fail when something is there
 //! ```
 //!
-//! - Whoever vacates may be late: another thread may have become the reader meanwhile, and may even sleep. So vacating
-//!   never takes away the mark of a sleeper, which would then be woken by nobody; while sleeping does take away a late
-//!   VACANT, since there is a reader.
+//! - A thread that vacates may be late: another thread may have become the reader, and may even sleep. So `vacate`
+//!   never removes the mark of a sleeper, because then no thread would wake the sleeper. But `sleep` does replace a
+//!   late VACANT, because there is a reader.
 //!
-//! - A push is one compare-exchange; the item's memory is published by its `Release` and read after the drain's
-//!   `Acquire`. Pushing and draining are lock-free and allocate nothing.
-//! - The list is built newest first and turned round when drained, so that items of one pusher come out in the order
-//!   of its pushes (a plain stack would run bursts backwards).
-//! - A push takes the item and a drain gives it back, so an item is in at most one inbox at most once: whoever has it is the
-//!   only one who writes to its [`Link`].
-//! - A poke is a read-modify-write even when there is something already: what the poker stored before is then visible
-//!   to the reader after its next drain, whoever's item it drains.
+//! - A push is one compare-exchange. Its `Release` publishes the memory of the item, and the `Acquire` of the drain
+//!   reads that memory. Push and drain are lock-free and allocate nothing.
+//! - The list is built newest first, and a drain reverses it. So the items of one pusher come out in the order of its
+//!   pushes. A plain stack would run bursts backwards.
+//! - A push takes the item and a drain returns it, so an item is in at most one inbox at most once. Only the owner of
+//!   the item writes to its [`Link`].
+//! - A poke is a read-modify-write even if the inbox is not empty. So all that the poker stored before is visible to
+//!   the reader after its next drain, whichever items that drain returns.
 
 use std::{fmt, marker::PhantomData, mem, ptr, ptr::NonNull};
 
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
-/// What can be put into an [`Inbox`]: something that owns a [`Link`] in memory that does not move.
+/// An item that can be put into an [`Inbox`]: it owns a [`Link`] in memory that does not move.
 ///
 /// # Safety
 ///
-/// The link stays where it is, and alive, from [`into_link`](Self::into_link) to [`from_link`](Self::from_link); its address
-/// is above 8.
+/// From [`into_link`](Self::into_link) to [`from_link`](Self::from_link) the link stays alive and does not move. Its
+/// address is above 8.
 pub unsafe trait Linked: Sized + Send {
-    /// Its link, which stands for it from now on.
+    /// Turns the item into its link, which represents the item from now on.
     fn into_link(self) -> NonNull<Link>;
-    /// What the link stands for.
+    /// Turns the link back into its item.
     ///
     /// # Safety
     ///
-    /// The link came from [`into_link`](Self::into_link) of this type, and is turned back once.
+    /// The link came from [`into_link`](Self::into_link) of this type, and is turned back only once.
     unsafe fn from_link(link: NonNull<Link>) -> Self;
 }
 
-/// The place in an item that ties it into an inbox, or into any other list while it is in none.
+/// The part of an item that links it into an inbox, or into another list while the item is in no inbox.
 #[derive(Debug)]
 #[repr(align(8))]
 pub struct Link {
@@ -61,20 +62,20 @@ impl Default for Link {
 }
 
 impl Link {
-    /// A link that is in no inbox.
+    /// Creates a link that is in no inbox.
     pub fn new() -> Self {
         Self {
             next: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// What its owner stored last. Only for who owns the item.
+    /// Returns the pointer that the owner of the item stored last. Only the owner calls this.
     #[inline]
     pub fn next(&self) -> *mut Link {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// For lists of the owner's own.
+    /// Sets the next link in a list of the owner's own.
     #[inline]
     pub fn set_next(&self, next: *mut Link) {
         self.next.store(next, Ordering::Relaxed);
@@ -97,18 +98,18 @@ fn is_item(head: *mut Link) -> bool {
     head.addr() > 4
 }
 
-/// What the reader was doing when something was put in: who put it in must wake it accordingly.
+/// The state of the reader at a push or poke. The caller must wake the reader accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// It will look by itself.
+    /// The reader will look by itself.
     Awake,
-    /// It sleeps: wake it.
+    /// The reader sleeps. The caller must wake it.
     Asleep,
-    /// There is none: find one.
+    /// There is no reader. The caller must find one.
     Missing,
 }
 
-/// An unbounded queue of many writers and one reader, emptied whole.
+/// An unbounded queue with many writers and one reader. The reader empties it whole.
 pub struct Inbox<T: Linked> {
     head: AtomicPtr<Link>,
     items: PhantomData<fn(T) -> T>,
@@ -127,7 +128,7 @@ impl<T: Linked> Default for Inbox<T> {
 }
 
 impl<T: Linked> Inbox<T> {
-    /// An empty inbox whose reader is awake.
+    /// Creates an empty inbox with an awake reader.
     pub fn new() -> Self {
         Self {
             head: AtomicPtr::new(ptr::null_mut()),
@@ -141,7 +142,7 @@ impl<T: Linked> Inbox<T> {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             let older = if is_item(head) { head } else { ptr::null_mut() };
-            // SAFETY: alive (`Linked`), and not in the list yet: it is ours alone.
+            // SAFETY: the link is alive (`Linked`), and is not in the list yet, so it is ours alone.
             unsafe { link.as_ref() }.set_next(older);
             match self.head.compare_exchange_weak(
                 head,
@@ -155,7 +156,7 @@ impl<T: Linked> Inbox<T> {
         }
     }
 
-    /// Makes the reader look round once more, although there is no item.
+    /// Makes the reader check once more, although there is no item.
     ///
     /// All that the caller stored before is visible to the reader after its next [`drain`](Self::drain).
     pub fn poke(&self) -> Reader {
@@ -172,7 +173,7 @@ impl<T: Linked> Inbox<T> {
         }
     }
 
-    /// Whether a drain would find something, or a poke. A hint: the reader decides by [`sleep`](Self::sleep).
+    /// Returns whether the inbox has items or a poke. This is a hint: for the reader, [`sleep`](Self::sleep) decides.
     pub fn has_mail(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         is_item(head) || head == poked()
@@ -183,18 +184,18 @@ impl<T: Linked> Inbox<T> {
         Drain::of(self.head.swap(ptr::null_mut(), Ordering::AcqRel))
     }
 
-    /// The reader goes to sleep. `false` when there is something to do first.
+    /// Marks the reader as asleep. Returns `false` if there are items or a poke.
     pub fn sleep(&self) -> bool {
         self.mark(asleep())
     }
 
-    /// The reader has gone away and may have left nobody. `false` when there is something to do. A reader that has taken
-    /// its place meanwhile, and sleeps, goes on sleeping.
+    /// Marks that the reader has left and that there may be no other reader. Returns `false` if there are items or a
+    /// poke. If another reader has taken over and sleeps, its mark stays.
     pub fn vacate(&self) -> bool {
         self.mark(vacant())
     }
 
-    /// Whether the reader's sleep has not been ended by anybody yet.
+    /// Returns whether the reader is marked as asleep and no thread has ended the sleep.
     pub fn is_asleep(&self) -> bool {
         self.head.load(Ordering::Acquire) == asleep()
     }
@@ -235,7 +236,7 @@ impl<T: Linked> Drop for Inbox<T> {
     }
 }
 
-/// The items of one [`Inbox::drain`], oldest first. Dropping it drops the rest.
+/// The items of one [`Inbox::drain`], oldest first. A drop of the drain drops the remaining items.
 pub struct Drain<T: Linked> {
     head: *mut Link,
     items: PhantomData<T>,
@@ -248,7 +249,7 @@ impl<T: Linked> fmt::Debug for Drain<T> {
 }
 
 impl<T: Linked> Drain<T> {
-    /// Turns the list round, which is ours since the swap.
+    /// Reverses the list, which is ours since the swap.
     fn of(mut newest: *mut Link) -> Self {
         let mut oldest: *mut Link = ptr::null_mut();
         while is_item(newest) {
@@ -272,9 +273,9 @@ impl<T: Linked> Iterator for Drain<T> {
     #[inline]
     fn next(&mut self) -> Option<T> {
         let link = NonNull::new(self.head)?;
-        // SAFETY: the drained list is ours alone, and its links are alive until turned back.
+        // SAFETY: the drained list is ours alone, and its links stay alive until they are turned back.
         self.head = unsafe { link.as_ref() }.next();
-        // SAFETY: it was pushed by `into_link` of this type, and leaves the list here.
+        // SAFETY: `into_link` of this type made the link, and the link leaves the list here.
         Some(unsafe { T::from_link(link) })
     }
 }
@@ -293,18 +294,19 @@ mod tests {
 
     struct Item(Box<Link>);
 
-    // SAFETY: what a box holds does not move with it.
+    // SAFETY: the contents of a box do not move with the box.
     unsafe impl Linked for Item {
         fn into_link(self) -> NonNull<Link> {
             NonNull::from(Box::leak(self.0))
         }
         unsafe fn from_link(link: NonNull<Link>) -> Self {
-            // SAFETY: leaked above.
+            // SAFETY: the box was leaked in `into_link`.
             Self(unsafe { Box::from_raw(link.as_ptr()) })
         }
     }
 
-    /// A thread marks the inbox only after it has laid the core down: by then another one may have the core, and sleep.
+    /// A thread marks the inbox only after it has put the core down. By then another thread may have the core, and
+    /// may sleep.
     #[test]
     fn a_late_vacate_leaves_the_sleeper_to_be_woken() {
         let inbox = Inbox::<Item>::new();
@@ -313,7 +315,7 @@ mod tests {
         assert!(inbox.is_asleep());
         assert_eq!(inbox.push(Item(Box::default())), Reader::Asleep);
         assert_eq!(inbox.drain().count(), 1);
-        // The other way round there is a reader, which is the one to be woken.
+        // In the other order there is a reader, and the poke must wake it.
         assert!(inbox.vacate());
         assert!(inbox.sleep());
         assert_eq!(inbox.poke(), Reader::Asleep);

@@ -1,78 +1,79 @@
-//! Who may touch the outcome of a fom, and who is to be told that it is there.
+//! Which thread may touch the outcome of a fom, and which waiters must be told of it.
 //!
 //! # Why it is right
 //!
-//! One byte decides it, each change of which is a read-modify-write. The body of a fom, and the outcome in it, belong to
+//! One byte decides, and each change of the byte is a read-modify-write. The body of a fom, with the outcome in it,
+//! belongs to
 //!
 //! - the thread that runs the fom, until it sets ANSWERED;
 //! - after that the handle, if WANTED was still set at that moment;
-//! - after that nobody: without WANTED the thread that set ANSWERED drops the outcome before it goes on.
+//! - otherwise to no thread: without WANTED, the thread that sets ANSWERED drops the outcome before it goes on.
 //!
-//! A handle that goes takes WANTED away: either before ANSWERED, and the fom's thread sees it, or after, and then the outcome
-//! was left to it and it drops it. Who waits puts its waker in and then sets WATCHED: before ANSWERED, and it is told; or
-//! after, and it looks again by itself.
+//! A handle that is dropped clears WANTED. If it does so before ANSWERED, the thread of the fom sees that. If after,
+//! the outcome was left to the handle, which drops the outcome. A waiter stores its waker and then sets WATCHED. If
+//! it does so before ANSWERED, it is told; if after, it checks again by itself.
 //!
-//! ABANDONED is the answer to a fom that does not come back from the user's function: the handle gets a failure that needs no
-//! body, and what the body comes to is dropped by the thread that is in it, whenever that is. It is only ever set before
-//! ANSWERED: an outcome that is there already has been left to somebody.
+//! ABANDONED is the answer for a fom that does not return from the user's function. The handle gets a failure that
+//! needs no body. The thread inside the body drops the result of the body, whenever it returns. ABANDONED is only
+//! ever set before ANSWERED, because an outcome that exists already has an owner.
 //!
-//! A fom that nobody has the address of is asked for by nobody: it needs no answer.
+//! A fom without any address needs no answer, because no handle can ask for its outcome.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
 /// There is a handle.
 const WANTED: u8 = 1;
-/// Somebody is to be told of the end.
+/// A waiter must be told of the end.
 const WATCHED: u8 = 1 << 1;
 /// The outcome is there.
 const ANSWERED: u8 = 1 << 2;
-/// There will be none.
+/// There will be no outcome.
 const ABANDONED: u8 = 1 << 3;
-/// The handle has it.
+/// The handle has taken the outcome.
 const TAKEN: u8 = 1 << 4;
-/// It ended in a phase, not in the standard failed outcome.
+/// The fom ended in a phase, not in the standard failed outcome.
 const IN_PHASE: u8 = 1 << 5;
-/// Somebody is to be told of phases.
+/// A waiter must be told of phases.
 const OBSERVED: u8 = 1 << 6;
 
 /// The marks of one fom.
 #[derive(Debug, Default)]
 pub struct Marks(AtomicU8);
 
-/// What [`Marks::answer`] met.
+/// The result of [`Marks::answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Answered {
-    /// The handle comes for the outcome; otherwise the caller drops it.
+    /// The handle takes the outcome. If `false`, the caller drops the outcome.
     pub wanted: bool,
-    /// Those who wait are to be told.
+    /// There are waiters to tell.
     pub watched: bool,
 }
 
-/// What the handle gets.
+/// The answer for the handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Taken {
-    /// The outcome, which is the caller's now.
+    /// The outcome, which now belongs to the caller.
     Outcome,
-    /// There is none.
+    /// No outcome.
     Abandoned,
 }
 
-/// What a handle has to do that goes.
+/// The work of a handle that is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Detached {
-    /// The outcome was left to it: it drops it.
+    /// The outcome was left to the handle, which must drop it.
     Outcome,
-    /// It may have left a waker.
+    /// The handle may have left a waker.
     Waker,
-    /// Nothing.
+    /// Nothing to do.
     Nothing,
 }
 
 impl Marks {
-    /// For a new fom. Before others can see it.
+    /// Resets the marks for a new fom, before other threads can see the fom.
     #[inline]
     pub fn reset(&self, wanted: bool) {
         self.0.store(wanted.into(), Ordering::Relaxed);
@@ -83,19 +84,20 @@ impl Marks {
         self.0.fetch_or(marks, Ordering::AcqRel)
     }
 
-    /// Whether somebody waits for a phase of it.
+    /// Returns whether a waiter waits for a phase of the fom.
     #[inline]
     pub fn is_observed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & OBSERVED != 0
     }
 
-    /// The outcome lies in the body. Once, by the thread that runs the fom. `alone`: nobody else has its address.
+    /// Records that the outcome is in the body. The thread that runs the fom calls this once. `alone`: no other
+    /// thread has an address of the fom.
     #[inline]
     pub fn answer(&self, in_phase: bool, alone: bool) -> Answered {
         if alone {
             return Answered {
                 wanted: false,
-                // A leader waits for its helper even if it has dropped the handle.
+                // A leader waits for its helper even after it has dropped the handle.
                 watched: self.0.load(Ordering::Relaxed) & WATCHED != 0,
             };
         }
@@ -106,8 +108,8 @@ impl Marks {
         }
     }
 
-    /// There will be no outcome, as far as anybody waits for it. None when there is an answer already; else whether those who
-    /// wait are to be told.
+    /// Records that waiters get no outcome. Returns `None` if there is an answer already, else whether there are
+    /// waiters to tell.
     pub fn abandon(&self) -> Option<bool> {
         let mut marks = self.0.load(Ordering::Relaxed);
         loop {
@@ -126,27 +128,27 @@ impl Marks {
         }
     }
 
-    /// Somebody waits for a phase, and has registered. When there is an answer already: whether the fom ended in a phase.
+    /// Records a registered wait for a phase. If there is an answer already, returns whether the fom ended in a phase.
     pub fn observe(&self) -> Option<bool> {
         let marks = self.mark(WATCHED | OBSERVED);
         is_answered(marks).then_some(marks & IN_PHASE != 0)
     }
 
-    /// Whether the handle may [`take`](Self::take) now.
+    /// Returns whether the handle may [`take`](Self::take) now.
     pub fn is_answered(&self) -> bool {
         is_answered(self.0.load(Ordering::Acquire))
     }
 
-    /// The handle waits, and has registered. `true`: it may [`take`](Self::take) now.
+    /// Records that the handle has registered a waker. On `true` the handle may [`take`](Self::take) now.
     pub fn watch(&self) -> bool {
         is_answered(self.mark(WATCHED))
     }
 
-    /// The handle takes what there is, after it was told that it may.
+    /// Takes the answer for the handle, after the handle learned that it may.
     ///
     /// # Panics
     ///
-    /// The second time.
+    /// If it is called a second time.
     pub fn take(&self) -> Taken {
         let marks = self.mark(TAKEN);
         assert!(
@@ -160,7 +162,7 @@ impl Marks {
         }
     }
 
-    /// The handle goes: nobody will ask for the outcome.
+    /// Records that the handle is dropped and no longer asks for the outcome.
     pub fn detach(&self) -> Detached {
         let marks = self.0.fetch_and(!WANTED, Ordering::AcqRel);
         if marks & (ANSWERED | ABANDONED | TAKEN) == ANSWERED {

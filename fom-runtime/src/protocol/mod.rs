@@ -1,7 +1,7 @@
 //! The lock-free pieces, each alone in a file and checked by loom (`tests/loom`).
 //!
-//! They know nothing of foms or localities: an [`Inbox`] holds whatever has a [`Link`], a [`Token`] counts wakes, a
-//! [`Slot`] holds one box.
+//! They know nothing of foms or localities. An [`Inbox`] holds any type with a [`Link`], a [`Token`] counts wakes,
+//! and a [`Slot`] holds one box.
 
 #![allow(
     unreachable_pub,

@@ -1,28 +1,30 @@
-//! Where other threads put back the slots of a pool, until its owner takes them in; and who frees the pool at last.
+//! The slots of a pool that other threads put back, until the owner of the pool takes them; and the choice of the
+//! thread that frees the pool.
 //!
 //! # Why it is right
 //!
-//! One word holds the newest returned slot, or CLOSED. While it is open a return is one compare-exchange, and the owner
-//! takes all of them by one swap: a list that is only pushed to and emptied whole knows no ABA.
+//! One word holds the newest returned slot, or CLOSED. Until the close, a return is one compare-exchange, and the
+//! owner takes all slots by one swap. There is no ABA problem, because the list is only pushed to and emptied whole.
 //!
-//! Closing is the owner's last swap. It knows how many of its slots are still in use, after those that the swap gave it:
-//! `n`. Who finds CLOSED counts its slot in `left` instead, one down from zero; the owner adds `n`. Whoever's step leaves
-//! zero is the last one: the sum of all steps is `n - n`, no step before the owner's addition leaves zero or more, and after
-//! it the number only falls. So exactly one step leaves zero, and it comes after all others.
+//! The close is the last swap of the owner. The owner then knows `n`, the number of its slots still in use without
+//! those that the swap returned. A thread that finds CLOSED instead counts its slot in `left`, one down from zero.
+//! The owner adds `n`. The thread that leaves zero is the last: the sum of all steps is `n - n`. No step before
+//! the owner's addition leaves zero or more, and after the addition the number only falls. So exactly one step leaves
+//! zero, and that step comes after all others.
 //!
-//! An owner that stops looking leaves WATCHED in the empty word. A return takes that away first, tells the owner, and
-//! only then puts its slot back. Until then the slot is in use, so the pool and the owner exist. An owner that looks
-//! too early finds nothing and watches again, and the same return tells it again.
+//! An owner that stops looking leaves WATCHED in the empty word. A return first removes that mark, then tells the
+//! owner, and only then puts its slot back. Until then the slot is in use, so the pool and the owner exist. An owner
+//! that looks too early finds nothing and watches again, and the same return tells it again.
 
 use std::{fmt, ptr, ptr::NonNull};
 
 use super::inbox::Link;
 use crate::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
-/// The slots that came back from elsewhere.
+/// The slots that other threads returned.
 pub struct Returns {
     head: AtomicPtr<Link>,
-    /// Slots in use that nobody will take in any more; only after the close.
+    /// The number of slots in use after the close, when the owner takes no more slots.
     left: AtomicIsize,
 }
 
@@ -42,7 +44,7 @@ fn closed() -> *mut Link {
     ptr::without_provenance_mut(1)
 }
 
-/// Empty, and the owner does not look.
+/// The mark of an empty list while the owner does not look.
 fn watched() -> *mut Link {
     ptr::without_provenance_mut(2)
 }
@@ -51,18 +53,18 @@ fn is_slot(head: *mut Link) -> bool {
     head.addr() > 2
 }
 
-/// What became of a slot that was put back.
+/// The result of a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Returned {
-    /// The owner takes it in when it needs it, or there are others yet to come.
+    /// The owner takes the slot when it needs it, or other slots are still to come.
     Kept,
-    /// It was the last one of a pool whose owner has gone: the caller frees the pool.
+    /// This was the last slot, and the owner of the pool has gone. The caller frees the pool.
     Last,
 }
 
 impl Returns {
-    /// Open and empty.
+    /// Creates an open and empty list.
     pub fn new() -> Self {
         Self {
             head: AtomicPtr::new(ptr::null_mut()),
@@ -74,20 +76,21 @@ impl Returns {
     ///
     /// # Safety
     ///
-    /// The link is the slot's own, nobody else uses it any more, and it stays alive until the owner takes it.
+    /// The link belongs to the slot, no other thread uses the slot any more, and the link stays alive until the owner
+    /// takes it.
     #[inline]
     pub unsafe fn put(&self, slot: NonNull<Link>, tell: impl Fn()) -> Returned {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             if !is_slot(head) && !head.is_null() {
                 if head == closed() {
-                    // The last return has acquired what all others did to their slots before.
+                    // The last return has acquired all that other threads did to their slots before.
                     return last(self.left.fetch_sub(1, Ordering::AcqRel) - 1);
                 }
                 head = self.unwatch(&tell);
                 continue;
             }
-            // SAFETY: ours alone until it is in the list.
+            // SAFETY: the slot is ours alone until it is in the list.
             unsafe { slot.as_ref() }.set_next(head);
             match self.head.compare_exchange_weak(
                 head,
@@ -101,7 +104,7 @@ impl Returns {
         }
     }
 
-    /// Takes the mark of the owner away and tells the owner. Returns the word as it is after that.
+    /// Removes the mark of the owner and tells the owner. Returns the word after that.
     #[cold]
     fn unwatch(&self, tell: impl Fn()) -> *mut Link {
         let empty = ptr::null_mut();
@@ -118,8 +121,8 @@ impl Returns {
         }
     }
 
-    /// The owner stops looking until it is told. `false`: a slot has come back, and the owner must take it. Only the
-    /// owner may call this.
+    /// Marks that the owner stops looking until it is told. Returns `false` if a slot has come back, which the owner
+    /// must take. Only the owner calls this.
     pub fn watch(&self) -> bool {
         let watched = watched();
         let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -129,7 +132,7 @@ impl Returns {
         before.is_ok() || before == Err(watched)
     }
 
-    /// Takes all that came back, newest first, each one's next in its link. Only the owner.
+    /// Takes all returned slots, newest first. The link of each slot points to the next. Only the owner calls this.
     pub fn take(&self) -> *mut Link {
         if !is_slot(self.head.load(Ordering::Relaxed)) {
             return ptr::null_mut();
@@ -137,7 +140,8 @@ impl Returns {
         self.head.swap(ptr::null_mut(), Ordering::AcqRel)
     }
 
-    /// The owner goes. `in_use` says how many slots are still in use, given the list of those that came back.
+    /// Closes the list, because the owner goes. `in_use` takes the list of the returned slots, and returns the number
+    /// of slots still in use.
     pub fn close(&self, in_use: impl FnOnce(*mut Link) -> usize) -> Returned {
         let mut head = self.head.swap(closed(), Ordering::AcqRel);
         if !is_slot(head) {

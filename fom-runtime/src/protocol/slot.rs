@@ -1,18 +1,18 @@
-//! A place where one box lies until somebody takes it: where enter-block leaves the core.
+//! A place for one box, which any thread can take. Enter-block leaves the core here.
 //!
 //! # Why it is right
 //!
-//! Both ways are one swap of a pointer. Whoever gets the pointer out of a swap owns the box, since the same swap put
-//! null in its place; `AcqRel` hands over all that the previous owner wrote to it.
+//! `put` and `take` are each one swap of a pointer. The caller that gets the pointer from a swap owns the box,
+//! because the same swap replaced the pointer. `AcqRel` makes all writes of the previous owner to the box visible.
 
 use std::{fmt, marker::PhantomData, ptr};
 
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
-/// Holds one box or none.
+/// Holds at most one box.
 pub struct Slot<T> {
     pointer: AtomicPtr<T>,
-    /// `Send` and `Sync` as a mutex is: the slot moves values between threads, and never shares one.
+    /// Makes the slot `Send` and `Sync` like a mutex: the slot moves values between threads, and never shares them.
     owns: PhantomData<std::sync::Mutex<T>>,
 }
 
@@ -29,7 +29,7 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// An empty slot.
+    /// Creates an empty slot.
     pub fn new() -> Self {
         Self {
             pointer: AtomicPtr::new(ptr::null_mut()),
@@ -37,12 +37,12 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Lays the box in. Gives back what lay there.
+    /// Puts the box in. Returns the box that was there before.
     pub fn put(&self, value: Box<T>) -> Option<Box<T>> {
         owned(self.pointer.swap(Box::into_raw(value), Ordering::AcqRel))
     }
 
-    /// Whether a box lies in it. A hint: it may be gone by now.
+    /// Returns whether the slot holds a box. This is a hint: another thread may take the box at once.
     pub fn is_laid(&self) -> bool {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
@@ -54,7 +54,8 @@ impl<T> Slot<T> {
 }
 
 fn owned<T>(pointer: *mut T) -> Option<Box<T>> {
-    // SAFETY: a pointer in a slot came from `Box::into_raw`, and the swap that gave it to us took it out.
+    // SAFETY: a pointer in a slot came from `Box::into_raw`, and the swap that returned the pointer took it out of
+    // the slot.
     (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
 }
 

@@ -2,10 +2,9 @@
 //!
 //! # Why it is right
 //!
-//! State, "woken meanwhile" and "cancelled" are bits of one word, so each question is answered by one
-//! read-modify-write. A wake that meets a fom that waits makes it ready, and exactly one of any number of wakers is told
-//! to enqueue it. A wake that meets a running fom leaves a mark which makes its next stop a return to the queue. A wake
-//! that meets a ready fom has nothing to do, and one that meets a finished fom is nothing.
+//! State, "woken meanwhile" and "cancelled" are bits of one word, so one read-modify-write answers each question. A
+//! wake makes a waiting fom ready, and tells exactly one of the wakers to enqueue it. A wake of a running fom leaves
+//! a mark, and at its next stop the fom returns to the queue. A wake of a ready or finished fom changes nothing.
 //!
 //! ```text
 //!     ┌──────────────────────park─────────────────────────▶┐
@@ -17,26 +16,27 @@
 //!
 //! Any other step is a bug, and is caught in release builds too.
 //!
-//! Who may overwrite whom: a fom that nobody has an address of (no handle, no sender, no waker) can be woken by nobody, so
-//! its own steps are plain stores then. Whoever makes the first address does so on the thread that runs it, between two
-//! of its steps; and who gives the last one back does so with a release that the next step's look at the count acquires.
+//! A fom without an address (no handle, no sender, no waker) cannot be woken. So its own steps may be plain stores,
+//! which overwrite no change of another thread. The first address is made on the thread that runs the fom, between
+//! two steps of the fom. The last address is given back with a release, and the next step acquires it when it reads
+//! the count.
 
 use std::fmt;
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
-/// What the runtime does with a fom at this moment.
+/// The state of a fom in the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FomState {
     /// Submitted, not yet admitted by its home locality.
     Init,
     /// In the run queue.
     Ready,
-    /// Its phase function runs, or is between enter-block and leave-block.
+    /// The phase function runs, or is between enter-block and leave-block.
     Running,
-    /// It waits: for an event, an answer, a timer, or whatever its future awaits.
+    /// Waiting for an event, an answer, a timer, or whatever its future awaits.
     Waiting,
-    /// It ended, one way or another.
+    /// Ended, whether in a phase or in the failed outcome.
     Finished,
 }
 
@@ -61,23 +61,23 @@ const FINISHED: u8 = 4;
 const WOKEN: u8 = 0b0000_1000;
 const CANCELLED: u8 = 0b0001_0000;
 
-/// What became of a fom that stopped running.
+/// The next state of a fom that stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It waits.
+    /// The fom waits.
     Waiting,
-    /// A wake came while it ran: it is ready again and must be enqueued.
+    /// A wake came while the fom ran. The fom is ready again, and the caller must enqueue it.
     Ready,
 }
 
-/// What a cancel met.
+/// The result of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It was waiting: it is ready now, and the caller must enqueue it.
+    /// The fom was waiting and is ready now. The caller must enqueue it.
     Enqueue,
-    /// It will see the mark by itself.
+    /// The fom will see the mark by itself.
     Marked,
-    /// It has ended already.
+    /// The fom has ended already.
     Ended,
 }
 
@@ -92,19 +92,19 @@ impl Default for Token {
 }
 
 impl Token {
-    /// In [`FomState::Init`].
+    /// Creates a token in [`FomState::Init`].
     pub fn new() -> Self {
         Self(AtomicU8::new(INIT))
     }
 
-    /// Back to [`FomState::Init`], or to [`FomState::Ready`] at once, for the next fom in the same place.
+    /// Resets the token to [`FomState::Init`], or to [`FomState::Ready`] at once, for the next fom in the same slot.
     #[inline]
     pub fn reset(&self, ready: bool) {
         self.0
             .store(if ready { READY } else { INIT }, Ordering::Relaxed);
     }
 
-    /// The state now; another thread may change it at once.
+    /// Returns the current state. Another thread may change it at once.
     pub fn state(&self) -> FomState {
         match self.0.load(Ordering::Acquire) & STATE {
             INIT => FomState::Init,
@@ -115,12 +115,12 @@ impl Token {
         }
     }
 
-    /// Whether [`cancel`](Self::cancel) was called.
+    /// Returns whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
     }
 
-    /// Whether a wake came since it began to run. Only the thread that runs the fom.
+    /// Returns whether a wake came since the fom began to run. Only the thread that runs the fom calls this.
     #[inline]
     pub fn is_woken(&self) -> bool {
         self.0.load(Ordering::Acquire) & WOKEN != 0
@@ -136,8 +136,8 @@ impl Token {
         );
     }
 
-    /// Init → Waiting: it waits before it has run. Whoever cancelled it before has enqueued nothing: look at
-    /// [`is_cancelled`](Self::is_cancelled) after this.
+    /// Init → Waiting: the fom waits before its first run. A cancel before this call has enqueued nothing, so the
+    /// caller must check [`is_cancelled`](Self::is_cancelled) after this.
     pub fn park(&self) {
         self.step(
             false,
@@ -146,7 +146,7 @@ impl Token {
         );
     }
 
-    /// Ready → Running; wakes up to now are used up by this run.
+    /// Ready → Running. This run uses up all earlier wakes.
     #[inline]
     pub fn start(&self, alone: bool) {
         self.step(
@@ -156,7 +156,7 @@ impl Token {
         );
     }
 
-    /// Running → Waiting, or → Ready when a wake came meanwhile.
+    /// Running → Waiting, or → Ready if a wake came meanwhile.
     #[inline]
     pub fn stop(&self, alone: bool) -> Stopped {
         let before = self.step(
@@ -174,7 +174,7 @@ impl Token {
         }
     }
 
-    /// Running → Ready: it has more to do, and others are due first.
+    /// Running → Ready: the fom has more to do, and others run first.
     #[inline]
     pub fn again(&self, alone: bool) {
         self.step(
@@ -196,29 +196,29 @@ impl Token {
         );
     }
 
-    /// As [`wake`](Self::wake), for who knows that nobody else can reach the fom, except for a run of it.
+    /// Like [`wake`](Self::wake), for a caller that knows that no other thread can reach the fom, except a run of it.
     #[inline]
     pub fn wake_alone(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         if word & STATE != WAITING {
-            // While it runs elsewhere (in a blocking section) it may make an address, and be woken by that.
+            // While the fom runs elsewhere, in a blocking section, it may make an address and be woken through it.
             return self.wake();
         }
         self.0.store(word & !STATE | READY, Ordering::Relaxed);
         true
     }
 
-    /// Remembers a wake. `true`: it was waiting, is ready now, and the caller must enqueue it.
+    /// Records a wake. On `true` the fom was waiting and is ready now, and the caller must enqueue it.
     ///
-    /// From any thread, without a lock and without allocating.
+    /// Any thread may call this. It takes no lock and allocates nothing.
     pub fn wake(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let new = match word & STATE {
                 WAITING => word - WAITING + READY,
                 RUNNING => word | WOKEN,
-                // The same word again, but as a read-modify-write: what the waker stored before is then visible to
-                // the run that this wake coalesces into.
+                // The word stays the same, but by a read-modify-write. So the run that this wake coalesces into sees
+                // all that the waker stored before.
                 INIT | READY => word,
                 _ => return false,
             };
@@ -232,7 +232,7 @@ impl Token {
         }
     }
 
-    /// Marks it as cancelled and wakes it.
+    /// Marks the fom as cancelled and wakes it.
     pub fn cancel(&self) -> Cancelled {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -253,8 +253,8 @@ impl Token {
         }
     }
 
-    /// Every own step of the fom goes through here. `alone`: nobody else can reach the fom at this moment, so that nobody
-    /// can be overwritten.
+    /// Makes a step of the fom itself. `alone`: no other thread can reach the fom at this moment, so the step
+    /// overwrites no change.
     #[inline]
     fn step(&self, alone: bool, next: impl Fn(u8) -> Option<u8>, name: &'static str) -> u8 {
         let mut word = self.0.load(Ordering::Relaxed);

@@ -1,17 +1,18 @@
-//! Which of a locality's blocking sections the patrol looks after: the number of the last one, or that it does not look.
+//! The blocking section of a locality that the patrol watches: the number of the last section, or a mark that the
+//! patrol is not watching.
 //!
 //! # Why it is right
 //!
-//! One word says both. Who opens a section swaps its number in, and learns by the same step whether the patrol has to be
-//! woken; the patrol leaves by exchanging the number it has seen for the mark, which fails when there is a new one. So no
-//! section is opened unseen. The swap comes after the core was laid into the slot: whoever sees the number sees the core
-//! there, or that it has been taken since.
+//! One word holds both. A thread that opens a section swaps its number in, and the same swap tells the thread whether
+//! to wake the patrol. To leave, the patrol exchanges the number that it has seen for the mark, which fails if there
+//! is a newer number. So the patrol misses no section. The swap comes after the core was put into the slot. A patrol
+//! that sees the number finds the core there, unless another thread has taken the core since.
 
 use std::{fmt, num::NonZeroU32};
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// The last section, or 0: nobody looks.
+/// The last section, or 0 while the patrol is not watching.
 pub struct Watched(AtomicU32);
 
 impl fmt::Debug for Watched {
@@ -27,23 +28,23 @@ impl Default for Watched {
 }
 
 impl Watched {
-    /// Nobody looks.
+    /// Creates the word. The patrol is not watching.
     pub fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// A section was opened. `true`: the caller wakes the patrol.
+    /// Announces an open section. On `true` the caller must wake the patrol.
     #[inline]
     pub fn open(&self, number: NonZeroU32) -> bool {
         self.0.swap(number.get(), Ordering::AcqRel) == 0
     }
 
-    /// The last section that was opened while, or since, somebody looked.
+    /// Returns the last section opened since the patrol last left.
     pub fn last(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.0.load(Ordering::Acquire))
     }
 
-    /// The patrol goes, unless a section was opened since it saw the last one.
+    /// Lets the patrol leave. Returns `false` if a section was opened since the patrol saw `seen`.
     pub fn leave(&self, seen: Option<NonZeroU32>) -> bool {
         let seen = seen.map_or(0, NonZeroU32::get);
         self.0

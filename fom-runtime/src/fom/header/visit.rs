@@ -1,5 +1,5 @@
-//! What the runtime keeps of the present visit of a fom: the event that it is for, its requests and outbox, its failed
-//! attempts and its helpers. Few foms have any of it, so all of it is in [`Extra`] and [`Kept`](crate::durable::Kept).
+//! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
+//! and its helpers. Few foms have any of it, so all of it is in [`Extra`] and [`Kept`](crate::durable::Kept).
 
 use std::{
     collections::VecDeque,
@@ -20,8 +20,8 @@ const MOST_CAUSES: usize = 16;
 const LONGEST_CAUSE: usize = 200;
 
 impl Header {
-    /// The key of the current effect: it names this visit, or the last event that was taken. Only the thread that runs
-    /// the fom.
+    /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
+    /// thread that runs the fom calls this.
     pub(crate) fn step_key(&self) -> StepKey {
         let run = self.world().run;
         let (origin, (visit, event)) = match (self.world().committer(), self.kept()) {
@@ -42,12 +42,13 @@ impl Header {
         }
     }
 
-    /// The function has taken an event from a mailbox with event ids. Only the thread that runs the fom.
+    /// Records that the function has taken an event from a mailbox with event ids. Only the thread that runs the fom
+    /// calls this.
     #[cold]
     pub(in crate::fom) fn took(&self, id: Option<EventId>) {
         match (self.kept(), id) {
             (Some(kept), Some(id)) => kept.took(id),
-            // Without a journal only an id of the sender is the same in another run.
+            // Without a journal, only an id from the sender is the same in another run.
             _ => {
                 self.set_own(NOTED, true);
                 let given = id.filter(|id| matches!(id, EventId::Given(_)));
@@ -56,7 +57,7 @@ impl Header {
         }
     }
 
-    /// Later effects no longer belong to the last event that was taken. Only the thread that runs the fom.
+    /// Separates later effects from the last event that was taken. Only the thread that runs the fom calls this.
     pub(in crate::fom) fn leave_event(&self) {
         let Some(extra) = self.extra() else { return };
         extra.next_effect();
@@ -67,13 +68,13 @@ impl Header {
         }
     }
 
-    /// Puts an item into its outbox. Only the thread that runs the fom.
+    /// Puts an item into the outbox. Only the thread that runs the fom calls this.
     pub(crate) fn post(&self, item: Item) {
         self.set_own(NOTED, true);
         self.rare_made().outbox.lock().post(item);
     }
 
-    /// Whether it must repeat what its phase does on resume. Only the thread that runs the fom.
+    /// Returns whether the fom must run its resume function again. Only the thread that runs the fom calls this.
     pub(in crate::fom) fn owes_resume(&self) -> bool {
         self.extra()
             .is_some_and(|extra| extra.owes_resume.load(Ordering::Relaxed))
@@ -90,14 +91,14 @@ impl Header {
             .is_some_and(|extra| extra.held_locks.load(Ordering::Relaxed))
     }
 
-    /// The fom makes a step. From then on only the locks that it holds now count.
+    /// Records a step of the fom. From then on, only the locks that it holds now count.
     pub(in crate::fom) fn forget_held_locks(&self) {
         if let Some(extra) = self.extra() {
             extra.held_locks.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Notes that an attempt at its phase failed with this error. Only the thread that runs the fom.
+    /// Records that an attempt at the phase failed with this error. Only the thread that runs the fom calls this.
     pub(in crate::fom) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
         let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
         let mut said = said.unwrap_or_else(panic_message);
@@ -107,20 +108,21 @@ impl Header {
         self.set_own(NOTED, true);
         let mut causes = self.rare_made().causes.lock();
         if causes.len() == MOST_CAUSES {
-            // The first cause shows how the failures began, the last how they are now. So the second oldest goes.
+            // The first cause shows how the failures began, the last causes how they are now. So the second oldest is
+            // removed.
             causes.remove(1);
         }
         causes.push(said);
     }
 
-    /// The causes of the failed attempts of this visit.
+    /// Returns the causes of the failed attempts of this visit.
     pub(crate) fn causes(&self) -> Vec<String> {
         self.rare()
             .map(|rare| rare.causes.lock().clone())
             .unwrap_or_default()
     }
 
-    /// A visit begins: forgets the attempts and the event of the visit before.
+    /// Forgets the attempts and the event of the last visit, because a visit begins.
     pub(in crate::fom) fn forget_attempts(&self) {
         if let Some(rare) = self.rare() {
             *rare.event.lock() = None;
@@ -129,7 +131,7 @@ impl Header {
         }
     }
 
-    /// Sends what is in its outbox. Its transition is made, and committed if the fom is kept in a journal.
+    /// Sends the outbox. The transition is made, and committed if the fom is kept in a journal.
     #[inline]
     pub(in crate::fom) fn send_outbox(&self) {
         if let Some(rare) = self.rare() {
@@ -143,7 +145,7 @@ impl Header {
         }
     }
 
-    /// Drops what is in its outbox, because its phase function failed.
+    /// Drops the outbox, because the phase function failed.
     pub(in crate::fom) fn drop_outbox(&self) {
         if let Some(rare) = self.rare() {
             // The drop of operations is the user's code, so it runs without the lock.
@@ -154,32 +156,33 @@ impl Header {
         }
     }
 
-    /// Notes the helpers that it will wait for. Only the thread that runs the fom.
+    /// Records the helpers that the fom will wait for. Only the thread that runs the fom calls this.
     pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
         *self.rare_made().team.lock() = Arc::downgrade(team);
     }
 
-    /// Its helpers that have not ended.
+    /// Returns the helpers that have not ended.
     pub(crate) fn team_left(&self) -> Vec<FomId> {
         let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
         team.map_or_else(Vec::new, |team| team.left())
     }
 
-    /// Its helpers that must end before it goes on, if it waits for them.
+    /// Returns the helpers that must end before the fom goes on, if the fom waits for them.
     pub(crate) fn team_needed(&self) -> Vec<FomId> {
         let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
         team.filter(|_| self.waiting_for() == WaitingFor::Foms)
             .map_or_else(Vec::new, |team| team.needed())
     }
 
-    /// The key of the next request of this visit, if it is kept in a journal. Only the thread that runs the fom.
+    /// Returns the key of the next request of this visit, if the fom is kept in a journal. Only the thread that runs
+    /// the fom calls this.
     #[inline]
     pub(crate) fn request_key(&self) -> Option<StepKey> {
         let part = self.kept()?.next_part();
         Some(self.step_key().part(part))
     }
 
-    /// Counts a visit, and adds a line to its history, if it has one.
+    /// Counts a visit, and adds a line to the history, if the fom has one.
     pub(in crate::fom) fn remember(&self, index: usize, now: u64) {
         let Some(extra) = self.extra() else { return };
         crate::protocol::count(&extra.visits, 1);
@@ -188,8 +191,8 @@ impl Header {
         }
     }
 
-    /// It waits for its next attempt. A waiting fom with a key leaves its room to another fom. Only the thread that
-    /// runs it.
+    /// Pauses the fom until its next attempt. A waiting fom with a key lends its room to another fom. Only the thread
+    /// that runs the fom calls this.
     pub(in crate::fom) fn pause(&self) {
         if let Some(extra) = self.extra()
             && extra.key.is_some()
@@ -200,7 +203,7 @@ impl Header {
         }
     }
 
-    /// It no longer waits for an attempt, and needs its room again. Only the thread that runs it.
+    /// Ends the pause, after which the fom needs its room again. Only the thread that runs the fom calls this.
     pub(in crate::fom) fn go_on(&self, extra: &Extra) {
         if extra.paused.load(Ordering::Relaxed) {
             extra.paused.store(false, Ordering::Relaxed);
