@@ -1,4 +1,4 @@
-//! The name of one visit of one phase, for those who are called from it.
+//! Step keys, which name one visit of one phase for the services that it calls.
 
 use std::fmt;
 
