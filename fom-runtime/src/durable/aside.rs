@@ -29,7 +29,7 @@ use crate::{
 pub struct SetAside {
     /// The id of the fom. An event has an id of its own.
     pub id: FomId,
-    /// The operation type, if it can be read. For an event, this field, `machine` and `key` are those of the receiver.
+    /// The operation type, if it can be read. For an event, this field, `machine` and `key` describe the receiver.
     pub operation: Option<String>,
     /// The machine.
     pub machine: Option<String>,
@@ -174,7 +174,8 @@ pub(crate) struct Asides(Mutex<Listed>);
 #[derive(Default)]
 struct Listed {
     foms: BTreeMap<FomId, SetAside>,
-    /// The foms with each key. A release without a type sets all its foms aside, so a search of `foms` would be slow.
+    /// The foms with each key. A release that lacks a type sets aside all foms of the type, so a search of `foms` would
+    /// be slow.
     keys: HashMap<Key, BTreeSet<FomId>>,
     /// The events, kept apart: there may be many, and each delivery of an event searches the foms.
     events: BTreeMap<FomId, SetAside>,

@@ -64,8 +64,8 @@ impl JournalCheck {
         self.set_aside.is_empty() && self.files.recovery.gaps.is_empty()
     }
 
-    /// Groups the entries to be set aside by type, version, phase and reason, the lowest ids first. In a release
-    /// without a type, one group has all its foms.
+    /// Groups the entries to be set aside by type, version, phase and reason, the lowest ids first. If a release lacks
+    /// something, a group can have very many foms.
     fn alike(&self) -> Vec<Vec<&SetAside>> {
         let mut places = HashMap::new();
         let mut all: Vec<Vec<&SetAside>> = Vec::new();

@@ -34,7 +34,7 @@ pub(crate) struct Commits {
     told: usize,
     /// Parts that foms wait for, and that were handed over but not answered yet.
     unanswered: usize,
-    /// Whether the locality got an answer, and has not reported since that it ran the answered foms.
+    /// Whether the locality got an answer, and has not yet reported that it ran the answered foms.
     owes_round: bool,
     /// The time of the first group, on the runtime's clock.
     since: u64,
@@ -152,7 +152,7 @@ impl Commits {
         nothing_more
             || self.len() >= MOST
             || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed)
-            // A test's clock may stand still for ever.
+            // A test's clock may stand still forever.
             || !committer.clock.is_real()
     }
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 thread_local! {
-    /// Whether this thread is making a fom of a resting one. This runs the user's code, which may look for another fom.
+    /// Whether this thread is reviving a resting fom. This runs the user's code, which may look for another fom.
     #[allow(clippy::missing_const_for_thread_local, reason = "shuttle has none")]
     static REVIVES: Cell<bool> = Cell::new(false);
 }
@@ -49,7 +49,7 @@ struct Inner {
     records: BTreeMap<FomId, Box<[u8]>>,
     /// The oldest fom with each key.
     keys: HashMap<Place, FomId>,
-    /// The foms that share a key, in their order.
+    /// The other foms with each key, in their order.
     sharing: HashMap<Place, BTreeSet<FomId>>,
     /// Deadlines in journal time.
     dues: BTreeSet<(u64, FomId)>,
@@ -86,7 +86,7 @@ impl Dormant {
         self.most != usize::MAX
     }
 
-    /// Whether this thread is making a fom now, and runs the user's code. It can make no other fom then.
+    /// Whether this thread is reviving a fom now, and runs the user's code. It can revive no other fom then.
     pub(crate) fn is_reviving() -> bool {
         REVIVES.with(Cell::get)
     }
@@ -115,8 +115,8 @@ impl Dormant {
         self.left.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Makes a fom of a resting one. Returns `false` if no fom with this id rests. If another thread was making this
-    /// fom, it is made by now.
+    /// Revives a resting fom. Returns `false` if no fom with this id rests. If another thread was reviving this fom,
+    /// the fom is made by now.
     pub(crate) fn revive(&self, world: &Arc<World>, id: FomId) -> bool {
         if self.left() == 0 || world.is_closed() || REVIVES.with(Cell::get) {
             return false;
@@ -158,21 +158,21 @@ impl Dormant {
         true
     }
 
-    /// Makes all resting foms with this key, so that a new request for the key comes after all foms that share it.
+    /// Revives all resting foms with this key, so that a new request for the key comes after all foms that share it.
     pub(crate) fn revive_key(&self, world: &Arc<World>, place: &Place) {
         let oldest = || self.inner.lock().keys.get(place).copied();
         let mut next = oldest();
         while let Some(id) = next {
             let revived = self.revive(world, id);
             next = oldest();
-            // The fom still rests: no foms are made now.
+            // The fom still rests: no foms are revived now.
             if !revived && next == Some(id) {
                 return;
             }
         }
     }
 
-    /// Makes the resting foms that have the key that this fom waits for. Otherwise this fom would get the key from a
+    /// Revives the resting foms that have the key that this fom waits for. Otherwise this fom would get the key from a
     /// fom before it that gives up its turn.
     pub(crate) fn revive_before(&self, world: &Arc<World>, fom: &Resident) {
         if self.left() > 0
@@ -216,7 +216,8 @@ impl Dormant {
         }
     }
 
-    /// Makes the foms whose time has come, and as many others as there is room for. Returns what to do next, and when.
+    /// Revives the foms whose time has come, and as many others as there is room for. Returns what to do next, and
+    /// when.
     fn tend(&self, world: &Arc<World>) -> Next {
         loop {
             if world.takes_nothing() || REVIVES.with(Cell::get) {
@@ -240,7 +241,7 @@ impl Dormant {
         }
     }
 
-    /// Ends the recovery: runs the foms that were made, and makes as many more as there is room for.
+    /// Ends the recovery: runs the foms that were made, and revives as many more as there is room for.
     ///
     /// # Errors
     ///

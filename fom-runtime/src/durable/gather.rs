@@ -1,7 +1,7 @@
 //! How long to wait before the next sync.
 //!
 //! The foms that were answered run now, and most of them commit again. If the next sync waits for them, their commits
-//! share it. If it does not, two halves take turns for ever, and each sync carries half of what it could. But the disk
+//! share it. If it does not, two halves take turns forever, and each sync carries half of what it could. But the disk
 //! is idle during the wait. If it takes longer to run all foms than to sync, it is better to let the two overlap.
 
 use std::time::{Duration, Instant};

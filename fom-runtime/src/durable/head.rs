@@ -120,7 +120,7 @@ impl Head {
         }
     }
 
-    /// Returns the time in the journal now that it is opened again.
+    /// Returns the current time in the journal, after the journal was opened again.
     pub(crate) fn time_now(&self, clock: &Clock) -> u64 {
         self.time
             .saturating_add(self.seen.until(&Stamp::now(clock)))

@@ -49,7 +49,7 @@ pub(crate) enum Sequence {
 pub(crate) type Send = Box<dyn FnOnce(&Arc<World>, Option<Entry>) + std::marker::Send>;
 
 impl Entry {
-    /// Draws the number, if the entry needs one and has none.
+    /// Draws the number, if the entry needs a number and has none.
     fn take_number(&mut self, world: &Arc<World>) {
         let directory = &world.directory;
         self.order = match std::mem::replace(&mut self.order, Sequence::Free) {

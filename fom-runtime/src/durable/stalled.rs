@@ -54,7 +54,7 @@ impl World {
         self.set_aside.put(self.aside(stalled.id, reason, bytes));
     }
 
-    /// Adds a transition to be retried. Its fom has left all tables, and may come back from now on.
+    /// Queues a transition for a retry. Its fom has left all tables, and may come back from now on.
     pub(crate) fn stall(&self, stalled: Stalled) {
         if let Some(committer) = self.committer() {
             committer.stalled.lock().push(stalled);

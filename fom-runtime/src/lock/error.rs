@@ -8,7 +8,7 @@ use crate::lock::{LockMode, LongLock};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The fom already has the lock or waits for it, and would wait for itself for ever.
+    /// The fom already has the lock or waits for it, and would wait for itself forever.
     #[error(
         "the lock `{lock}` is taken again by the one that has it to {held}, who would wait for itself; use the guard that it has, or drop that first"
     )]

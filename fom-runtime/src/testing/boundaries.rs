@@ -156,7 +156,7 @@ impl<O: Persistent> Trial<O> {
         self
     }
 
-    /// Sets what must be the same in each outcome, beside the end phase. The `{:?}` texts are compared, so the value
+    /// Sets what must be the same in each outcome, besides the end phase. The `{:?}` texts are compared, so the value
     /// must have no random order.
     pub fn compare<T: fmt::Debug>(
         mut self,

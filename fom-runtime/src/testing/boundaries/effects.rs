@@ -8,8 +8,8 @@ use crate::sync::Mutex;
 /// idempotency keys does.
 ///
 /// Each [`Trial`](super::Trial) has one. Phase functions reach it as a resource: `cx.resource::<Effects>()`. The trial
-/// compares it on its own: the effects must be the same with a crash and without. Each key must be used for one effect
-/// only.
+/// compares the effects on its own: they must be the same with a crash and without. Each key must be used for one
+/// effect only.
 #[derive(Clone, Debug, Default)]
 pub struct Effects(Arc<Mutex<Vec<Effect>>>);
 

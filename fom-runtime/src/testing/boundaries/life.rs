@@ -32,7 +32,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// How long the world outside gets before the next look.
 const OUTSIDE: Duration = Duration::from_millis(2);
 
-/// The limit for a life in which an event is lost, because the operation may wait for that event for ever.
+/// The limit for a life in which an event is lost, because the operation may wait forever for that event.
 const LOSING: Duration = Duration::from_secs(1);
 
 /// Number of looks at the world outside in such a life, while all foms wait.
