@@ -1,4 +1,4 @@
-//! What is in the journal and cannot run: listed with the reason and its bytes, tried again, or taken out.
+//! Entries that are in the journal and cannot run: lists them with reason and bytes, tries them again, or removes them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -21,30 +21,30 @@ use crate::{
     sync::Mutex,
 };
 
-/// What is in the journal and cannot run. It stays there as it is, and is tried again at each start.
+/// A journal entry that cannot run. It stays in the journal unchanged, and each start tries it again.
 ///
-/// `Display` is one line: what it is and why it is here.
+/// `Display` writes one line: what the entry is, and why it cannot run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SetAside {
-    /// The fom. What is no fom has an id of its own.
+    /// The id of the fom. An event has an id of its own.
     pub id: FomId,
-    /// Its operation type, where that can be read; of an event, that of its receiver. So are machine and key.
+    /// The operation type, if it can be read. For an event, this field, `machine` and `key` describe the receiver.
     pub operation: Option<String>,
-    /// Its machine.
+    /// The machine.
     pub machine: Option<String>,
-    /// The version of the machine that saved it.
+    /// The version of the machine that saved the entry.
     pub version: Option<u32>,
-    /// The phase that it is in.
+    /// The phase of the fom.
     pub phase: Option<String>,
-    /// The key that it was submitted with.
+    /// The key that the fom was submitted with.
     pub key: Option<Key>,
-    /// Why it cannot run.
+    /// The reason why the entry cannot run.
     pub reason: RestoreError,
-    /// What the journal has of it, as it stands there; empty where that is damaged.
+    /// The bytes of the entry in the journal; empty if the entry is damaged.
     pub bytes: Arc<[u8]>,
     schema: Option<Arc<Schema>>,
-    /// The key for which it keeps its place.
+    /// The key for which the fom keeps its place.
     pub(crate) place: Option<KeyOf>,
 }
 
@@ -71,9 +71,9 @@ impl SetAside {
         aside
     }
 
-    /// Foms behind it in the queue for its key wait for it. If another fom has the key by now, this one keeps no place.
-    /// If it has not begun, foms with its key then commit that they begin, because it may be restored at the next
-    /// start.
+    /// Keeps the fom's place in the queue for its key: the foms behind it wait. If another fom has the key by now, this
+    /// fom keeps no place. If this fom has not begun, it may be restored at the next start. Then other foms with its
+    /// key must commit that they begin.
     pub(crate) fn keep_place(&mut self, world: &World) {
         let keeps = !matches!(self.reason, RestoreError::KeyInUse(_));
         let Ok(entered) = world.types.enter(world, &self.bytes) else {
@@ -88,14 +88,14 @@ impl SetAside {
         }
     }
 
-    /// It is there again, or in the journal no more.
+    /// Gives the place up: the fom is back, or is no longer in the journal.
     pub(crate) fn give_place_up(&self, world: &World) {
         if let Some(of) = &self.place {
             world.directory.give_place_up(world, of.clone(), self.id);
         }
     }
 
-    /// As much as can be read of it.
+    /// Reads as much of the entry as possible.
     fn read(&mut self, schemas: Option<&Schemas>) -> Option<()> {
         let bytes = Arc::clone(&self.bytes);
         let (kind, rest) = bytes.split_first()?;
@@ -116,23 +116,23 @@ impl SetAside {
         Some(())
     }
 
-    /// What the journal has of it as a snapshot, which stands for itself: to be kept, looked at, or
-    /// [resumed](crate::Runtime::resume) by a program that can. None where that cannot be read.
+    /// Returns the fom as a self-contained snapshot. The snapshot can be stored, inspected, or
+    /// [resumed](crate::Runtime::resume) by a program that can read it. Returns `None` if the entry cannot be read.
     pub fn snapshot(&self) -> Option<Snapshot> {
-        // Without a schema it is no fom.
+        // An entry without a schema is no fom.
         let schema = self.schema.as_ref()?;
         let (saved, body) = decode_fom(&self.bytes).ok()?;
         let meta = Meta {
             id: self.id.get(),
             attempt: saved.attempt,
-            // A time of the journal means nothing elsewhere.
+            // A time of the journal has no meaning elsewhere.
             left: None,
             resumed: false,
         };
         Snapshot::of(schema, body, meta).ok()
     }
 
-    /// The number with which an outbox sent the entry.
+    /// Returns the number with which an outbox sent the entry.
     fn number(&self) -> u64 {
         number_of(&self.bytes).unwrap_or_default()
     }
@@ -141,7 +141,7 @@ impl SetAside {
         self.bytes.first() == Some(&(Kind::Message as u8))
     }
 
-    /// Operation and key, or what is known.
+    /// Returns operation and key, as far as they are known.
     pub(crate) fn named(&self) -> String {
         let operation = self.operation.as_deref().unwrap_or("?");
         match &self.key {
@@ -164,21 +164,22 @@ impl fmt::Display for SetAside {
     }
 }
 
-/// How many events that nobody takes are set aside at the most.
+/// At this number of set-aside events, no more events without a receiver are added.
 const MOST_EVENTS: usize = 10_000;
 
-/// All of them, by id.
+/// All set-aside entries, by id.
 #[derive(Default)]
 pub(crate) struct Asides(Mutex<Listed>);
 
 #[derive(Default)]
 struct Listed {
     foms: BTreeMap<FomId, SetAside>,
-    /// Those of a key. A release that forgot something sets everybody aside: nobody looks through all of them.
+    /// The foms with each key. A release that lacks a type sets aside all foms of the type, so a search of `foms` would
+    /// be slow.
     keys: HashMap<Key, BTreeSet<FomId>>,
-    /// Apart: there may be many, and each event that is delivered asks for the foms.
+    /// The events, kept apart: there may be many, and each delivery of an event searches the foms.
     events: BTreeMap<FomId, SetAside>,
-    /// For each fom that is set aside: the events that wait for it, in the order in which they were sent.
+    /// For each set-aside fom, the events that wait for it, in the order in which they were sent.
     waiting: HashMap<FomId, BTreeSet<(u64, FomId)>>,
     /// Foms that are being tried again. They stay listed during the attempt.
     tried: HashSet<FomId>,
@@ -187,11 +188,11 @@ struct Listed {
 /// Whether a fom is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// It is not set aside, or no longer.
+    /// The fom is not set aside, or no longer.
     No,
-    /// It stays set aside until a caller tries it again.
+    /// The fom stays set aside until a caller tries it again.
     Aside,
-    /// It is being tried again, or is about to come back from the journal. Events for it wait until then.
+    /// The fom is being tried again, or is about to come back from the journal. Events for it wait until then.
     ComesBack,
 }
 
@@ -206,7 +207,7 @@ impl Listed {
         }
     }
 
-    /// An event with a receiver that is no longer set aside.
+    /// Whether the entry is an event whose receiver is no longer set aside.
     fn has_missed(&self, aside: &SetAside) -> bool {
         match aside.reason {
             RestoreError::ReceiverSetAside(receiver) => self.stays(receiver) != Stays::Aside,
@@ -275,13 +276,12 @@ impl Asides {
         Ok(())
     }
 
-    /// Begins to try an entry again. An event is taken out of the list. A fom stays listed until
-    /// [`tried`](Self::tried).
+    /// Begins to try an entry again. An event leaves the list. A fom stays listed until [`tried`](Self::tried).
     pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
         let mut listed = self.0.lock();
         if let Some(aside) = listed.foms.get(&id) {
             let aside = match listed.stays(id) {
-                // Another caller is already trying it.
+                // Another caller is already trying the fom.
                 _ if listed.tried.contains(&id) => return Err(RetryError::NotSetAside(id)),
                 Stays::ComesBack => return Err(RetryError::Pending),
                 _ if aside.bytes.is_empty() => {
@@ -295,7 +295,7 @@ impl Asides {
         let event = listed.events.get(&id);
         let event = event.ok_or(RetryError::NotSetAside(id))?;
         match &event.reason {
-            // The event arrives with its receiver, behind those that were sent before.
+            // The event arrives with its receiver, behind the events that were sent before.
             RestoreError::ReceiverSetAside(_) if listed.has_missed(event) => {
                 Err(RetryError::NotSetAside(id))
             }
@@ -304,12 +304,12 @@ impl Asides {
         }
     }
 
-    /// The attempt has ended: the entry is back, or stays set aside.
+    /// Ends the attempt: the fom is back, or stays set aside.
     pub(crate) fn tried(&self, id: FomId) {
         self.0.lock().tried.remove(&id);
     }
 
-    /// Takes an entry out of the list for a discard.
+    /// Takes an entry out of the list to discard it.
     pub(crate) fn take_out(&self, id: FomId) -> Result<SetAside, DiscardError> {
         let mut listed = self.0.lock();
         if listed.tried.contains(&id) {
@@ -334,13 +334,13 @@ impl Asides {
         all
     }
 
-    /// Whether one more may be set aside for this reason.
+    /// Whether one more entry may be set aside for this reason.
     pub(crate) fn has_room_for(&self, reason: &RestoreError) -> bool {
         !matches!(reason, RestoreError::NoReceiver { .. })
             || self.0.lock().events.len() < MOST_EVENTS
     }
 
-    /// The fom of this operation type that has this key: the oldest.
+    /// Returns the oldest fom with this operation type and key.
     pub(crate) fn of(&self, graph: &Graph, key: &Key) -> Option<FomId> {
         let is = |aside: &&SetAside| {
             let machine = aside.machine.as_deref();
@@ -354,7 +354,7 @@ impl Asides {
         foms.find(is).map(|aside| aside.id)
     }
 
-    /// The events for this fom, in the order in which they were sent.
+    /// Returns the events for this fom, in the order in which they were sent.
     pub(crate) fn events_for(&self, id: FomId) -> Vec<FomId> {
         let listed = self.0.lock();
         let ids = listed.waiting.get(&id).into_iter().flatten();
@@ -365,7 +365,7 @@ impl Asides {
         self.0.lock().stays(id)
     }
 
-    /// Whether a caller is trying it again at the moment.
+    /// Whether a caller is trying the fom again now.
     pub(crate) fn is_tried(&self, id: FomId) -> bool {
         self.0.lock().tried.contains(&id)
     }

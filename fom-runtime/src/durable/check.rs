@@ -1,4 +1,4 @@
-//! What this program could bring back of a journal, without doing it.
+//! A dry run of the recovery: what this program could bring back from a journal.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -21,7 +21,7 @@ use crate::{
     snapshot::{self, Schema},
 };
 
-/// What is kept of one fom's operation and phase.
+/// The saved operation and phase of one fom.
 #[doc(hidden)]
 pub struct KeptBody<'a> {
     schema: &'a Schema,
@@ -40,9 +40,9 @@ impl KeptBody<'_> {
     }
 }
 
-/// What a program would bring back of a journal: see [`Builder::check_journal`](crate::Builder::check_journal).
+/// What a program would bring back from a journal; see [`Builder::check_journal`](crate::Builder::check_journal).
 ///
-/// `Display` is a report: what comes back, and a line for each reason that something cannot run.
+/// `Display` writes a report: what comes back, and a line for each reason why an entry cannot run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct JournalCheck {
@@ -50,22 +50,22 @@ pub struct JournalCheck {
     pub foms: BTreeMap<(String, u32), u64>,
     /// Outcomes that are remembered by operation ids.
     pub outcomes: u64,
-    /// Events that were sent through an outbox and are not taken yet.
+    /// Events that were sent through an outbox and not yet taken.
     pub events: u64,
-    /// What would be set aside, by id.
+    /// Entries that would be set aside, by id.
     pub set_aside: Vec<SetAside>,
-    /// What the files are like.
+    /// The state of the files.
     pub files: Inspection,
 }
 
 impl JournalCheck {
-    /// Whether all that is there comes back.
+    /// Returns `true` if everything in the journal comes back.
     pub fn is_clean(&self) -> bool {
         self.set_aside.is_empty() && self.files.recovery.gaps.is_empty()
     }
 
-    /// What would be set aside of the same type, version and phase, for the same reason: in a release that forgot something that is
-    /// everybody. Those with the least ids first.
+    /// Groups the entries to be set aside by type, version, phase and reason, the lowest ids first. If a release lacks
+    /// something, a group can have very many foms.
     fn alike(&self) -> Vec<Vec<&SetAside>> {
         let mut places = HashMap::new();
         let mut all: Vec<Vec<&SetAside>> = Vec::new();
@@ -108,7 +108,7 @@ impl fmt::Display for JournalCheck {
     }
 }
 
-/// Looks at the journal in this directory, and changes nothing.
+/// Checks the journal in this directory without changing it.
 pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalError> {
     let mut checker = Checker::new(types);
     let files = FileJournal::inspect(path, &mut checker)?;
@@ -123,7 +123,7 @@ pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalE
     Ok(checker.check)
 }
 
-/// The same of entries that are in no journal.
+/// Checks entries that are in no journal.
 pub(crate) fn check_entries(entries: &[(EntryId, &[u8])], types: &Types) -> JournalCheck {
     let mut checker = Checker::new(types);
     for (id, bytes) in entries {
@@ -164,7 +164,7 @@ impl<'a> Checker<'a> {
             schema: &found.schema,
             body: found.body,
         })?;
-        // An entry that waits for its key, or shares it, may have the same key as another one.
+        // A fom that waits for its key, or shares it, may have the same key as another fom.
         let rare = found.meta.rare.as_deref();
         let alone = rare.is_none_or(|rare| !rare.queues && !rare.shared);
         if let Some(key) = found.meta.key.filter(|_| alone)

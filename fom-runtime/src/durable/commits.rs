@@ -1,4 +1,4 @@
-//! What the foms of one locality want to have committed: gathered without a lock, handed over in one piece.
+//! The changes that the foms of one locality want to commit: gathered without a lock, handed over in one piece.
 
 use std::{ptr, time::Instant};
 
@@ -13,51 +13,52 @@ use crate::{
     sync::{atomic::Ordering, now},
 };
 
-/// Groups that are handed over at the latest.
+/// At this number of groups, the locality hands over at the latest.
 const MOST: usize = 4096;
 
-/// In the core of each locality.
+/// The pending commits of one locality, in its core.
 #[derive(Default)]
 pub(crate) struct Commits {
-    /// There is something to hand over: looked at after each run.
+    /// Whether there is something to hand over. Checked after each run.
     filled: bool,
-    /// What somebody waits for. Boxed, since it is taken out and put back at every step.
+    /// Groups that foms wait for. Boxed, because each step takes the batch out and puts it back.
     batch: Option<Box<Batch>>,
-    /// What nobody waits for. It goes first: who waits is not to overtake what he was sent by who did not.
+    /// Lazy groups, which no fom waits for. They go first: if a lazy fom sends something to a fom that waits, the
+    /// receiver's commit must not overtake the sender's.
     lazy: Option<Box<Batch>>,
-    /// Those who wait for it.
+    /// Foms that wait for the commit.
     pub(crate) waiting: Vec<AnyRef>,
-    /// The machines whose records have been handed over or are to be.
+    /// The machines whose records were handed over or will be.
     machines: Vec<&'static Graph>,
-    /// How many of them the committer knows of.
+    /// The number of `machines` that the committer knows.
     told: usize,
-    /// What was handed over and is waited for.
+    /// Parts that foms wait for, and that were handed over but not answered yet.
     unanswered: usize,
-    /// It was answered, and has not told since that it has run those who were.
+    /// Whether the locality got an answer, and has not yet reported that it ran the answered foms.
     owes_round: bool,
-    /// When the first one came, on the runtime's clock.
+    /// The time of the first group, on the runtime's clock.
     since: u64,
 }
 
-/// What one locality hands over.
+/// What one locality hands over to the committer.
 pub(crate) struct Part {
     pub(super) batch: Box<Batch>,
-    /// What nobody waits for, which goes first.
+    /// Lazy groups, which no fom waits for. They go first.
     pub(super) lazy: Option<Box<Batch>>,
     waiting: Vec<AnyRef>,
-    /// Machines of which there was no record before.
+    /// Machines that had no record before.
     pub(super) schemas: Vec<&'static Graph>,
-    /// When it was handed over.
+    /// The time of the handover.
     pub(super) since: Instant,
-    /// All who were answered in its locality have run since.
+    /// Whether the locality has run all answered foms since.
     pub(super) came_round: bool,
     home: Option<Home>,
-    /// Somebody who is no fom.
+    /// The channel to a waiting caller that is no fom.
     tell: Option<oneshot::Sender<Result<(), JournalError>>>,
 }
 
 impl Part {
-    /// What is of no locality.
+    /// Returns a part that belongs to no locality.
     pub(crate) fn alone(batch: Batch, tell: oneshot::Sender<Result<(), JournalError>>) -> Self {
         Self {
             batch: Box::new(batch),
@@ -71,15 +72,15 @@ impl Part {
         }
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a fom or another caller waits for the part.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty() || self.tell.is_some()
     }
 
-    /// Tells those who wait, inside their locality: with one message for all of them.
+    /// Sends the answer to all that wait. The foms of a locality get one message together, inside the locality.
     pub(crate) fn answer(self, answer: &Result<(), JournalError>) {
         if let Some(tell) = self.tell {
-            // Who asked may have gone.
+            // The caller may have gone.
             let _ = tell.send(answer.clone());
         }
         let Some(home) = self.home.filter(|_| !self.waiting.is_empty()) else {
@@ -89,7 +90,7 @@ impl Part {
         home.post_job(Box::new(move |core| {
             core.commits.unanswered -= 1;
             core.commits.owes_round = true;
-            // By reference: what is dropped with the last of a fom is the user's, and may panic before all are told.
+            // By reference: the last handle of a fom drops the user's data, which may panic before all foms are told.
             for fom in &waiting {
                 if let Some(kept) = fom.kept() {
                     kept.answer(&answer);
@@ -101,8 +102,8 @@ impl Part {
 }
 
 impl Commits {
-    /// Where a group is to be written, so that the user's code in that runs with the core in its place; to be
-    /// [given back](Self::added).
+    /// Takes the batch that a group is written to. The core stays in its place while the user's code writes the group.
+    /// The caller must [give the batch back](Self::added).
     pub(crate) fn take_batch(&mut self, waits: bool) -> Option<Box<Batch>> {
         let place = if waits {
             &mut self.batch
@@ -123,7 +124,7 @@ impl Commits {
         batches.map(|batch| batch.len()).sum()
     }
 
-    /// A record of this machine is in the batch.
+    /// Notes that the batch has a record of this machine.
     #[inline]
     pub(crate) fn uses(&mut self, graph: &'static Graph) {
         if !self.machines.iter().any(|known| ptr::eq(*known, graph)) {
@@ -131,7 +132,7 @@ impl Commits {
         }
     }
 
-    /// A group was added at this time to what was taken out before, if it could be written.
+    /// Puts back the batch that was taken out. A group was added to it at `now`, if the group could be written.
     pub(crate) fn added(&mut self, waits: bool, batch: Box<Batch>, now: u64) {
         let place = if waits {
             &mut self.batch
@@ -145,22 +146,22 @@ impl Commits {
         *place = Some(batch);
     }
 
-    /// Whether it is better to hand over now: nothing more comes soon, or it has waited long enough.
+    /// Whether to hand over now: nothing more comes soon, or the groups have waited long enough.
     #[inline]
     pub(crate) fn is_due(&self, nothing_more: bool, now: u64, committer: &Committer) -> bool {
         nothing_more
             || self.len() >= MOST
             || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed)
-            // It may stand still for ever.
+            // A test's clock may stand still forever.
             || !committer.clock.is_real()
     }
 
-    /// Whether somebody here waits for a commit.
+    /// Whether a fom of this locality waits for a commit.
     pub(crate) fn are_awaited(&self) -> bool {
         self.unanswered > 0 || !self.waiting.is_empty()
     }
 
-    /// Hands over what there is; `nothing_more`: there is nothing to run.
+    /// Hands over all groups. `nothing_more`: the locality has nothing to run.
     pub(crate) fn hand_over(&mut self, home: &Home, committer: &Committer, nothing_more: bool) {
         let came_round = nothing_more && std::mem::take(&mut self.owes_round);
         if self.is_empty() {

@@ -1,4 +1,4 @@
-//! The thread that commits for all localities: what was handed over while the last sync ran goes down with the next one.
+//! The thread that commits for all localities. Changes that arrive during a sync are committed with the next sync.
 
 use std::{
     collections::HashMap,
@@ -27,66 +27,67 @@ use crate::{
     },
 };
 
-/// Where [`Head`] stands.
+/// The entry of [`Head`].
 pub(crate) const HEAD_ENTRY: EntryId = EntryId(1);
 
-/// How old a lazy commit may become before it goes down.
+/// Maximum age of a lazy commit before it is written.
 pub(crate) const LAZY: Duration = Duration::from_millis(50);
 
-/// How long there must be nothing to commit before room is made all the same.
+/// Idle time after which the thread makes room in the journal even without a commit.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// How long the committer must have nothing to commit before it gives its spare memory back.
+/// Idle time after which the committer gives its spare memory back.
 const CALM: Duration = Duration::from_millis(150);
 
-/// How long it waits until it tries again to commit what could not be committed.
+/// Delay before the thread retries what could not be committed.
 pub(super) const AGAIN: Duration = Duration::from_millis(500);
 
-/// Batches kept to be filled again.
+/// Number of batches kept for reuse.
 const SPARES: usize = 16;
 
-/// Of batches that grew larger than this, in bytes, the memory is given back.
+/// Size in bytes above which a batch gives its memory back.
 const LARGE: usize = 4 << 20;
 
-/// Between the localities and the thread that commits.
+/// The link between the localities and the thread that commits.
 pub(crate) struct Committer {
-    /// Whose journal it is.
+    /// The number of the journal.
     pub(crate) journal: u128,
     pub(super) clock: Clock,
-    /// The time in the journal is the runtime's with this added.
+    /// Offset from the runtime's time to the journal's time.
     ahead: u64,
     /// How long a locality may gather before it hands over, in nanoseconds.
     pub(crate) pause: AtomicU64,
-    /// How long an entry may be.
+    /// Maximum length of an entry in bytes.
     longest: AtomicU64,
-    /// The last batch could not be committed. A caller that got this error sees the flag until a later batch succeeds.
+    /// Whether the last batch could not be committed. A caller that got this error sees the flag until a later batch
+    /// succeeds.
     fails: AtomicBool,
     queue: Mutex<Queue>,
-    /// There is something in the queue, or it is closed.
+    /// Notified when the queue gets something, or is closed.
     todo: Condvar,
-    /// The thread has ended, and the journal is closed.
+    /// Notified when the thread has ended and the journal is closed.
     ended: Condvar,
     stats: Mutex<JournalStats>,
     pub(super) schemas: Schemas,
     /// Events for foms that will come back.
     pub(super) orphans: Mutex<HashMap<FomId, Vec<Posted>>>,
-    /// Entries that nobody needs any more.
+    /// Entries that are no longer needed.
     pub(super) dropped: Mutex<Vec<EntryId>>,
-    /// What could not be committed.
+    /// Transitions that could not be committed.
     pub(super) stalled: Mutex<Vec<Stalled>>,
-    /// What is forgotten of it is deleted.
+    /// The remembered outcomes. The committer deletes the entries of forgotten ones.
     memory: Arc<Memory>,
 }
 
 #[derive(Default)]
 struct Queue {
     parts: Vec<Part>,
-    /// Somebody waits for one of them.
+    /// Whether a caller waits for one of the parts.
     waited_for: bool,
-    /// When the first part came that nobody waits for.
+    /// The time when the first lazy part came.
     lazy_since: Option<Instant>,
     gather: Gather,
-    /// Since when there is something that nobody waits for and that could not be committed.
+    /// The time since when there are lazy groups that could not be committed.
     owed_since: Option<Instant>,
     #[expect(clippy::vec_box, reason = "they are handed on as boxes")]
     spares: Vec<Box<Batch>>,
@@ -120,24 +121,25 @@ impl Committer {
         })
     }
 
-    /// A time of the runtime's clock, in the time of the journal.
+    /// Converts a time of the runtime's clock to journal time.
     pub(crate) fn to_journal(&self, at: u64) -> u64 {
         at.saturating_add(self.ahead)
     }
 
-    /// How long it is from now until this time of the journal.
+    /// Returns how long it is from now until this journal time.
     pub(crate) fn left_until(&self, at: u64) -> u64 {
         at.saturating_sub(self.to_journal(self.clock.nanos()))
     }
 
-    /// Asks the journal what it takes. Before anybody writes anything: its thread may begin later than the first fom.
+    /// Asks the journal for its maximum entry length. Must be called before anything is written: the thread may start
+    /// later than the first fom.
     pub(crate) fn ask_longest(&self, journal: &dyn Journal) {
         if let Ok(longest) = fenced(|| Ok(journal.longest())) {
             self.longest.store(longest as u64, Ordering::Relaxed);
         }
     }
 
-    /// Whether the journal takes an entry of this length.
+    /// Checks that the journal takes an entry of this length.
     pub(crate) fn check_length(&self, length: usize) -> Result<(), SnapshotError> {
         let most = self.longest.load(Ordering::Relaxed);
         if length as u64 <= most {
@@ -147,12 +149,12 @@ impl Committer {
         Err(SnapshotError::TooLong { length, most })
     }
 
-    /// How much the journal keeps, as it was after the last commit.
+    /// Returns the journal's statistics as of the last commit.
     pub(crate) fn stats(&self) -> JournalStats {
         *self.stats.lock()
     }
 
-    /// A batch to be filled.
+    /// Returns a batch to fill.
     pub(crate) fn spare(&self) -> Box<Batch> {
         self.queue.lock().spares.pop().unwrap_or_default()
     }
@@ -168,11 +170,11 @@ impl Committer {
             part.answer(&Err(JournalError::Closed));
             return;
         }
-        // A lazy part sets the time when it must go down; those after it change nothing.
+        // The first lazy part sets the time of the next commit. Later lazy parts do not change it.
         let wakes = part.is_waited_for() || queue.lazy_since.is_none() || part.came_round;
         queue.waited_for |= part.is_waited_for();
         if part.lazy.is_some() {
-            // Also beside what is waited for: this thread may be long in coming, and who is lazy goes on meanwhile.
+            // Set even if the part is also waited for: the thread may come late, and lazy foms go on meanwhile.
             queue.lazy_since.get_or_insert(part.since);
         }
         if part.came_round {
@@ -185,32 +187,32 @@ impl Committer {
         }
     }
 
-    /// A locality has run those who were answered last, and has nothing to commit.
+    /// Notes that a locality has run the foms that were answered last, and has nothing to commit.
     pub(crate) fn came_round(&self) {
         self.queue.lock().gather.came_round(now());
         self.todo.notify_one();
     }
 
-    /// Whether a lazy commit has been waiting for longer than it may.
+    /// Whether a lazy commit has waited longer than it may.
     pub(crate) fn is_behind(&self) -> bool {
         let queue = self.queue.lock();
         let since = queue.owed_since.into_iter().chain(queue.lazy_since).min();
         since.is_some_and(|since| now().saturating_duration_since(since) > LAZY)
     }
 
-    /// Whether it is unknown how much of the last batch the journal has.
+    /// Whether the last commit failed: then it is unknown how much of its batch the journal has.
     pub(crate) fn fails(&self) -> bool {
         self.fails.load(Ordering::Acquire)
     }
 
-    /// There is something to be tried again after a while.
+    /// Wakes the thread, because something must be retried after a while.
     pub(super) fn look(&self) {
-        // With the lock: the thread either has seen it, or waits by now.
+        // The lock makes sure that the thread either sees the change or already waits.
         drop(self.queue.lock());
         self.todo.notify_one();
     }
 
-    /// Nothing more will come: what is there is committed, and then the journal is closed.
+    /// Closes the queue. The thread commits what is left, and then closes the journal.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.todo.notify_one();
@@ -228,7 +230,8 @@ impl Committer {
         }
     }
 
-    /// What is to be committed now. None: it is closed. Empty: there is nothing to do for a while.
+    /// Waits for parts to commit. Returns `None` when the queue is closed, and no parts when there is nothing to do for
+    /// a while.
     fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Part>> {
         let begun = now();
         let mut idle_at = idle_in.map(|time| begun + time);
@@ -249,7 +252,7 @@ impl Committer {
             }
             let gathered_at = gathered_at.filter(|_| queue.waited_for);
             if idle_at.is_none() && self.is_stalled() {
-                // What stalls is told only later, by the foms that waited for it.
+                // Foms report their stalled transitions only after they got the error.
                 idle_at = Some(now + AGAIN);
             }
             let idle_at = idle_at.filter(|_| !queue.waited_for);
@@ -267,7 +270,7 @@ impl Committer {
         }
     }
 
-    /// The whole life of the thread.
+    /// Runs the thread until the queue is closed.
     pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, world: &Weak<World>) {
         let _ended = Ended(self);
         let mut journal = journal;
@@ -309,7 +312,7 @@ impl Committer {
                     if let Some(groups) = &mut part.lazy {
                         append(&mut whole, groups, &mut lazy);
                     }
-                    // Most often there is one, and then nothing is copied.
+                    // Usually there is one part, and then nothing is copied.
                     if whole.is_empty() {
                         std::mem::swap(&mut whole, &mut part.batch);
                         whole.end_group();
@@ -367,7 +370,7 @@ impl Committer {
                 }
                 Err(error) => {
                     untidy = false;
-                    // Once, however long it lasts.
+                    // Reported once, however long the error lasts.
                     if !std::mem::replace(&mut was_untidy_error, true)
                         && let Some(world) = world.upgrade()
                     {
@@ -376,20 +379,20 @@ impl Committer {
                 }
             }
         }
-        // The keys of those that wait to come back are kept by the runtime, which would be kept by them.
+        // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
         if let Some(world) = world.upgrade() {
             for stalled in self.stalled.lock().drain(..) {
                 stalled.give_key(&world);
             }
         }
-        // What panics in there has closed as much as it ever will.
+        // If the drop panics, there is nothing more to close.
         let _ = fenced(|| {
             drop(journal);
             Ok(())
         });
     }
 
-    /// Frees the memory of batches. Returns how many bytes.
+    /// Frees the memory of batches. Returns the number of bytes.
     fn give_back(&self, whole: &mut Batch) -> usize {
         let spares = std::mem::take(&mut self.queue.lock().spares);
         let before = std::mem::take(whole);
@@ -397,7 +400,7 @@ impl Committer {
         batches.map(Batch::memory).sum()
     }
 
-    /// The thread never ran, or has ended: nobody is to wait for it.
+    /// Marks the thread as ended, or as never started. Then no caller waits for it.
     pub(crate) fn end(&self) {
         let parts = {
             let mut queue = self.queue.lock();
@@ -411,7 +414,7 @@ impl Committer {
         }
     }
 
-    /// Whether something that nobody waits for could not be committed. That it could not is said once.
+    /// Notes whether there are lazy groups that could not be committed. Reports only the first failure.
     fn owe(&self, owes: bool, done: &Result<(), JournalError>, world: &Weak<World>) {
         let mut queue = self.queue.lock();
         let before = queue.owed_since.is_some();
@@ -436,13 +439,13 @@ impl Committer {
         }
     }
 
-    /// The last group of each batch: the ids that are used, and the time.
+    /// Adds the last group of each batch: the used ids and the time.
     fn add_head(&self, whole: &mut Batch, head: &mut Head) {
         let beyond = whole.beyond().max(EntryId::HEAD);
         head.next_id = head.next_id.max(fom_of(beyond));
         head.time = self.to_journal(self.clock.nanos());
         head.seen = Stamp::now(&self.clock);
-        // Should this not come into the journal, they are forgotten again at the next start.
+        // If this batch does not get into the journal, the next start forgets these entries again.
         for entry in self.memory.take_forgotten(head.time) {
             whole.delete(entry);
         }
@@ -475,7 +478,7 @@ impl Committer {
     }
 }
 
-/// Also when the thread ends by a panic: whoever waits is answered.
+/// Ends the committer when the thread ends, also by a panic, so that each waiting caller gets an answer.
 struct Ended<'a>(&'a Committer);
 
 impl Drop for Ended<'_> {
@@ -484,7 +487,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Adds groups, and remembers which they are.
+/// Appends groups, and adds their places to `which`.
 fn append(whole: &mut Batch, groups: &mut Batch, which: &mut Vec<Range<usize>>) {
     if !groups.is_empty() {
         let from = whole.len();
@@ -493,7 +496,7 @@ fn append(whole: &mut Batch, groups: &mut Batch, which: &mut Vec<Range<usize>>) 
     }
 }
 
-/// Those groups of it.
+/// Returns the groups at these places.
 fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
     let mut some = Batch::new();
     if which.is_empty() {
@@ -515,11 +518,11 @@ fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
 
 fn encode_head(head: &Head, out: &mut Vec<u8>) {
     out.push(Kind::Head as u8);
-    // Numbers and a short text: there is nothing in it that could fail, and memory is no error.
+    // Numbers and a short text cannot fail to encode, and writes to memory cannot fail.
     let _ = rmp_serde::encode::write_named(out, head);
 }
 
-/// A journal may be the user's: its panic is an error like any other.
+/// Turns a panic of the journal, which may be the user's code, into an error.
 pub(super) fn fenced<T>(f: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let what = format!("it panicked: {}", panic_message(panic));

@@ -1,5 +1,5 @@
-//! Foms that came back and rest: of each there are the bytes that the journal has, and no fom. One is made when there is room, when
-//! its deadline passes, and when somebody looks for it.
+//! Foms that came back and rest. The runtime has the journal's bytes of each, but no fom. It makes the fom when there
+//! is room, when the fom's deadline passes, or when a caller looks for the fom.
 
 use std::{
     cell::Cell,
@@ -22,48 +22,48 @@ use crate::{
 };
 
 thread_local! {
-    /// This thread makes a fom of what rests. What reads it is the user's, and may look for another one.
+    /// Whether this thread is reviving a resting fom. This runs the user's code, which may look for another fom.
     #[allow(clippy::missing_const_for_thread_local, reason = "shuttle has none")]
     static REVIVES: Cell<bool> = Cell::new(false);
 }
 
-/// Longer than that nobody sleeps without looking: a clock may be a test's.
+/// Longest sleep before the thread checks the time again: the clock may be a test's.
 const LOOK: Duration = Duration::from_secs(3600);
 
-/// Those that rest.
+/// The resting foms.
 pub(crate) struct Dormant {
-    /// No more foms that came back are made than that; `usize::MAX`: none rests.
+    /// Limit on foms that came back and have not ended: only below it are more made. With `usize::MAX`, no fom rests.
     most: usize,
-    /// Those that were made and have not ended.
+    /// Number of foms that came back, were made and have not ended.
     resident: AtomicUsize,
-    /// Those that rest; no less than what is in `inner`.
+    /// Number of resting foms; never less than in `inner`.
     left: AtomicUsize,
     inner: Mutex<Inner>,
     changed: Condvar,
-    /// Held while one is made: whoever looks for it meanwhile waits, and finds it.
+    /// Held while a fom is made. A thread that looks for the fom meanwhile waits, and then finds it.
     door: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Inner {
     records: BTreeMap<FomId, Box<[u8]>>,
-    /// The oldest with this key.
+    /// The oldest fom with each key.
     keys: HashMap<Place, FomId>,
-    /// Those that share it, in their order.
+    /// The other foms with each key, in their order.
     sharing: HashMap<Place, BTreeSet<FomId>>,
-    /// By the time of the journal.
+    /// Deadlines in journal time.
     dues: BTreeSet<(u64, FomId)>,
-    /// Made before the recovery was over: nobody runs before all are there.
+    /// Foms that were made before the recovery was over. No fom runs before all foms are back.
     early: Vec<Resident>,
     started: bool,
-    /// There may be something to do.
+    /// Whether there may be something to do.
     poked: bool,
 }
 
-/// What is to be done next.
+/// What the thread does next.
 enum Next {
     Revive(FomId),
-    /// Nothing before this time of the journal, or ever.
+    /// Nothing before this journal time, or ever if `None`.
     Wait(Option<u64>),
     Nothing,
 }
@@ -86,17 +86,17 @@ impl Dormant {
         self.most != usize::MAX
     }
 
-    /// Whether this thread makes a fom of one at this moment, in code of the user's: then it can make no other.
+    /// Whether this thread is reviving a fom now, and runs the user's code. It can revive no other fom then.
     pub(crate) fn is_reviving() -> bool {
         REVIVES.with(Cell::get)
     }
 
-    /// How many rest.
+    /// Returns the number of resting foms.
     pub(crate) fn left(&self) -> usize {
         self.left.load(Ordering::SeqCst)
     }
 
-    /// One rests from now on.
+    /// Adds a resting fom.
     pub(super) fn add(&self, world: &World, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
         let of = entered.of.type_id();
         let meta = &entered.meta;
@@ -105,7 +105,7 @@ impl Dormant {
         }
         let mut inner = self.inner.lock();
         if let Some(key) = &meta.key {
-            // Of two with one key the older one has it; the other finds that out when it is made.
+            // If two foms have one key, the older one has it. The other fom finds that out when it is made.
             inner.keep(&(of, key.clone()), id);
         }
         if let Some(due) = due_of(meta) {
@@ -115,7 +115,8 @@ impl Dormant {
         self.left.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Makes a fom of one that rests. False: none with this id rests; if somebody else was at it, it is made by now.
+    /// Revives a resting fom. Returns `false` if no fom with this id rests. If another thread was reviving this fom,
+    /// the fom is made by now.
     pub(crate) fn revive(&self, world: &Arc<World>, id: FomId) -> bool {
         if self.left() == 0 || world.is_closed() || REVIVES.with(Cell::get) {
             return false;
@@ -123,7 +124,7 @@ impl Dormant {
         self.revive_alone(world, id, self.door.lock())
     }
 
-    /// As [`revive`](Self::revive), for who has the door.
+    /// As [`revive`](Self::revive), for a caller that holds the door.
     fn revive_alone(&self, world: &Arc<World>, id: FomId, door: MutexGuard<'_, ()>) -> bool {
         let Some(bytes) = self.inner.lock().records.remove(&id) else {
             return false;
@@ -135,7 +136,7 @@ impl Dormant {
             let mut inner = self.inner.lock();
             inner.forget(world, id, &bytes);
             match revived {
-                // Not as it was before: the recovery may have ended while this one was made.
+                // Read only now: the recovery may have ended while this fom was made.
                 Ok(fom) if inner.started => Some(fom),
                 Ok(fom) => {
                     inner.early.push(fom);
@@ -152,27 +153,27 @@ impl Dormant {
         }
         self.left.fetch_sub(1, Ordering::SeqCst);
         drop(door);
-        // The last one may not have become a fom.
+        // The last resting entry may not have become a fom.
         world.tell_idle();
         true
     }
 
-    /// Makes foms of those with this key that rest: whoever wants it comes after all that share it.
+    /// Revives all resting foms with this key, so that a new request for the key comes after all foms that share it.
     pub(crate) fn revive_key(&self, world: &Arc<World>, place: &Place) {
         let oldest = || self.inner.lock().keys.get(place).copied();
         let mut next = oldest();
         while let Some(id) = next {
             let revived = self.revive(world, id);
             next = oldest();
-            // Somebody else has made it, or nobody makes any.
+            // The fom still rests: no foms are revived now.
             if !revived && next == Some(id) {
                 return;
             }
         }
     }
 
-    /// Makes foms of those that rest and have the key that this one waits for: else whoever gives up its turn before it would
-    /// give the key to it.
+    /// Revives the resting foms that have the key that this fom waits for. Otherwise this fom would get the key from a
+    /// fom before it that gives up its turn.
     pub(crate) fn revive_before(&self, world: &Arc<World>, fom: &Resident) {
         if self.left() > 0
             && let Some(of) = fom.waits_again()
@@ -181,12 +182,12 @@ impl Dormant {
         }
     }
 
-    /// One was made that came back.
+    /// Counts a fom that came back and was made.
     pub(crate) fn one_made(&self) {
         self.resident.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One has ended that came back.
+    /// Counts a fom that came back and has ended.
     pub(crate) fn one_ended(&self) {
         self.resident.fetch_sub(1, Ordering::SeqCst);
         if self.left() > 0 {
@@ -194,7 +195,7 @@ impl Dormant {
         }
     }
 
-    /// There may be something to do: room, or another time.
+    /// Wakes the thread: there may be room, or another time.
     pub(crate) fn poke(&self) {
         if self.is_limited() {
             self.inner.lock().poked = true;
@@ -215,13 +216,14 @@ impl Dormant {
         }
     }
 
-    /// Makes foms of those whose time has come, and as many others as there is room for. What comes next: at what time.
+    /// Revives the foms whose time has come, and as many others as there is room for. Returns what to do next, and
+    /// when.
     fn tend(&self, world: &Arc<World>) -> Next {
         loop {
             if world.takes_nothing() || REVIVES.with(Cell::get) {
                 return Next::Wait(None);
             }
-            // Whether there is room is looked at by one at a time: two would bring back one more than there is room for.
+            // One thread at a time checks for room: two threads would bring back one fom more than there is room for.
             let door = self.door.lock();
             match self.next(world.journal_now()) {
                 Next::Revive(id) => {
@@ -232,18 +234,18 @@ impl Dormant {
         }
     }
 
-    /// As [`tend`](Self::tend), for whoever wants nothing to be left to do.
+    /// As [`tend`](Self::tend), for a caller that wants nothing left to do.
     pub(crate) fn settle(&self, world: &Arc<World>) {
         if self.left() > 0 {
             self.tend(world);
         }
     }
 
-    /// The recovery is over: those run that were made, and as many more as there is room for.
+    /// Ends the recovery: runs the foms that were made, and revives as many more as there is room for.
     ///
     /// # Errors
     ///
-    /// When there is no thread that would look after the rest; those that were made go back to the caller.
+    /// Fails if no thread can be started for the resting foms. The error has the foms that were made.
     pub(crate) fn start(
         world: &Arc<World>,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> std::io::Result<()>,
@@ -268,7 +270,7 @@ impl Dormant {
         Ok(())
     }
 
-    /// The whole life of the thread that looks after them.
+    /// Runs the thread that looks after the resting foms.
     fn run(&self, world: &Weak<World>) {
         let mut inner = self.inner.lock();
         // The recovery goes first.
@@ -299,7 +301,7 @@ impl Dormant {
 }
 
 impl Inner {
-    /// It rests no more: nobody is to look for it here.
+    /// Removes the deadline and key of a fom that no longer rests.
     fn forget(&mut self, world: &World, id: FomId, bytes: &[u8]) {
         let Ok(entered) = world.types.enter(world, bytes) else {
             return;
@@ -312,7 +314,8 @@ impl Inner {
         }
     }
 
-    /// It has this key. Of two that do not share it the older one has it; the other finds that out when it is made.
+    /// Notes the key of a resting fom. If two foms do not share the key, the older one has it. The other fom finds that
+    /// out when it is made.
     fn keep(&mut self, place: &Place, id: FomId) {
         match self.keys.entry(place.clone()) {
             Entry::Vacant(entry) => {
@@ -326,7 +329,7 @@ impl Inner {
         }
     }
 
-    /// The reverse of [`keep`](Self::keep).
+    /// Reverts [`keep`](Self::keep).
     fn give_up(&mut self, place: &Place, id: FomId) {
         let others = self.sharing.get_mut(place);
         if self.keys.get(place) != Some(&id) {
@@ -342,7 +345,7 @@ impl Inner {
     }
 }
 
-/// When the first of its deadlines passes.
+/// Returns the first of the fom's deadlines.
 fn due_of(meta: &Meta) -> Option<u64> {
     let kept = meta.kept.as_ref().map(|kept| kept.0);
     meta.due.into_iter().chain(kept).min()

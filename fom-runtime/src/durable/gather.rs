@@ -1,23 +1,24 @@
-//! How long it is worth waiting before the next sync.
+//! How long to wait before the next sync.
 //!
-//! Those who were answered run now, and most of them commit again. What they commit shares the next sync if that waits for them;
-//! if it does not, two halves take turns for ever, and each sync carries half of what it could. But the disk does nothing
-//! meanwhile: where running all of them takes longer than a sync, it is better to let the two overlap.
+//! The foms that were answered run now, and most of them commit again. If the next sync waits for them, their commits
+//! share it. If it does not, two halves take turns forever, and each sync carries half of what it could. But the disk
+//! is idle during the wait. If it takes longer to run all foms than to sync, it is better to let the two overlap.
 
 use std::time::{Duration, Instant};
 
-/// The longest that is waited, however slow the disk is.
+/// Longest wait, however slow the disk is.
 const MOST: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
 pub(super) struct Gather {
-    /// Localities that had somebody answered, and how many of them have run those since.
+    /// Localities with answered foms, and how many of them have run these foms since.
     expected: usize,
     rounds: usize,
     answered_at: Option<Instant>,
-    /// When the last of them came round.
+    /// When the last of these localities reported.
     came_at: Option<Instant>,
-    /// How long that takes, and how long a sync takes: means of what was seen, the last counts most.
+    /// How long a round of the localities takes, and how long a sync takes. Moving averages in which the last value
+    /// counts most.
     round: Duration,
     sync: Duration,
 }
@@ -31,7 +32,7 @@ fn mean(before: Duration, now: Duration) -> Duration {
 }
 
 impl Gather {
-    /// A locality has run all who were answered there.
+    /// Notes that a locality has run all foms that were answered there.
     pub(super) fn came_round(&mut self, now: Instant) {
         self.rounds += 1;
         if self.rounds == self.expected {
@@ -39,11 +40,11 @@ impl Gather {
         }
     }
 
-    /// A sync took so long; so many localities are answered.
+    /// Notes how long a sync took, and how many localities are answered.
     pub(super) fn answered(&mut self, sync: Duration, localities: usize, now: Instant) {
         self.sync = mean(self.sync, sync);
         if let (Some(answered), true) = (self.answered_at, self.expected > 0) {
-            // If they have not come by now it takes at least as long as that.
+            // A round that is not over by now takes at least this long.
             let came = self.came_at.unwrap_or(now);
             self.round = mean(self.round, came.saturating_duration_since(answered));
         }
@@ -53,7 +54,8 @@ impl Gather {
         self.came_at = None;
     }
 
-    /// Until when it is worth waiting for those who still run; none: nobody does, or it is not.
+    /// Returns until when to wait for the foms that still run. Returns `None` if none runs, or if a wait is not worth
+    /// it.
     pub(super) fn until(&self) -> Option<Instant> {
         let runs = self.rounds < self.expected;
         let most = self.sync.min(MOST);
@@ -61,13 +63,13 @@ impl Gather {
         (runs && self.is_worth_it()).then(|| self.answered_at.map(|at| at + wait))?
     }
 
-    /// Running them takes much less time than a sync. Where it takes half of it, two halves that overlap are the better ones:
-    /// those who wait for the one run while the other is on its way.
+    /// Whether a round takes less than half as long as a sync. If it takes longer, two halves that overlap are better:
+    /// the foms of one half run while the other half is synced.
     fn is_worth_it(&self) -> bool {
         self.round * 2 < self.sync
     }
 
-    /// How long a locality may gather before it hands over.
+    /// Returns how long a locality may gather before it hands over.
     pub(super) fn pause(&self) -> Duration {
         let pause = match self.is_worth_it() {
             true => self.sync,
@@ -85,7 +87,7 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    /// A gather that has seen this often.
+    /// Returns a gather that has seen these times often.
     fn seen(sync: Duration, round: Duration) -> (Gather, Instant) {
         let (mut gather, mut now) = (Gather::default(), Instant::now());
         for _ in 0..20 {
@@ -97,7 +99,7 @@ mod tests {
         (gather, now)
     }
 
-    /// A slow disk: all who were answered go down together.
+    /// With a slow disk, all foms that were answered are committed together.
     #[test]
     fn a_slow_disk_is_waited_for_by_all() {
         let (mut gather, now) = seen(micros(4_000), micros(400));
@@ -107,7 +109,7 @@ mod tests {
         assert_eq!(gather.until(), None, "all are there");
     }
 
-    /// A fast one: running and syncing overlap.
+    /// With a fast disk, runs and syncs overlap.
     #[test]
     fn a_fast_disk_is_not_kept_waiting() {
         let (gather, _) = seen(micros(100), micros(400));
@@ -115,7 +117,7 @@ mod tests {
         assert_eq!(gather.pause(), micros(50));
     }
 
-    /// Those who do not commit again cost one bounded wait, and then less.
+    /// Foms that do not commit again cost one bounded wait, and less after that.
     #[test]
     fn nobody_is_waited_for_for_long() {
         let (gather, now) = seen(micros(40_000), micros(1_000));

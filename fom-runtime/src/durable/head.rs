@@ -1,8 +1,8 @@
-//! The entry that says whose journal it is, which ids are used, and what time it is in it.
+//! The journal's head: which journal it is, which ids are used, and the time in the journal.
 //!
-//! A deadline must survive a restart, and a wall clock that is set. So a journal has a time of its own: it goes on with the
-//! runtime's clock while that runs; between two runs it goes on by the machine's uptime, if the machine was not started anew, else
-//! by the wall clock, and never back.
+//! A deadline must survive a restart, and a change of the wall clock. So a journal has its own time. While a runtime
+//! runs, the journal's time advances with the runtime's clock. Between two runs it advances by the machine's uptime, or
+//! by the wall clock if the machine was restarted. It never goes back.
 
 use std::{
     fs,
@@ -15,28 +15,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Clock, clock::nanos};
 
-/// As it stands in the journal.
+/// The head as it is stored in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Whose journal it is: a number that no other journal has.
+    /// The number of the journal, which no other journal has.
     pub(crate) journal: (u64, u64),
     /// No fom, message or outcome with this id or a greater one was ever put.
     pub(crate) next_id: u64,
-    /// The time in the journal when this was written.
+    /// The time in the journal when the head was written.
     pub(crate) time: u64,
-    /// What other clocks said then.
+    /// Other clocks at that time.
     pub(crate) seen: Stamp,
     /// Whether the journal has the head.
     #[serde(skip)]
     pub(crate) kept: bool,
 }
 
-/// What the clocks say that go on while nobody runs.
+/// The clocks that go on while no runtime runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
-    /// Since when the machine runs: which time that was, as far as it can be known.
+    /// Identifies the machine's start, as far as that is known.
     boot: String,
-    /// How long it has been running, in nanoseconds.
+    /// The machine's uptime in nanoseconds.
     up: u64,
     /// The wall clock, in nanoseconds since 1970.
     wall: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Stamp {
 impl Stamp {
     pub(crate) fn now(clock: &Clock) -> Self {
         if !clock.is_real() {
-            // A test's clock is the only one, and goes on over restarts in the same test.
+            // A test's clock is the only clock, and goes on over restarts in the same test.
             return Self {
                 boot: "test".to_owned(),
                 up: clock.nanos(),
@@ -69,7 +69,7 @@ impl Stamp {
         }
     }
 
-    /// How much time has passed from `self` to `later`.
+    /// Returns how much time has passed from `self` to `later`.
     fn until(&self, later: &Self) -> u64 {
         if self.boot == later.boot && !self.boot.is_empty() {
             later.up.saturating_sub(self.up)
@@ -79,9 +79,9 @@ impl Stamp {
     }
 }
 
-/// Which start of the machine this is.
+/// Returns the id of the machine's current start.
 fn boot() -> Option<&'static str> {
-    // Asked for each batch, and it does not change.
+    // Cached: needed for each batch, and constant.
     static BOOT: OnceLock<Option<String>> = OnceLock::new();
     let boot = BOOT.get_or_init(|| {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -90,14 +90,14 @@ fn boot() -> Option<&'static str> {
     boot.as_deref()
 }
 
-/// How long ago the machine was started, in nanoseconds: with the time that it slept.
+/// Returns the time since the machine was started, in nanoseconds, sleep included.
 #[cfg(any(target_os = "android", target_os = "linux"))]
 fn uptime() -> Option<u64> {
     let mut up = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: it writes to what it is given, which is valid and ours.
+    // SAFETY: the function writes to `up`, which is valid and ours.
     let done = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut up) };
     let (seconds, nanoseconds) = (up.tv_sec.try_into().ok()?, up.tv_nsec.try_into().ok()?);
     (done == 0).then(|| nanos(Duration::new(seconds, nanoseconds)))
@@ -109,7 +109,7 @@ fn uptime() -> Option<u64> {
 }
 
 impl Head {
-    /// Of a new journal.
+    /// Returns the head of a new journal.
     pub(crate) fn new(clock: &Clock) -> Self {
         Self {
             journal: (half(), half()),
@@ -120,7 +120,7 @@ impl Head {
         }
     }
 
-    /// The time in the journal now that it is opened again.
+    /// Returns the current time in the journal, after the journal was opened again.
     pub(crate) fn time_now(&self, clock: &Clock) -> u64 {
         self.time
             .saturating_add(self.seen.until(&Stamp::now(clock)))
@@ -128,13 +128,13 @@ impl Head {
 }
 
 impl Head {
-    /// The journal's number.
+    /// Returns the journal's number.
     pub(crate) fn number(&self) -> u128 {
         u128::from(self.journal.0) << 64 | u128::from(self.journal.1)
     }
 }
 
-/// A number that nothing else has.
+/// Returns a number that nothing else has.
 pub(crate) fn random() -> u128 {
     u128::from(half()) << 64 | u128::from(half())
 }
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// The wall clock is set while the machine runs on: what counts is how long it ran.
+    /// If the wall clock is changed while the machine runs, only the uptime counts.
     #[test]
     fn a_wall_clock_that_is_set_moves_no_deadline() {
         let before = stamp("a", 100, 1_000);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(before.until(&stamp("a", 130, 5)), 30);
     }
 
-    /// After a new start of the machine there is the wall clock alone, and time never goes back.
+    /// After a restart of the machine only the wall clock is left, and time never goes back.
     #[test]
     fn after_a_new_start_of_the_machine_the_wall_clock_counts_and_never_backwards() {
         let before = stamp("a", 100, 1_000);

@@ -1,4 +1,4 @@
-//! What a fom has beside it as long as it is kept in a journal.
+//! The state beside a fom that is kept in a journal.
 
 use std::collections::VecDeque;
 
@@ -13,49 +13,50 @@ use crate::{
     watch::TransitionCause,
 };
 
-/// Nothing of it is on its way.
+/// No step is on its way.
 const CALM: u8 = 0;
-/// It waits until its last step is committed.
+/// The fom waits until its last step is committed.
 const PENDING: u8 = 1;
-/// It may go on.
+/// The fom may go on.
 const ANSWERED: u8 = 2;
 
-/// From here on the late function numbers its requests.
+/// Number from which the late function numbers its requests.
 const LATE: u32 = 1 << 31;
-/// From here on the functions for a failure do.
+/// Number from which the functions for a failure number their requests.
 const FAILED: u32 = LATE | 1 << 30;
-/// From here on the exhausted function does.
+/// Number from which the exhausted function numbers its requests.
 const EXHAUSTED: u32 = 1 << 30;
 
-/// Made with the fom. Written by the thread that runs the fom, which tells the committer; and by whoever brings the answer.
+/// Made with the fom. Written by the thread that runs the fom and tells the committer, and by the thread that brings
+/// the answer.
 pub(crate) struct Kept {
     state: AtomicU8,
-    /// Whether the journal has a record of it.
+    /// Whether the journal has a record of the fom.
     recorded: AtomicBool,
     /// Requests made since the phase function was entered. Written by the thread that runs the fom.
     requests: AtomicU32,
     inner: Mutex<Inner>,
 }
 
-/// Small, since there may be very many foms. Key and operation id stand elsewhere beside the fom.
+/// Small, because there may be very many foms. Key and operation id are stored elsewhere beside the fom.
 pub(crate) struct Inner {
     /// The number of the step that is on its way, or was committed last.
     pub(crate) step: u64,
     pub(crate) due: Option<u64>,
-    /// The last event that its function has taken since the last step.
+    /// The last event that the function has taken since the last step.
     event: Option<EventId>,
-    /// What comes after the commit.
+    /// What the fom does after the commit.
     then: Option<Then>,
     more: Option<Box<More>>,
     pub(crate) attempt: u32,
     pub(super) home: u16,
     pub(super) settled: bool,
     pub(super) priority: u8,
-    /// It takes no more events that come through an outbox.
+    /// Whether the fom takes no more events that come through an outbox.
     closed: bool,
 }
 
-/// What few foms have, made when it is needed.
+/// State that few foms have. Made when it is needed.
 #[derive(Default)]
 pub(crate) struct More {
     pub(crate) causes: Vec<String>,
@@ -63,13 +64,13 @@ pub(crate) struct More {
     pub(super) rare: Rare,
     /// As [`Meta::number`].
     number: Option<u64>,
-    /// Why its step could not be committed.
+    /// Why the step could not be committed.
     error: Option<JournalError>,
     /// Events that came through an outbox.
     inbox: VecDeque<Posted>,
-    /// Entries of those that were taken since the last step was committed.
+    /// Entries of the events that were taken since the last step was committed.
     pub(crate) taken: Vec<EntryId>,
-    /// Its last step, which could not be committed: tried again when it has gone.
+    /// The last step, which could not be committed. Tried again when the fom has gone.
     pub(crate) stalled: Option<Stalled>,
 }
 
@@ -86,7 +87,7 @@ impl Inner {
         self.more.get_or_insert_default()
     }
 
-    /// The number that it had before it began, if an outbox sent it.
+    /// Returns the number that the fom had before it began, if an outbox sent it.
     pub(crate) fn number(&self) -> Option<u64> {
         self.more()?.number
     }
@@ -95,14 +96,14 @@ impl Inner {
         self.more_made().number = Some(number);
     }
 
-    /// The fom begins. Returns the number that it had.
+    /// Notes that the fom begins. Returns the number that it had.
     pub(crate) fn begins(&mut self) -> Option<u64> {
         let more = self.more_mut()?;
         more.rare.queues = false;
         more.number.take()
     }
 
-    /// When its next attempt is due, if one has failed.
+    /// Returns when the next attempt is due, if an attempt has failed.
     pub(crate) fn retry(&self) -> Option<u64> {
         self.more()?.rare.retry
     }
@@ -113,7 +114,7 @@ impl Inner {
         }
     }
 
-    /// Whether it holds long locks, and has more to do with them.
+    /// Whether the fom holds long locks, and has more to do with them.
     pub(crate) fn locked(&self) -> bool {
         self.more().is_some_and(|more| more.rare.locked)
     }
@@ -124,7 +125,7 @@ impl Inner {
         }
     }
 
-    /// Entries of events that were taken since the last step was committed.
+    /// Returns the entries of the events that were taken since the last step was committed.
     pub(crate) fn taken(&self) -> &[EntryId] {
         self.more().map_or(&[], |more| &more.taken)
     }
@@ -136,7 +137,7 @@ impl Inner {
         }
     }
 
-    /// What comes after the commit of the step that is being written down.
+    /// Sets what the fom does after the commit of the step that is being written.
     pub(crate) fn set_then(&mut self, then: Then) {
         self.then = Some(then);
     }
@@ -145,23 +146,23 @@ impl Inner {
 /// What a fom does when its step is committed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
-    /// It enters the phase that it is in by now.
+    /// The fom enters the phase that it is in by now.
     Enter {
         from: Option<u8>,
         cause: TransitionCause,
     },
-    /// It waits for the next event in this visit.
+    /// The fom waits for the next event in this visit.
     Stay,
-    /// It waits until then, and enters the phase again.
+    /// The fom waits until this time, and enters the phase again.
     Retry(u64),
-    /// It has failed.
+    /// The fom has failed.
     Fail,
 }
 
 /// Whether a step is committed.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// None is on its way.
+    /// No step is on its way.
     Calm,
     Pending,
     Committed(Then),
@@ -169,7 +170,8 @@ pub(crate) enum Answer {
 }
 
 impl Kept {
-    /// Of a fom that was restored, or (`recorded` is false) of a new one. Key and operation id are left to the caller.
+    /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores key and
+    /// operation id.
     pub(crate) fn new(meta: Meta, recorded: bool) -> Box<Self> {
         let has_more = !meta.causes.is_empty()
             || meta.kept.is_some()
@@ -207,63 +209,64 @@ impl Kept {
         self.inner.lock()
     }
 
-    /// Whether the journal has a record of it.
+    /// Whether the journal has a record of the fom.
     pub(crate) fn is_recorded(&self) -> bool {
         self.recorded.load(Ordering::Relaxed)
     }
 
-    /// Whether its last step is to be tried again when it has gone.
+    /// Whether the last step must be tried again when the fom has gone.
     pub(crate) fn is_stalled(&self) -> bool {
         let inner = self.inner.lock();
         inner.more().is_some_and(|more| more.stalled.is_some())
     }
 
-    /// The number of the visit, and the last event that its function has taken.
+    /// Returns the number of the visit, and the last event that the function has taken.
     pub(crate) fn visit(&self) -> (u64, Option<EventId>) {
         let inner = self.inner.lock();
         (inner.step, inner.event)
     }
 
-    /// Its function has taken an event, and numbers its requests from 1 again. Only the thread that runs the fom.
+    /// Notes that the function has taken an event, and numbers requests from 1 again. Only for the thread that runs the
+    /// fom.
     pub(crate) fn took(&self, event: EventId) {
         let function = self.requests.load(Ordering::Relaxed) & FAILED;
         self.requests.store(function, Ordering::Relaxed);
         self.inner.lock().event = Some(event);
     }
 
-    /// Later effects no longer belong to the last event that was taken. Only the thread that runs the fom.
+    /// Ends the last event: later effects no longer belong to it. Only for the thread that runs the fom.
     pub(crate) fn leave_event(&self) {
         self.inner.lock().event = None;
     }
 
-    /// The number of the next request.
+    /// Returns the number of the next request.
     pub(crate) fn next_part(&self) -> u32 {
         let number = self.requests.load(Ordering::Relaxed).wrapping_add(1);
         self.requests.store(number, Ordering::Relaxed);
         number
     }
 
-    /// The late function is entered: it numbers its requests for itself, however many there were before.
+    /// Enters the late function. Its requests have their own numbers, however many there were before.
     pub(crate) fn late(&self) {
         self.requests.store(LATE, Ordering::Relaxed);
     }
 
-    /// The exhausted function is entered: it numbers its requests for itself, however many the last attempt came to.
+    /// Enters the exhausted function. Its requests have their own numbers, however many the last attempt made.
     pub(crate) fn exhausted(&self) {
         self.requests.store(EXHAUSTED, Ordering::Relaxed);
     }
 
-    /// A step is made that nobody waits for: the next function numbers its requests anew.
+    /// Notes a step that no fom waits for: the next function numbers its requests from the start.
     pub(crate) fn stepped(&self) {
         self.requests.store(0, Ordering::Relaxed);
     }
 
-    /// A function for a failure is entered: it numbers its requests for itself, too.
+    /// Enters a function for a failure. Its requests have their own numbers, too.
     pub(crate) fn failed(&self) {
         self.requests.store(FAILED, Ordering::Relaxed);
     }
 
-    /// An event came through an outbox; given back when the fom has ended.
+    /// Adds an event that came through an outbox. Returns the event if the fom has ended.
     pub(crate) fn post(&self, message: Posted) -> Result<(), Posted> {
         let mut inner = self.inner.lock();
         if inner.closed {
@@ -273,7 +276,7 @@ impl Kept {
         Ok(())
     }
 
-    /// The oldest event that `takes`. Only the thread that runs the fom.
+    /// Takes the oldest event for which `takes` is true. Only for the thread that runs the fom.
     pub(crate) fn take_message<E: 'static>(&self, takes: impl Fn(&E) -> bool) -> Option<E> {
         let taken = {
             let mut inner = self.inner.lock();
@@ -290,13 +293,13 @@ impl Kept {
         taken.event.downcast().ok().map(|event| *event)
     }
 
-    /// How many events came through an outbox and were not taken.
+    /// Returns the number of events that came through an outbox and were not taken.
     pub(crate) fn messages(&self) -> usize {
         let inner = self.inner.lock();
         inner.more().map_or(0, |more| more.inbox.len())
     }
 
-    /// Takes no more of them, and gives back what is left.
+    /// Refuses further events, and returns the events that are left.
     pub(crate) fn close(&self) -> Vec<Posted> {
         let mut inner = self.inner.lock();
         inner.closed = true;
@@ -308,19 +311,19 @@ impl Kept {
         self.state.load(Ordering::Acquire) == PENDING
     }
 
-    /// The step that was just written down is on its way to the committer. Only the thread that runs the fom.
+    /// Notes that the step just written is on its way to the committer. Only for the thread that runs the fom.
     pub(crate) fn begin(&self) {
         self.state.store(PENDING, Ordering::Relaxed);
     }
 
-    /// The step is on its way, and nobody waits for it. Only the thread that runs the fom.
+    /// Notes that a step is on its way that no fom waits for. Only for the thread that runs the fom.
     pub(crate) fn went_on(&self) {
         self.stepped();
         self.recorded.store(true, Ordering::Relaxed);
         self.inner.lock().forget_taken();
     }
 
-    /// By whoever brings the answer; then the fom is to be woken.
+    /// Stores the result of the commit. The caller must wake the fom after that.
     pub(crate) fn answer(&self, answer: &Result<(), JournalError>) {
         if let Err(error) = answer {
             self.inner.lock().more_made().error = Some(error.clone());
@@ -328,7 +331,7 @@ impl Kept {
         self.state.store(ANSWERED, Ordering::Release);
     }
 
-    /// What became of the step, once. Only the thread that runs the fom.
+    /// Returns the result of the step, once. Only for the thread that runs the fom.
     pub(crate) fn take_answer(&self) -> Answer {
         match self.state.load(Ordering::Acquire) {
             CALM => Answer::Calm,

@@ -1,5 +1,5 @@
-//! Events that were sent through an outbox: in the journal from the transition of the sender until a transition of the receiver
-//! that took them.
+//! Events that were sent through an outbox. They are in the journal from the transition of the sender until a
+//! transition of the receiver that took them.
 
 use std::{
     any::Any,
@@ -26,7 +26,7 @@ use crate::{
     snapshot,
 };
 
-/// The event as the journal has it, behind the number with which it was sent.
+/// The event as it is stored in the journal, behind the number with which it was sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Message {
     machine: String,
@@ -38,7 +38,7 @@ pub(crate) struct Message {
 
 const NUMBER: usize = size_of::<u64>();
 
-/// An event as bytes, not as a list of numbers.
+/// Stores an event as bytes, not as a list of numbers.
 mod serde_bytes_of {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
 
@@ -79,7 +79,7 @@ pub(crate) struct Posted {
 
 /// What the journal has of an event.
 pub(crate) enum Written {
-    /// These bytes, or what this function writes with this number.
+    /// These bytes, or the bytes that the function writes with the number.
     Bytes(Box<[u8]>),
     By(u64, Rewrite),
     /// No entry is written, because the sender is not kept. The event has this number.
@@ -88,7 +88,7 @@ pub(crate) enum Written {
 
 type Rewrite = fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>;
 
-/// An event that nobody takes for now, and why.
+/// An event that no fom takes for now, and the reason.
 pub(crate) struct Undelivered {
     posted: Posted,
     reason: RestoreError,
@@ -102,12 +102,12 @@ impl Posted {
         }
     }
 
-    /// The entry once more.
+    /// Returns the entry once more.
     fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
         match &self.written {
             Written::Bytes(bytes) => Some(bytes.to_vec()),
             Written::By(number, write) => {
-                // It could be written before.
+                // Does not fail: the event was written before.
                 let again = catch_unwind(AssertUnwindSafe(|| write(key, &*self.event)));
                 let mut bytes = again.unwrap_or(None)?;
                 set_number(&mut bytes, *number);
@@ -152,13 +152,13 @@ impl Message {
         snapshot::decode(bytes.get(NUMBER..)?).ok()
     }
 
-    /// For whom it is: machine, operation and key.
+    /// Returns the receiver: machine, operation and key.
     pub(super) fn receiver(bytes: &[u8]) -> Option<(String, String, Option<Key>)> {
         let message = Self::decode(bytes)?;
         Some((message.machine, message.operation, message.key))
     }
 
-    /// Whether the event in this entry can be read.
+    /// Checks that the event in this entry can be read.
     pub(super) fn check(types: &Types, bytes: &[u8]) -> Result<(), RestoreError> {
         let message = Self::decode(bytes).ok_or(RestoreError::Damaged)?;
         let (_, reader) = types.taking(&message.machine, &message.operation)?;
@@ -169,7 +169,7 @@ impl Message {
         })
     }
 
-    /// Gives the event in this entry to whoever has its key, after a restart.
+    /// Delivers the event in this entry after a restart, to the fom that has its key.
     pub(super) fn deliver_again(
         world: &Arc<World>,
         entry: EntryId,
@@ -193,7 +193,7 @@ impl Message {
             let (message, _, reader) = Self::open(world, bytes)?;
             message.read(reader, entry, bytes)
         };
-        // The user's code reads it.
+        // The user's code reads the event.
         catch_unwind(AssertUnwindSafe(read))
             .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
     }
@@ -249,7 +249,7 @@ impl Event<'_> {
 }
 
 impl World {
-    /// Gives an event that came through an outbox to whoever has this key.
+    /// Delivers an event that came through an outbox to the fom with this key.
     pub(crate) fn deliver<O: Operation>(
         self: &Arc<Self>,
         key: &Key,
@@ -267,15 +267,15 @@ impl World {
                     Err(left) => posted = left,
                 }
             }
-            // The fom with this key may have ended only together with the runtime. It comes back after a restart, and
-            // the journal keeps the event until then.
+            // The fom with this key may have ended only together with the runtime. Then it comes back after a restart,
+            // and the journal keeps the event until then.
             if self.is_closed() {
                 return Ok(());
             }
             let reason = match self.set_aside.of(O::GRAPH, key) {
                 Some(receiver) => match self.keep_for(receiver, posted) {
                     Ok(()) => {
-                        // The fom may have come back before that.
+                        // The fom may have come back before the event was kept.
                         if let Some(fom) = self.directory.find::<O>(key) {
                             self.give_kept(fom.id(), fom.kept());
                             fom.wake();
@@ -318,8 +318,8 @@ impl World {
         }
     }
 
-    /// Begins to try an entry again that is set aside. For a fom, events wait from now on until it [is
-    /// back](Self::is_back) or [stays](Self::stays_aside).
+    /// Begins to try a set-aside entry again. For a fom, events wait from now on until it [is back](Self::is_back) or
+    /// [stays](Self::stays_aside).
     pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
         let committer = self.committer().ok_or(RetryError::NotSetAside(id))?;
         let mut orphans = committer.orphans.lock();
@@ -330,8 +330,8 @@ impl World {
         Ok(aside)
     }
 
-    /// The fom can be read now. It gets the events that were set aside for it, and then the events that were sent
-    /// since.
+    /// Notes that the fom can be read now. The fom gets the events that were set aside for it, and then the events that
+    /// were sent since.
     pub(crate) fn is_back(&self, id: FomId, kept: Option<&Kept>) {
         let mut before = Vec::new();
         for event in self.set_aside.events_for(id) {
@@ -346,7 +346,7 @@ impl World {
         self.give(id, kept, before, true);
     }
 
-    /// The fom still cannot run, for this reason.
+    /// Notes that the fom still cannot run, and why.
     pub(crate) fn stays_aside(self: &Arc<Self>, still: SetAside) {
         let (id, key) = (still.id, still.key.clone());
         let Some(committer) = self.committer() else {
@@ -366,7 +366,8 @@ impl World {
         }
     }
 
-    /// An event for this key that nobody takes is set aside: it stays in the journal until it is taken or discarded.
+    /// Sets aside an event for this key that no fom takes. The event stays in the journal until it is taken or
+    /// discarded.
     #[cold]
     pub(crate) fn set_event_aside(self: &Arc<Self>, key: &Key, undelivered: Undelivered) {
         let Undelivered { posted, reason } = undelivered;
@@ -404,7 +405,8 @@ impl World {
         }
     }
 
-    /// What was not taken by a fom that has ended; `back`: not in the journal, so it may be for the one that comes back.
+    /// Handles the events that an ended fom has not taken. `back`: the end is not in the journal, so the events may be
+    /// for the fom that comes back.
     #[cold]
     pub(crate) fn messages_left<O: Operation>(
         self: &Arc<Self>,
@@ -415,12 +417,12 @@ impl World {
         let id = fom.id();
         if back {
             if let Some(committer) = self.committer() {
-                // Before those that came since it takes no more.
+                // In front of the events that came since the fom was closed.
                 let mut orphans = committer.orphans.lock();
                 orphans.entry(id).or_default().splice(0..0, left);
             }
         } else {
-            // Whoever found it had its key.
+            // The event found the fom by its key.
             let Some(key) = fom.key() else { return };
             for posted in left {
                 let reason = RestoreError::NoReceiver {
@@ -432,7 +434,8 @@ impl World {
         }
     }
 
-    /// An event for a live fom: behind those that wait for it since it was none. Given back when it has ended.
+    /// Queues an event for a live fom, behind the events that waited until it was back. Returns the event if the fom
+    /// has ended.
     fn post(&self, id: FomId, kept: Option<&Kept>, message: Posted) -> Result<(), Posted> {
         let (Some(kept), Some(committer)) = (kept, self.committer()) else {
             return Err(message);
@@ -447,19 +450,19 @@ impl World {
         }
     }
 
-    /// A fom that came back has the events that waited for it.
+    /// Gives a fom that came back the events that waited for it.
     pub(super) fn give_kept(&self, id: FomId, kept: Option<&Kept>) {
         self.give(id, kept, Vec::new(), false);
     }
 
-    /// Gives a fom the events that were sent before, and then those that waited for it. `tried`: the fom is back
+    /// Gives a fom the events that were sent before, and then the events that waited for it. `tried`: the fom is back
     /// because it was tried again.
     fn give(&self, id: FomId, kept: Option<&Kept>, before: Vec<Posted>, tried: bool) {
         let Some(committer) = self.committer() else {
             return;
         };
         let left: Vec<_> = {
-            // Held meanwhile: what is sent now comes behind them.
+            // Held meanwhile, so that events that are sent now come behind them.
             let mut orphans = committer.orphans.lock();
             if tried {
                 self.set_aside.tried(id);
@@ -486,7 +489,7 @@ impl World {
 }
 
 impl Committer {
-    /// Entries that nobody needs any more: deleted with the next batch.
+    /// Queues entries that are no longer needed. They are deleted with the next batch.
     pub(super) fn drop_later(&self, entries: impl IntoIterator<Item = EntryId>) {
         self.dropped.lock().extend(entries);
     }

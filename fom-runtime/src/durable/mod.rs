@@ -1,23 +1,23 @@
-//! What makes foms survive: how each transition comes into the journal, and how what is there becomes foms again.
+//! Durability: how each transition gets into the journal, and how its entries become foms again.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `record.rs` | what is kept of a fom: an entry of the journal |
-//! | `kept.rs` | what a fom has beside it as long as it is kept |
-//! | `outbox.rs` | what a phase wants to have sent when its transition is committed |
-//! | `message.rs` | events that were sent through an outbox, until they are taken |
-//! | `schemas.rs` | which schemas the journal has |
-//! | `commits.rs` | what the foms of one locality want to have committed |
-//! | `committer.rs` | the thread that commits for all of them, with one sync for many |
-//! | `gather.rs` | how long it is worth waiting before the next sync |
-//! | `head.rs` | the entry that says whose journal it is, and the time in it |
-//! | `once.rs` | operation ids, and the outcomes that are remembered by them |
+//! | `record.rs` | a fom's entry in the journal |
+//! | `kept.rs` | the state beside a fom that is kept in a journal |
+//! | `outbox.rs` | what a phase sends when its transition is committed |
+//! | `message.rs` | events that were sent through an outbox, until a fom takes them |
+//! | `schemas.rs` | the schemas that the journal has |
+//! | `commits.rs` | the changes that the foms of one locality want to commit |
+//! | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
+//! | `gather.rs` | how long to wait before the next sync |
+//! | `head.rs` | the entry with the journal's identity and time |
+//! | `once.rs` | operation ids and the outcomes that are remembered by them |
 //! | `stalled.rs` | transitions that could not be committed, until they can |
-//! | `recovery.rs` | the way back after a restart |
+//! | `recovery.rs` | recovery after a restart |
 //! | `dormant.rs` | foms that came back and rest |
 //! | `relock.rs` | foms that held long locks, until they have asked for them again |
-//! | `aside.rs` | what is in the journal and cannot run |
-//! | `check.rs` | what would come back, without doing it |
+//! | `aside.rs` | entries that are in the journal and cannot run |
+//! | `check.rs` | a dry run of the recovery |
 
 mod aside;
 mod check;

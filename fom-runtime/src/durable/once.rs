@@ -1,8 +1,8 @@
-//! Operation ids: a submission with an id that was seen before runs nothing, and gets the answer of the first.
+//! Operation ids: a submission with a known id runs nothing, and gets the answer of the first submission.
 //!
-//! What is remembered of an operation that ended is bounded in number and in time. With a journal it is an entry: it takes the
-//! place of the fom's own in the group that ends the fom, so there is always one of the two. An entry whose time has passed is
-//! deleted with the next batch that comes along.
+//! The remembered outcomes are limited in number and in time. With a journal, an outcome is an entry. The group that
+//! ends the fom replaces the fom's entry by the outcome, so there is always one of the two. An expired entry is deleted
+//! with the next batch.
 
 use std::{
     any::{Any, TypeId},
@@ -30,41 +30,43 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// An operation type and an id that its user gave: what runs once.
+/// An operation type and an id from its user, which together run once.
 pub(crate) type Place = (TypeId, Key);
 
-/// How an operation comes out of a snapshot. A value, so that only who submits with an id must know that it can be saved.
+/// Reads an operation from a snapshot. A function value, so that only submissions with an id need to know that the
+/// operation can be saved.
 pub(crate) type Open<O> = fn(&Snapshot) -> Result<(O, <O as Operation>::Phase), RestoreError>;
 
-/// What a fom has beside it that was submitted with an id.
+/// The state beside a fom that was submitted with an id.
 pub(crate) struct Once {
     pub(crate) id: Key,
-    /// Its answer, once that is on its way into the journal, and until when it is to be remembered.
+    /// The answer, once it is on its way into the journal, and the time when it expires.
     answer: Mutex<Option<(Stored, u64)>>,
 }
 
 /// How an operation ended, as it is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// In an end phase.
+    /// The operation ended in an end phase.
     Ended(Snapshot),
-    /// In the standard failed outcome.
+    /// The operation ended in the standard failed outcome.
     Failed { cause: String, phase: String },
 }
 
-/// What those are told who wait for the end of a fom that somebody else submitted. Nothing: there will be no end.
+/// The answer for callers that wait for the end of a fom that another caller submitted. If nothing is sent, there will
+/// be no end.
 pub(crate) type Told = Result<Arc<Stored>, JournalError>;
 
-/// What an operation comes to that was submitted before.
+/// The state of an operation that was submitted before.
 enum Slot {
-    /// It is in flight.
+    /// The fom is in flight.
     Live {
         fom: AnyRef,
         waiting: Vec<oneshot::Sender<Told>>,
     },
-    /// It is in the journal and cannot go on for now.
+    /// The fom is in the journal and cannot go on for now.
     Aside(FomId),
-    /// It came back and rests.
+    /// The fom came back and rests.
     Rests(FomId),
     Ended {
         id: FomId,
@@ -73,9 +75,9 @@ enum Slot {
     },
 }
 
-/// What a submission with an id comes to.
+/// The state of an operation id, as a submission finds it.
 pub(crate) enum Seen {
-    /// It is the first.
+    /// The submission is the first.
     Never,
     Live(AnyRef, oneshot::Receiver<Told>),
     Aside,
@@ -93,9 +95,9 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct Slots {
     slots: HashMap<Place, Slot>,
-    /// Those that ended, in the order in which they are forgotten; none: of a type that this program does not have.
+    /// The outcomes in the order in which they are forgotten; `None` if this program does not have the type.
     order: BTreeMap<(u64, FomId), Option<Place>>,
-    /// Forgotten, and still in the journal.
+    /// Entries that are forgotten, and still in the journal.
     forgotten: Vec<EntryId>,
 }
 
@@ -107,7 +109,7 @@ impl Once {
         })
     }
 
-    /// The entry that takes the place of the fom's.
+    /// Writes the entry that replaces the fom's entry.
     pub(crate) fn encode<O: Operation>(&self, answer: Stored, expires: u64, out: &mut Vec<u8>) {
         out.push(Kind::Outcome as u8);
         let entry = Entry {
@@ -120,7 +122,7 @@ impl Once {
                 Stored::Ended(_) => None,
             },
         };
-        // Names and numbers: there is nothing in it that could fail.
+        // Names and numbers cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &entry);
         if let Stored::Ended(snapshot) = &answer {
             out.extend_from_slice(snapshot.as_bytes());
@@ -128,13 +130,13 @@ impl Once {
         *self.answer.lock() = Some((answer, expires));
     }
 
-    /// What [`encode`](Self::encode) wrote down.
+    /// Takes what [`encode`](Self::encode) wrote.
     pub(crate) fn take(&self) -> Option<(Stored, u64)> {
         self.answer.lock().take()
     }
 }
 
-/// As it stands in the journal; a snapshot of the end comes behind it.
+/// The entry as it is stored in the journal. A snapshot of the end follows it.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     machine: String,
@@ -146,7 +148,7 @@ struct Entry {
     failed: Option<(String, String)>,
 }
 
-/// An outcome out of the journal.
+/// An outcome from the journal.
 pub(crate) struct Remembered {
     pub(crate) machine: String,
     pub(crate) operation: String,
@@ -155,7 +157,7 @@ pub(crate) struct Remembered {
     answer: Stored,
 }
 
-/// Reads what [`Once::encode`] wrote, behind the byte that says what it is.
+/// Reads what [`Once::encode`] wrote, without the first byte.
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
     let (entry, rest): (Entry, _) = snapshot::leading(bytes).map_err(|_| RestoreError::Damaged)?;
     let answer = match (entry.failed, rest) {
@@ -173,7 +175,7 @@ pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
 }
 
 impl Stored {
-    /// How an operation is remembered that ended like this. What is the user's in it may panic.
+    /// Returns the remembered form of this end. Catches a panic of the user's code.
     pub(crate) fn ended<O: Operation>(operation: &O, phase: &O::Phase) -> Result<Self, String> {
         let Some(codec) = O::CODEC else {
             return Err("its machine is transient".to_owned());
@@ -193,7 +195,7 @@ impl Stored {
         }
     }
 
-    /// The outcome once more, with values of its own.
+    /// Returns the outcome once more, with values of its own.
     pub(crate) fn outcome<O: Operation>(&self, open: Open<O>) -> Outcome<O> {
         let failed = |cause, phase: &str| {
             let phase = O::GRAPH.find_ever(phase);
@@ -224,7 +226,7 @@ impl Stored {
     }
 }
 
-/// A cause as text.
+/// Returns a cause as text.
 fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
     let Cause::Error(original) = cause else {
         return cause.text();
@@ -234,7 +236,7 @@ fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
         Some(error) => error.to_string(),
         None => (O::DESCRIBE)(original),
     };
-    // What puts it into words is the user's.
+    // The user's code formats the error.
     catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
 }
 
@@ -247,19 +249,20 @@ impl Memory {
         }
     }
 
-    /// Until when an outcome of now is to be remembered.
+    /// Returns until when an outcome of now is remembered.
     pub(crate) fn expiry(&self, now: u64) -> u64 {
         now.saturating_add(self.time)
     }
 
-    /// Nobody else submits with an id as long as this is held.
+    /// Locks the slots. No other caller submits with an id while the guard is held.
     pub(crate) fn lock(&self, now: u64) -> MutexGuard<'_, Slots> {
         let mut slots = self.slots.lock();
         slots.forget(usize::MAX, now);
         slots
     }
 
-    /// The fom with this id has ended: what those are to be told who wait for it. No answer: there is none in this run.
+    /// Ends the fom with this id. Returns the callers that wait for its answer. With a [`NoAnswer`], there is no answer
+    /// in this run.
     pub(crate) fn ended(
         &self,
         place: &Place,
@@ -290,7 +293,7 @@ impl Memory {
         }
     }
 
-    /// A fom with an id came back. False: the id has another one that is in flight.
+    /// Notes that a fom with an id came back. Returns `false` if another fom with the id is in flight.
     pub(crate) fn back(&self, place: Place, fom: AnyRef) -> bool {
         let mut slots = self.slots.lock();
         if let Some(Slot::Live { .. }) = slots.slots.get(&place) {
@@ -301,14 +304,14 @@ impl Memory {
         true
     }
 
-    /// A fom with an id came back, and rests.
+    /// Notes that a fom with an id came back, and rests.
     pub(crate) fn rests(&self, place: Place, id: FomId) {
         let mut slots = self.slots.lock();
         slots.forget_ended(&place);
         slots.slots.entry(place).or_insert(Slot::Rests(id));
     }
 
-    /// A fom with an id is in the journal and cannot go on for now.
+    /// Notes that a fom with an id is in the journal and cannot go on for now.
     pub(crate) fn aside(&self, place: Place, id: FomId) {
         let mut slots = self.slots.lock();
         let slot = slots.slots.entry(place).or_insert(Slot::Aside(id));
@@ -317,13 +320,13 @@ impl Memory {
         }
     }
 
-    /// What was set aside is no longer in the journal.
+    /// Notes that a set-aside fom is no longer in the journal.
     pub(crate) fn discarded(&self, id: FomId) {
         let is_it = |slot: &Slot| matches!(slot, Slot::Aside(aside) if *aside == id);
         self.slots.lock().slots.retain(|_, slot| !is_it(slot));
     }
 
-    /// An outcome out of the journal; `of` is its type, if this program has it.
+    /// Adds an outcome from the journal. `of` is its type, if this program has it.
     pub(crate) fn recovered(&self, id: FomId, of: Option<TypeId>, was: Remembered) {
         let mut slots = self.slots.lock();
         let Some(of) = of else {
@@ -349,7 +352,7 @@ impl Memory {
         slots.remember(place, id, Arc::new(was.answer), was.expires);
     }
 
-    /// What is in the journal and forgotten: to be deleted there.
+    /// Takes the forgotten entries that are still in the journal. The caller deletes them there.
     pub(crate) fn take_forgotten(&self, now: u64) -> Vec<EntryId> {
         let mut slots = self.slots.lock();
         slots.forget(self.most, now);
@@ -360,14 +363,14 @@ impl Memory {
 /// Why a fom with an id ended without an answer to remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// It is as if it had never been submitted, or the runtime ends.
+    /// It is as if the fom had never been submitted, or the runtime ends.
     Gone,
-    /// It is still in the journal.
+    /// The fom is still in the journal.
     Stays,
 }
 
 impl Slots {
-    /// What a submission with this id comes to.
+    /// Returns the state of this operation id for a submission.
     pub(crate) fn look(&mut self, place: &Place) -> Seen {
         match self.slots.get_mut(place) {
             None => Seen::Never,
@@ -383,13 +386,14 @@ impl Slots {
         }
     }
 
-    /// The first fom with this id is made.
+    /// Notes the first fom with this id.
     pub(crate) fn began(&mut self, place: Place, fom: AnyRef) {
         let waiting = Vec::new();
         self.slots.insert(place, Slot::Live { fom, waiting });
     }
 
-    /// A fom that has not ended was submitted after what is remembered was forgotten, and that had not come into the journal.
+    /// Forgets a remembered outcome for a live fom. The fom was submitted after the outcome was forgotten, but the
+    /// journal still had the outcome.
     fn forget_ended(&mut self, place: &Place) {
         if let Some(Slot::Ended { id, expires, .. }) = self.slots.get(place) {
             let (id, expires) = (*id, *expires);
@@ -409,7 +413,7 @@ impl Slots {
         self.slots.insert(place, slot);
     }
 
-    /// Forgets what has expired, and the oldest of what is too much.
+    /// Forgets expired outcomes, and the oldest outcomes above the limit.
     fn forget(&mut self, most: usize, now: u64) {
         while let Some(first) = self.order.first_entry() {
             if first.key().0 > now && self.order.len() <= most {

@@ -1,4 +1,4 @@
-//! What a phase wants to have sent exactly when its transition is committed.
+//! What a phase sends exactly when its transition is committed.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::{
     runtime::{Announced, KeyOf, World},
 };
 
-/// What was given to the outbox in this visit. It is committed with the transition, and sent after that; when the phase function
-/// fails it is dropped.
+/// The items that were given to the outbox in this visit. They are committed with the transition, and sent after that.
+/// If the phase function fails, they are dropped.
 #[derive(Default)]
 pub(crate) struct Outbox {
     items: Vec<Item>,
 }
 
 pub(crate) struct Item {
-    /// What goes into the journal, so that it is sent again after a crash.
+    /// The entry in the journal, which makes sure that the item is sent again after a crash.
     pub(crate) entry: Option<Entry>,
     pub(crate) send: Send,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Item {
 pub(crate) struct Entry {
     pub(crate) id: EntryId,
     pub(crate) bytes: Vec<u8>,
-    /// Whose schema it is read with.
+    /// The machine whose schema reads the entry.
     pub(crate) graph: &'static Graph,
     pub(crate) order: Sequence,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
 /// The number of an entry. The runtime draws it when it writes the sender's step down, not while the sender's function
 /// runs. So the entry that is written first has the lower number, wherever its sender ran.
 pub(crate) enum Sequence {
-    /// No number: a fom without a key.
+    /// A fom without a key, which needs no number.
     Free,
     /// An event that has no number yet.
     Event,
@@ -45,11 +45,11 @@ pub(crate) enum Sequence {
     Announced(Announced),
 }
 
-/// Sends it. In the locality of the sender.
+/// Sends the item, in the locality of the sender.
 pub(crate) type Send = Box<dyn FnOnce(&Arc<World>, Option<Entry>) + std::marker::Send>;
 
 impl Entry {
-    /// Draws the number, if the entry needs one and has none.
+    /// Draws the number, if the entry needs a number and has none.
     fn take_number(&mut self, world: &Arc<World>) {
         let directory = &world.directory;
         self.order = match std::mem::replace(&mut self.order, Sequence::Free) {
@@ -62,7 +62,7 @@ impl Entry {
         }
     }
 
-    /// The number with which the entry was written.
+    /// Returns the number with which the entry was written.
     pub(crate) fn number(&self) -> Option<u64> {
         match &self.order {
             Sequence::Numbered(number) => Some(*number),
@@ -77,7 +77,7 @@ impl Outbox {
         self.items.push(item);
     }
 
-    /// The entries that are to be put with the transition.
+    /// Returns the entries to put with the transition.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.items.iter().filter_map(|item| item.entry.as_ref())
     }
@@ -92,7 +92,7 @@ impl Outbox {
         }
     }
 
-    /// Takes the announced numbers out. The transition is not committed, and may be committed later.
+    /// Takes the announced numbers out, because the transition is not committed. It may be committed later.
     pub(crate) fn take_announced(&mut self) -> Vec<Announced> {
         let entries = self.items.iter_mut().filter_map(|item| item.entry.as_mut());
         let announced =

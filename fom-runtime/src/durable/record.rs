@@ -1,7 +1,7 @@
-//! What is kept of a fom: one entry of the journal.
+//! A fom's entry in the journal.
 //!
-//! A byte that says what it is, then [`Meta`], then the body: operation and phase, to be read with a schema, which is an entry of
-//! its own.
+//! An entry begins with a byte for its kind and with [`Meta`]. The body follows: operation and phase, which are read
+//! with a schema. The schema is an entry of its own.
 //!
 //! [`Meta`] is written at every step, so its form is a few bytes and not MessagePack. First come flags (1), the
 //! [number](number_of) if it has one (8, little-endian), the step and the home as varints. Then come the fields that
@@ -18,13 +18,13 @@ use crate::{
     snapshot::leading,
 };
 
-/// What an entry is: its first byte.
+/// The kind of an entry: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// [`Head`](super::Head).
     Head = 1,
-    /// How the bodies of a type are to be read.
+    /// How the bodies of a type are read.
     Schema = 2,
     /// A fom that has not ended.
     Fom = 6,
@@ -34,51 +34,51 @@ pub(crate) enum Kind {
     Message = 4,
 }
 
-/// What is kept of a fom beside its operation and phase.
+/// The saved state of a fom beside its operation and phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// Its number in the order of what outboxes sent, if it has a key and has not begun.
+    /// The fom's number in the order of what outboxes sent, if the fom has a key and has not begun.
     pub(crate) number: Option<u64>,
-    /// The number of the step that its phase was entered with.
+    /// The number of the step in which the fom entered its phase.
     pub(crate) step: u64,
     /// Failed attempts at this phase.
     pub(crate) attempt: u32,
-    /// What they said.
+    /// The errors of the failed attempts.
     pub(crate) causes: Vec<String>,
-    /// When its deadline passes, in the time of the journal.
+    /// When the deadline passes, in the time of the journal.
     pub(crate) due: Option<u64>,
-    /// A deadline that an earlier phase keeps over this one: when, and which phase.
+    /// A deadline that an earlier phase keeps over this one: its time, and the phase.
     pub(crate) kept: Option<Box<(u64, String)>>,
-    /// Its home.
+    /// The home of the fom.
     pub(crate) home: u16,
-    /// Whether it was placed there by hand.
+    /// Whether the fom was placed there by hand.
     pub(crate) settled: bool,
-    /// Its priority.
+    /// The priority of the fom.
     pub(crate) priority: u8,
-    /// Its key.
+    /// The key of the fom.
     pub(crate) key: Option<Key>,
-    /// Its operation id.
+    /// The operation id of the fom.
     pub(crate) once: Option<Key>,
     /// Fields that few foms have.
     pub(crate) rare: Option<Box<Rare>>,
 }
 
-/// What is kept of few foms. Each further field comes at the end: older records are without.
+/// The saved state of few foms. Add new fields at the end: older records are without them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rare {
-    /// It has its key together with others that share it.
+    /// Whether the fom shares its key with others.
     pub(crate) shared: bool,
-    /// It has not begun, and queues for its key while another fom has it.
+    /// Whether the fom has not begun, and queues for its key while another fom has the key.
     pub(crate) queues: bool,
-    /// When its next attempt is due, in the time of the journal.
+    /// When the next attempt is due, in the time of the journal.
     #[serde(default)]
     pub(crate) retry: Option<u64>,
-    /// It holds long locks, and has more to do with them.
+    /// Whether the fom holds long locks, and has more to do with them.
     #[serde(default)]
     pub(crate) locked: bool,
 }
 
-/// How the foms of a type are kept, if they are.
+/// Returns how the foms of a type are saved, or `None` if they are not.
 pub(crate) const fn codec<O: Operation>() -> Option<Codec<O>> {
     match (O::DURABILITY, O::CODEC) {
         (Durability::None, _) => None,
@@ -86,12 +86,12 @@ pub(crate) const fn codec<O: Operation>() -> Option<Codec<O>> {
     }
 }
 
-/// Where a fom stands in the journal.
+/// Returns the entry of a fom.
 pub(crate) fn entry_of(fom: u64) -> EntryId {
     EntryId(EntryId::HEAD.0 + fom)
 }
 
-/// The fom whose entry this is.
+/// Returns the fom of an entry.
 pub(crate) fn fom_of(entry: EntryId) -> u64 {
     entry.0 - EntryId::HEAD.0
 }
@@ -101,7 +101,7 @@ pub(super) fn is_fom(bytes: &[u8]) -> bool {
     bytes.first() == Some(&(Kind::Fom as u8))
 }
 
-// What there is, as flags; the two lowest bits are the priority.
+// Flags for the fields of a record. The two lowest bits are the priority.
 const PRIORITY: u8 = 0b11;
 const SETTLED: u8 = 1 << 2;
 const DUE: u8 = 1 << 3;
@@ -110,7 +110,7 @@ const ONCE: u8 = 1 << 5;
 const REST: u8 = 1 << 6;
 const NUMBER: u8 = 1 << 7;
 
-/// The offset of the number in an entry that has one.
+/// Returns the offset of the number in an entry that has one.
 fn number_at(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [kind, flags, ..] if *kind == Kind::Fom as u8 && flags & NUMBER != 0 => Some(2),
@@ -119,8 +119,8 @@ fn number_at(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The number of an entry that an outbox sent: an event, or a fom that has a key and has not begun. Lower numbers go
-/// first.
+/// Returns the number of an entry that an outbox sent: an event, or a fom that has a key and has not begun. Lower
+/// numbers go first.
 pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
     let number = bytes.get(number_at(bytes)?..)?.first_chunk()?;
     Some(u64::from_le_bytes(*number))
@@ -135,7 +135,7 @@ pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// What few records have: attempts and what they said, a deadline that is kept, and what is rarer still.
+/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`Rare`] fields.
 type Rest<C, K, R> = (u32, C, K, R);
 
 /// Appends the entry of a fom up to the body.
@@ -169,7 +169,7 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
         let nothing = More::default();
         let more = more.unwrap_or(&nothing);
         let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.rare);
-        // Numbers and texts: there is nothing in it that could fail.
+        // Numbers and texts cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &rest);
     }
 }
@@ -228,7 +228,7 @@ const TEXT: u8 = 1;
 const BYTES: u8 = 2;
 const PAIR: u8 = 3;
 
-/// How deep pairs may be in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
+/// Limit on pairs in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
 const DEEPEST_KEY: u8 = 64;
 
 /// Appends a key so that different keys give different bytes. Step keys contain these bytes, so the form never changes.
@@ -276,7 +276,7 @@ fn take_key(bytes: &[u8], depth: u8) -> Option<(Key, &[u8])> {
     Some((key, bytes))
 }
 
-/// A number in as many bytes as it needs, seven bits in each, the lowest first.
+/// Writes a number in as many bytes as it needs, seven bits in each, the lowest first.
 fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -301,7 +301,7 @@ fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// A [`Key`] as it is stored. Not as serde would write its variants: those may be reordered.
+/// A [`Key`] as it is stored. Not in serde's form of `Key`, whose variants may be reordered.
 pub(super) mod stored_key {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
     use crate::durable::Kept;
 
-    /// The entry of a fom that has all of this, and the body `body`.
+    /// Returns the entry of a fom with all of this, and the body `body`.
     fn written(meta: &Meta) -> Vec<u8> {
         let kept = Kept::new(meta.clone(), true);
         let mut out = Vec::new();
@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// Most records have nothing but a step, a home and a priority.
+    /// Most records have only a step, a home and a priority.
     #[test]
     fn a_plain_record_has_a_head_of_four_bytes() {
         let meta = Meta {

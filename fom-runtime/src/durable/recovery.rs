@@ -1,4 +1,4 @@
-//! The way back after a restart: what the journal keeps becomes foms again, before anything new is taken in.
+//! Recovery after a restart: makes foms of the journal's entries before the runtime accepts anything new.
 
 use std::{
     any::TypeId,
@@ -30,13 +30,13 @@ use crate::{
     snapshot::{self, Schema},
 };
 
-/// How far a recovery is.
+/// The progress of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryProgress {
     /// Entries read so far.
     pub read: u64,
-    /// Entries that there are, if that is known.
+    /// Number of entries in the journal, if it is known.
     pub entries: u64,
     /// Foms that are back.
     pub foms: u64,
@@ -55,7 +55,7 @@ impl fmt::Display for RecoveryProgress {
     }
 }
 
-/// What is kept of one fom.
+/// The saved state of one fom.
 #[doc(hidden)]
 pub struct Found<'a> {
     world: &'a Arc<World>,
@@ -88,20 +88,21 @@ impl Found<'_> {
     }
 }
 
-/// The operation types that can come back, by the names that machine and operation have or had.
+/// The operation types that can come back, by the current and former names of machine and operation; and how events are
+/// read.
 pub(crate) struct Types(HashMap<Name<'static>, Known>, HashMap<TypeId, EventReader>);
 
 type Name<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// Whose a name is.
+/// The operation types with one name.
 #[derive(Clone, Copy)]
 struct Known {
     of: &'static dyn Restorer,
-    /// It was named by the user, who decides; else it is known by being linked.
+    /// Whether the user named the type. Such a type takes precedence over types that are only linked.
     named: bool,
-    /// It had the name, in earlier releases.
+    /// Whether the name is a former name of the type.
     had: bool,
-    /// Another one that has the name, or had it.
+    /// Another type with the name, now or formerly.
     other: Option<&'static dyn Restorer>,
 }
 
@@ -115,7 +116,7 @@ impl Known {
         }
     }
 
-    /// One more has this name, or had it.
+    /// Adds another type with this name, now or formerly.
     fn with(self, more: Self) -> Self {
         if self.of.type_id() == more.of.type_id() {
             return self;
@@ -141,7 +142,7 @@ impl Known {
     }
 }
 
-/// All names under which its foms can stand in a journal, and whether it had them only.
+/// Returns all names under which a type's foms can be in a journal, and whether each is a former name.
 fn names(graph: &Graph) -> impl Iterator<Item = (Name<'static>, bool)> {
     let names = graph.names().into_iter().enumerate();
     names.map(|(at, (machine, operation))| ((machine.into(), operation.into()), at > 0))
@@ -172,12 +173,12 @@ impl Types {
         }
     }
 
-    /// One that the user names.
+    /// Adds a type that the user names.
     pub(crate) fn name<O: Persistent>(&mut self) {
         let of = Registered::of::<O>();
         for (name, had) in names(O::GRAPH) {
             let known = Known::new(of.restorer(), true, had);
-            // Of two that the user names neither goes before the other.
+            // Two types that the user names have the same precedence.
             let first = self.0.get(&name).filter(|first| first.named);
             let known = first.map_or(known, |first| first.with(known));
             self.0.insert(name, known);
@@ -186,11 +187,11 @@ impl Types {
 
     /// # Errors
     ///
-    /// A name that one type had is another's: which of them it is would be a guess.
+    /// Fails if a former name of one type is also a name of another type: the runtime would have to guess.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let had = self.0.iter().filter(|(_, known)| known.had);
         let clash = had.filter_map(|(name, known)| Some((name, known.of, known.other?)));
-        // Always the same of many.
+        // The same name each time, if there are many.
         match clash.min_by_key(|(name, ..)| *name) {
             None => Ok(()),
             Some(((machine, operation), of, other)) => Err(BuildError::NameTaken {
@@ -202,7 +203,7 @@ impl Types {
         }
     }
 
-    /// The operation type of this name, and how its events are read.
+    /// Returns the operation type with this name, and how its events are read.
     pub(super) fn taking(
         &self,
         machine: &str,
@@ -213,19 +214,19 @@ impl Types {
         Ok((of, reader.ok_or(RestoreError::NoEventReader)?))
     }
 
-    /// Whether an event for it can be read again after a restart.
+    /// Whether an event for this type can be read again after a restart.
     pub(crate) fn takes<O: Persistent>(&self) -> bool {
         self.1.contains_key(&TypeId::of::<O>())
     }
 
-    /// Makes a fom of its entry. It is in no queue yet.
+    /// Makes a fom of its entry. The fom is in no queue yet.
     pub(crate) fn bring_back(
         world: &Arc<World>,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<Resident, Box<SetAside>> {
         let id = FomId(fom_of(entry));
-        // What reads it is the user's, in part.
+        // The user's code reads a part of the entry.
         let back = catch_unwind(AssertUnwindSafe(|| world.types.read(world, id, bytes)));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
             .map_err(|reason| {
@@ -235,8 +236,8 @@ impl Types {
             })
     }
 
-    /// Takes in what is in this entry: an outcome is remembered, an event is delivered, and a fom is made, which has the events that
-    /// waited for it, and is in no queue yet.
+    /// Takes in an entry: remembers an outcome, delivers an event, or makes a fom. The fom has the events that waited
+    /// for it, and is in no queue yet.
     pub(crate) fn take_in(
         world: &Arc<World>,
         entry: EntryId,
@@ -256,14 +257,14 @@ impl Types {
             _ => {}
         }
         let fom = Self::bring_back(world, entry, bytes)?;
-        // It is found by its key by now, so there is no moment in which events for it go nowhere.
+        // The fom is found by its key by now, so there is no moment in which events for it go nowhere.
         drop(world.set_aside.take(fom.id()));
         world.give_kept(fom.id(), fom.kept());
         world.dormant.revive_before(world, &fom);
         Ok(Some(fom))
     }
 
-    /// Remembers an outcome out of its entry.
+    /// Remembers the outcome in this entry.
     fn remember_again(
         world: &Arc<World>,
         entry: EntryId,
@@ -278,7 +279,7 @@ impl Types {
         Ok(())
     }
 
-    /// The operation type of this name.
+    /// Returns the operation type with this name.
     fn of(&self, machine: &str, operation: &str) -> Result<&'static dyn Restorer, RestoreError> {
         match self.0.get(&(machine.into(), operation.into())) {
             Some(known) => known.the_one(),
@@ -289,14 +290,14 @@ impl Types {
         }
     }
 
-    /// The machine of this release whose schema has this fingerprint.
+    /// Returns this release's machine whose schema has this fingerprint.
     fn graph_of(&self, fingerprint: u64) -> Option<&'static Graph> {
         let known = self.0.values().filter_map(|known| known.the_one().ok());
         let mut graphs = known.map(|of| of.graph());
         graphs.find(|graph| snapshot::fingerprint(graph) == fingerprint)
     }
 
-    /// What is in the entry of a fom, as far as that is not the user's.
+    /// Reads a fom's entry, except for the user's part.
     pub(super) fn find<'a>(
         &self,
         schemas: &Schemas,
@@ -306,7 +307,7 @@ impl Types {
         let fingerprint = body.first_chunk().ok_or(RestoreError::Damaged)?;
         let fingerprint = u64::from_le_bytes(*fingerprint);
         let schema = schemas.get(fingerprint).or_else(|| {
-            // Lost by damage: this release's own is the same, and is put anew.
+            // Lost by damage. This release's own schema is the same, and is put again.
             let graph = self.graph_of(fingerprint)?;
             schemas.want(graph);
             Some(Arc::new(Schema::of(graph)))
@@ -334,7 +335,7 @@ impl Types {
     fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
         let entered = self.enter(world, bytes)?;
         if let Some(once) = &entered.meta.once {
-            // Its id is taken, whether it can come back or not.
+            // The operation id stays taken even if the fom cannot come back.
             let place = (entered.of.type_id(), once.clone());
             world.memory.aside(place, id);
         }
@@ -349,7 +350,7 @@ impl Types {
     }
 }
 
-/// What is in the entry of a fom.
+/// The parts of a fom's entry.
 pub(super) struct Entered<'a> {
     pub(super) of: &'static dyn Restorer,
     pub(super) meta: Meta,
@@ -358,26 +359,26 @@ pub(super) struct Entered<'a> {
 }
 
 impl World {
-    /// What is in the journal and cannot run.
+    /// Returns an entry that cannot run, as it is listed.
     pub(crate) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
         let schemas = self.committer().map(|committer| &committer.schemas);
         SetAside::new(id, reason, bytes, schemas)
     }
 }
 
-/// What a recovery brought back.
+/// The result of a recovery.
 pub(crate) struct Recovered {
     pub(crate) head: Head,
-    /// Not yet in any queue: nobody runs before all are there.
+    /// The foms, in no queue yet: no fom runs before all are back.
     pub(crate) foms: Vec<(FomId, Resident)>,
     pub(crate) found: Recovery,
 }
 
-/// Reads the journal and makes foms of what it keeps.
+/// Reads the journal and makes foms of its entries.
 ///
 /// # Errors
 ///
-/// With the foms that were made already, which nobody runs.
+/// Returns the error with the foms that were already made. None of them runs.
 pub(crate) fn recover(
     world: &Arc<World>,
     journal: &mut dyn Journal,
@@ -402,11 +403,11 @@ pub(crate) fn recover(
     let found = found.and_then(|found| {
         sink.begin();
         sink.take_sent();
-        // Wherever they stood: the older ones come first.
+        // Older foms come first, wherever their entries are.
         sink.foms.sort_unstable_by_key(|fom| fom.0);
         sink.number();
         sink.deliver();
-        // Who hears of it may panic.
+        // The user's callback may panic.
         fenced(|| {
             sink.report();
             Ok(())
@@ -435,27 +436,27 @@ struct Sink<'a> {
     begun: bool,
     /// No entry with this id or a greater one was read.
     used: u64,
-    /// Why the head cannot be read: without it, it is not known which ids are used.
+    /// Why the head cannot be read. Without the head, the used ids are unknown.
     no_head: Option<JournalError>,
     schemas: Vec<(EntryId, Schema)>,
     /// Foms that outboxes sent and that have not begun. Foms that have begun go first.
     sent: Vec<(EntryId, Vec<u8>)>,
     /// Entries of schemas that cannot be read.
     unread: Vec<EntryId>,
-    /// For those who come back: delivered when all are there.
+    /// Events for foms that come back. Delivered when all foms are back.
     messages: Vec<(EntryId, Vec<u8>)>,
     foms: Vec<(FomId, Resident)>,
     progress: RecoveryProgress,
 }
 
-/// More ids than are given in one run to foms that are then lost because nothing of them was committed yet.
+/// More ids than one run gives to foms that are lost because nothing of them was committed.
 const LOST_IDS: u64 = 1 << 32;
 
-/// Entries between two reports.
+/// Number of entries between two reports.
 const REPORT_EVERY: u64 = 10_000;
 
 impl Sink<'_> {
-    /// The head is read, or there is none: from here on there are ids and a time.
+    /// Makes the committer. The head is read, or there is none: from here on there are ids and a time.
     fn begin(&mut self) {
         if std::mem::replace(&mut self.begun, true) {
             return;
@@ -466,8 +467,8 @@ impl Sink<'_> {
         world.set_committer(Committer::new(head, &world.clock, schemas, &world.memory));
     }
 
-    /// Without a head it is unknown which journal the entries belong to, which ids are used, and what time it is. A new
-    /// journal has no head, and no entries either.
+    /// Checks the head. Without it, it is unknown which journal the entries belong to, which ids are used, and what
+    /// time it is. A new journal has no head and no entries.
     fn check_head(&mut self, found: &Recovery) -> Result<(), JournalError> {
         if let Some(error) = self.no_head.take() {
             return Err(error);
@@ -489,15 +490,16 @@ impl Sink<'_> {
         Ok(())
     }
 
-    /// All is read: from here on there are new ids.
+    /// Starts new ids, after everything is read.
     fn number(&mut self) {
         let Some(head) = &mut self.head else { return };
-        // Of a batch that a crash broke off the first groups may be there, and the head, which is its last, not.
+        // A crash can break off a batch. Then its first groups may be in the journal without the head, which is the
+        // last group.
         head.next_id = head.next_id.max(self.used);
-        // Lost foms had ids, too, and whoever they called knows their step keys.
+        // Lost foms had ids, too, and the services that they called know their step keys.
         let first = match head.next_id {
             0 => 0,
-            // By another step each time: a run of which nothing was committed left no trace of its own.
+            // A random step: a run that committed nothing left no trace of its ids.
             next => next.saturating_add(LOST_IDS + random() as u64 % LOST_IDS),
         };
         self.world.number_from(first);
@@ -506,7 +508,7 @@ impl Sink<'_> {
         }
     }
 
-    /// What says how the rest is to be read.
+    /// Reads the head or a schema, which the other entries need.
     fn head_entry(&mut self, id: EntryId, bytes: &[u8]) {
         match bytes.split_first() {
             Some((kind, bytes)) if *kind == Kind::Head as u8 && id == HEAD_ENTRY => {
@@ -521,7 +523,7 @@ impl Sink<'_> {
             Some((kind, bytes)) if *kind == Kind::Schema as u8 => {
                 match Schema::from_bytes(bytes) {
                     Ok(schema) => self.schemas.push((id, schema)),
-                    // What was written with it is set aside, each for itself.
+                    // Each entry that needs this schema is set aside.
                     Err(error) => {
                         self.unread.push(id);
                         let what = format!("schema {id} of the journal: {error}");
@@ -538,7 +540,7 @@ impl Sink<'_> {
         (self.tell)(&self.progress);
     }
 
-    /// Foms that have begun have their keys by now. The others follow in their order.
+    /// Makes the foms that outboxes sent, in the order of their numbers. Foms that have begun have their keys by now.
     fn take_sent(&mut self) {
         let mut sent = std::mem::take(&mut self.sent);
         sent.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
@@ -606,7 +608,7 @@ impl Recover for Sink<'_> {
         let fom = FomId(fom_of(id));
         if self.world.dormant.is_limited() {
             match self.world.types.enter(self.world, bytes) {
-                // Foms that hold long locks enter at once, so that later requests for these locks queue behind them.
+                // Foms that hold long locks are made at once, so that later requests for these locks queue behind them.
                 Ok(entered) if holds_locks(&entered.meta) => {}
                 Ok(entered) => {
                     self.world.dormant.add(self.world, fom, &entered, bytes);
@@ -639,7 +641,7 @@ impl Recover for Sink<'_> {
     }
 }
 
-/// Whether it held long locks.
+/// Whether the fom held long locks.
 fn holds_locks(meta: &Meta) -> bool {
     meta.rare.as_ref().is_some_and(|rare| rare.locked)
 }
@@ -649,9 +651,9 @@ fn in_locality(home: &Locality, f: impl FnOnce(&mut crate::locality::Core) + Sen
     let (tell, told) = tokio::sync::oneshot::channel();
     home.post_job(Box::new(move |core| {
         f(core);
-        // Whoever waits, waits.
+        // This thread waits for the message.
         let _ = tell.send(());
     }));
-    // An error: the locality has ended, and numbers nothing.
+    // On an error, the locality has ended, and gives out no ids.
     let _ = crate::sync::block_on(told);
 }

@@ -1,5 +1,5 @@
-//! Foms that held long locks when the last run of the runtime ended: after a restart they ask for them before anybody else runs, so
-//! that nobody gets in between two phases that hold the same lock.
+//! Foms that held long locks when the last run of the runtime ended. After a restart they ask for their locks before
+//! any other fom runs. So no other fom gets in between two phases that hold the same lock.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Those that have not asked yet.
+/// The foms that have not asked yet.
 #[derive(Default)]
 pub(crate) struct Relock {
     left: AtomicUsize,
@@ -23,14 +23,15 @@ pub(crate) struct Relock {
 }
 
 impl Relock {
-    /// These are to ask for their locks. Before they run.
+    /// Adds foms that must ask for their locks. Must be called before they run.
     pub(crate) fn expect(&self, foms: impl Iterator<Item = FomId>) {
         let mut left = self.foms.lock();
         left.extend(foms);
         self.left.store(left.len(), Ordering::SeqCst);
     }
 
-    /// It has asked for its locks, and so stands before all who ask later; or it will not ask.
+    /// Notes that the fom has asked for its locks, or will not ask. A fom that has asked stands before all foms that
+    /// ask later.
     #[inline]
     pub(crate) fn has_asked(&self, fom: FomId) {
         if self.left.load(Ordering::Relaxed) > 0 {
@@ -49,8 +50,8 @@ impl Relock {
         }
     }
 
-    /// Blocks until all have asked, at most for so long: what a fom opens again before that may wait for others. How many have
-    /// not.
+    /// Blocks until all foms have asked, at most for this time. The limit is needed because what a fom opens again
+    /// before it asks may wait for others. Returns the number of foms that have not asked.
     pub(crate) fn wait(&self, most: Duration) -> usize {
         let by = now() + most;
         let mut left = self.foms.lock();
@@ -68,7 +69,7 @@ impl Relock {
     }
 }
 
-/// Whether it held long locks.
+/// Whether the fom held long locks.
 pub(crate) fn held_locks(fom: &Resident) -> bool {
     fom.kept().is_some_and(|kept| kept.inner().locked())
 }

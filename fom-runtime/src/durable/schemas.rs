@@ -1,4 +1,4 @@
-//! Which schemas the journal has: a record is there only after the schema that it is read with.
+//! The schemas that the journal has. A record is written only after the schema that reads it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// The first number of a schema's entry.
+/// The first entry number of a schema.
 const FIRST: u64 = 16;
 
 #[derive(Default)]
@@ -19,15 +19,15 @@ pub(crate) struct Schemas(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// Those of which it is known that the journal has them.
+    /// Schemas that the journal is known to have.
     kept: HashMap<u64, Arc<Schema>>,
-    /// Those that are to be put with the next batch.
+    /// Schemas to put with the next batch.
     wanted: Vec<Arc<Schema>>,
     next: u64,
 }
 
 impl Schemas {
-    /// The schemas that were found, and the entries that cannot be read. Those entries stay unchanged.
+    /// Takes the schemas that were found, and the entries that cannot be read. Those entries stay unchanged.
     pub(super) fn new(found: Vec<(EntryId, Schema)>, unread: &[EntryId]) -> Self {
         let ids = found.iter().map(|(id, _)| id).chain(unread);
         let next = ids.map(|id| id.0 + 1).max();
@@ -42,12 +42,12 @@ impl Schemas {
         }))
     }
 
-    /// The schema with this fingerprint.
+    /// Returns the schema with this fingerprint.
     pub(super) fn get(&self, fingerprint: u64) -> Option<Arc<Schema>> {
         self.0.lock().kept.get(&fingerprint).cloned()
     }
 
-    /// A record with this schema is on its way.
+    /// Notes that a record with this schema is on its way.
     pub(super) fn want(&self, graph: &'static Graph) {
         let fingerprint = fingerprint(graph);
         let mut inner = self.0.lock();
@@ -60,7 +60,7 @@ impl Schemas {
         }
     }
 
-    /// Puts those that are wanted, before anything else of the batch. Says which.
+    /// Puts the wanted schemas, before anything else of the batch. Returns them.
     pub(super) fn put(&self, batch: &mut Batch) -> Vec<Arc<Schema>> {
         let mut inner = self.0.lock();
         let wanted = inner.wanted.clone();
@@ -71,12 +71,12 @@ impl Schemas {
             });
             batch.end_group();
         }
-        // A number is not used again for something else.
+        // An entry number is never used again for another schema.
         inner.next += wanted.len() as u64;
         wanted
     }
 
-    /// The batch is committed.
+    /// Notes that the batch with these schemas is committed.
     pub(super) fn committed(&self, put: &[Arc<Schema>]) {
         if put.is_empty() {
             return;

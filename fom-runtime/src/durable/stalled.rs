@@ -1,5 +1,5 @@
-//! Transitions that could not be committed, because the disk was full or failed: kept in memory, and committed when the journal
-//! works again. Then their foms go on.
+//! Transitions that could not be committed, because the disk was full or failed. They are kept in memory, and committed
+//! when the journal works again. Then their foms go on.
 
 use std::{any::TypeId, collections::HashMap, sync::Arc, time::Instant};
 
@@ -19,13 +19,13 @@ use crate::{
     sync::now,
 };
 
-/// How often a journal may refuse before the rest waits for the next time: each refusal may cost a write.
+/// Limit on refusals in one round, because each refusal may cost a write. The rest waits for the next round.
 const MOST_REFUSALS: usize = 64;
 
-/// The same as long as it has taken nothing: then it most likely takes nothing at all.
+/// The limit as long as the journal has taken nothing: then it most likely takes nothing at all.
 const MOST_FRUITLESS: usize = 24;
 
-/// How many of those that were refused by themselves are tried at a time.
+/// How many transitions that were refused alone are tried in one round.
 const MOST_ALONE: usize = 8;
 
 /// The group of one fom's transition.
@@ -33,27 +33,28 @@ pub(crate) struct Stalled {
     pub(crate) id: FomId,
     group: Batch,
     error: JournalError,
-    /// Its operation type and key: kept for it until it comes back.
+    /// The operation type and key, kept for the fom until it comes back.
     place: Option<(TypeId, Key)>,
-    /// The long locks that it held: nobody sees what may be undone.
+    /// The long locks that the fom held. They are kept, so that no fom sees what may be undone.
     locks: Vec<LockGuard>,
-    /// The announced numbers of what it sends: the journal may have these entries already, or may get them later.
+    /// The announced numbers of what the fom sends. The journal may have these entries already, or may get them later.
     _announced: Vec<Announced>,
-    /// It was refused where others were not, and is tried by itself.
+    /// Whether the group was refused where others were not. It is tried alone.
     alone: bool,
-    /// It is not tried before.
+    /// The group is not tried before this time.
     again: Option<Instant>,
 }
 
 impl World {
-    /// A transition could not be committed: its fom ends now, and is listed until it can be.
+    /// Lists a transition that could not be committed. Its fom ends now, and is listed until the transition is
+    /// committed.
     pub(crate) fn list_stalled(&self, stalled: &Stalled) {
         let reason = RestoreError::NotCommitted(stalled.error.to_string());
         let bytes = stalled.own().unwrap_or_default();
         self.set_aside.put(self.aside(stalled.id, reason, bytes));
     }
 
-    /// Its fom has left all tables: from now on it may come back.
+    /// Queues a transition for a retry. Its fom has left all tables, and may come back from now on.
     pub(crate) fn stall(&self, stalled: Stalled) {
         if let Some(committer) = self.committer() {
             committer.stalled.lock().push(stalled);
@@ -83,19 +84,19 @@ impl Stalled {
         }
     }
 
-    /// It does not come back: others may have its key.
+    /// Gives the key to others, because the fom does not come back.
     pub(super) fn give_key(&self, world: &World) {
         if let Some((of, key)) = &self.place {
             world.directory.remove(world, (*of, key.clone()), self.id);
         }
     }
 
-    /// Whether its fom comes back.
+    /// Whether the fom comes back.
     pub(crate) fn comes_back(&self) -> bool {
         self.own().is_some_and(is_fom)
     }
 
-    /// What it puts for itself, and not for those that it sends.
+    /// Returns the fom's own entry, not the entries that it sends.
     fn own(&self) -> Option<&[u8]> {
         let of = entry_of(self.id.get());
         let mut changes = self.group.groups().flat_map(|group| group.changes());
@@ -112,7 +113,7 @@ impl Committer {
         !self.stalled.lock().is_empty()
     }
 
-    /// Tries to commit them, all at once if that can be. What they started goes on.
+    /// Tries to commit the transitions, all at once if possible. The foms of committed transitions go on.
     pub(super) fn try_stalled(
         &self,
         journal: &mut dyn Journal,
@@ -136,7 +137,7 @@ impl Committer {
         let works = together.is_empty();
         round.halve(together);
         if works || !round.done.is_empty() {
-            // Those that were tried now come after the others next time.
+            // The ones that were tried now come after the others next time.
             let rest = alone.split_off(alone.len().min(MOST_ALONE));
             for one in alone {
                 round.halve(vec![one]);
@@ -152,7 +153,7 @@ impl Committer {
             ..
         } = round;
         for (mut one, error) in refused {
-            // It is refused where others are not: they do not wait for it any more.
+            // This group is refused where others are not. The others do not wait for it any more.
             if !done.is_empty() && !one.alone {
                 one.alone = true;
                 one.error = error;
@@ -173,23 +174,24 @@ impl Committer {
     }
 }
 
-/// One time that it is tried to commit what has stalled.
+/// One round of commit attempts.
 struct Round<'a, F> {
     committer: &'a Committer,
     journal: &'a mut dyn Journal,
     commit: F,
     /// How often the journal has refused.
     failed: usize,
-    /// What is committed now, in the order in which it stalled.
+    /// Transitions that are committed now, in the order in which they stalled.
     done: Vec<Stalled>,
-    /// What was refused by itself.
+    /// Transitions that were refused alone.
     refused: Vec<(Stalled, JournalError)>,
-    /// What was not tried by itself.
+    /// Transitions that were not tried alone.
     left: Vec<Stalled>,
 }
 
 impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'_, F> {
-    /// Commits them; where that cannot be, one half of them and then the other, down to those that are refused by themselves.
+    /// Commits the transitions. If that fails, tries one half and then the other, down to single transitions that are
+    /// refused.
     fn halve(&mut self, all: Vec<Stalled>) {
         let mut stack = vec![all];
         while let Some(mut some) = stack.pop() {
@@ -219,7 +221,7 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
 
     fn commit(&mut self, some: &[Stalled]) -> Result<(), JournalError> {
         let mut batch = Batch::new();
-        // A batch that failed may have brought what these are read with.
+        // The failed batch may have had the schemas of these entries.
         let schemas = self.committer.schemas.put(&mut batch);
         for one in some {
             batch.append(&mut one.group.clone());
@@ -230,8 +232,8 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
     }
 }
 
-/// What is committed now is there again: first who comes back, then what was sent to them, in order. Only after that somebody runs,
-/// and may send more.
+/// Brings back what is committed now: first the foms, then the events for them, in order. Only then do foms run, which
+/// may send more.
 fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
     let mut foms = Vec::new();
     let mut messages = Vec::new();

@@ -1,4 +1,4 @@
-//! The name of one visit of one phase, for those who are called from it.
+//! Step keys, which name one visit of one phase for the services that it calls.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ use crate::{
 pub struct StepKey {
     /// The journal, or the run of the program, in which the other fields are unique.
     origin: u128,
-    /// Zero for an event that no other fom can take.
+    /// The fom. Zero for a posted or sent event, whose name is unique without the fom.
     fom: u64,
     name: [u64; 2],
     part: u32,

@@ -1,4 +1,4 @@
-//! Waiting for a lock, as a future.
+//! The future that waits for a lock.
 
 use std::{
     fmt,
@@ -18,11 +18,12 @@ use crate::{
     },
 };
 
-/// Waits for a [`LongLock`]. It takes its place in the queue when it is polled for the first time.
+/// Waits for a [`LongLock`]. The future joins the queue when it is first polled.
 ///
 /// # Cancel safety
 ///
-/// Dropped, it leaves the queue, and those behind it are looked at again; if it was granted in that moment, it is given back.
+/// If the future is dropped, it leaves the queue, and the waiters behind it are checked again. If the lock was granted
+/// in that moment, the lock is given back.
 #[must_use = "it does nothing until it is awaited"]
 pub struct Acquire {
     lock: LongLock,
@@ -59,7 +60,7 @@ impl Acquire {
         LockError::again(&self.lock, held, self.mode)
     }
 
-    /// At once or not at all.
+    /// Takes the lock at once, or fails.
     pub(super) fn at_once(mut self) -> Result<LockGuard, LockError> {
         let Stage::New(owner) = std::mem::replace(&mut self.stage, Stage::Done) else {
             unreachable!("it is new")
@@ -82,7 +83,7 @@ impl Acquire {
             if let Some(held) = waits_already(&owner, &self.lock) {
                 return Poll::Ready(Err(self.again(held)));
             }
-            // Cloned without the mutex, as they may be anybody's.
+            // Cloned without the mutex, because a waker may be the user's.
             let (waker, me) = (cx.waker().clone(), owner.clone());
             let queued = {
                 let mut state = self.lock.state();
@@ -110,7 +111,7 @@ impl Acquire {
         }
     }
 
-    /// Whether it still waits. If so, this poll's task is woken when that changes.
+    /// Whether the request still waits. If so, the task of this poll is woken when that changes.
     fn waits(&self, ticket: u64, cx: &Context<'_>) -> bool {
         let waits = self
             .lock
@@ -133,7 +134,7 @@ impl Acquire {
     }
 }
 
-/// How this owner waits for the lock already. From outside, everybody is somebody else.
+/// Returns how this owner already waits for the lock. Each request from outside of foms is another owner.
 fn waits_already(owner: &Owner, lock: &LongLock) -> Option<LockMode> {
     owner.fom()?.lock_waited_for(lock)
 }
@@ -168,7 +169,7 @@ impl Future for Acquire {
     }
 }
 
-/// In the listing, if it is polled by the fom itself.
+/// Shows the wait in the listing, if the fom itself polls the future.
 fn say_so(acquire: &Acquire) {
     let Stage::Queued(owner, _) = &acquire.stage else {
         return;
@@ -207,10 +208,10 @@ impl Drop for Acquire {
     }
 }
 
-/// What waits for locks: one or several.
+/// A future that waits for one or several locks.
 pub(super) trait Attempt: Future<Output = Result<Self::Guard, LockError>> + Unpin {
     type Guard;
-    /// What it waits for.
+    /// Returns the current wait.
     fn current(&self) -> Option<&Acquire>;
 }
 
@@ -222,7 +223,7 @@ impl Attempt for Acquire {
     }
 }
 
-/// For at most this time on the runtime's clock.
+/// Waits for at most this time on the runtime's clock.
 pub(super) async fn within<A: Attempt, E>(
     mut attempt: A,
     cx: &Cx<'_, E>,
@@ -237,7 +238,7 @@ pub(super) async fn within<A: Attempt, E>(
         let Some(current) = attempt.current() else {
             return Poll::Pending;
         };
-        // Not the timer: what it is armed for.
+        // The listing must show the lock, not the timer.
         say_so(current);
         slept.map(|()| {
             Err(LockError::TimedOut {

@@ -1,4 +1,4 @@
-//! What a fom holds because its phases declare it. Only the thread that runs the fom touches it.
+//! The locks that a fom holds because its phases declare them. Only the thread that runs the fom touches them.
 
 use std::{
     pin::Pin,
@@ -10,7 +10,7 @@ use crate::{
     lock::{AcquireSet, LockError, LockGuard, LockMode, LockSet, owner::Owner},
 };
 
-/// The locks of the phase that it is in.
+/// The locks of the fom's current phase.
 #[derive(Default)]
 pub(crate) struct Declared {
     held: Vec<LockGuard>,
@@ -19,17 +19,17 @@ pub(crate) struct Declared {
 
 #[derive(Default)]
 enum Stage {
-    /// What this visit needs was not asked for yet.
+    /// The locks of this visit were not asked for yet.
     #[default]
     New,
     Taking(AcquireSet),
-    /// They cannot be had.
+    /// The locks cannot be taken.
     Failed(LockError),
     Ready,
 }
 
 impl Declared {
-    /// Of a fom that goes on in the place of one that held these.
+    /// Creates the state of a fom that goes on in the place of a fom that held these locks.
     pub(super) fn of(held: Vec<LockGuard>) -> Self {
         Self {
             held,
@@ -49,22 +49,22 @@ impl Declared {
         matches!(self.stage, Stage::New)
     }
 
-    /// Another visit begins.
+    /// Begins another visit.
     pub(crate) fn renew(&mut self) {
         self.stage = Stage::New;
     }
 
-    /// Waits no more.
+    /// Stops waiting.
     pub(crate) fn stop(&mut self) {
         if let Stage::Taking(_) = self.stage {
             self.stage = Stage::New;
         }
     }
 
-    /// Gives back what this visit does not name, and begins to take what it names besides.
+    /// Gives back the locks that this visit does not name, and begins to take the further locks that it names.
     ///
-    /// All that is new comes after all that stays, in the one order that everybody has: so this waits for nobody who could wait
-    /// for what stays.
+    /// All new locks must come after all kept locks, in the order that is the same for all foms. So the fom never waits
+    /// for another fom that could wait for the kept locks.
     pub(crate) fn begin(&mut self, wanted: &LockSet, fom: &Header) {
         let named = |guard: &mut LockGuard| !wanted.iter().any(|(lock, _)| lock == guard.lock());
         let unnamed: Vec<_> = self.held.extract_if(.., named).collect();
@@ -97,7 +97,7 @@ impl Declared {
         self.stage = Stage::Taking(rest.take_for(Owner::of_fom(fom)));
     }
 
-    /// Ready when all of them are held.
+    /// Waits until all locks are held.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), LockError>> {
         let taking = match &mut self.stage {
             Stage::Taking(taking) => taking,

@@ -1,24 +1,25 @@
-//! Why a long lock was not given.
+//! The reasons why a long lock was not granted.
 
 use std::time::Duration;
 
 use crate::lock::{LockMode, LongLock};
 
-/// A long lock, or a set of them, was not given. Nothing of it is held then.
+/// The error when a long lock, or a set of them, was not granted. Then no lock of the request is held.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Whoever asks has it already, or waits for it already, and would wait for itself for ever.
+    /// The fom already has the lock or waits for it, and would wait for itself forever.
     #[error(
         "the lock `{lock}` is taken again by the one that has it to {held}, who would wait for itself; use the guard that it has, or drop that first"
     )]
     Reentrant {
         /// The lock.
         lock: LongLock,
-        /// How it has it, or waits for it.
+        /// How the fom has the lock, or waits for it.
         held: LockMode,
     },
-    /// Whoever asks to write has it to read. Two that do so would wait for each other.
+    /// The fom has the lock to read, or waits to read, and asks to write. Two foms that do so would wait for each
+    /// other.
     #[error(
         "the lock `{lock}` is held to read by the one that asks to write; take it to write from the start, or give it back first"
     )]
@@ -26,34 +27,34 @@ pub enum LockError {
         /// The lock.
         lock: LongLock,
     },
-    /// It cannot be had at once.
+    /// The lock is not available at once.
     #[error("the lock `{lock}` is not free; wait for it, or try again later")]
     Busy {
         /// The lock.
         lock: LongLock,
     },
-    /// It could not be had in time.
+    /// The lock was not available in time.
     #[error(
         "the lock `{lock}` could not be had within {after:?}; see `Runtime::operations` for who has it"
     )]
     TimedOut {
         /// The lock.
         lock: LongLock,
-        /// The time that was given.
+        /// The time limit.
         after: Duration,
     },
-    /// A phase asks for a lock that stands before one that is held from the phase before: waiting for it could go round in
-    /// a circle.
+    /// A phase asks for a lock that comes before a lock that is held from the phase before. Such a wait could close a
+    /// circle.
     #[error(
         "the lock `{lock}` stands before `{held}`, which is held from an earlier phase; name `{lock}` in that phase, too, or put a phase without `locks` in between"
     )]
     Order {
         /// The lock.
         lock: LongLock,
-        /// The last in order of those that are held.
+        /// The last held lock in the order.
         held: LongLock,
     },
-    /// This thread runs a locality, or a fom: it must not wait.
+    /// This thread runs a locality or a fom, and must not wait.
     #[error(
         "waiting for the lock `{lock}` would hold a thread that runs foms; await it, or declare `locks` on the phase"
     )]
@@ -64,7 +65,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// The lock that was not given.
+    /// Returns the lock that was not granted.
     pub fn lock(&self) -> &LongLock {
         match self {
             Self::Reentrant { lock, .. }
@@ -76,7 +77,7 @@ impl LockError {
         }
     }
 
-    /// As far as `lock` is asked for to do this by one that has it, or waits for it, in that way.
+    /// Returns the error for a request of an owner that already has `lock`, or waits for it, in the mode `held`.
     pub(super) fn again(lock: &LongLock, held: LockMode, wanted: LockMode) -> Self {
         let lock = lock.clone();
         match (held, wanted) {

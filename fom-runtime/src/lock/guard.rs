@@ -1,4 +1,4 @@
-//! Holding a lock.
+//! The guard of a lock.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use crate::lock::{
     state::Left,
 };
 
-/// Holds a [`LongLock`] until it is dropped, wherever that is: it may be kept in the operation or in the data of a phase, go to
-/// another thread, and be dropped by a panic. Whoever is next is woken then.
+/// Holds a [`LongLock`] until the guard is dropped. The guard may be kept in the operation or in the data of a phase,
+/// go to another thread, and be dropped by a panic. The drop wakes the next waiters.
 #[must_use = "the lock is given back when this is dropped"]
 pub struct LockGuard {
     lock: LongLock,
@@ -22,22 +22,22 @@ impl LockGuard {
         Self { lock, mode, owner }
     }
 
-    /// The lock.
+    /// Returns the lock.
     pub fn lock(&self) -> &LongLock {
         &self.lock
     }
 
-    /// How it is held.
+    /// Returns how the lock is held.
     pub fn mode(&self) -> LockMode {
         self.mode
     }
 
-    /// Somebody else has it from now on, without a gap.
+    /// Gives the lock to another owner, without a gap.
     pub(super) fn hand_to(&mut self, owner: Owner) {
         let id = owner.id();
         let before = self.lock.state().hand_over(self.owner, owner);
         self.owner = id;
-        // Without the mutex: it may be the last of its fom.
+        // Without the mutex, because it may be the last handle of its fom.
         drop(before);
     }
 }

@@ -1,17 +1,17 @@
-//! Who has a lock and who stands in its line at one moment, for who looks for circles.
+//! The holders and waiters of a lock at one moment, for the search for circles.
 
 use crate::{
     fom::AnyRef,
     lock::{LockMode, LongLock, owner::Owner},
 };
 
-/// What there was of a lock when it was looked at.
+/// The state of a lock at one moment.
 pub(crate) struct Line {
     holders: Vec<(Owner, LockMode, u64)>,
     waiters: Vec<(Owner, LockMode, u64)>,
 }
 
-/// What one is at a lock that another one waits for, with its number there.
+/// How a fom stands at a lock that another fom waits for, with its number there.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Holds(u64),
@@ -19,7 +19,7 @@ pub(crate) enum Place {
 }
 
 impl LongLock {
-    /// As it is now.
+    /// Returns the current state.
     pub(crate) fn line(&self) -> Line {
         let state = self.state();
         let holders = state.holders();
@@ -34,7 +34,8 @@ impl LongLock {
         }
     }
 
-    /// Whether one with this number still waits behind another one. Numbers are given once, so both have been there all the time.
+    /// Whether the waiter with this number still waits behind the other fom. Numbers are not reused, so both have been
+    /// there all the time.
     pub(crate) fn still(&self, waits: u64, behind: Place) -> bool {
         let state = self.state();
         let other = match behind {
@@ -44,17 +45,17 @@ impl LongLock {
         other && state.waiter(waits).is_some()
     }
 
-    /// The same for every handle to it, and for no other lock that is there.
+    /// Returns a number that is the same for each handle to the lock, and different for each other existing lock.
     pub(crate) fn address(&self) -> usize {
         std::sync::Arc::as_ptr(&self.0).addr()
     }
 }
 
 impl Line {
-    /// For each fom that waits: its number, and the foms that it waits for.
+    /// Returns, for each fom that waits, its number and the foms that it waits for.
     ///
-    /// Those are the holders that it cannot have the lock beside. If there is none, it waits for one that stands before it, and
-    /// that waits for them: the nearest is enough to find every circle.
+    /// These foms are the holders that conflict with it. If there is none, the fom waits for a writer in front of it,
+    /// and that writer waits for the holders. The nearest writer is enough to find every circle.
     pub(crate) fn waits(&self) -> impl Iterator<Item = (&AnyRef, u64, Vec<(&AnyRef, Place)>)> {
         let mut writer = None;
         self.waiters

@@ -1,11 +1,12 @@
 //! Long locks: fair reader/writer locks that foms wait for without a thread, and hold over phases.
 //!
-//! Who asks is granted the lock at once, if nobody waits and the lock's holders allow it; else it stands in the queue, and nobody
-//! overtakes it. When the lock is given back, it goes to the one in front: to a writer alone, to all readers up to the next
-//! writer together. The grant is made by whoever gives the lock back, in the lock itself, and the wake that follows only says so:
-//! a wake by anybody else finds the waiter where it was, in the queue.
+//! A request gets the lock at once if no request waits and the holders allow it. Otherwise the request joins the queue,
+//! and no request overtakes it. A released lock goes to the front of the queue: to a writer alone, or to all readers up
+//! to the next writer together. The thread that releases the lock makes the grant, in the lock itself. The wake that
+//! follows only reports the grant: any other wake finds the waiter still in the queue.
 //!
-//! The idea is Motr's `m0_long_lock`, without its flaws: there, the waiting fom is put into its next phase before it has the lock.
+//! The idea is Motr's `m0_long_lock`, without its flaws: there, the waiting fom enters its next phase before it has the
+//! lock.
 
 mod acquire;
 mod declared;
@@ -48,17 +49,17 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// What a lock is taken for.
+/// How a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
-    /// Beside other readers.
+    /// Together with other readers.
     Read,
     /// Alone.
     Write,
 }
 
 impl LockMode {
-    /// Whether two cannot have it together.
+    /// Whether two requests with these modes cannot have the lock together.
     fn conflicts(self, other: Self) -> bool {
         (self, other) != (Self::Read, Self::Read)
     }
@@ -73,14 +74,14 @@ impl fmt::Display for LockMode {
     }
 }
 
-/// A fair reader/writer lock for foms, which wait for it without a thread and may hold it over any number of phases.
+/// A fair reader/writer lock for foms. A fom waits for it without a thread, and may hold it over any number of phases.
 ///
-/// A clone is another handle to the same lock. The order is strictly that in which was asked: readers that stand next to each
-/// other have it together, a writer has it alone, and nobody overtakes anybody. It protects nothing by itself: what it is the
-/// lock of is for the program to say, and the name stands in listings.
+/// A clone is another handle to the same lock. Requests are granted strictly in their order: adjacent readers have the
+/// lock together, a writer has it alone, and no request overtakes another. The lock protects no data by itself: the
+/// program decides what the lock stands for. The name appears in listings.
 ///
-/// What a phase needs from its first line is better declared on the phase, with `locks`, where the runtime takes it before the
-/// function runs; several locks are taken as a [`LockSet`], and a lock for each key out of [`LongLocks`].
+/// If a phase needs a lock from its first line, declare the lock on the phase with `locks`. Then the runtime takes the
+/// lock before the function runs. Take several locks as a [`LockSet`], and get a lock for each key from [`LongLocks`].
 ///
 /// ```
 /// use fom_runtime::{LockMode, LongLock, prelude::*};
@@ -115,7 +116,7 @@ impl fmt::Display for LockMode {
 pub struct LongLock(Arc<Inner>);
 
 struct Inner {
-    /// Its place among all locks, or that of its table.
+    /// The lock's place in the order of all locks, or the place of its table.
     number: u64,
     of: Of,
     state: Mutex<State>,
@@ -126,15 +127,15 @@ enum Of {
     Table(table::Place),
 }
 
-/// The number of the next lock or table.
+/// Returns the number of the next lock or table.
 fn next_number() -> u64 {
-    // Only a number; not of `crate::sync`, where it could not be in a static.
+    // Only a counter. Not from `crate::sync`, whose type cannot be in a static.
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl LongLock {
-    /// A lock with a name for listings.
+    /// Creates a lock with a name for listings.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self(Arc::new(Inner {
             number: next_number(),
@@ -143,20 +144,21 @@ impl LongLock {
         }))
     }
 
-    /// Waits until it can be read beside other readers, if there are any.
+    /// Waits until the lock is granted to read, beside other readers.
     ///
     /// # Errors
     ///
-    /// [`LockError::Reentrant`] when this fom has it or waits for it already.
+    /// Fails with [`LockError::Reentrant`] if this fom already has the lock or waits for it.
     pub fn read(&self, who: &impl Locker) -> Acquire {
         Acquire::new(self.clone(), LockMode::Read, who.owner())
     }
 
-    /// Waits until it is this fom's alone.
+    /// Waits until the lock is granted to write, to this fom alone.
     ///
     /// # Errors
     ///
-    /// [`LockError::Reentrant`] when this fom has it or waits for it already, [`LockError::Upgrade`] when it has it to read.
+    /// Fails with [`LockError::Reentrant`] if this fom already has the lock or waits for it, and with
+    /// [`LockError::Upgrade`] if it does so to read.
     pub fn write(&self, who: &impl Locker) -> Acquire {
         Acquire::new(self.clone(), LockMode::Write, who.owner())
     }
@@ -165,11 +167,11 @@ impl LongLock {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`LockError::TimedOut`].
+    /// Fails as [`read`](Self::read), and with [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves the queue.
+    /// If the future is dropped, it leaves the queue.
     pub async fn read_within<E>(
         &self,
         cx: &Cx<'_, E>,
@@ -182,11 +184,11 @@ impl LongLock {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write), and [`LockError::TimedOut`].
+    /// Fails as [`write`](Self::write), and with [`LockError::TimedOut`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves the queue.
+    /// If the future is dropped, it leaves the queue.
     pub async fn write_within<E>(
         &self,
         cx: &Cx<'_, E>,
@@ -195,39 +197,39 @@ impl LongLock {
         acquire::within(self.write(cx), cx, time).await
     }
 
-    /// Takes it to read if nobody waits for it and no writer has it.
+    /// Takes the lock to read if no request waits and no writer has the lock.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], or as [`read`](Self::read).
+    /// Fails with [`LockError::Busy`], or as [`read`](Self::read).
     pub fn try_read(&self, who: &impl Locker) -> Result<LockGuard, LockError> {
         self.read(who).at_once()
     }
 
-    /// Takes it to write if nobody waits for it and nobody has it.
+    /// Takes the lock to write if no request waits and the lock has no holder.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], or as [`write`](Self::write).
+    /// Fails with [`LockError::Busy`], or as [`write`](Self::write).
     pub fn try_write(&self, who: &impl Locker) -> Result<LockGuard, LockError> {
         self.write(who).at_once()
     }
 
-    /// Blocks this thread until it can be read. For threads outside of foms.
+    /// Blocks this thread until the lock is granted to read. For threads outside of foms.
     ///
     /// # Errors
     ///
-    /// [`LockError::OnHandler`] on a thread that runs foms.
+    /// Fails with [`LockError::OnHandler`] on a thread that runs foms.
     pub fn read_blocking(&self, runtime: &Runtime) -> Result<LockGuard, LockError> {
         self.may_block()?;
         crate::sync::block_on(self.read(runtime))
     }
 
-    /// Blocks this thread until it is this thread's alone. For threads outside of foms.
+    /// Blocks this thread until the lock is granted to write. For threads outside of foms.
     ///
     /// # Errors
     ///
-    /// [`LockError::OnHandler`] on a thread that runs foms.
+    /// Fails with [`LockError::OnHandler`] on a thread that runs foms.
     pub fn write_blocking(&self, runtime: &Runtime) -> Result<LockGuard, LockError> {
         self.may_block()?;
         crate::sync::block_on(self.write(runtime))
@@ -240,7 +242,7 @@ impl LongLock {
         Ok(())
     }
 
-    /// The key that it has in its [table](LongLocks).
+    /// Returns the key of the lock in its [table](LongLocks).
     pub fn key(&self) -> Option<&Key> {
         match &self.0.of {
             Of::Itself(_) => None,
@@ -248,13 +250,13 @@ impl LongLock {
         }
     }
 
-    /// How this fom has it, if it does. A function for lateness finds out here whether its phase had got so far.
+    /// Returns how this fom has the lock, if it does. A late function can check here whether its phase got the lock.
     pub fn held_by(&self, who: &impl Locker) -> Option<LockMode> {
         let id = who.owner().id();
         self.state().holder(id).map(|hold| hold.mode)
     }
 
-    /// What was counted of it so far.
+    /// Returns the counts and times of the lock so far.
     pub fn stats(&self) -> LockStats {
         self.state().stats()
     }
@@ -263,13 +265,13 @@ impl LongLock {
         self.0.state.lock()
     }
 
-    /// Its place in the order in which sets are taken.
+    /// Returns the lock's place in the order in which sets are taken.
     fn order(&self) -> (u64, Option<&Key>) {
         (self.0.number, self.key())
     }
 }
 
-/// Its name, and its key if it is one of a [table](LongLocks).
+/// Writes the name of the lock, and its key if the lock is in a [table](LongLocks).
 impl fmt::Display for LongLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.of {
@@ -285,7 +287,7 @@ impl fmt::Debug for LongLock {
     }
 }
 
-/// Whether they are the same lock, whatever their names.
+/// Compares the locks themselves, not their names.
 impl PartialEq for LongLock {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

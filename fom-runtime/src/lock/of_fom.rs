@@ -1,19 +1,20 @@
-//! What a fom knows of the locks that it waits for, for listings and against waiting twice. Beside the fom, and only of those that
-//! ever waited.
+//! The locks that a fom waits for, for listings and against waiting twice. Stored beside the fom, and only for foms
+//! that ever waited.
 
 use crate::{
     fom::Header,
     lock::{Declared, LockGuard, LockMode, LongLock, owner::Owner},
 };
 
-/// Beside the fom, made when it first waits for a lock or enters a phase that declares some.
+/// Made when the fom first waits for a lock, or enters a phase that declares locks.
 #[derive(Default)]
 pub(crate) struct FomLocks {
-    /// The locks in whose queues it stands, with its numbers there.
+    /// The locks in whose queues the fom stands, with its numbers there.
     waiting: Vec<Waiting>,
-    /// All its waits that are over.
+    /// The total time of the waits that are over.
     waited: u64,
-    /// What it holds because a phase declares it; taken out to be worked on, as that is users' code, too.
+    /// The locks that the fom holds because a phase declares them. Taken out for use, because that runs users' code,
+    /// too.
     declared: Declared,
 }
 
@@ -26,7 +27,7 @@ pub(super) struct Waiting {
 }
 
 impl Header {
-    /// It stands in the queue of a lock from now on.
+    /// Notes that the fom stands in the queue of a lock.
     pub(super) fn waits_for_lock(&self, lock: LongLock, mode: LockMode, ticket: u64) {
         let mut locks = self.extra_made().locks.lock();
         locks
@@ -35,7 +36,7 @@ impl Header {
             .push(Waiting { lock, mode, ticket });
     }
 
-    /// It stands there no more, and stood there for so long.
+    /// Notes that the fom has left the queue, after a wait of this time.
     pub(super) fn waited_for_lock(&self, lock: &LongLock, nanos: u64) {
         let Some(extra) = self.extra() else { return };
         let gone = {
@@ -51,7 +52,7 @@ impl Header {
         drop(gone);
     }
 
-    /// To be put back. Only the thread that runs the fom.
+    /// Takes the declared locks. The caller must put them back. Only for the thread that runs the fom.
     pub(crate) fn take_declared(&self) -> Declared {
         let locks = self.extra().map(|extra| extra.locks.lock());
         let declared =
@@ -64,7 +65,7 @@ impl Header {
         locks.get_or_insert_default().declared = declared;
     }
 
-    /// Whether it holds a lock because a phase declares it. Only the thread that runs the fom.
+    /// Whether the fom holds a lock because a phase declares it. Only for the thread that runs the fom.
     pub(crate) fn holds_declared(&self) -> bool {
         let locks = self.extra().map(|extra| extra.locks.lock());
         locks.is_some_and(|locks| {
@@ -74,14 +75,15 @@ impl Header {
         })
     }
 
-    /// It ends, and what it holds because a phase declares it is kept for the one that goes on in its place.
+    /// Takes the declared locks of a fom that ends, for the fom that goes on in its place.
     pub(crate) fn leave_declared(&self) -> Vec<LockGuard> {
         let mut locks = self.extra().map(|extra| extra.locks.lock());
         let locks = locks.as_mut().and_then(|locks| locks.as_mut());
         locks.map_or_else(Vec::new, |locks| locks.declared.leave())
     }
 
-    /// It goes on in the place of one that held these, and has them if it has more to do with them. Before it runs.
+    /// Gives the fom the locks of the fom in whose place it goes on, if it has more to do with them. Must be called
+    /// before the fom runs.
     pub(crate) fn take_over(&self, mut held: Vec<LockGuard>) {
         if self.kept().is_some_and(|kept| kept.inner().locked()) {
             for guard in &mut held {
@@ -91,7 +93,7 @@ impl Header {
         }
     }
 
-    /// How it waits for this lock, if it does.
+    /// Returns how the fom waits for this lock, if it does.
     pub(super) fn lock_waited_for(&self, lock: &LongLock) -> Option<LockMode> {
         let locks = self.extra()?.locks.lock();
         let mut waiting = locks.as_ref()?.waiting.iter();
@@ -100,7 +102,7 @@ impl Header {
             .map(|waiting| waiting.mode)
     }
 
-    /// The locks in whose queues it stands.
+    /// Returns the locks in whose queues the fom stands, with its numbers there.
     pub(super) fn lock_places(&self) -> Vec<Waiting> {
         let locks = self.extra().map(|extra| extra.locks.lock());
         locks
@@ -108,12 +110,12 @@ impl Header {
             .unwrap_or_default()
     }
 
-    /// The locks alone.
+    /// Returns the locks in whose queues the fom stands.
     pub(crate) fn lock_waits(&self) -> impl Iterator<Item = LongLock> + use<> {
         self.lock_places().into_iter().map(|waiting| waiting.lock)
     }
 
-    /// How long it has waited for locks so far, in waits that are over.
+    /// Returns how long the fom has waited for locks, in waits that are over.
     pub(crate) fn waited_for_locks(&self) -> u64 {
         let locks = self.extra().map(|extra| extra.locks.lock());
         locks

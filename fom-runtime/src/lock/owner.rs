@@ -1,4 +1,4 @@
-//! Who holds a long lock or waits for one.
+//! The owners of long locks, and of the waits for them.
 
 use std::{
     fmt,
@@ -14,8 +14,9 @@ use crate::{
     runtime::{Runtime, World},
 };
 
-/// Who takes a long lock: a fom, by its [`Cx`] or [`BlockingCx`]; or code outside of foms, by the [`Runtime`] whose clock times
-/// it. A fom cannot take a lock twice; whoever comes from outside is somebody else each time.
+/// The owner of a request for a long lock. It is a fom, by its [`Cx`] or [`BlockingCx`], or code outside of foms, by
+/// the [`Runtime`] whose clock times the request. A fom cannot take a lock twice. Code outside of foms is another owner
+/// each time.
 pub trait Locker: sealed::Sealed {}
 
 impl<E> Locker for Cx<'_, E> {}
@@ -46,7 +47,7 @@ impl sealed::Sealed for Runtime {
     }
 }
 
-/// Whose hold or wait it is.
+/// The owner of a hold or a wait.
 #[derive(Clone)]
 pub struct Owner(Kind);
 
@@ -62,11 +63,11 @@ struct Outside {
     world: Arc<World>,
 }
 
-/// The same for everything that one owner does: the address of a fom, or an odd number.
+/// Identifies an owner in all that it does: the address of a fom, or an odd number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerId(pub(super) usize);
 
-/// Only a number: the order in which it is counted up says nothing.
+/// Only a counter, so the memory order does not matter.
 static OUTSIDERS: AtomicUsize = AtomicUsize::new(0);
 
 impl Owner {
@@ -96,7 +97,7 @@ impl Owner {
         }
     }
 
-    /// The time on its runtime's clock.
+    /// Returns the time on the clock of the owner's runtime.
     pub(super) fn now(&self) -> u64 {
         match &self.0 {
             Kind::Fom(fom) => fom.world().clock.nanos(),
@@ -105,7 +106,7 @@ impl Owner {
     }
 }
 
-/// As it is named in listings: `Transfer 12 in Move`.
+/// Writes the owner as in listings: `Transfer 12 in Move`.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -1,11 +1,11 @@
-//! What somebody who waits for a lock waits for, in words.
+//! Describes what a fom that waits for a lock waits for.
 
 use crate::{
     fom::Header,
     lock::{LongLock, owner::Owner},
 };
 
-/// For the listing: `` the lock `account 7`, held by Transfer 12 in Move ``.
+/// Returns the text for the listing: `` the lock `account 7`, held by Transfer 12 in Move ``.
 pub(crate) fn waiting_for(fom: &Header) -> String {
     let waits = fom.lock_places();
     let said: Vec<_> = waits
@@ -13,14 +13,14 @@ pub(crate) fn waiting_for(fom: &Header) -> String {
         .filter_map(|waiting| said(&waiting.lock, waiting.ticket))
         .collect();
     if said.is_empty() {
-        // It was granted just now.
+        // The lock was granted just now.
         return "a lock".to_owned();
     }
     said.join(" or ")
 }
 
 fn said(lock: &LongLock, ticket: u64) -> Option<String> {
-    // Named without the mutex.
+    // Formatted without the mutex.
     let (how, ahead, others): (&str, Owner, bool) = {
         let state = lock.state();
         let mode = state.waiter(ticket)?.mode;

@@ -1,4 +1,4 @@
-//! Several locks at once, in one order for everybody.
+//! Several locks at once, in an order that is the same for all.
 
 use std::{
     collections::VecDeque,
@@ -20,9 +20,9 @@ use crate::{
 
 /// Several locks, each to read or to write, that are taken together: all of them or none.
 ///
-/// They are taken one after the other in one order that is the same for everybody: by the age of the locks, and inside of a table
-/// by the order of the keys. So sets never wait for each other in a circle, in whatever order they were put together. Whoever
-/// takes a second set while it holds a first one is on its own.
+/// The locks are taken one after the other, in an order that is the same for all sets. The locks are ordered by age,
+/// and inside a table by key. So sets never wait for each other in a circle, in whatever order they were built. The
+/// order does not protect a fom that takes a second set while it holds a first one.
 ///
 /// ```
 /// use fom_runtime::{LockMode, LockSet, LongLocks};
@@ -38,29 +38,29 @@ use crate::{
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LockSet {
-    /// In the order in which they are taken, each once.
+    /// The locks in the order in which they are taken, each once.
     wanted: Vec<(LongLock, LockMode)>,
 }
 
 impl LockSet {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// And this lock, to read.
+    /// Adds this lock, to read.
     #[must_use]
     pub fn read(self, lock: &LongLock) -> Self {
         self.with(lock, LockMode::Read)
     }
 
-    /// And this lock, to write.
+    /// Adds this lock, to write.
     #[must_use]
     pub fn write(self, lock: &LongLock) -> Self {
         self.with(lock, LockMode::Write)
     }
 
-    /// And this lock. Named twice, it is taken once, and to write if any of the two says so.
+    /// Adds this lock. A lock that is added twice is taken once, and to write if either mode is write.
     #[must_use]
     pub fn with(mut self, lock: &LongLock, mode: LockMode) -> Self {
         match self
@@ -76,26 +76,26 @@ impl LockSet {
         self
     }
 
-    /// How many locks it names.
+    /// Returns the number of locks in the set.
     pub fn len(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Whether it names none.
+    /// Returns `true` if the set has no lock.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty()
     }
 
-    /// The locks, in the order in which they are taken.
+    /// Returns the locks in the order in which they are taken.
     pub fn iter(&self) -> impl Iterator<Item = (&LongLock, LockMode)> {
         self.wanted.iter().map(|(lock, mode)| (lock, *mode))
     }
 
-    /// Waits until all of them are there.
+    /// Waits until all locks are granted.
     ///
     /// # Errors
     ///
-    /// As [`LongLock::write`]; nothing is held then.
+    /// Fails as [`LongLock::write`]. Then no lock is held.
     pub fn lock(&self, who: &impl Locker) -> AcquireSet {
         self.clone().take_for(who.owner())
     }
@@ -108,11 +108,12 @@ impl LockSet {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and [`LockError::TimedOut`] with the lock that was waited for; nothing is held then.
+    /// Fails as [`lock`](Self::lock), and with [`LockError::TimedOut`], which has the lock that was waited for. Then no
+    /// lock is held.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it gives back what it has and leaves the queue.
+    /// If the future is dropped, it gives back the locks that it has, and leaves the queue.
     pub async fn lock_within<E>(
         &self,
         cx: &Cx<'_, E>,
@@ -121,11 +122,12 @@ impl LockSet {
         acquire::within(self.lock(cx), cx, time).await
     }
 
-    /// Takes all of them if each can be had at once.
+    /// Takes all locks if each is available at once.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] with the first that cannot, or as [`lock`](Self::lock); nothing is held then.
+    /// Fails with [`LockError::Busy`], which has the first lock that is not available, or as [`lock`](Self::lock). Then
+    /// no lock is held.
     pub fn try_lock(&self, who: &impl Locker) -> Result<LockSetGuard, LockError> {
         let owner = who.owner();
         let each = |(lock, mode): &(LongLock, LockMode)| {
@@ -144,7 +146,7 @@ impl fmt::Debug for LockSet {
     }
 }
 
-/// Holds the locks of a [`LockSet`] until it is dropped, as a [`LockGuard`] holds one.
+/// Holds the locks of a [`LockSet`] until the guard is dropped, as a [`LockGuard`] holds one lock.
 #[must_use = "the locks are given back when this is dropped"]
 #[derive(Default)]
 pub struct LockSetGuard {
@@ -152,7 +154,7 @@ pub struct LockSetGuard {
 }
 
 impl LockSetGuard {
-    /// What it holds, in the order in which it was taken.
+    /// Returns the held locks, in the order in which they were taken.
     pub fn iter(&self) -> impl Iterator<Item = &LockGuard> {
         self.guards.iter()
     }
@@ -168,7 +170,7 @@ impl fmt::Debug for LockSetGuard {
 ///
 /// # Cancel safety
 ///
-/// Dropped, it gives back what it has and leaves the queue.
+/// If the future is dropped, it gives back the locks that it has, and leaves the queue.
 #[must_use = "it does nothing until it is awaited"]
 pub struct AcquireSet {
     owner: Owner,

@@ -1,5 +1,5 @@
-//! Who has a lock and who is next: plain data under the lock's mutex. Nothing in here calls anybody: who is to be woken, and what
-//! is to be dropped, is handed to the caller, who does it without the mutex.
+//! The holders and the queue of a lock: plain data under the lock's mutex. Nothing in here calls other code. The caller
+//! gets the wakers to wake and the values to drop, and handles them without the mutex.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map},
@@ -13,18 +13,18 @@ use crate::lock::{
     owner::{Owner, OwnerId},
 };
 
-/// One who has it.
+/// A holder of the lock.
 pub(super) struct Hold {
     pub(super) owner: Owner,
     pub(super) mode: LockMode,
-    /// The number of this taking of the lock.
+    /// The number of this request for the lock.
     pub(super) ticket: u64,
     since: u64,
-    /// How long it waited before.
+    /// How long the holder waited for the lock.
     pub(super) waited: u64,
 }
 
-/// One who waits for it.
+/// A waiter for the lock.
 pub(super) struct Waiter {
     pub(super) owner: Owner,
     pub(super) mode: LockMode,
@@ -32,28 +32,29 @@ pub(super) struct Waiter {
     since: u64,
 }
 
-/// What came of asking for it.
+/// The result of a request.
 pub(super) enum Asked {
     Granted,
-    /// It has it in this way already.
+    /// The owner already has the lock in this mode.
     Again(LockMode),
     Busy(Owner),
 }
 
-/// What a change leaves to be done without the mutex: all of it may be users' code.
+/// Work that a change leaves to be done without the mutex, because it may run users' code.
 #[derive(Default)]
 #[must_use = "to be done without the mutex"]
 pub(super) struct Left {
-    /// To be woken.
+    /// Wakers to wake.
     wakers: Vec<Waker>,
-    /// To be dropped.
+    /// Values to drop.
     gone: Option<(Owner, Option<Waker>)>,
 }
 
 impl Left {
     pub(super) fn settle(self) {
         for waker in self.wakers {
-            // A waker that panics is one of the user's; those behind it are woken, and the panic's message was printed.
+            // A waker that panics is the user's. The waiters behind it are still woken, and the panic's message was
+            // printed.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
                 crate::fom::panic_message(panic);
             }
@@ -68,7 +69,7 @@ impl Left {
 #[derive(Default)]
 pub(super) struct State {
     holders: Holders,
-    /// By their tickets, which is the order in which they came.
+    /// By ticket, which is the order of the requests.
     queue: BTreeMap<u64, Waiter>,
     tickets: u64,
     stats: LockStats,
@@ -80,7 +81,7 @@ impl State {
         self.tickets
     }
 
-    /// Takes it, if nobody waits and those who have it allow that.
+    /// Takes the lock, if no request waits and the holders allow it.
     pub(super) fn ask(&mut self, owner: Owner, mode: LockMode) -> Asked {
         if let Some(held) = self.holders.get(owner.id()) {
             return Asked::Again(held.mode);
@@ -108,7 +109,7 @@ impl State {
         self.holders.insert(hold);
     }
 
-    /// Behind everybody who waits. The number to ask and to leave by.
+    /// Queues the request behind all others. Returns its ticket, which identifies the request.
     pub(super) fn queue(&mut self, owner: Owner, mode: LockMode, waker: Waker) -> u64 {
         let ticket = self.next_ticket();
         let since = owner.now();
@@ -122,12 +123,12 @@ impl State {
         ticket
     }
 
-    /// What wakes the one with this number, if it still waits.
+    /// Returns the waker of this ticket, if the request still waits.
     pub(super) fn waker(&mut self, ticket: u64) -> Option<&mut Waker> {
         Some(&mut self.queue.get_mut(&ticket)?.waker)
     }
 
-    /// Gives up on waiting. None: it was granted.
+    /// Gives up a wait. Returns how long it was, or `None` if the lock was granted.
     pub(super) fn give_up(&mut self, ticket: u64, left: &mut Left) -> Option<u64> {
         let waiter = self.queue.remove(&ticket)?;
         let waited = waiter.owner.now().saturating_sub(waiter.since);
@@ -138,7 +139,7 @@ impl State {
         Some(waited)
     }
 
-    /// Gives it back.
+    /// Gives the lock back.
     pub(super) fn release(&mut self, owner: OwnerId, left: &mut Left) {
         let Some(hold) = self.holders.remove(owner) else {
             return;
@@ -148,7 +149,8 @@ impl State {
         self.grant_next(left);
     }
 
-    /// Another one has it in the place of this one. Who had it: to be dropped without the mutex.
+    /// Gives the hold of one owner to another owner. Returns the previous owner, which must be dropped without the
+    /// mutex.
     pub(super) fn hand_over(&mut self, from: OwnerId, to: Owner) -> Option<Owner> {
         let mut hold = self.holders.remove(from)?;
         let before = std::mem::replace(&mut hold.owner, to);
@@ -156,7 +158,7 @@ impl State {
         Some(before)
     }
 
-    /// Grants it to those in front, as long as they can have it together.
+    /// Grants the lock to the front of the queue, to as many as can have it together.
     fn grant_next(&mut self, left: &mut Left) {
         while let Some(next) = self.queue.first_entry()
             && self.holders.allow(next.get().mode)
@@ -178,17 +180,17 @@ impl State {
         self.holders.all()
     }
 
-    /// The one with this number, if it still waits.
+    /// Returns the waiter with this ticket, if it still waits.
     pub(super) fn waiter(&self, ticket: u64) -> Option<&Waiter> {
         self.queue.get(&ticket)
     }
 
-    /// All who wait, the next first, with their numbers.
+    /// Returns all waiters with their tickets, the next first.
     pub(super) fn waiters(&self) -> impl Iterator<Item = (u64, &Waiter)> {
         self.queue.iter().map(|(ticket, waiter)| (*ticket, waiter))
     }
 
-    /// Those who wait in front of it, the next first.
+    /// Returns the waiters in front of this ticket, the next first.
     pub(super) fn before(&self, ticket: u64) -> impl Iterator<Item = &Waiter> {
         self.queue.range(..ticket).map(|(_, waiter)| waiter)
     }
@@ -202,7 +204,7 @@ impl State {
     }
 }
 
-/// Who has it: a writer alone, or readers. One is the usual case and needs no table.
+/// The holders: a writer alone, or readers. A single holder is the usual case and needs no table.
 #[derive(Default)]
 struct Holders {
     first: Option<Hold>,
@@ -251,7 +253,7 @@ impl Holders {
     }
 }
 
-/// Owners are told apart by numbers that nobody outside can choose: spreading their bits is enough.
+/// Hashes owner ids. No code outside can choose these numbers, so it is enough to spread their bits.
 #[derive(Default)]
 struct ByAddress(u64);
 

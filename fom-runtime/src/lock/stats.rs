@@ -1,31 +1,32 @@
-//! What is counted of a long lock, always.
+//! The statistics of a long lock.
 
 use std::time::Duration;
 
-/// Counts and times of a long lock, or of a table of them, on the clocks of the runtimes that used it. Each is added when a wait
-/// or a hold is over; what goes on now is counted in [`holders`](Self::holders) and [`waiters`](Self::waiters) alone.
+/// Counts and times of a long lock, or of a table of locks, on the clocks of the runtimes that used it. The time of a
+/// wait or a hold is added when it is over. Until then, [`holders`](Self::holders) or [`waiters`](Self::waiters) counts
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStats {
-    /// Times that it was granted to read.
+    /// Number of grants to read.
     pub reads: u64,
-    /// Times that it was granted to write.
+    /// Number of grants to write.
     pub writes: u64,
-    /// Waits for it that are over: those that did not get it at once.
+    /// Number of waits that are over, of requests that did not get the lock at once.
     pub waits: u64,
-    /// Of these: cancelled or too late.
+    /// Number of these waits that were cancelled or timed out.
     pub given_up: u64,
-    /// The time of all these waits together.
+    /// Total time of these waits.
     pub wait_time: Duration,
-    /// The longest of them.
+    /// The longest of these waits.
     pub longest_wait: Duration,
-    /// The time that it was held, summed over its holders.
+    /// Time that the lock was held, summed over its holders.
     pub hold_time: Duration,
-    /// The longest time that one held it.
+    /// The longest time that an owner held the lock.
     pub longest_hold: Duration,
-    /// Who holds it now.
+    /// Number of current holders.
     pub holders: usize,
-    /// Who waits for it now.
+    /// Number of current waiters.
     pub waiters: usize,
 }
 
@@ -43,7 +44,7 @@ impl LockStats {
         self.longest_hold = self.longest_hold.max(time);
     }
 
-    /// The sum of two.
+    /// Adds the statistics of another lock.
     pub(super) fn add(&mut self, other: &Self) {
         self.reads += other.reads;
         self.writes += other.writes;

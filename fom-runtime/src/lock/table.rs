@@ -1,4 +1,4 @@
-//! A lock for each key, for as long as somebody has or wants it.
+//! A lock for each key, which exists as long as it is used.
 
 use std::{
     borrow::Cow,
@@ -19,8 +19,8 @@ const SHARDS: usize = 32;
 
 /// [`LongLock`]s by key, such as one for each account. A clone is another handle to the same table.
 ///
-/// A lock is there while anybody has a handle, a guard or a place in its queue; after that nothing of it is left but what it adds
-/// to [`stats`](Self::stats). Keys are compared whole: two keys never share a lock.
+/// A lock exists while it has a handle, a guard or a place in its queue. After that, only its share of the
+/// [`stats`](Self::stats) is left. Keys are compared whole: two keys never share a lock.
 ///
 /// ```
 /// use fom_runtime::LongLocks;
@@ -37,7 +37,7 @@ pub struct LongLocks(Arc<Table>);
 
 pub(super) struct Table {
     name: Cow<'static, str>,
-    /// Its place among all locks: those in it are ordered by their keys.
+    /// The table's place in the order of all locks. Locks in the table are ordered by their keys.
     number: u64,
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
@@ -46,12 +46,12 @@ pub(super) struct Table {
 #[derive(Default)]
 struct Shard {
     locks: HashMap<Key, Weak<Inner>>,
-    /// Of those that are gone.
+    /// The sums of the locks that are gone.
     past: LockStats,
     worst: Option<(Key, LockStats)>,
 }
 
-/// Where a lock stands.
+/// The place of a lock in its table.
 pub(super) struct Place {
     table: Arc<Table>,
     key: Key,
@@ -67,16 +67,16 @@ impl Place {
     }
 }
 
-/// What was counted of the locks of a table.
+/// Counts and times of the locks of a table.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LockTableStats {
-    /// How many locks are there now.
+    /// The number of locks that exist now.
     pub locks: usize,
-    /// All of them together, also those that are gone.
+    /// The sums of all locks, with those that are gone.
     pub total: LockStats,
-    /// The one that was waited for longest, if any was waited for, and what was counted of it. When a lock is gone and made anew, it
-    /// is counted anew.
+    /// The lock with the longest wait, if a request had to wait, and its counts. When a lock is gone and made again,
+    /// its counts start again.
     pub worst: Option<(Key, LockStats)>,
 }
 
@@ -91,7 +91,7 @@ impl LockTableStats {
 }
 
 impl LongLocks {
-    /// A table with a name for listings: `account` shows its locks as `account 7`.
+    /// Creates a table with a name for listings: `account` shows its locks as `account 7`.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self(Arc::new(Table {
             name: name.into(),
@@ -101,7 +101,7 @@ impl LongLocks {
         }))
     }
 
-    /// The lock of this key.
+    /// Returns the lock of this key.
     pub fn of(&self, key: impl Into<Key>) -> LongLock {
         let key = key.into();
         let make = |key: Key| {
@@ -120,7 +120,7 @@ impl LongLocks {
                 if let Some(lock) = place.get().upgrade() {
                     return LongLock(lock);
                 }
-                // Its last handle has just gone: nobody has it or waits for it, so this may be another one.
+                // The last handle has just gone. The lock has no holder and no waiter, so it may be replaced.
                 let lock = make(place.key().clone());
                 place.insert(Arc::downgrade(&lock));
                 LongLock(lock)
@@ -133,18 +133,18 @@ impl LongLocks {
         }
     }
 
-    /// How many locks are there now.
+    /// Returns the number of locks that exist now.
     pub fn len(&self) -> usize {
         let count = |shard: &Mutex<Shard>| shard.lock().locks.len();
         self.0.shards.iter().map(count).sum()
     }
 
-    /// Whether no lock is there now: nobody has one or wants one.
+    /// Returns `true` if no lock exists now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What was counted of its locks.
+    /// Returns the counts and times of the table's locks.
     pub fn stats(&self) -> LockTableStats {
         let mut found = LockTableStats::default();
         for shard in &self.0.shards {
@@ -156,7 +156,7 @@ impl LongLocks {
                 }
                 shard.locks.values().filter_map(Weak::upgrade).collect()
             };
-            // Without the shard, which the last handle of a lock takes when it goes.
+            // Without the shard's mutex, because the drop of a lock's last handle takes it.
             for lock in live.into_iter().map(LongLock) {
                 let stats = lock.stats();
                 found.locks += 1;
@@ -183,7 +183,7 @@ impl Table {
 }
 
 impl Drop for Inner {
-    /// The last handle of a lock goes: out of its table, unless another one stands in its place already.
+    /// Removes the lock from its table, unless another lock has its place already.
     fn drop(&mut self) {
         let this: *const Self = self;
         let Of::Table(Place { table, key }) = &self.of else {

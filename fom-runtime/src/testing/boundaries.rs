@@ -1,12 +1,12 @@
-//! Stops an operation at every boundary between two phases, as a crash would, and lets it go on in a new runtime.
+//! Stops an operation at every boundary between two phases, as a crash would, and continues it in a new runtime.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `stopping.rs` | a journal that loses everything after the n-th commit |
-//! | `life.rs` | one runtime, from its start to the crash or to the end |
-//! | `seen.rs` | what is heard of foms in one life, and what must hold from one to the next |
-//! | `losing.rs` | an event that is lost with the crash, and not sent again |
-//! | `effects.rs` | what was done outside |
+//! | `life.rs` | one runtime, from its start to the crash or the end |
+//! | `seen.rs` | what is observed of foms in one life, and what must hold from one life to the next |
+//! | `losing.rs` | an event that is lost in the crash, and not sent again |
+//! | `effects.rs` | the effects on the world outside |
 
 mod effects;
 mod life;
@@ -34,14 +34,14 @@ type Drive<O> = Box<dyn Fn(Life<O>) -> Driver>;
 type Compare<O> = Arc<dyn Fn(&End<'_, O>) -> String + Send + Sync>;
 type Outside = Box<dyn Fn() -> String>;
 
-/// An operation and the world around it, for [`crash_at_each_boundary`]. What stands for the world outside (a stand-in for a
-/// database, say) is made with the trial, and lives on over the crash as the real one would.
+/// An operation and its surroundings, for [`crash_at_each_boundary`]. Stand-ins for the world outside, such as a
+/// database, are made with the trial. They live on over the crash, as the real ones would.
 pub struct Trial<O: Persistent> {
     operation: O,
     around: Around<O>,
 }
 
-/// What a trial has beside its operation.
+/// The surroundings of the operation.
 struct Around<O: Operation> {
     key: Key,
     build: Build,
@@ -67,14 +67,14 @@ impl<O: Persistent> fmt::Debug for Trial<O> {
     }
 }
 
-/// One run of the program: from its start to the crash, or from there to the end.
+/// One run of the program: from its start to the crash, or from the crash to the end.
 #[non_exhaustive]
 pub struct Life<O: Operation> {
-    /// The fom that was submitted, or the same one come back.
+    /// The fom that was submitted, or the same fom after it came back.
     pub fom: FomRef<O>,
     /// The runtime. This handle does not keep it alive.
     pub runtime: Runtime,
-    /// Its clock.
+    /// The clock of the runtime.
     pub clock: TestClock,
     /// Whether this is the life after the crash.
     pub restarted: bool,
@@ -89,12 +89,12 @@ impl<O: Operation> fmt::Debug for Life<O> {
     }
 }
 
-/// What the operation came to.
+/// The outcome of the operation.
 #[non_exhaustive]
 pub struct End<'a, O: Operation> {
     /// The operation.
     pub operation: &'a O,
-    /// Its end phase with its data; none when it failed.
+    /// The end phase with its data; `None` if the operation failed.
     pub phase: Option<&'a O::Phase>,
 }
 
@@ -107,7 +107,7 @@ impl<O: Operation> fmt::Debug for End<'_, O> {
 }
 
 impl<O: Persistent> Trial<O> {
-    /// A trial of this operation, with nothing around it.
+    /// Creates a trial of this operation, with nothing around it.
     pub fn new(operation: O) -> Self {
         let around = Around {
             key: Key::from("crash_at_each_boundary"),
@@ -125,27 +125,29 @@ impl<O: Persistent> Trial<O> {
         Self { operation, around }
     }
 
-    /// How its runtimes are built: resources, locality data, generic operations. Called for the life before the crash and for
-    /// the one after it. They have one locality, the trial's clock and its journal.
+    /// Sets how the runtimes are built: resources, locality data, generic operations. The function is called for the
+    /// life before the crash and for the life after it. The runtimes have one locality, the trial's clock and its
+    /// journal.
     pub fn runtime(mut self, build: impl Fn(Builder) -> Builder + 'static) -> Self {
         self.around.build = Box::new(build);
         self
     }
 
-    /// The key that it is submitted with.
+    /// Sets the key that the operation is submitted with.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.around.key = key.into();
         self
     }
 
-    /// What is sent to it, and when. Called in each life, unless it has ended before; dropped at the crash and at the end.
+    /// Sets the driver, which sends events to the fom. The driver is called in each life, unless the fom has ended
+    /// before. The driver's future is dropped at the crash and at the end.
     ///
-    /// An event that no committed transition has taken is lost in a crash, as with any sender. So send all events again
-    /// (what a later phase does not take is left over), or look first where the fom is: [`FomRef::phase`]. If the
-    /// function does something outside for an event, send the event [with an id](FomRef::send_with_id). Without an id
-    /// the repeated event is another event, and its effect happens twice.
+    /// As with any sender, a crash loses an event that no committed transition has taken. So send all events again:
+    /// events that a later phase does not take are left over. Or look first where the fom is, with [`FomRef::phase`].
+    /// If the function does something outside for an event, send the event [with an id](FomRef::send_with_id). Without
+    /// an id, the repeated event is another event, and its effect happens twice.
     ///
-    /// Await only what the runtime gives: the future is not in a tokio runtime.
+    /// Await only futures of this runtime: the driver is not in a tokio runtime.
     pub fn drive<F>(mut self, drive: impl Fn(Life<O>) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -154,8 +156,8 @@ impl<O: Persistent> Trial<O> {
         self
     }
 
-    /// What of the outcome must be the same, beside the end phase. It is compared as `{:?}` shows it, so nothing in it may be
-    /// in random order.
+    /// Sets what must be the same in each outcome, besides the end phase. The `{:?}` texts are compared, so the value
+    /// must have no random order.
     pub fn compare<T: fmt::Debug>(
         mut self,
         compare: impl Fn(&End<'_, O>) -> T + Send + Sync + 'static,
@@ -164,61 +166,63 @@ impl<O: Persistent> Trial<O> {
         self
     }
 
-    /// What must be the same in the world outside when all foms have ended; compared as above.
+    /// Sets what must be the same in the world outside when all foms have ended. Compared as in
+    /// [`compare`](Self::compare).
     pub fn outside<T: fmt::Debug>(mut self, outside: impl Fn() -> T + 'static) -> Self {
         self.around.outside = Box::new(move || format!("{:?}", outside()));
         self
     }
 
-    /// These are its effects, to be looked at by the test as well.
+    /// Uses these effects, so that the test can look at them as well.
     pub fn effects(mut self, effects: &Effects) -> Self {
         self.around.effects = effects.clone();
         self
     }
 
-    /// The clock moves only when it is moved by [`Life::clock`]. Otherwise it moves on to the next timer whenever all foms and
-    /// the driver wait.
+    /// Leaves the clock alone: only [`Life::clock`] moves it. Otherwise the clock moves on to the next timer whenever
+    /// all foms and the driver wait.
     pub fn clock_by_hand(mut self) -> Self {
         self.around.by_hand = true;
         self
     }
 
-    /// How long the program is down after the crash, on its clock. By default not at all.
+    /// Sets how long the program is down after the crash, on its clock. The default is zero.
     pub fn down(mut self, time: Duration) -> Self {
         self.around.down = time;
         self
     }
 
-    /// Foms of this type need not end: the account that a transfer sends its outbox to, say. A life is over when all others have
-    /// ended and these wait, and they may come back afterwards. Start them in [`drive`](Self::drive), each
-    /// [once](crate::Submission::once); what they came to is compared as the world [outside](Self::outside).
+    /// Exempts the foms of this type from ending, such as the account that a transfer sends its outbox to. A life is
+    /// over when all other foms have ended and these foms wait. They may come back afterwards. Start them in
+    /// [`drive`](Self::drive), each [once](crate::Submission::once). What they have done is compared as the world
+    /// [outside](Self::outside).
     pub fn staying<S: Persistent>(mut self) -> Self {
         self.around.staying.push(S::GRAPH.operation());
         self
     }
 
-    /// How long each life may take in real time before it counts as hung: 10 s by default.
+    /// Sets how long each life may take in real time before it counts as hung. The default is 10 s.
     pub fn limit(mut self, time: Duration) -> Self {
         self.around.limit = time;
         self
     }
 }
 
-/// How many boundaries were tried.
+/// The number of boundaries that were tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Boundaries {
-    /// Commits of the undisturbed run; there was a crash after each.
+    /// Commits of the undisturbed run. After each of them, one run had a crash.
     pub crashes: u64,
 }
 
-/// What was different after a crash at one boundary.
+/// A difference after a crash at one boundary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// After so many commits.
+    /// The number of commits before the crash.
     pub after: u64,
-    /// Which foms were in flight there, and in which phases.
+    /// The foms that were in flight at the crash, and their phases.
     pub at: String,
     /// What was different.
     pub what: String,
@@ -234,7 +238,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// An operation does not survive a crash, or could not be tried.
+/// The error when an operation does not survive a crash, or cannot be tried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BoundaryError {
@@ -244,24 +248,24 @@ pub enum BoundaryError {
     /// The operation was refused.
     #[error("the operation was refused: {0}")]
     Refused(RefusedReason),
-    /// The run without a crash did not come to an end in time.
+    /// The run without a crash did not end in time.
     #[error(
         "without any crash it does not end: {0}; drive it to its end, name those that need not end with `Trial::staying`, or raise the limit"
     )]
     Stuck(String),
-    /// There is no boundary.
+    /// Nothing was committed, so there is no boundary.
     #[error(
         "nothing was committed: an operation with `durability = \"none\"` does not survive a crash"
     )]
     NothingCommitted,
-    /// It came to something else.
+    /// A run with a crash was different.
     #[error("{operation} does not survive a crash at every boundary ({crashes} of them):{}", lines(.differences))]
     Differs {
         /// The operation.
         operation: &'static str,
-        /// How many boundaries there are.
+        /// The number of boundaries.
         crashes: u64,
-        /// What was different.
+        /// The differences.
         differences: Vec<Difference>,
     },
 }
@@ -271,18 +275,22 @@ fn lines(differences: &[Difference]) -> String {
     differences.iter().map(line).collect()
 }
 
-/// Runs an operation once undisturbed, and then once for each of its commits with a crash after it: that runtime is
-/// abandoned, and a new one goes on with what was committed. It must come to the same end phase and the same
-/// [compared](Trial::compare) data; the world [outside](Trial::outside) and the [effects](Effects) must be the same; no phase
-/// that was left is entered again, and the one that it is in at most once more; and afterwards nothing comes back.
+/// Runs an operation once undisturbed, and then once for each of its commits, with a crash after that commit. The crash
+/// abandons the runtime, and a new runtime goes on with what was committed. A run with a crash must match the
+/// undisturbed run:
 ///
-/// An operation that takes events is run once more for each commit. In that run the first event that its
+/// - The end phase and the [compared](Trial::compare) data are the same.
+/// - The world [outside](Trial::outside) and the [effects](Effects) are the same.
+/// - No phase that was left is entered again. The phase at the crash is entered again at most once.
+/// - Afterwards, no fom comes back.
+///
+/// An operation that takes events is run once more for each commit. In that run, the first event that its
 /// [driver](Trial::drive) sends directly after the crash is lost, as a crash can lose it. So another event arrives at
 /// its step. Whatever the outcome, no key may then have been used for two different [effects](Effects). This finds keys
 /// that do not name the event, such as a key of the operation's id and phase. It does not find them if all events
 /// arrive through outboxes, or in an operation with `durability = "lazy"`.
 ///
-/// `trial` is called for each run and makes the operation and a fresh world outside.
+/// `trial` is called for each run, and makes the operation and a fresh world outside.
 ///
 /// ```
 /// use fom_runtime::{prelude::*, testing::{Effects, Trial, crash_at_each_boundary}};
@@ -328,7 +336,7 @@ fn lines(differences: &[Difference]) -> String {
 ///
 /// # Panics
 ///
-/// With all that was different, in words; see [`try_crash_at_each_boundary`].
+/// Panics with a text that has all differences; see [`try_crash_at_each_boundary`].
 #[track_caller]
 pub fn crash_at_each_boundary<O: Persistent>(trial: impl Fn() -> Trial<O>) -> Boundaries {
     match try_crash_at_each_boundary(trial) {
@@ -337,11 +345,11 @@ pub fn crash_at_each_boundary<O: Persistent>(trial: impl Fn() -> Trial<O>) -> Bo
     }
 }
 
-/// As [`crash_at_each_boundary`], with what is wrong as an error.
+/// As [`crash_at_each_boundary`], but returns what is wrong as an error.
 ///
 /// # Errors
 ///
-/// [`BoundaryError`]: what was different after which commit, or why nothing could be tried.
+/// Returns a [`BoundaryError`] with the differences after each commit, or with the reason why nothing could be tried.
 pub fn try_crash_at_each_boundary<O: Persistent>(
     trial: impl Fn() -> Trial<O>,
 ) -> Result<Boundaries, BoundaryError> {
@@ -372,7 +380,7 @@ pub fn try_crash_at_each_boundary<O: Persistent>(
     })
 }
 
-/// How it is without a crash.
+/// The run without a crash.
 struct Undisturbed {
     commits: u64,
     seen: Seen,
@@ -397,7 +405,7 @@ fn undisturbed<O: Persistent>(trial: Trial<O>) -> Result<Undisturbed, BoundaryEr
     })
 }
 
-/// Where the crash was, and what was different.
+/// Returns where the crash was, and what was different.
 fn crashed<O: Persistent>(
     trial: Trial<O>,
     after: u64,
@@ -412,7 +420,7 @@ fn crashed<O: Persistent>(
         return Ok((at, vec![what]));
     }
     around.clock.advance(around.down);
-    // What the first runtime still held is gone by now; so it is a copy that nobody else has.
+    // A copy that no other runtime has. What the first runtime still held is gone by now.
     let journal = journal.fork();
     let second = match run(&around, &journal, &Stop::after(u64::MAX), Begin::Again) {
         Ok(life) => life,
@@ -447,7 +455,7 @@ fn crashed<O: Persistent>(
     let undone = seen::was_undone(&first.seen, &second.seen);
     let effects = around.effects.done();
     found.extend(effects.differs(&undisturbed.done, undone));
-    // All have ended, so there is nobody to come back.
+    // All foms have ended, so none may come back.
     match run(&around, &journal, &Stop::after(u64::MAX), Begin::Again) {
         Ok(third) => found.extend(third.seen.came_back(&around.staying)),
         Err(error) => found.push(error.to_string()),
@@ -455,7 +463,7 @@ fn crashed<O: Persistent>(
     Ok((at, found))
 }
 
-/// The keys that have two uses when the event at the boundary is lost and another event arrives at that step.
+/// Returns the keys that have two uses when the event at the boundary is lost and another event arrives at that step.
 fn other_event<O: Persistent>(trial: Trial<O>, after: u64) -> Result<Vec<String>, BoundaryError> {
     let Trial { operation, around } = trial;
     let (journal, stop) = (MemoryJournal::new(), Stop::after(after));

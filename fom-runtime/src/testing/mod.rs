@@ -1,4 +1,4 @@
-//! For the tests of those who write operations.
+//! Helpers for tests of operations.
 
 mod boundaries;
 mod release;

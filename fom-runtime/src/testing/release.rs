@@ -1,4 +1,4 @@
-//! Whether a release can read what the ones before it saved.
+//! Checks whether a release can read what earlier releases saved.
 
 use std::{
     collections::BTreeSet,
@@ -13,23 +13,25 @@ use crate::{
     snapshot::{Schema, Snapshot},
 };
 
-/// Set to anything but `0`, it lets [`check_release`] write the files that are missing.
+/// If set to anything but `0`, [`check_release`] writes the files that are missing.
 const BLESS: &str = "FOM_BLESS";
 
-/// Fails when this release would strand foms that earlier ones left parked.
+/// Fails if this release would strand foms that earlier releases left parked.
 ///
-/// `dir` holds one file for each phase of each release: a snapshot as that release made it. Every one of them has to be read by
-/// today's code, through its migrations; and each phase of today needs one, made of the `samples`, so that the next release
-/// is held to it. Call it in a test, with a directory of its own for each machine, and keep the directory in the repository.
-/// A relative one is below the package, where `cargo test` runs.
+/// `dir` has one file for each phase of each release: a snapshot that was made by that release. Today's code must be
+/// able to read every file, through its migrations. Each phase of today's code needs a file, made from the `samples`,
+/// so that the next release is checked against it. Call this function in a test, with a separate directory for each
+/// machine, and keep the directory in the repository. A relative path is relative to the package, where `cargo test`
+/// runs.
 ///
-/// With `FOM_BLESS=1` in the environment it writes what is missing, unless something is stranded, and never changes or deletes
-/// a file. Delete one by hand when nothing can be parked in it any more.
+/// With `FOM_BLESS=1` in the environment, the function writes the missing files, unless something is stranded or
+/// unreadable. It never changes or deletes a file. Delete a file by hand when no fom can be parked in its state any
+/// more.
 ///
 /// # Panics
 ///
-/// With one message that lists each parked state that would be stranded, why, and what to do; or each phase without a sample or a
-/// file.
+/// Panics with one message. The message lists each parked state that would be stranded, why, and what to do; and each
+/// phase without a sample or a file.
 ///
 /// # Examples
 ///
@@ -86,11 +88,11 @@ pub fn check_release<O: Persistent>(
     }
 }
 
-/// As [`check_release`], with the failure as a value; `bless` says whether missing files are written.
+/// As [`check_release`], but returns the failure as a value. `bless` says whether missing files are written.
 ///
 /// # Errors
 ///
-/// [`ReleaseError`] with everything that was found, and with what keeps the directory from being read or written.
+/// Returns a [`ReleaseError`] with all findings, and with the errors of the directory and its files.
 pub fn try_check_release<O: Persistent>(
     dir: impl AsRef<Path>,
     samples: impl IntoIterator<Item = (O, O::Phase)>,
@@ -98,7 +100,7 @@ pub fn try_check_release<O: Persistent>(
 ) -> Result<(), Box<ReleaseError>> {
     let mut found = Box::new(ReleaseError::new(O::GRAPH, dir.as_ref()));
     found.read::<O>();
-    // A release that strands something is not the one that the next is to be held to.
+    // The next release must not be checked against a release that strands something.
     let bless = bless && found.stranded.is_empty() && found.unreadable.is_empty();
     found.write(samples, bless);
     if bless {
@@ -111,23 +113,23 @@ pub fn try_check_release<O: Persistent>(
     }
 }
 
-/// What a release would do to parked foms.
+/// The effects of a release on parked foms.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReleaseError {
     /// The machine.
     pub machine: &'static str,
-    /// The version of this release.
+    /// The version of the machine in this release.
     pub version: u32,
-    /// Where the files are.
+    /// The directory with the files.
     pub dir: PathBuf,
-    /// The parked states that it cannot read.
+    /// The parked states that the release cannot read.
     pub stranded: Vec<Stranded>,
-    /// How many files it read, with those.
+    /// The number of files that were read, with the stranded ones.
     pub read: usize,
-    /// Phases of this release of which there is no file.
+    /// Phases of this release without a file.
     pub missing: Vec<&'static str>,
-    /// Phases of this release of which there is no sample.
+    /// Phases of this release without a sample.
     pub unsampled: Vec<&'static str>,
     /// Samples that cannot be saved, by phase.
     pub unsaved: Vec<(&'static str, SnapshotError)>,
@@ -139,13 +141,13 @@ pub struct ReleaseError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Stranded {
-    /// The file's name.
+    /// The name of the file.
     pub file: String,
-    /// The version that saved it, where that can be read.
+    /// The version that saved the state, if it can be read.
     pub version: Option<u32>,
-    /// The phase that it is in, where that can be read.
+    /// The phase of the state, if it can be read.
     pub phase: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: RestoreError,
 }
 
@@ -211,12 +213,12 @@ impl ReleaseError {
         }
     }
 
-    /// Reads every file that is there.
+    /// Reads every file in the directory.
     fn read<O: Persistent>(&mut self) {
         self.read = 0;
         let files = match snapshots_in(&self.dir) {
             Ok(files) => files,
-            // Then all are missing, which is said better.
+            // Then all files are missing, and each phase is reported as missing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 self.unreadable.push((self.dir.clone(), error));
@@ -251,7 +253,7 @@ impl ReleaseError {
     }
 }
 
-/// The files that are snapshots by their names, in order.
+/// Returns the files that are snapshots by their names, in order.
 fn snapshots_in(dir: &Path) -> io::Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(dir)? {

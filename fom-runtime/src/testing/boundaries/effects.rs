@@ -1,14 +1,15 @@
-//! The world outside, as a test sees it: what was done there, and under which key.
+//! The world outside, as a test sees it: the effects on it, and their keys.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use crate::sync::Mutex;
 
-/// A stand-in for whoever is called from a phase: it keeps what it was asked to do, once for each key, as a service that
-/// knows idempotency keys does.
+/// A stand-in for the services that a phase calls. It records each effect once for each key, as a service with
+/// idempotency keys does.
 ///
-/// Each [`Trial`](super::Trial) has one, which phase functions reach as a resource: `cx.resource::<Effects>()`. It is compared
-/// by itself: after a crash the same must have been done as without one, and each key must have been used for one thing only.
+/// Each [`Trial`](super::Trial) has one. Phase functions reach it as a resource: `cx.resource::<Effects>()`. The trial
+/// compares the effects on its own: they must be the same with a crash and without. Each key must be used for one
+/// effect only.
 #[derive(Clone, Debug, Default)]
 pub struct Effects(Arc<Mutex<Vec<Effect>>>);
 
@@ -19,19 +20,19 @@ struct Effect {
     asked: u32,
 }
 
-/// What was done, for comparing.
+/// The effects in a form that can be compared.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
-    /// How often under different keys.
+    /// For each effect, the number of different keys.
     pub(super) times: BTreeMap<String, usize>,
-    /// How often it was asked for under one key at the most.
+    /// For each effect, how often it was requested under one key at most.
     pub(super) asked: BTreeMap<String, u32>,
-    /// Keys that were used for two things.
+    /// Descriptions of keys that were used for two effects.
     pub(super) reused: Vec<String>,
 }
 
 impl Effects {
-    /// Nothing is done yet.
+    /// Creates a stand-in without effects.
     pub fn new() -> Self {
         Self::default()
     }
@@ -57,7 +58,7 @@ impl Effects {
         }
     }
 
-    /// What was done, in order.
+    /// Returns the effects in order.
     pub fn list(&self) -> Vec<String> {
         let effects = self.0.lock();
         effects.iter().map(|effect| effect.what.clone()).collect()
@@ -84,7 +85,8 @@ impl Effects {
 }
 
 impl Done {
-    /// In words, how it differs from what was done without a crash; `undone`: something lazy was lost, and is done again.
+    /// Returns the differences to the effects without a crash, as text. `undone`: something lazy was lost, and is done
+    /// again.
     pub(super) fn differs(&self, undisturbed: &Self, undone: bool) -> Vec<String> {
         let mut found = self.reused.clone();
         for (what, times) in &self.times {

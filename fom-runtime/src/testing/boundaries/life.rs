@@ -26,46 +26,46 @@ use crate::{
     },
 };
 
-/// How long a runtime gets to shut down.
+/// How long a runtime may take to shut down.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// How long somebody outside gets before it is looked at again.
+/// How long the world outside gets before the next look.
 const OUTSIDE: Duration = Duration::from_millis(2);
 
-/// The limit for a life in which an event is lost, because the operation may wait for that event for ever.
+/// The limit for a life in which an event is lost, because the operation may wait forever for that event.
 const LOSING: Duration = Duration::from_secs(1);
 
-/// How often the world outside is looked at in such a life, while all foms wait.
+/// Number of looks at the world outside in such a life, while all foms wait.
 const LOOKS: u32 = 10;
 
 /// How a life begins.
 pub(super) enum Begin<O> {
     /// With a submission of this operation.
     With(O),
-    /// Its fom comes back.
+    /// The fom comes back.
     Again,
     /// As `Again`, and the first event for the fom is lost.
     Losing,
 }
 
-/// What a life came to.
+/// How a life ended.
 pub(super) enum Came {
     /// All foms have ended.
     Ended,
-    /// Something was to be committed that is lost.
+    /// A commit came that is lost.
     Stopped,
-    /// Neither came in time: what everybody waits for.
+    /// Neither happened in time. The text says what the foms wait for.
     Stuck(String),
 }
 
 pub(super) struct Lived {
     pub(super) came: Came,
     pub(super) seen: Seen,
-    /// What could not come back, and why.
+    /// The entries that could not come back, and why.
     pub(super) set_aside: Vec<String>,
 }
 
-/// Builds a runtime on the journal, submits the operation or finds its fom, and stays with it.
+/// Builds a runtime on the journal, submits the operation or finds its fom, and runs the life to its end.
 pub(super) fn run<O: Persistent>(
     around: &Around<O>,
     journal: &MemoryJournal,
@@ -85,7 +85,7 @@ pub(super) fn run<O: Persistent>(
             let (seen, key, compare) = (Arc::clone(&seen), around.key.clone(), &around.compare);
             let compare = Arc::clone(compare);
             move |hooks| {
-                // The outcome before the transition: whoever knows of the end knows what it was.
+                // The outcome is recorded before the transition, so a known end has a known outcome.
                 hooks.listen_to::<O>(hear_end(Arc::clone(&seen), key, compare));
                 hooks.listen(hear(Arc::clone(&seen)));
                 hooks.interpose::<O>(Box::new(Counting(seen)));
@@ -124,18 +124,18 @@ pub(super) fn run<O: Persistent>(
         .set_aside()
         .into_iter()
         .map(|aside| match aside.reason {
-            // By an id that no other run has.
+            // Without the id, which no other run has.
             RestoreError::NoReceiver { .. } => format!("nobody took an event: {}", aside.reason),
             reason => format!("fom {} cannot come back: {reason}", aside.id),
         })
         .collect();
     if !matches!(came, Came::Ended) {
-        // Closed first, and answered then: nobody makes anything of the answer, as nobody could after a crash.
+        // Closed before the answer: as after a crash, nothing follows from the answer.
         runtime.close();
         stop.release();
         runtime.shutdown_blocking(Shutdown::Now, CLOSING);
     }
-    // What is lazy may be on its way still.
+    // Lazy commits may still be on their way.
     stop.release();
     drop((handle, runtime));
     let seen = std::mem::replace(&mut *seen.lock(), Seen::new(O::GRAPH));
@@ -146,7 +146,7 @@ pub(super) fn run<O: Persistent>(
     })
 }
 
-/// Lets it run, moves its clock when all wait, and returns at the crash or at the end.
+/// Runs the driver, moves the clock when all wait, and returns at the crash or at the end.
 fn stay<O: Persistent>(
     around: &Around<O>,
     runtime: &Runtime,
@@ -178,7 +178,7 @@ fn stay<O: Persistent>(
             }
         }
         let commits = stop.commits();
-        // Not before what is on its way to the journal is there.
+        // Not quiet before everything on its way to the journal is there.
         let quiet = wait(runtime.quiet(), until, Some(stop)).is_some();
         if stop.is_stopped() {
             settle(runtime, until);
@@ -208,7 +208,7 @@ fn stay<O: Persistent>(
                     .clock
                     .advance(Duration::from_nanos(next.saturating_sub(now).max(1)));
             }
-            // Somebody outside is to answer.
+            // The world outside must answer.
             None if losing.is_some() && looks == LOOKS => return Came::Stuck(String::new()),
             None => {
                 looks += 1;
@@ -218,10 +218,10 @@ fn stay<O: Persistent>(
     }
 }
 
-/// Whoever was told of a commit before the crash is to make of it what comes next: it was heard of.
+/// Lets each fom that was told of a commit before the crash do what comes next, because the commit was heard of.
 fn settle(runtime: &Runtime, until: Instant) {
     while Instant::now() < until {
-        // The answers come as jobs of the locality, and this is one behind them.
+        // The answers are jobs of the locality, and this job is behind them.
         wait(runtime.next_timer(), until, None);
         let waits = |fom: &FomInfo| fom.state == FomState::Waiting;
         if runtime.operations().foms.iter().all(waits) {
@@ -231,14 +231,14 @@ fn settle(runtime: &Runtime, until: Instant) {
     }
 }
 
-/// Whether all that is left are foms that need not end, and those wait.
+/// Whether all foms that are left need not end, and wait.
 fn only_staying<O: Persistent>(around: &Around<O>, runtime: &Runtime) -> bool {
     let foms = runtime.operations().foms;
     foms.iter()
         .all(|fom| around.staying.contains(&fom.operation) && fom.state == FomState::Waiting)
 }
 
-/// What everybody waits for.
+/// Returns what the foms wait for.
 fn stuck<O: Persistent>(around: &Around<O>, runtime: &Runtime) -> String {
     let foms: Vec<_> = runtime
         .operations()
@@ -257,7 +257,7 @@ fn stuck<O: Persistent>(around: &Around<O>, runtime: &Runtime) -> String {
     format!("after {:?}, {}", around.limit, foms.join(", "))
 }
 
-/// Whether the thread was woken, since it was last looked at.
+/// Whether the thread was woken since the last look.
 struct Woken(AtomicBool, Thread);
 
 impl Woken {

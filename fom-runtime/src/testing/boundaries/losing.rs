@@ -1,4 +1,4 @@
-//! Loses the first event for the fom of the trial after the crash, so that another event arrives at its step.
+//! Loses the first event for the trial's fom after the crash, so that another event arrives at its step.
 
 use std::{sync::mpsc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! What is heard of foms in one life, and what must hold from one life to the next.
+//! What is observed of foms in one life, and what must hold from one life to the next.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,25 +20,25 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Seen {
     foms: BTreeMap<FomId, Fom>,
-    /// How often the function of each phase was entered, of the operation that is tried.
+    /// For each phase of the trial's operation, how often its function was entered.
     entered: Vec<u32>,
     graph: &'static Graph,
     /// The fom of the trial.
     main: Option<FomId>,
-    /// What it came to.
+    /// The outcome of the trial's fom.
     end: Option<Ended>,
 }
 
-/// What was heard of one fom.
+/// What was observed of one fom.
 #[derive(Debug)]
 struct Fom {
     operation: &'static str,
-    /// The phase that it came back in.
+    /// The phase that the fom came back in.
     resumed: Option<&'static str>,
-    /// Where it is.
+    /// The current phase.
     phase: &'static str,
     ended: bool,
-    /// Heard of it what cannot be.
+    /// Impossible transitions that were observed.
     wrong: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl Seen {
 
     fn hear(&mut self, transition: &Transition<'_>) {
         if let TransitionCause::Failed("shutdown" | "journal") = transition.cause() {
-            // The runtime is abandoned: nothing of that is in the journal.
+            // The runtime is abandoned, and the journal does not have this transition.
             return;
         }
         let to = transition.to().unwrap_or("the failed outcome");
@@ -91,7 +91,7 @@ impl Seen {
         fom.ended = ended;
     }
 
-    /// Which foms were in flight, and where.
+    /// Returns the foms that were in flight, and their phases.
     pub(super) fn in_flight(&self) -> String {
         let foms: Vec<_> = self
             .foms
@@ -117,7 +117,7 @@ impl Seen {
             .is_some_and(crate::PhaseInfo::is_end)
     }
 
-    /// Who came back although all had ended, but for those that need not end.
+    /// Returns the foms that came back although all had ended, except for foms that need not end.
     pub(super) fn came_back(&self, staying: &[&str]) -> Vec<String> {
         let back = |(id, fom): (&FomId, &Fom)| {
             format!(
@@ -130,7 +130,7 @@ impl Seen {
     }
 }
 
-/// What differs in the life after the crash, from the one before it and from the one without any.
+/// Returns the differences of the life after the crash to the life before it, and to the life without a crash.
 pub(super) fn differs(
     graph: &'static Graph,
     first: &Seen,
@@ -143,7 +143,7 @@ pub(super) fn differs(
         let name = format!("{} {id}", fom.operation);
         found.extend(fom.wrong.iter().map(|wrong| format!("{name}: {wrong}")));
         let over = fom.ended || first.is_end(fom);
-        // What is lazy may lose its last steps, and make them again.
+        // A lazy fom may lose its last steps, and make them again.
         let strict = !is_lazy(fom.operation);
         match second.foms.get(id) {
             Some(_) if over && strict => found.push(format!("{name} had ended, and came back")),
@@ -161,7 +161,7 @@ pub(super) fn differs(
                     ));
                 }
             }
-            // Of others it is not known here which are kept.
+            // It is unknown here which foms of other types are kept.
             None if fom.operation == graph.operation()
                 && !over
                 && strict
@@ -180,11 +180,11 @@ pub(super) fn differs(
             fom.operation == graph.operation() && !fom.ended && fom.phase == phase.name()
         };
         let again = first.foms.values().filter(here).count() as u32;
-        // The late function counts as one more, and whoever comes back late enters both.
+        // The late function counts as one more, and a fom that comes back late enters both functions.
         let again = again * (1 + u32::from(phase.is_late()));
         let most = undisturbed.entered[index] + again;
         let entered = first.entered[index] + second.entered[index];
-        // What is sent again is taken again.
+        // An event that is sent again is taken again.
         if entered > most && phase.takes().is_empty() && !is_lazy(graph.operation()) {
             found.push(format!(
                 "the function of `{}` was entered {entered} times, undisturbed {} times",
@@ -196,7 +196,7 @@ pub(super) fn differs(
     found
 }
 
-/// Whether something that a lazy fom did was lost: it does that again, and sends again what it sent in it, as something new.
+/// Whether a step of a lazy fom was lost. The fom makes the step again, and what it sends in the step is new.
 pub(super) fn was_undone(first: &Seen, second: &Seen) -> bool {
     let undone = |(id, fom): (&FomId, &Fom)| match second.foms.get(id) {
         Some(back) => back.resumed != Some(fom.phase),
@@ -210,13 +210,13 @@ fn is_lazy(operation: &str) -> bool {
     known(operation).is_some_and(|of| of.durability() == Durability::Lazy)
 }
 
-/// The operation type of this name, unless it is generic.
+/// Returns the operation type with this name, unless it is generic.
 fn known(operation: &str) -> Option<&'static dyn Restorer> {
     let mut all = registered().map(Registered::restorer);
     all.find(|of| of.graph().operation() == operation)
 }
 
-/// How what it came to differs from what it comes to without a crash.
+/// Returns how the outcome differs from the outcome without a crash.
 pub(super) fn ends_differ(
     first: &Seen,
     unheard: &BTreeSet<EntryId>,
@@ -224,10 +224,10 @@ pub(super) fn ends_differ(
     undisturbed: &Seen,
 ) -> Vec<String> {
     let over = |id: FomId| unheard.contains(&entry_of(id.get())) && !second.foms.contains_key(&id);
-    // The last one that was heard of counts: what is lazy may end again.
+    // The last end that was observed counts: a lazy fom may end again.
     let end = second.end.as_ref().or(first.end.as_ref());
     match (end, &undisturbed.end) {
-        // The crash came between the commit of its end and the first who would have heard of it.
+        // The crash came between the commit of the end and the first listener.
         (None, _) if first.main.is_some_and(over) => Vec::new(),
         (None, _) => vec!["nobody heard of its end".to_owned()],
         (Some(_), None) => vec!["it ended, which it did not undisturbed".to_owned()],
@@ -261,7 +261,7 @@ pub(super) fn hear(seen: Arc<Mutex<Seen>>) -> Hear {
     Box::new(move |transition| seen.lock().hear(transition))
 }
 
-/// Takes down what the fom with this key comes to.
+/// Records the outcome of the fom with this key.
 pub(super) fn hear_end<O: Operation>(
     seen: Arc<Mutex<Seen>>,
     key: Key,

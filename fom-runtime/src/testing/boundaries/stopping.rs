@@ -1,4 +1,4 @@
-//! A journal that stops the world after a number of commits: what came before is kept, what comes later is lost.
+//! A journal that stops the world after a number of commits: earlier commits are kept, later commits are lost.
 
 use std::{collections::BTreeSet, sync::Arc, task::Waker};
 
@@ -9,7 +9,7 @@ use fom_journal::{
 
 use crate::sync::{Condvar, Mutex};
 
-/// Beside the journal: what the test sees of it.
+/// The test's view of the journal.
 #[derive(Clone, Debug)]
 pub(super) struct Stop(Arc<Shared>);
 
@@ -21,21 +21,21 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Groups of foms that were committed.
+    /// Number of committed groups of foms.
     commits: u64,
-    /// Nothing is kept after so many.
+    /// Number of commits that are kept.
     most: u64,
-    /// Something came after the last one that is kept.
+    /// Whether a commit came after the last one that is kept.
     stopped: bool,
-    /// Whoever waits for a commit that is lost may go.
+    /// Whether callers that wait for a lost commit may go.
     released: bool,
-    /// What was kept and never acknowledged.
+    /// Entries that were kept and never acknowledged.
     unheard: BTreeSet<EntryId>,
-    /// Who waits for the stop.
+    /// The task that waits for the stop.
     waker: Option<Waker>,
 }
 
-/// Keeps the first so many groups of foms.
+/// Keeps only the first groups of foms.
 #[derive(Debug)]
 pub(super) struct Stopping {
     journal: MemoryJournal,
@@ -73,19 +73,19 @@ impl Stop {
         self.0.state.lock().unheard.clone()
     }
 
-    /// The runtime is closed: whoever waits gets an answer, and nobody makes anything of it.
+    /// Answers the callers that wait for lost commits. The runtime is closed, so nothing follows from the answer.
     pub(super) fn release(&self) {
         self.0.state.lock().released = true;
         self.0.released.notify_all();
     }
 
-    /// Who is to be woken when it stops.
+    /// Sets the task to wake at the stop.
     pub(super) fn wakes(&self, waker: &Waker) {
         self.0.state.lock().waker = Some(waker.clone());
     }
 }
 
-/// Whether it is of foms, and not of what the runtime keeps for itself.
+/// Whether the group is about foms, and not about the runtime's own entries.
 fn is_of_foms(group: &Group<'_>) -> bool {
     group.changes().any(|change| id(&change) >= EntryId::HEAD)
 }
@@ -142,7 +142,7 @@ impl Journal for Stopping {
         if all {
             return Ok(());
         }
-        // As after a crash nobody hears of it any more.
+        // As after a crash, no caller hears of the commit.
         while !state.released {
             state = self.stop.0.released.wait(state);
         }
