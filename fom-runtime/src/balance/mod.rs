@@ -135,6 +135,6 @@ pub struct Load {
     pub share: f64,
     /// How long it has had nothing to do; `None` while it has work.
     pub idle: Option<Duration>,
-    /// Number of other localities whose processors it borrows.
+    /// Number of other localities that lend it their processors.
     pub borrowed: usize,
 }

@@ -132,7 +132,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         let mut refused = Vec::new();
         let keys = &mut self.keys;
         home.fenced("a key of lanes of", || keys.take_all(&mut refused));
-        // Requests whose key cannot be cloned.
+        // Requests with a key that cannot be cloned.
         let rest = self.keys.take_rest();
         let lost = rest.len();
         home.fenced("a request of lanes of", || here::holding(|| drop(rest)));

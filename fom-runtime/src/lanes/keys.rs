@@ -30,9 +30,9 @@ use crate::{
 const CELLS: usize = 256;
 /// Number of quanta in one cycle.
 const CYCLE: u64 = CELLS as u64 / 4;
-/// Number of emptied queues whose memory is kept for the next keys that need one.
+/// Number of emptied queues that keep their memory for the next keys.
 const SPARE: usize = 64;
-/// Capacity of the largest queue whose memory is kept.
+/// Largest capacity of a queue that keeps its memory.
 const LARGEST_SPARE: usize = 256;
 
 /// A key with requests in flight.
@@ -45,7 +45,7 @@ struct Held<O, K> {
     full: bool,
 }
 
-/// A request whose turn it is.
+/// A request that has its turn.
 pub(super) enum Who<K> {
     /// The key has no record.
     New { hash: u64, key: K },

@@ -87,8 +87,8 @@ impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
 ///
 /// Each key has a lane. The requests of a key run one after the other, in the order of the pushes, in the locality that
 /// the key belongs to. Requests of different keys run independently. A request that waits holds up its own key and no
-/// other, whatever it waits for: an event, an answer, a timer, a retry, a blocking section, or anything else that its
-/// future awaits. Keys are compared as a whole, so two keys with equal hashes share nothing. A key with nothing in
+/// other. It may wait for an event, an answer, a timer, a retry, a blocking section, or anything else that its future
+/// awaits. Keys are compared as a whole, so two keys with equal hashes share nothing. A key with nothing in
 /// flight takes no memory.
 ///
 /// A request becomes a fom when its turn comes, with everything that a fom has. It is listed while it waits, a panic

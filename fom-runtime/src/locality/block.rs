@@ -57,7 +57,7 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     Ok(Away { fom, short_since })
 }
 
-/// Returns the time if the section was guessed short and the call of a follower is left to the patrol.
+/// Lays the core into the slot. Returns the time if the section was guessed short.
 fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
     // The running fom keeps its runtime alive.
     let (home, world) = (fom.home(), fom.world());

@@ -31,7 +31,7 @@ pub(crate) struct Core {
     pub(crate) commits: Commits,
     pub(crate) jobs: VecDeque<Job>,
     pub(super) chores: Chores,
-    /// Requests in the lanes whose home is here.
+    /// Requests in the lanes that have their home here.
     pub(crate) lanes: LaneSets,
     /// The fom that runs on the thread that holds the core. While the core lies in the slot, the fom of that section.
     pub(crate) running: Option<NonNull<Header>>,

@@ -220,7 +220,7 @@ impl Crew {
     }
 
     /// Returns the number of all threads (handler, blocked, unblocking and idle), and how many of them are blocked or
-    /// unblocking. The thread of a section whose core still lies in the slot does not count as blocked.
+    /// unblocking. While a core still lies in the slot, the thread of that section does not count as blocked.
     pub(super) fn count(&self) -> (usize, usize) {
         self.roster.count()
     }

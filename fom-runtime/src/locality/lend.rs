@@ -1,4 +1,4 @@
-//! Moving processors: a locality whose threads wait for a processor may also run on those of an idle locality.
+//! Moving processors: threads that wait for a processor may also run on the processors of an idle locality.
 //!
 //! A loan is a larger set of processors for each thread of the borrower. Nothing else changes, least of all the
 //! lender's threads. So a loan that ends late, or never, only costs the lender some of its speed.
@@ -48,7 +48,7 @@ impl Default for Processors {
     }
 }
 
-/// A thread of a locality whose processors may change, until the thread ends.
+/// An enlisted thread of a locality. Until it ends, its processors may change.
 pub(super) struct Enlisted<'a>(&'a Home, Option<u32>);
 
 impl Drop for Enlisted<'_> {

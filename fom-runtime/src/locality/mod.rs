@@ -383,7 +383,7 @@ pub(crate) fn holds(world: &World, index: usize) -> bool {
     unsafe { peek() }.is_some_and(|core| core.home.is(world, index))
 }
 
-/// Returns the locality of this runtime whose core this thread holds.
+/// Returns the locality of this runtime of which this thread holds the core.
 #[inline]
 pub(crate) fn here_in(world: &World) -> Option<usize> {
     // SAFETY: as in `holds`.
@@ -428,8 +428,8 @@ fn away(world: &World) -> u64 {
     world.clock.nanos()
 }
 
-/// Notes the first step of a fom, which is free. Otherwise a thread that loses its processor just before that step
-/// would send a fom that has not run at all to the tail, behind foms submitted after it.
+/// Notes the first step of a fom, which is free. Otherwise a thread might lose its processor just before that step. A
+/// fom that has not run at all would then go to the tail, behind foms submitted after it.
 #[inline]
 pub(crate) fn first_step(world: &World) -> u64 {
     // SAFETY: as in `step`.

@@ -1,6 +1,6 @@
 //! Guesses whether the next blocking section will be short, from the last sections of the same phase.
 //!
-//! This works like the branch prediction of a processor, with a small table whose entries phases may share by chance. A
+//! This works like the branch prediction of a processor, with a small table. Phases may share an entry by chance. A
 //! wrong guess only costs time. A section that is guessed short calls no thread to take the core out of the slot. If
 //! the guess was wrong, the patrol calls one, and the next sections of that phase call immediately.
 

@@ -235,7 +235,7 @@ mod tests {
             heard.send(late.inbox.is_asleep()).unwrap();
         });
         drop(entered);
-        // Gives the task time: a spawn on a sleeping reactor wakes it.
+        // Waits for the task: a spawn on a sleeping reactor wakes it.
         assert!(was_heard.recv_timeout(Duration::from_secs(5)).unwrap());
         let (tell, told) = mpsc::channel();
         home.post_job(Box::new(move |_| tell.send(()).unwrap()));

@@ -1,4 +1,4 @@
-//! The timers of a locality: a hierarchical timer wheel whose lists link the armed nodes.
+//! The timers of a locality: a hierarchical timer wheel of lists that link the armed nodes.
 //!
 //! Arming and disarming only link and unlink, whatever the number of timers. Nothing is allocated, and nothing stays
 //! behind.
