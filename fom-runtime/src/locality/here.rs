@@ -204,8 +204,8 @@ pub(crate) unsafe fn peek() -> Option<Peeked> {
     })
 }
 
-/// Runs `f`, which holds the core without being a fom. Examples are a job and a task on the reactor. To block in `f`
-/// would be for ever, just as inside [`with_core`].
+/// Runs `f`, which holds the core without being a fom. Examples are a job and a task on the reactor. Blocking in `f`
+/// would last for ever, just as inside [`with_core`].
 pub(crate) fn holding<R>(f: impl FnOnce() -> R) -> R {
     struct Back;
 

@@ -44,7 +44,7 @@ pub struct LocalityPlan {
 /// The default is one locality per physical core; the threads of a core stay together. If a quota pays for fewer
 /// processors than there are cores, the default is the number that it pays for.
 ///
-/// A number set with [`PlanOptions::localities`] is met:
+/// A number set with [`PlanOptions::localities()`] is met:
 ///
 /// - Each core goes to exactly one locality, in equal numbers as far as the machine allows.
 /// - No locality spans two last-level caches, unless there are fewer localities than caches. No locality spans
