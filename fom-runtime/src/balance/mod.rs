@@ -1,10 +1,10 @@
 //! When it pays to move work to idle localities, or idle processors to work.
 //!
-//! Nothing here moves anything: these are the questions that a balanced [`Runtime`](crate::Runtime) asks, as plain functions
-//! of plain figures, so that they can be tested and simulated on machines of any size. The example `balancing` does that
-//! with 64 localities.
+//! Nothing here moves anything. These are the decisions of a balanced [`Runtime`](crate::Runtime), as plain functions
+//! of plain numbers. So they can be tested and simulated on machines of any size; the example `balancing` simulates 64
+//! localities.
 //!
-//! What is moved, and what is not, stands at [`Balance`].
+//! [`Balance`] says what is moved and what is not.
 //!
 //! ```
 //! use std::time::Duration;
@@ -30,58 +30,59 @@ use std::time::Duration;
 
 use crate::topology::LocalityPlan;
 
-/// What a runtime moves from locality to locality to spread its load.
+/// What a runtime moves between localities to spread its load.
 ///
-/// Balancing is off by default: with round-robin homes and work of a kind all localities have the same load, and what
-/// never moves finds its data in its own cache. It pays where work arises in few localities and takes its time, such as
-/// foms that submit many others.
+/// Balancing is off by default. With round-robin homes and similar operations, all localities have the same load. Work
+/// that never moves finds its data in its own cache. Balancing pays if long-running work arises in few localities, for
+/// example in foms that submit many others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Balance {
     /// Nothing.
     #[default]
     Off,
-    /// Foms: a locality that has nothing to do is given half of the ready foms of one that has many.
+    /// Foms: a locality that has nothing to do gets half of the ready foms of a locality that has many.
     ///
-    /// A fom is moved between two of its runs, and never one
+    /// A fom is moved only between two of its runs. These foms never move:
     ///
-    /// - that was placed explicitly ([`Here`](crate::Placement::Here), [`Locality`](crate::Placement::Locality) or
-    ///   [`Key`](crate::Placement::Key)), or has a key;
-    /// - that has reached for the data of its locality ([`Cx::local`](crate::Cx::local));
-    /// - in a phase `within = "adaptive"`, which is measured by locality.
+    /// - a fom that was placed explicitly ([`Here`](crate::Placement::Here), [`Locality`](crate::Placement::Locality)
+    ///   or [`Key`](crate::Placement::Key)), or that has a key;
+    /// - a fom that has used the data of its locality ([`Cx::local`](crate::Cx::local));
+    /// - a fom in a phase `within = "adaptive"`, because each locality measures the phase by itself.
     ///
-    /// Wakes, events, cancels and deadlines follow it. What it has made before stays behind and still reaches it: a socket
-    /// is served, and a [`Sleep`](crate::Sleep) ends, where it was made, which wakes it at home.
+    /// Wakes, events, cancels and deadlines follow the fom. What the fom created before the move stays where it was
+    /// made: its sockets are served there, and its [`Sleep`](crate::Sleep)s end there. They still wake the fom at its
+    /// new home.
     Foms,
-    /// Processors: a locality whose threads wait for a processor may run on those of one that is idle, too, until that has
-    /// work again. Only where threads are bound ([`Builder::pin`](crate::Builder::pin)) and the system says how they fare:
-    /// on Linux, by `/proc/thread-self/schedstat`.
+    /// Processors: a locality whose threads wait for a processor may also run on those of an idle locality, until that
+    /// one has work again. This needs bound threads ([`Builder::pin`](crate::Builder::pin)) and scheduling statistics
+    /// from the system: on Linux, `/proc/thread-self/schedstat`.
     ///
-    /// One handler at a time runs a locality's foms, so a second processor does not make them run faster by itself. It
-    /// helps where blocking sections compute, or localities share processors.
+    /// One handler at a time runs the foms of a locality, so a second processor alone does not make them run faster. It
+    /// helps if blocking sections compute, or if localities share processors.
     Processors,
     /// Both.
     Both,
 }
 
 impl Balance {
-    /// Whether foms are moved.
+    /// Returns whether foms are moved.
     #[must_use]
     pub const fn moves_foms(self) -> bool {
         matches!(self, Self::Foms | Self::Both)
     }
 
-    /// Whether processors are moved.
+    /// Returns whether processors are moved.
     #[must_use]
     pub const fn moves_processors(self) -> bool {
         matches!(self, Self::Processors | Self::Both)
     }
 }
 
-/// How far it is from one locality to another.
+/// The distance from one locality to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
-    /// They have the same processors: nothing is gained by moving work.
+    /// They have the same processors, so moving work gains nothing.
     None,
     /// They share their last-level cache.
     Cache,
@@ -92,7 +93,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// The distance between two localities of one plan.
+    /// Returns the distance between two localities of one plan.
     #[must_use]
     pub fn between(one: &LocalityPlan, other: &LocalityPlan) -> Self {
         let same = |one: Option<usize>, other| one.is_some() && one == other;
@@ -107,8 +108,9 @@ impl Distance {
         }
     }
 
-    /// How much longer a cache line takes than between two processors that share their last-level cache. Only that one
-    /// was measured; that each step outwards doubles it is what is commonly seen on machines with several of them.
+    /// Returns how much longer a cache line takes than between two processors that share their last-level cache. Only
+    /// that case was measured. Each step outwards doubles the factor, as is common on machines with several such
+    /// caches.
     #[must_use]
     pub const fn factor(self) -> u32 {
         match self {
@@ -119,20 +121,20 @@ impl Distance {
     }
 }
 
-/// What is known of a locality when it is decided whether something is moved.
+/// What is known of a locality when a move is decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Load {
-    /// Foms in its run queue.
+    /// Number of foms in its run queue.
     pub ready: usize,
-    /// Of these such that may be moved.
+    /// Number of those foms that may be moved.
     pub movable: usize,
-    /// How long a run of a fom takes here, smoothed.
+    /// The smoothed time of a run of a fom here.
     pub service: Duration,
-    /// Which part of the time that it had work its handler had a processor: 1 when it never waited for one.
+    /// The share of its time with work in which its handler had a processor. 1 if the handler never waited for one.
     pub share: f64,
-    /// For how long it has had nothing to do; none while it has.
+    /// How long it has had nothing to do; `None` while it has work.
     pub idle: Option<Duration>,
-    /// On how many processors that are not its own it may run.
+    /// Number of other localities that lend it their processors.
     pub borrowed: usize,
 }

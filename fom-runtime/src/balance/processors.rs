@@ -1,40 +1,40 @@
-//! When a locality may run on the processors of another one, too, and until when.
+//! When a locality may also run on the processors of another one, and until when.
 //!
-//! A locality is *starved* when its handler has work and gets less than three quarters of a processor: because blocking
-//! sections of its own compute beside it, because another locality has the same processors, or because of somebody else
-//! on the machine. Then it borrows those of the nearest locality that has been idle for a while.
+//! A locality is *starved* if its handler has work but gets less than three quarters of a processor. Blocking sections
+//! of its own may compute beside it, another locality may have the same processors, or another process may use the
+//! machine. A starved locality borrows the processors of the nearest locality that has been idle for a while.
 //!
-//! *Why nothing goes to and fro.* A lender has been idle for [`IDLE`] before it lends, and lends to one at a time; it
-//! has its processors back as soon as it has work, and then it has to be idle for as long again. The borrower keeps them
-//! until then, or until it has been idle for [`IDLE`] itself.
+//! *Why nothing goes to and fro.* A lender has been idle for [`IDLE`] before it lends, and it lends to one locality at
+//! a time. It gets its processors back as soon as it has work, and must then be idle for as long again. The borrower
+//! keeps them until then, or until it has itself been idle for [`IDLE`].
 
 use std::time::Duration;
 
 use super::{Distance, Load};
 
-/// How long a locality has to have been idle before its processors are lent, and one that borrowed some before it gives
-/// them back. A loan is a system call for each thread and a cold cache for those that move, together some 10 us: no more
-/// than one part in a hundred of this.
+/// How long a locality must be idle before its processors are lent, or before it gives back those that it borrowed. A
+/// loan costs a system call per thread, and a cold cache for the threads that move: together about 10 us, at most one
+/// percent of this time.
 pub const IDLE: Duration = Duration::from_millis(1);
 
-/// How often a locality looks at the share that it gets.
+/// How often a locality checks its share of a processor.
 pub const LOOK: Duration = Duration::from_millis(1);
 
-/// A handler that has less than this share of a processor is starved. One that competes with a single other thread gets
-/// half; what the system itself takes now and then is far less than a quarter.
+/// The share of a processor below which a handler is starved. A handler that competes with a single other thread gets
+/// half. What the system itself takes now and then is far less than a quarter.
 const STARVED: f64 = 0.75;
 
-/// Localities that one may borrow from at a time.
+/// Maximum number of localities to borrow from at a time.
 const MOST: usize = 8;
 
-/// Whether a locality with this load gets too little of its processors.
+/// Returns whether a locality with this load gets too little of its processors.
 #[must_use]
 pub fn is_starved(load: &Load) -> bool {
     load.idle.is_none() && load.share < STARVED
 }
 
-/// Whose processors a locality with this load borrows, of those that have lent theirs to nobody: the nearest that has been
-/// idle for long enough.
+/// Returns the locality from which one with this load borrows. Of those that have not lent their processors, it is the
+/// nearest that has been idle for long enough.
 #[must_use]
 pub fn whom_to_borrow_from(
     load: &Load,
@@ -46,7 +46,7 @@ pub fn whom_to_borrow_from(
     others
         .into_iter()
         .filter(|(_, other, distance)| {
-            // One that has borrowed itself is not idle for long.
+            // A locality that has itself borrowed is not idle for long.
             *distance != Distance::None
                 && other.borrowed == 0
                 && other.idle.is_some_and(|idle| idle >= IDLE)
@@ -55,7 +55,7 @@ pub fn whom_to_borrow_from(
         .map(|(locality, ..)| locality)
 }
 
-/// Whether a loan is over.
+/// Returns whether a loan is over.
 #[must_use]
 pub fn gives_back(borrower: &Load, lender: &Load) -> bool {
     lender.idle.is_none() || borrower.idle.is_some_and(|idle| idle >= IDLE)

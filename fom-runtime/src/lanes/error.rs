@@ -8,10 +8,11 @@ use crate::lanes::inlet::Item;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushReason {
-    /// As many requests as the lanes may hold wait in the locality of this key.
+    /// The locality of this key has as many requests in flight as the lanes may hold
+    /// there.
     #[error("the lanes are full; push again later, wait for room, or shed load")]
     Full,
-    /// As many requests as one key may have wait behind its head.
+    /// As many requests as one key may have already wait behind its head.
     #[error(
         "the lane of this key is full; push again when its head has moved on, or wait for room"
     )]
@@ -21,7 +22,7 @@ pub enum PushReason {
     ShuttingDown,
 }
 
-/// A request that was not taken in, with its key and its operation given back.
+/// A request that was not taken in. It gives back the key and the operation.
 pub struct PushError<O, K>(Box<(PushReason, Item<O, K>)>);
 
 impl<O, K> PushError<O, K> {
@@ -34,17 +35,17 @@ impl<O, K> PushError<O, K> {
         self.0.1
     }
 
-    /// Why.
+    /// Returns why the request was not taken in.
     pub fn reason(&self) -> PushReason {
         self.0.0
     }
 
-    /// The operation, as it was pushed.
+    /// Returns the operation, as it was pushed.
     pub fn into_operation(self) -> O {
         self.0.1.operation
     }
 
-    /// Key and operation.
+    /// Returns the key and the operation.
     pub fn into_parts(self) -> (K, O) {
         let (_, item) = *self.0;
         (item.key, item.operation)

@@ -1,4 +1,4 @@
-//! One submitter's batches.
+//! The batches of one submitter.
 
 use std::{collections::VecDeque, fmt};
 
@@ -7,18 +7,18 @@ use crate::{
     operation::Operation,
 };
 
-/// Requests handed over at once.
+/// Number of requests handed over at once.
 const BATCH: usize = 32;
 
-/// Collects the requests of one submitter and hands them over many at a time, which costs a fraction of what
-/// [`Lanes::push`](crate::Lanes::push) does.
+/// Collects the requests of one submitter and hands them over in batches. That costs a fraction of
+/// [`Lanes::push`](crate::Lanes::push).
 ///
-/// A request whose locality has nothing to do for these lanes is handed over at once. While it is busy with them, requests are
-/// handed over when 32 have come together. So whoever stops pushing for a while calls [`flush`](Self::flush), as with a
-/// buffered writer; dropping the feed does that, too.
+/// If the locality has nothing to do for these lanes, a request is handed over immediately. While the locality is busy
+/// with them, requests are handed over once 32 have come together. As with a buffered writer, call
+/// [`flush`](Self::flush) before you stop pushing for a while. Dropping the feed flushes it too.
 ///
-/// Requests of one feed come in its order. With those of others, and with [`Lanes::push`](crate::Lanes::push), they are in order
-/// from the flush on.
+/// The requests of one feed keep their order. Their order relative to other feeds and to
+/// [`Lanes::push`](crate::Lanes::push) holds from the flush on.
 pub struct Feed<O: Operation, K: LaneKey> {
     handle: Handle<O, K>,
     batches: Box<[VecDeque<Item<O, K>>]>,
@@ -43,21 +43,22 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
         Self { handle, batches }
     }
 
-    /// How many requests it has that were not handed over yet.
+    /// Returns the number of requests not yet handed over.
     pub fn len(&self) -> usize {
         self.batches.iter().map(VecDeque::len).sum()
     }
 
-    /// Whether all that was pushed is handed over.
+    /// Returns whether all requests are handed over.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes a request in.
+    /// Takes in a request.
     ///
     /// # Errors
     ///
-    /// [`PushError`], with key and operation: there is no room, or the runtime shuts down. What was taken in before stays.
+    /// Returns a [`PushError`] with the key and the operation if there is no room, or if the runtime shuts down.
+    /// Requests taken in before stay.
     #[inline]
     pub fn push(&mut self, key: K, operation: O) -> Result<(), PushError<O, K>> {
         let hash = self.handle.hash(&key);
@@ -83,13 +84,13 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
         }
         batch.push_back(item);
         if inlet.is_resting() {
-            // Whatever comes of that: it is in the batch, and the next call says so.
+            // A failure is ignored: the request is in the batch, and the next call reports it.
             let _ = hand_over(&self.handle, index, batch, false);
         }
         Ok(())
     }
 
-    /// While some key of this locality is full, each request is looked at.
+    /// Takes in a request while some key of this locality is full: each request is checked.
     #[cold]
     fn push_choosy(&mut self, index: usize, item: Item<O, K>) -> Result<(), PushError<O, K>> {
         match hand_over(&self.handle, index, &mut self.batches[index], false) {
@@ -98,15 +99,15 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
         }
     }
 
-    /// As [`push`](Self::push), and waits while there is no room, without a thread.
+    /// Takes in a request as [`push`](Self::push) does, and waits while there is no room, without blocking a thread.
     ///
     /// # Errors
     ///
-    /// [`PushReason::ShuttingDown`].
+    /// Fails with [`PushReason::ShuttingDown`].
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped before it is ready, the request is dropped with it.
+    /// If the future is dropped before it is ready, the request is dropped with it.
     pub async fn push_waiting(&mut self, key: K, operation: O) -> Result<(), PushError<O, K>> {
         let hash = self.handle.hash(&key);
         let mut item = Item {
@@ -125,16 +126,16 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
         }
     }
 
-    /// As [`push`](Self::push), and blocks the thread while there is no room. In a phase function this is a blocking section by
-    /// itself.
+    /// Takes in a request as [`push`](Self::push) does, and blocks the thread while there is no room. In a phase
+    /// function, the call is a blocking section by itself.
     ///
     /// # Errors
     ///
-    /// [`PushReason::ShuttingDown`].
+    /// Fails with [`PushReason::ShuttingDown`].
     ///
     /// # Panics
     ///
-    /// As [`Handle::wait`](crate::Handle::wait).
+    /// Panics like [`Handle::wait`](crate::Handle::wait).
     pub fn push_blocking(&mut self, key: K, operation: O) -> Result<(), PushError<O, K>> {
         match self.push(key, operation) {
             Err(error) if error.reason() != PushReason::ShuttingDown => {
@@ -145,11 +146,12 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
         }
     }
 
-    /// Hands over all that it has, also beyond the bound.
+    /// Hands over all collected requests, even beyond the bound.
     ///
     /// # Errors
     ///
-    /// [`PushReason::ShuttingDown`]. What could not be handed over stays; [`into_rest`](Self::into_rest) gives it back.
+    /// Fails with [`PushReason::ShuttingDown`]. Requests that could not be handed over stay;
+    /// [`into_rest`](Self::into_rest) returns them.
     pub fn flush(&mut self) -> Result<(), PushReason> {
         let mut done = Ok(());
         for (index, batch) in self.batches.iter_mut().enumerate() {
@@ -160,7 +162,7 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
         done
     }
 
-    /// What was not handed over.
+    /// Returns the requests that were not handed over.
     pub fn into_rest(mut self) -> Vec<(K, O)> {
         let batches = self.batches.iter_mut();
         batches
@@ -170,7 +172,7 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
     }
 }
 
-/// All of it or nothing.
+/// Hands over the whole batch, or nothing.
 fn hand_over<O: Operation, K: LaneKey>(
     handle: &Handle<O, K>,
     index: usize,
@@ -181,7 +183,8 @@ fn hand_over<O: Operation, K: LaneKey>(
     handle.hand_over(index, requests, anyway, |arrived| arrived.append(batch))
 }
 
-/// What cannot be handed over any more is with [`Lanes::take_refused`](crate::Lanes::take_refused).
+/// Flushes the feed. [`Lanes::take_refused`](crate::Lanes::take_refused) returns requests that can no longer be handed
+/// over.
 impl<O: Operation, K: LaneKey> Drop for Feed<O, K> {
     fn drop(&mut self) {
         if self.flush().is_ok() {

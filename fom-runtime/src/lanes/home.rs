@@ -1,9 +1,12 @@
-//! The lanes in a locality: what belongs to its core, and their part of the handler's round.
+//! The lanes in a locality: the state in its core, and the lanes' part of the handler's round.
 //!
-//! A request becomes a fom when it has its turn, and runs at once, in place: it is in no inbox and no run queue. Most end there. One
-//! that waits, or has used up its budget, goes on as the fom that it is, and keeps its key until it ends; the lanes go on with the next
-//! key. While a request is in a blocking section, another thread may have the core and run these lanes: so nothing of them is on the
-//! stack of the thread that runs a request, and whoever finds a request noted as running here knows that it is away.
+//! A request becomes a fom when it has its turn, and runs at once, in place: it is in no inbox and no run queue. Most
+//! requests end there. A request that waits, or has used up its budget, goes on as a fom and keeps its key until it
+//! ends. The lanes go on with the next key.
+//!
+//! While a request is in a blocking section, another thread may have the core and run these lanes. So no part of the
+//! lanes is on the stack of the thread that runs a request. A turn that finds a request noted as running knows that the
+//! request is away.
 
 use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 
@@ -23,9 +26,9 @@ use crate::{
     snapshot::Meta,
 };
 
-/// Requests run in one turn of a set of lanes. Then the others of the locality have theirs.
+/// Maximum number of requests run in one turn of a set of lanes. Then the other work of the locality has its turn.
 const TURN: u32 = 64;
-/// Requests put into queues in one turn.
+/// Maximum number of requests put into queues in one turn.
 const MOVES: u32 = 4_096;
 
 /// A request that runs.
@@ -38,19 +41,19 @@ struct Current<K> {
 pub(super) struct Lanes<O: Operation, K> {
     shared: Arc<Shared<O, K>>,
     index: usize,
-    /// What was taken out of the inlet and has not been looked at.
+    /// Requests taken out of the inlet and not placed yet.
     batch: VecDeque<Item<O, K>>,
     keys: Keys<O, K>,
     current: Option<Current<K>>,
-    /// Requests that have ended since the inlet was told.
+    /// Number of ended requests not yet reported to the inlet.
     ended: usize,
-    /// Of those, the ones that the locality has not counted.
+    /// Number of these that the locality has not counted yet.
     uncounted: u64,
-    /// A request is being looked at: it is lost if that panics.
+    /// Whether a request is being placed. It is lost if that panics.
     looking: bool,
 }
 
-// SAFETY: `current` points to a header, which is `Sync`; all else is `Send` by itself.
+// SAFETY: `current` points to a header, which is `Sync`; all other fields are `Send` themselves.
 unsafe impl<O: Operation, K: Send> Send for Lanes<O, K> {}
 
 impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
@@ -84,8 +87,8 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
     }
 
-    /// Tells the inlet what has ended, and takes what has come if nothing is left of what was taken before. If nothing is left
-    /// at all, the next one that comes sends a signal.
+    /// Reports ended requests to the inlet. If the batch is empty, takes the requests that have come. If nothing is
+    /// left at all, the next request sends a signal.
     fn exchange(&mut self, home: &Home) {
         let inlet = &self.shared.inlets[self.index];
         let mut others_full = false;
@@ -110,7 +113,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
             inlet.set_resting(true);
         }
         let bound = self.shared.options.bound;
-        // Many at a time, as long as that leaves something to do.
+        // Waiting callers are told of several places at a time, as long as the locality then still has work.
         let enough = if rests { bound - 1 } else { bound / 2 };
         let tell = state.awaited && (others_full || state.in_flight() <= enough);
         if tell {
@@ -122,14 +125,14 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
     }
 
-    /// The runtime is closed: nothing that queues runs any more. Gives it back to those who ask.
+    /// Refuses all queued requests because the runtime is closed. `take_refused` returns them.
     #[cold]
     fn refuse_all(&mut self, home: &Home) {
         let inlet = &self.shared.inlets[self.index];
         let mut refused = Vec::new();
         let keys = &mut self.keys;
         home.fenced("a key of lanes of", || keys.take_all(&mut refused));
-        // Those whose key cannot be cloned.
+        // Requests with a key that cannot be cloned.
         let rest = self.keys.take_rest();
         let lost = rest.len();
         home.fenced("a request of lanes of", || here::holding(|| drop(rest)));
@@ -149,12 +152,12 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
             .given_away(gone as u64 + std::mem::take(&mut self.uncounted));
     }
 
-    /// Whether something is left to do.
+    /// Returns whether these lanes have work left.
     fn has_work(&self) -> bool {
         !self.batch.is_empty() || self.keys.has_ready()
     }
 
-    /// Notes the key of a request that leaves its turn, for a blocking section or for good. `took`: the time of the
+    /// Records the key of a request that leaves its turn, for a blocking section or for good. `took` is the time of the
     /// request until then, as far as it is known.
     fn promote(&mut self, place: usize, took: u64) {
         let Some(Current { fom, who }) = self.current.take() else {
@@ -167,12 +170,12 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
             }
             Who::Held(key) => key,
         };
-        // SAFETY: it is noted as running, so it has not ended.
+        // SAFETY: the fom is noted as running, so it has not ended.
         let fom = unsafe { fom.as_ref() };
         fom.set_lane(LanePlace::new(place, key));
     }
 
-    /// The next request that may run.
+    /// Takes the next request that may run.
     #[inline]
     fn next(&mut self, moves: &mut u32) -> Option<(Who<K>, O)> {
         let held = |(key, operation)| (Who::Held(key), operation);
@@ -196,7 +199,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     }
 }
 
-/// One turn of each set of lanes that is ready.
+/// Runs one turn of each set of lanes that is ready.
 #[cold]
 #[inline(never)]
 pub(crate) fn run(mut core: Box<Core>) -> Box<Core> {
@@ -229,14 +232,14 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
             if !std::mem::take(&mut lanes.looking) {
                 break;
             }
-            // Its key could not be compared, and it is gone.
+            // Comparing its key panicked, and the request is gone.
             lanes.ended += 1;
             home.counts.given_away(1);
             continue;
         };
         core = run_one(core, &home, (place, &reached), who, operation);
         core.hand_over_when_due();
-        // Once the runtime is closed, what queues is given back in the next turn.
+        // After the runtime is closed, the next turn refuses the queued requests.
         if home.somebody_returns() || home.world().is_closed() {
             break;
         }
@@ -253,7 +256,7 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
     retire(core, place, reached)
 }
 
-/// The set goes if nobody pushes any more and nothing is in flight.
+/// Removes the set if no handle pushes any more and nothing is in flight.
 fn retire<O: Operation, K: LaneKey>(
     mut core: Box<Core>,
     place: usize,
@@ -263,13 +266,13 @@ fn retire<O: Operation, K: LaneKey>(
     let empty = lanes.keys.is_empty() && lanes.current.is_none();
     if empty && let Some(set) = core.lanes.take_retired(place) {
         let home = core.home.clone();
-        // What was refused may be in there still.
+        // Refused requests may still be in the set.
         home.fenced("lanes of", || here::holding(|| drop(set)));
     }
     core
 }
 
-/// Makes a fom of a request and runs it, in place of the handler's queue.
+/// Makes a fom of a request and runs it in its turn, without the run queue.
 #[inline]
 fn run_one<O: Operation, K: LaneKey>(
     mut core: Box<Core>,
@@ -307,14 +310,14 @@ fn run_one<O: Operation, K: LaneKey>(
     });
     let slot = launched.0;
     reached.get(&mut core).current = Some(Current { fom: slot, who });
-    // SAFETY: just made and ready, and `around` puts it into Running and lays the core down.
+    // SAFETY: the fom was just made and is ready. `around` puts it into Running and lays the core down.
     let (mut core, served) = here::around(core, slot, || unsafe { O::Form::serve(&launched) });
     let progress = served.progress;
     let took = core.now().saturating_sub(before);
     let lanes = reached.get(&mut core);
     lanes.uncounted += u64::from(served.uncounted);
     match lanes.current.take_if(|current| current.fom == slot) {
-        // It was away meanwhile, and somebody else has noted where it is.
+        // The request was away meanwhile, and another turn has recorded its place.
         None => {}
         Some(Current { who, .. }) if progress == Progress::Finished => {
             lanes.ended += 1;
@@ -334,13 +337,13 @@ fn run_one<O: Operation, K: LaneKey>(
         }
     }
     if progress != Progress::Finished {
-        // SAFETY: it has not ended, and this is the one resident reference.
+        // SAFETY: the fom has not ended, and this is the one resident reference.
         core.after_run(Some(unsafe { Resident::new(slot) }), progress);
     }
     core
 }
 
-/// What a fom has beside it in a runtime that keeps more of each.
+/// Returns the extra data of a fom, in a runtime that keeps more of each fom.
 #[cold]
 fn extra<O: Operation>(home: &Home) -> Option<Box<Extra>> {
     let world = home.world();

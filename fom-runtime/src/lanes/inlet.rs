@@ -1,8 +1,8 @@
-//! Where requests come into a locality: a contiguous list under a lock, which the locality swaps for an empty one.
+//! The inlet of a locality: a contiguous list of requests under a lock, which the locality swaps for an empty one.
 //!
-//! The first one that comes in after the locality has taken all sends it a signal, and until then nobody else does: so a signal is
-//! paid for once for all that comes while the locality is busy with lanes. Nothing sits here for long: a locality that was
-//! sent a signal looks here in its next round, and again as long as it finds something.
+//! The first request that comes in after a swap sends the locality a signal. Further requests send none until the next
+//! swap. So all requests that come while the locality is busy with lanes cost one signal. Nothing stays here for long:
+//! a locality that got a signal looks here in its next round, and again as long as it finds requests.
 
 use std::{collections::VecDeque, ops::DerefMut, sync::Arc};
 
@@ -24,35 +24,35 @@ pub(super) struct Item<O, K> {
     pub(super) operation: O,
 }
 
-/// Keys that have as many requests as they may, with their hashes. Few, and seldom any.
+/// Full keys, with their hashes. There are few, and seldom any.
 pub(super) type FullKeys<K> = Arc<[(u64, K)]>;
 
-/// The end of a set of lanes in one locality that others may touch.
+/// The part of a set of lanes in one locality that other threads may touch.
 pub(super) struct Inlet<O, K> {
     state: CachePadded<Mutex<State<O, K>>>,
     hints: CachePadded<Hints>,
     full: Mutex<FullKeys<K>>,
-    /// Told when there is room again, if somebody waits for it.
+    /// Notified when there is room again, if a caller waits for room.
     pub(super) room: Notify,
 }
 
-/// What a feed looks at before each request, on a cache line that changes seldom while many requests come.
+/// What a feed checks before each request, on a cache line that changes seldom while many requests come.
 struct Hints {
-    /// Some key is full.
+    /// Whether some key is full.
     choosy: AtomicBool,
-    /// The locality has nothing to do for these lanes.
+    /// Whether the locality has nothing to do for these lanes.
     resting: AtomicBool,
 }
 
 pub(super) struct State<O, K> {
     pub(super) arrived: VecDeque<Item<O, K>>,
-    /// The locality knows that something is here.
+    /// Whether the locality knows that there are requests here.
     signalled: bool,
-    /// Requests that the locality has taken from here and that have not ended, as it said last.
+    /// Number of requests that the locality has taken from here and that have not ended, as last reported.
     pub(super) taken: usize,
-    /// Somebody waits for room.
+    /// Whether a caller waits for room.
     pub(super) awaited: bool,
-    /// The runtime has shut down: what comes now comes in vain.
+    /// Whether the runtime has shut down, so nothing is taken in any more.
     pub(super) closed: bool,
     /// Requests that never ran.
     pub(super) refused: Vec<(K, O)>,
@@ -83,13 +83,13 @@ impl<O, K> Inlet<O, K> {
         self.state.lock()
     }
 
-    /// Whether some key takes no more: then each is to be looked at.
+    /// Returns whether some key is full. If so, each request must be checked.
     #[inline]
     pub(super) fn is_choosy(&self) -> bool {
         self.hints.choosy.load(Ordering::Relaxed)
     }
 
-    /// Those who are told are the user's, and may panic.
+    /// Notifies the callers that wait for room. Their wakers are user code, and may panic.
     pub(super) fn tell_room(&self, home: &Home) {
         home.fenced("who waited for room in lanes of", || {
             self.room.notify_waiters()
@@ -101,12 +101,12 @@ impl<O, K> Inlet<O, K> {
         self.hints.resting.load(Ordering::Relaxed)
     }
 
-    /// Under the lock: else what one says would be overwritten by what another said before.
+    /// Called under the lock. Otherwise a late store could overwrite a newer value.
     pub(super) fn set_resting(&self, resting: bool) {
         self.hints.resting.store(resting, Ordering::Relaxed);
     }
 
-    /// Keeps what will not run for whoever asks.
+    /// Keeps requests that will not run for `take_refused`.
     pub(super) fn refuse(&self, items: impl Iterator<Item = Item<O, K>>) {
         let items = items.map(|item| (item.key, item.operation));
         self.state.lock().refused.extend(items);
@@ -116,29 +116,29 @@ impl<O, K> Inlet<O, K> {
         Arc::clone(&self.full.lock())
     }
 
-    /// Only the locality.
+    /// Replaces the full keys. Only the locality calls this.
     pub(super) fn set_full_keys(&self, keys: FullKeys<K>) {
         let choosy = !keys.is_empty();
         let before = std::mem::replace(&mut *self.full.lock(), keys);
         self.hints.choosy.store(choosy, Ordering::Relaxed);
-        // Without the lock: keys of the user's.
+        // Dropped without the lock, because the keys are user code.
         drop(before);
     }
 }
 
 impl<O, K> State<O, K> {
-    /// Requests that were taken in and have not ended.
+    /// Returns the number of requests that were taken in and have not ended.
     pub(super) fn in_flight(&self) -> usize {
         self.arrived.len() + self.taken
     }
 
-    /// Whether the caller is to send a signal.
+    /// Returns whether the caller must send a signal.
     #[inline]
     pub(super) fn must_signal(&mut self) -> bool {
         !std::mem::replace(&mut self.signalled, true)
     }
 
-    /// The locality has taken all, and wants a signal for what comes next.
+    /// Notes that the locality has taken all requests and wants a signal for the next one.
     pub(super) fn rest(&mut self) {
         self.signalled = false;
     }

@@ -1,15 +1,17 @@
-//! The keys of a set of lanes in one locality: which have something in flight, what waits for each, and whose turn it is.
+//! The keys of a set of lanes in one locality: which keys have requests in flight, what waits for each, and which key
+//! has its turn.
 //!
-//! Most requests find their key idle and run in the order in which they came, without any note of the key: so a stream of
-//! requests over millions of keys costs no memory for them, and there is nothing to be released when a key is idle. A key gets a queue
-//! of its own when a request of it waits for something, or when it was at it for a quantum already: what comes for it then queues
-//! behind, and has its turns in the ring, while those of other keys go on in the order in which they came. It loses the queue when that
-//! is empty and nothing of it is in flight; then its next request is in line again. So no request is ever overtaken by a later one of
-//! its key.
+//! Most requests find their key idle, and run in the order in which they came, without any record of the key. So a
+//! stream of requests over millions of keys costs no memory for them, and an idle key has nothing to release.
 //!
-//! Who was at it for how long in this cycle is known by a few cells that many keys share: two keys that meet in one may get queues a
-//! little earlier, each one of its own, and that is all that a hash decides. A cycle is so short that keys which nobody could call hot
-//! do not fill their cells together.
+//! A key gets its own queue in two cases: one of its requests waits for something, or the key has used a quantum.
+//! Requests that then come for the key queue, and have their turns in the ring. Requests of other keys go on in the
+//! order in which they came. The key loses the queue when it is empty and no request of the key is in flight. The next
+//! request of the key is in line again. So no request is overtaken by a later one of its key.
+//!
+//! A few cells, shared by many keys, count how long keys ran in this cycle. Two keys that share a cell may get their
+//! queues a little earlier, each its own. That is all that a hash decides. A cycle is too short for keys that are not
+//! hot to fill a cell together.
 //!
 //! Requests in line and the ring take turns: a quantum of the line, then one key's turn of the ring. A key may use up a
 //! quantum in line and then get a queue. It then waits in the ring until others had a quantum of the line.
@@ -24,34 +26,34 @@ use crate::{
     shrink::{Shrink as _, room},
 };
 
-/// Cells that say how long keys were at it.
+/// Number of cells that count how long keys ran.
 const CELLS: usize = 256;
-/// Quanta in one cycle.
+/// Number of quanta in one cycle.
 const CYCLE: u64 = CELLS as u64 / 4;
-/// Emptied queues whose memory is kept for the next keys that need one.
+/// Number of emptied queues that keep their memory for the next keys.
 const SPARE: usize = 64;
-/// The largest queue whose memory is kept.
+/// Largest capacity of a queue that keeps its memory.
 const LARGEST_SPARE: usize = 256;
 
-/// A key with something in flight.
+/// A key with requests in flight.
 struct Held<O, K> {
     hash: u64,
     key: K,
     waiting: VecDeque<O>,
-    /// A request of it runs, or waits for something.
+    /// Whether a request of the key runs or waits for something.
     busy: bool,
     full: bool,
 }
 
-/// A request whose turn it is.
+/// A request that has its turn.
 pub(super) enum Who<K> {
-    /// Nothing is known of its key.
+    /// The key has no record.
     New { hash: u64, key: K },
-    /// Its key stands here.
+    /// The place of the key's record.
     Held(usize),
 }
 
-/// How long a key was at it in this cycle, in nanoseconds.
+/// How long the keys of a cell ran in this cycle, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     cycle: u32,
@@ -62,30 +64,29 @@ pub(super) struct Keys<O, K> {
     held: Slab<Held<O, K>>,
     places: HashTable<usize>,
     ring: VecDeque<usize>,
-    /// The key that has its turn in the ring, and how long it was at it.
+    /// The key that has its turn in the ring, and how long it ran in this turn.
     turn: Option<usize>,
     turn_spent: u64,
-    /// The time of the requests in line since the last turn of the ring, and in this cycle. If a key gets a queue and
-    /// the ring is empty, the former starts from 0: that key itself used the time up.
+    /// The time of the requests in line since the last turn of the ring, and in this cycle. If a key gets a queue while
+    /// the ring is empty, the former restarts from 0: that key itself used the time up.
     line_spent: u64,
     cycle_spent: u64,
     spare: Vec<VecDeque<O>>,
     cells: Box<[Cell; CELLS]>,
     cycle: u32,
-    /// The time that a key has for a turn. Each request counts for at least `least`, and `quantum` holds a whole number
-    /// of these.
+    /// The time of a key's turn, a multiple of `least`. Each request counts for at least `least`.
     quantum: u64,
     least: u64,
     per_key: usize,
-    /// Keys that became full, or have room again, since that was last told.
+    /// Whether keys became full, or have room again, since the last report.
     changed: bool,
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 pub(super) enum Placed<O, K> {
-    /// It has its turn.
+    /// Its turn is now.
     Now(Who<K>, O),
-    /// It queues.
+    /// It waits in a queue.
     Later,
 }
 
@@ -96,7 +97,7 @@ fn cell(hash: u64) -> usize {
 impl<O, K: Eq + Clone> Keys<O, K> {
     pub(super) fn new(requests: u32, quantum: u64, per_key: usize) -> Self {
         let quantum = quantum.clamp(1, u64::from(u32::MAX / 2));
-        // A request takes a nanosecond at least, so at most `quantum` requests fit.
+        // A request takes at least one nanosecond, so at most `quantum` requests fit.
         let requests = u64::from(requests.max(1)).min(quantum);
         // Rounded up, and the quantum is a multiple of it, so exactly this many requests fit.
         let least = quantum.div_ceil(requests);
@@ -122,7 +123,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         self.turn.is_some() || !self.ring.is_empty()
     }
 
-    /// Whether a key in the ring goes before the requests in line.
+    /// Returns whether a key in the ring goes before the requests in line.
     #[inline]
     pub(super) fn is_turn_of_ring(&self) -> bool {
         self.turn.is_some() || self.line_spent >= self.quantum && !self.ring.is_empty()
@@ -137,7 +138,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         cell.cycle == self.cycle && u64::from(cell.spent) >= self.quantum
     }
 
-    /// A request comes. Compares keys: may panic, and has changed nothing then.
+    /// Places a request that has come in. Compares keys, which may panic; then nothing has changed.
     #[inline]
     pub(super) fn place(&mut self, item: Item<O, K>) -> Placed<O, K> {
         let Item {
@@ -179,8 +180,8 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// The next request that queues. `line_waits`: requests in line wait, and the ring leaves them their turn. Drops
-    /// keys, which may panic.
+    /// Takes the next request that queues. `line_waits` means that requests in line wait; then the ring leaves them
+    /// their turn. Drops keys, which may panic.
     #[inline]
     pub(super) fn next(&mut self, line_waits: bool) -> Option<(usize, O)> {
         loop {
@@ -208,7 +209,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// Notes a key, which is not noted yet.
+    /// Makes the record of a key that has none.
     pub(super) fn hold(&mut self, hash: u64, key: K, busy: bool) -> usize {
         let waiting = self.spare.pop().unwrap_or_default();
         let place = self.held.insert(Held {
@@ -224,7 +225,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         place
     }
 
-    /// No key is noted, so the memory that many keys needed goes.
+    /// Gives back the memory that many keys needed. Called when no key has a record.
     fn shrink(&mut self) {
         if room(0, self.held.capacity()).is_some() {
             self.held.shrink_to_fit();
@@ -233,7 +234,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// A key with nothing in flight goes. Drops the key, which is the user's.
+    /// Removes the record of a key with nothing in flight. Drops the key, which is user code.
     fn release_memory(&mut self, place: usize) {
         let held = self.held.remove(place);
         if let Ok(entry) = self.places.find_entry(held.hash, |other| *other == place) {
@@ -252,7 +253,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         drop(key);
     }
 
-    /// A request in line has ended, or waits for something. `took`: its time until then.
+    /// Notes that a request in line has ended, or waits for something. `took` is its time until then.
     #[inline]
     pub(super) fn ran_in_line(&mut self, hash: u64, took: u64) {
         let more = took.clamp(self.least, self.quantum);
@@ -261,8 +262,8 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         self.charge(hash, more);
     }
 
-    /// Charges a key for this time. The key that ends a cycle takes its time into the next cycle, because it may go on
-    /// at once.
+    /// Charges a key for this time. A key that ends a cycle takes its time into the next cycle, because it may go on at
+    /// once.
     #[inline]
     fn charge(&mut self, hash: u64, more: u64) {
         let cell = &mut self.cells[cell(hash)];
@@ -281,7 +282,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         };
     }
 
-    /// A request that had its turn from the ring has ended in it, and took so long.
+    /// Notes that a request which had its turn from the ring has ended in that turn, and how long it took.
     #[inline]
     pub(super) fn ended_in_turn(&mut self, place: usize, took: u64) {
         self.held[place].busy = false;
@@ -293,18 +294,18 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// A request that had waited for something has ended.
+    /// Notes that a request which had waited for something has ended.
     pub(super) fn ended_later(&mut self, place: usize) {
         self.held[place].busy = false;
         self.ring.push_back(place);
     }
 
-    /// Whether others are full than were when that was asked last.
+    /// Returns whether the set of full keys has changed since the last call.
     pub(super) fn is_newly_full(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// The keys that are full. Clones keys.
+    /// Returns the keys that are full. Clones keys.
     pub(super) fn full_keys(&self) -> FullKeys<K> {
         let full = self.held.iter().filter(|(_, held)| held.full);
         full.map(|(_, held)| (held.hash, held.key.clone()))
@@ -312,7 +313,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
             .into()
     }
 
-    /// All that queue. Clones keys: may panic, and what it has not come to stays.
+    /// Takes all queued requests. Clones keys, which may panic; the requests not yet reached then stay.
     pub(super) fn take_all(&mut self, into: &mut Vec<(K, O)>) {
         for (_, held) in &mut self.held {
             while !held.waiting.is_empty() {
@@ -322,7 +323,7 @@ impl<O, K: Eq + Clone> Keys<O, K> {
         }
     }
 
-    /// All that still queue, without their keys.
+    /// Takes the remaining queued requests, without their keys.
     pub(super) fn take_rest(&mut self) -> Vec<O> {
         let queues = self
             .held

@@ -1,14 +1,14 @@
-//! Lanes: streams of requests, in order for each key, at home in the locality that the key belongs to.
+//! Lanes: streams of requests, in order for each key. A request runs in the locality that its key belongs to.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
-//! | `options.rs` | how they are bounded, and how keys take turns |
+//! | `options.rs` | the bounds of lanes, and how keys take turns |
 //! | `error.rs` | why a request was not taken in |
-//! | `inlet.rs` | where requests come into a locality |
-//! | `keys.rs` | what is known of keys there |
-//! | `sets.rs` | all lanes of a locality, and how they are reached |
-//! | `home.rs` | how requests become foms, and their part of the handler's round |
-//! | `feed.rs` | one submitter's batches |
+//! | `inlet.rs` | how requests enter a locality |
+//! | `keys.rs` | the state of the keys there |
+//! | `sets.rs` | all lanes of a locality, and how a turn reaches them |
+//! | `home.rs` | how requests become foms, and the lanes' part of the handler's round |
+//! | `feed.rs` | the batches of one submitter |
 
 mod error;
 mod feed;
@@ -40,13 +40,13 @@ use crate::{
     runtime::{Runtime, World},
 };
 
-/// What can be a key of lanes: every type that can be compared, hashed, cloned and sent. [`Key`](crate::Key) is one; a plain
-/// number or a type of one's own costs less.
+/// A type that can be a key of lanes: every type that can be compared, hashed, cloned and sent. [`Key`](crate::Key) is
+/// one. A plain number or a custom type costs less.
 pub trait LaneKey: Hash + Eq + Clone + Send + Sync + 'static {}
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> LaneKey for K {}
 
-/// What the ends of a set of lanes share.
+/// What all handles and localities of a set of lanes share.
 pub(crate) struct Shared<O: Operation, K> {
     world: Arc<World>,
     options: LaneOptions,
@@ -54,7 +54,7 @@ pub(crate) struct Shared<O: Operation, K> {
     inlets: Box<[Inlet<O, K>]>,
 }
 
-/// One of those who may push. With the last one the lanes go, when they are empty.
+/// A handle that may push. After the last one is dropped, the lanes go as soon as they are empty.
 struct Handle<O: Operation, K: LaneKey>(Arc<Last<O, K>>);
 
 struct Last<O: Operation, K: LaneKey>(Arc<Shared<O, K>>);
@@ -83,26 +83,28 @@ impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
     }
 }
 
-/// A way into a runtime for streams of requests, in order for each key. A clone is another end of the same.
+/// A way into a runtime for streams of requests, in order for each key. A clone is a second handle to the same lanes.
 ///
-/// Each key has a lane: its requests run one after the other, in the order in which they were pushed, in the locality that the key
-/// belongs to. Those of different keys go on beside each other; one that waits (for an event, an answer, a timer, a retry, a
-/// blocking section, whatever its future awaits) holds up its own key and no other. Keys are compared whole: two of them share
-/// nothing because their hashes agree. A key that has nothing in flight takes no memory.
+/// Each key has a lane. The requests of a key run one after the other, in the order of the pushes, in the locality that
+/// the key belongs to. Requests of different keys run independently. A request that waits holds up its own key and no
+/// other. It may wait for an event, an answer, a timer, a retry, a blocking section, or anything else that its future
+/// awaits. Keys are compared as a whole, so two keys with equal hashes share nothing. A key with nothing in
+/// flight takes no memory.
 ///
-/// A request becomes a fom when it has its turn, with all that a fom has: it is listed while it waits, a panic ends it alone, and
-/// its failure is counted ([`Operations`](crate::Operations)). It has no handle: it answers by itself, if anybody waits. Use
-/// [`Submission::key`](crate::Submission::key) where handles, priorities or foms that are found by their key are wanted; the keys of
-/// lanes are a world of their own, and no fom is found by them.
+/// A request becomes a fom when its turn comes, with everything that a fom has. It is listed while it waits, a panic
+/// ends only that request, and its failure is counted ([`Operations`](crate::Operations)). It has no handle; if a
+/// caller waits for an answer, the operation itself sends it. Use [`Submission::key`](crate::Submission::key) if you
+/// need handles, priorities, or foms that can be found by key. The keys of lanes are separate, and find no fom.
 ///
-/// Keys take turns: one that was at it for a [quantum](LaneOptions::quantum) queues while others are ready, and the lanes take turns
-/// with the other foms of their locality.
+/// Keys take turns: a key that has used its [quantum](LaneOptions::quantum) queues while others are ready. The lanes
+/// take turns with the other foms of their locality.
 ///
-/// In a runtime with a journal a request is committed when it becomes a fom. What still queues at a crash is lost, as if it had not been
-/// pushed.
+/// In a runtime with a journal, a request is committed when it becomes a fom. Requests that still queue at a crash are
+/// lost, as if they had not been pushed.
 ///
-/// At a [`Shutdown::Drain`](crate::Shutdown::Drain) all that was taken in runs. At a [`Shutdown::Now`](crate::Shutdown::Now), or
-/// when the drain's time is over, what queues never runs; [`take_refused`](Self::take_refused) gives it back.
+/// A [`Shutdown::Drain`](crate::Shutdown::Drain) runs all requests that were taken in. After a
+/// [`Shutdown::Now`](crate::Shutdown::Now), or once the drain's time is over, queued requests never run;
+/// [`take_refused`](Self::take_refused) returns them.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -155,8 +157,8 @@ impl<O: Operation, K: LaneKey> fmt::Debug for Lanes<O, K> {
 }
 
 impl Runtime {
-    /// A new set of lanes for streams of requests with keys: see [`Lanes`]. It goes when its last end is dropped and all that it
-    /// took in has ended.
+    /// Creates a set of lanes for streams of requests with keys; see [`Lanes`]. The set goes when its last handle is
+    /// dropped and all its requests have ended.
     pub fn lanes<O: Operation, K: LaneKey>(&self, options: LaneOptions) -> Lanes<O, K> {
         Lanes(Handle(Arc::new(Last(Arc::new(Shared {
             world: Arc::clone(self.world()),
@@ -168,13 +170,13 @@ impl Runtime {
 }
 
 impl<O: Operation, K: LaneKey> Lanes<O, K> {
-    /// Takes a request in. It runs without anything more being called.
+    /// Takes in a request, which then runs without any further call.
     ///
-    /// From any thread. Of two pushes with one key, the one that happens before the other runs first.
+    /// Any thread may push. Of two pushes with one key, the one that happens before the other runs first.
     ///
     /// # Errors
     ///
-    /// [`PushError`], with key and operation: there is no room, or the runtime shuts down.
+    /// Returns a [`PushError`] with the key and the operation if there is no room, or if the runtime shuts down.
     pub fn push(&self, key: K, operation: O) -> Result<(), PushError<O, K>> {
         let hash = self.0.hash(&key);
         self.0.push_one(Item {
@@ -184,15 +186,15 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         })
     }
 
-    /// As [`push`](Self::push), and waits while there is no room, without a thread.
+    /// Takes in a request as [`push`](Self::push) does, and waits while there is no room, without blocking a thread.
     ///
     /// # Errors
     ///
-    /// [`PushReason::ShuttingDown`].
+    /// Fails with [`PushReason::ShuttingDown`].
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped before it is ready, the request is dropped with it.
+    /// If the future is dropped before it is ready, the request is dropped with it.
     pub async fn push_waiting(&self, key: K, operation: O) -> Result<(), PushError<O, K>> {
         let hash = self.0.hash(&key);
         let mut item = Item {
@@ -211,33 +213,33 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
     }
 
-    /// As [`push`](Self::push), and blocks the thread while there is no room. In a phase function this is a blocking section by
-    /// itself.
+    /// Takes in a request as [`push`](Self::push) does, and blocks the thread while there is no room. In a phase
+    /// function, the call is a blocking section by itself.
     ///
     /// # Errors
     ///
-    /// [`PushReason::ShuttingDown`].
+    /// Fails with [`PushReason::ShuttingDown`].
     ///
     /// # Panics
     ///
-    /// As [`Handle::wait`](crate::Handle::wait).
+    /// Panics like [`Handle::wait`](crate::Handle::wait).
     pub fn push_blocking(&self, key: K, operation: O) -> Result<(), PushError<O, K>> {
         crate::runtime::block_on(self.push_waiting(key, operation))
     }
 
-    /// A way in for one submitter that pushes many.
+    /// Creates a feed for one submitter that pushes many requests.
     pub fn feed(&self) -> Feed<O, K> {
         Feed::new(self.0.clone())
     }
 
-    /// Requests that were taken in and have not ended.
+    /// Returns the number of requests that were taken in and have not ended.
     pub fn in_flight(&self) -> usize {
         let inlets = self.0.inlets.iter();
         inlets.map(|inlet| inlet.lock().in_flight()).sum()
     }
 
-    /// Requests that were taken in and never ran, because the runtime shut down. Each is given once; those of one key are in
-    /// their order.
+    /// Returns the requests that were taken in but never ran because the runtime shut down. Each is returned once. The
+    /// requests of a key keep their order.
     pub fn take_refused(&self) -> Vec<(K, O)> {
         let inlets = self.0.inlets.iter();
         inlets
@@ -252,7 +254,7 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         self.hasher.hash_one(key)
     }
 
-    /// The locality that a key belongs to.
+    /// Returns the locality that a key belongs to.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.inlets.len() as u128) >> 64) as usize
@@ -278,7 +280,7 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
             .any(|(hash, key)| *hash == item.hash && *key == item.key)
     }
 
-    /// Puts requests into an inlet: all of them or none. `anyway`: also if there is no room.
+    /// Puts all requests into an inlet, or none. With `anyway`, also if there is no room.
     #[inline]
     fn hand_over(
         self: &Arc<Self>,
@@ -321,13 +323,13 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         Ok(())
     }
 
-    /// Whether requests of this thread are taken in: at the end only those of foms in flight.
+    /// Returns whether requests of this thread are taken in. While the runtime drains, only foms in flight may push.
     fn is_open(&self) -> bool {
         let world = &self.world;
         !world.takes_nothing() || world.is_draining() && crate::locality::runs_fom_of(world)
     }
 
-    /// Returns when this request may be taken in, or the runtime shuts down.
+    /// Waits until this request may be taken in, or until the runtime shuts down.
     async fn room(&self, item: &Item<O, K>) {
         let index = self.home(item.hash);
         let inlet = &self.inlets[index];
@@ -340,7 +342,7 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
                 state.awaited = true;
                 full
             };
-            // The locality tells after it has changed what is looked at here.
+            // The locality notifies after it has changed what is checked here.
             if !self.is_open() || !full && !self.is_full(index, item) {
                 return;
             }

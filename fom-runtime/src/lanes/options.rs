@@ -1,4 +1,4 @@
-//! How a set of lanes is bounded, and how its keys take turns.
+//! The bounds of a set of lanes, and how its keys take turns.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct LaneOptions {
 }
 
 impl Default for LaneOptions {
-    /// 65,536 requests in each locality, as many for one key, and a quantum of 16 requests or 100 us.
+    /// 65,536 requests in each locality, no limit of its own for one key, and a quantum of 16 requests or 100 us.
     fn default() -> Self {
         Self {
             bound: 65_536,
@@ -36,24 +36,24 @@ impl Default for LaneOptions {
 }
 
 impl LaneOptions {
-    /// At most so many requests in each locality that were taken in and have not ended. A [`Feed`](crate::Feed) hands over whole
-    /// batches, so it may go beyond that by one batch.
+    /// Sets the maximum number of requests in each locality that were taken in and have not ended. A
+    /// [`Feed`](crate::Feed) hands over whole batches, so it may exceed the bound by one batch.
     pub fn bound(mut self, requests: usize) -> Self {
         self.bound = requests.max(1);
         self
     }
 
-    /// At most so many requests of one key that wait behind the one that has its turn. So a key whose request waits for long
-    /// leaves room for others. What was on its way when the key became full is taken in, too: at most what the locality takes
-    /// in before its next round, and a batch of each [`Feed`](crate::Feed).
+    /// Sets the maximum number of requests of one key that wait behind the one that has its turn. So a key with a long
+    /// wait leaves room for others. Requests on their way when the key becomes full are still taken in. They are at
+    /// most those that the locality takes in before its next round, and a batch of each [`Feed`](crate::Feed).
     pub fn per_key(mut self, requests: usize) -> Self {
         self.per_key = requests.max(1);
         self
     }
 
-    /// How long a key may go on while others are ready: this many requests, or this time if it is over first. Then the
-    /// key goes to the tail. Each request counts for the time that it takes, and at least for its share. The share is
-    /// the time divided by the requests, rounded up to a nanosecond.
+    /// Sets how long a key may go on while others are ready: this many requests, or this time if it is over first. Then
+    /// the key goes to the tail. Each request counts for the time that it takes, but at least for its share. The share
+    /// is the time divided by the requests, rounded up to a nanosecond.
     pub fn quantum(mut self, requests: u32, time: Duration) -> Self {
         self.requests = requests;
         self.time = time;

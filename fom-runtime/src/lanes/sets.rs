@@ -1,4 +1,4 @@
-//! All lanes of one locality: their owner, and how a turn reaches the lanes that it runs.
+//! All lanes of one locality: which value owns them, and how a turn reaches the lanes that it runs.
 //!
 //! A turn knows the type of its lanes, and finds them once for all of its requests. While a request is in a blocking
 //! section, another thread has the core. That thread reaches the same lanes, through [`LaneSets`] or in a turn of its
@@ -16,21 +16,21 @@ use crate::{
     operation::Operation,
 };
 
-/// A turn of lanes of some type.
+/// A function that runs one turn of lanes of some type.
 pub(super) type Turn = fn(Box<Core>, usize) -> Box<Core>;
 
 /// All lanes of one locality.
 #[derive(Default)]
 pub(crate) struct LaneSets {
     sets: Slab<Set>,
-    /// The lanes that have requests to run, or an inlet to read.
+    /// The lanes with requests to run, or with an inlet to read.
     ready: VecDeque<usize>,
 }
 
 struct Set {
     lanes: Owned,
     ready: bool,
-    /// No handle can push any more. The set goes when it is empty.
+    /// Whether no handle can push any more. The set goes when it is empty.
     retired: bool,
 }
 
@@ -42,11 +42,10 @@ pub(super) trait AnyLanes: Send {
     fn ended_later(&mut self, key: usize);
 }
 
-/// A box of lanes, as a pointer. The move of a `Box`, or an access through it, would invalidate the pointer that a turn
-/// keeps.
+/// A box of lanes, as a pointer. Moving a `Box`, or access through it, would invalidate the pointer that a turn keeps.
 pub(super) struct Owned(NonNull<dyn AnyLanes>);
 
-// SAFETY: it owns what it points to, which is `Send`.
+// SAFETY: the value owns the lanes, which are `Send`.
 unsafe impl Send for Owned {}
 
 impl Owned {
@@ -56,7 +55,8 @@ impl Owned {
     }
 
     fn get(&self) -> &dyn AnyLanes {
-        // SAFETY: the lanes live until this is dropped. A turn's reference borrows the core, and this is in the core.
+        // SAFETY: the lanes live until `self` is dropped. A turn's reference borrows the core, and `self` is in the
+        // core.
         unsafe { self.0.as_ref() }
     }
 
@@ -68,8 +68,8 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box in `new`, and nothing else reaches the lanes: a set goes with the core,
-        // or when it has no turn and no request in flight.
+        // SAFETY: the pointer came from a box in `new`. Nothing else reaches the lanes: a set goes with the core, or
+        // when it has no turn and no request in flight.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct Reached<O: Operation, K: LaneKey> {
 }
 
 impl<O: Operation, K: LaneKey> Reached<O, K> {
-    /// Borrows the core for as long as the lanes. All other code that reaches these lanes needs the core too.
+    /// Returns the lanes, and borrows the core for as long. All other code that reaches these lanes needs the core too.
     #[inline]
     pub(super) fn get<'a>(&'a self, core: &'a mut Core) -> &'a mut Lanes<O, K> {
         debug_assert!(
@@ -91,7 +91,7 @@ impl<O: Operation, K: LaneKey> Reached<O, K> {
         let mut lanes = self.lanes;
         // SAFETY: the turn of a set made the pointer, and the set has this type. The set lives as long as this turn,
         // and as long as each request in flight. The pointer is a copy of the one that owns the lanes. All other
-        // references to the lanes have ended: each borrows the core, as this one does.
+        // references to the lanes have ended: each of them borrowed the core, as this one does.
         unsafe { lanes.as_mut() }
     }
 }
@@ -102,12 +102,12 @@ impl LaneSets {
         !self.ready.is_empty()
     }
 
-    /// How many sets have something to do.
+    /// Returns how many sets have work.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// The next set that has something to do.
+    /// Takes the next set that has work.
     pub(super) fn next_turn(&mut self) -> Option<(usize, Turn)> {
         let place = self.ready.pop_front()?;
         let set = &mut self.sets[place];
@@ -122,7 +122,7 @@ impl LaneSets {
         }
     }
 
-    /// The runtime is closed, and each set must notice.
+    /// Makes all sets ready, so that each notices that the runtime is closed.
     pub(crate) fn make_all_ready(&mut self) {
         let places: Vec<_> = self.sets.iter().map(|(place, _)| place).collect();
         for place in places {
@@ -130,7 +130,7 @@ impl LaneSets {
         }
     }
 
-    /// The lanes in this place, for their turn, which knows their type.
+    /// Returns the lanes at this place, for their turn, which knows their type.
     pub(super) fn of<O: Operation, K: LaneKey>(&self, place: usize) -> Reached<O, K> {
         Reached {
             lanes: self.sets[place].lanes.0.cast(),
@@ -143,7 +143,7 @@ impl LaneSets {
         set.is_some_and(|set| set.lanes.0.cast() == lanes)
     }
 
-    /// A request that had waited for something has ended. Called on the thread that holds the core.
+    /// Notes that a request that had waited has ended. Called on the thread that holds the core.
     pub(crate) fn ended_later(&mut self, ticket: LanePlace) {
         let lanes = &mut self.sets[ticket.place()].lanes;
         lanes.get_mut().ended_later(ticket.key());
@@ -156,7 +156,7 @@ impl LaneSets {
             .map(|(place, _)| place)
     }
 
-    /// The inlet of these lanes is no longer empty.
+    /// Notes that the inlet of these lanes is no longer empty.
     pub(super) fn signal<O: Operation, K: LaneKey>(
         &mut self,
         shared: Arc<Shared<O, K>>,
@@ -172,7 +172,7 @@ impl LaneSets {
         self.make_ready(place);
     }
 
-    /// No handle pushes to these lanes any more.
+    /// Notes that no handle pushes to these lanes any more.
     pub(super) fn retire<O: Operation, K: LaneKey>(&mut self, shared: &Arc<Shared<O, K>>) {
         if let Some(place) = self.find(Arc::as_ptr(shared).addr()) {
             self.sets[place].retired = true;
@@ -180,14 +180,15 @@ impl LaneSets {
         }
     }
 
-    /// Takes a set out, if no handle pushes to it any more, nothing of it is in flight, and it has nothing to do.
+    /// Takes a set out if no handle pushes to it any more and it has no work. The caller has checked that nothing is in
+    /// flight.
     pub(super) fn take_retired(&mut self, place: usize) -> Option<Owned> {
         let set = &self.sets[place];
         (set.retired && !set.ready).then(|| self.sets.remove(place).lanes)
     }
 }
 
-/// The place of a fom's key in its lanes, as one number. It is kept beside the fom while the fom waits.
+/// The place of a fom's key in its lanes, as one number. It is kept with the fom while the fom waits.
 #[derive(Clone, Copy)]
 pub(crate) struct LanePlace(u64);
 

@@ -1,7 +1,7 @@
-//! Layers: phases that stand before and after those of operations that know nothing of it.
+//! Layers: phases before and after those of an operation that knows nothing of the layer.
 //!
-//! A layer is a machine over a type that holds another operation. One of its phases is marked `inner`, and in the place of that
-//! stand the phases of the operation inside: the two are one machine, with one graph, and run as one fom. See
+//! A layer is a machine over a type that holds another operation. One of its phases is marked `inner`; the phases of
+//! the operation inside take the place of that phase. The two are one machine with one graph, and run as one fom. See
 //! [`around`](macro@crate::fom#aroundtype).
 
 mod step;
@@ -17,7 +17,7 @@ use crate::{
     operation::Operation,
 };
 
-/// Something of a layer's own, or something of the operation inside it: a [phase's name](Operation::Kind), or an
+/// A value of a layer's own, or a value of the operation inside it: a [phase's name](Operation::Kind), or an
 /// [error](Operation::Error).
 ///
 /// ```
@@ -54,9 +54,9 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layered<Own, Inner> {
-    /// The layer's own.
+    /// A value of the layer's own.
     Own(Own),
-    /// Of the operation inside; of the next layer, where layers stand around layers.
+    /// A value of the operation inside. If that is a layer too, a value of the next layer.
     Inner(Inner),
 }
 
@@ -84,16 +84,16 @@ impl<Own: std::error::Error, Inner: std::error::Error> std::error::Error for Lay
     }
 }
 
-/// The operation of a layer: implemented by `#[fom]`, never by hand.
+/// The operation of a layer. Only `#[fom]` implements it.
 #[doc(hidden)]
 pub trait Layer: Operation {
     /// The operation inside.
     type Inner: Operation;
     /// The layer's own phases, and the name of the machine.
     const OWN: &'static Graph;
-    /// Its name, cut where that of the operation inside stands.
+    /// The name of the layer, cut where the name of the operation inside stands.
     const NAME: &'static [&'static str];
-    /// The names that it had, cut there, too.
+    /// Earlier names of the layer, cut in the same way.
     const WAS: &'static [&'static [&'static str]] = &[];
 }
 
@@ -104,13 +104,14 @@ impl<L: Layer> Parts for L {
     const INNER: &'static Graph = <L::Inner as Operation>::GRAPH;
 }
 
-/// What [`Operation::GRAPH`] is for a layer.
+/// Returns [`Operation::GRAPH`] for a layer.
 #[doc(hidden)]
 pub const fn joined<L: Layer>() -> &'static Graph {
     Joined::<L>::GRAPH
 }
 
-/// Where one of a layer's own phases stands in the joined graph; `number` counts them without the one that holds the others.
+/// Returns the index of one of the layer's own phases in the joined graph. `number` counts these phases without the
+/// `inner` one.
 #[doc(hidden)]
 pub fn own_index<L: Layer>(number: usize) -> usize {
     if number < Joined::<L>::PLACE {
@@ -120,7 +121,7 @@ pub fn own_index<L: Layer>(number: usize) -> usize {
     }
 }
 
-/// Where a phase of the operation inside stands in the joined graph.
+/// Returns the index of a phase of the operation inside in the joined graph.
 #[doc(hidden)]
 pub fn inner_index<L: Layer>(kind: <L::Inner as Operation>::Kind) -> usize {
     Joined::<L>::PLACE + <L::Inner as Operation>::index(kind)

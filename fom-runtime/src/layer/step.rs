@@ -1,4 +1,4 @@
-//! A step of the operation inside a layer, as one of the layer's.
+//! Steps of the operation inside a layer, as steps of the layer.
 
 use crate::{
     Cx,
@@ -9,7 +9,8 @@ use crate::{
     operation::{At, Entry, Next, Operation, Stepped},
 };
 
-/// Runs the function of a phase of the operation inside. Whatever form it has by itself, inside a layer it is a future.
+/// Runs the function of a phase of the operation inside. In a layer it is always a future, whatever the operation's own
+/// form.
 #[doc(hidden)]
 pub fn inner<'a, R: Operation, E: Send + 'static>(
     operation: &'a mut R,
@@ -21,7 +22,7 @@ pub fn inner<'a, R: Operation, E: Send + 'static>(
     <R::Form as Launch<R>>::step(operation, at)
 }
 
-/// What a step of the operation inside came to, as what a step of the layer comes to.
+/// Converts the result of a step of the operation inside into the result of a step of the layer.
 #[doc(hidden)]
 pub fn raised<R: Operation, P, E>(
     stepped: Stepped<R>,
@@ -34,15 +35,15 @@ pub fn raised<R: Operation, P, E>(
     }
 }
 
-/// What a function of the layer's own came to.
+/// Converts the result of one of the layer's own functions.
 #[doc(hidden)]
 #[inline]
 pub fn own<T, E, I>(done: Result<T, E>) -> Result<T, Layered<E, I>> {
     done.map_err(Layered::Own)
 }
 
-/// Whether it is the operation inside that has the function to be run: its phase is no end of it; and where that has failed, it has
-/// something to say to that.
+/// Returns whether the operation inside has the function to run. That holds if the phase is not an end. After a
+/// failure, it holds if the phase still has a function that says where to go.
 #[doc(hidden)]
 pub fn is_inside<R: Operation>(
     phase: &R::Phase,
@@ -56,7 +57,7 @@ pub fn is_inside<R: Operation>(
     }
 }
 
-/// Why a phase of the layer's own has failed.
+/// Returns why one of the layer's own phases failed.
 #[doc(hidden)]
 pub fn own_failure<E: Send + 'static, I: Send + 'static, V>(cx: &Cx<'_, V>) -> Cause<E> {
     let cause: Cause<Layered<E, I>> = cx.failure();
@@ -66,7 +67,7 @@ pub fn own_failure<E: Send + 'static, I: Send + 'static, V>(cx: &Cx<'_, V>) -> C
     })
 }
 
-/// Why a phase of the operation inside has failed, for a function of that one.
+/// Passes on why a phase of the operation inside failed, for a function of that operation.
 fn lower<E: Send + 'static, R: Operation>(cx: &Cx<'_, R::Event>) {
     let cause: Cause<Layered<E, R::Error>> = cx.failure();
     cx.put_failure(cause.map(|error| match error {
@@ -75,7 +76,8 @@ fn lower<E: Send + 'static, R: Operation>(cx: &Cx<'_, R::Event>) {
     }));
 }
 
-/// Whether phases of the operation inside are still to come, or may come again: then it goes on, too, when the layer is restored.
+/// Returns whether phases of the operation inside can follow. If so, restoring the layer also resumes the operation
+/// inside.
 #[doc(hidden)]
 pub fn leads_inside<L: Layer>(kind: L::Kind) -> bool {
     let phases = L::GRAPH.phases();
@@ -99,7 +101,7 @@ pub fn leads_inside<L: Layer>(kind: L::Kind) -> bool {
     false
 }
 
-/// The name of a phase of the operation inside, as that one calls it.
+/// Returns the name that the operation inside gives to its phase.
 #[doc(hidden)]
 pub fn inner_name<L: Layer>(name: &str) -> Option<&str> {
     let holder = L::OWN.phases().iter().find(|phase| phase.is_inner())?;

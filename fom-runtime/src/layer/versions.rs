@@ -1,4 +1,4 @@
-//! What a layer saved, which has versions of two: its own, and that of the operation inside.
+//! Migration of a saved layer. It has two versions: its own, and that of the operation inside.
 
 use crate::{
     error::RestoreError,
@@ -8,10 +8,11 @@ use crate::{
     snapshot::{Saved, field},
 };
 
-/// What [`Persistent`] says of an operation, where it is not known that it is one: the compiler asks that of who gives it.
+/// The migrations of a [`Persistent`] operation. This type does not require that trait; the code that passes the
+/// function does.
 type Migrate = fn(&mut Saved) -> Result<(), RestoreError>;
 
-/// Runs the migrations of the layer, then those of the operation inside, which is in this field of the layer's.
+/// Runs the migrations of the layer, then those of the operation inside, which the layer keeps in the field `place`.
 #[doc(hidden)]
 pub fn migrate<L: Layer + Persistent>(
     saved: &mut Saved,
@@ -28,7 +29,8 @@ pub fn migrate<L: Layer + Persistent>(
     Ok(())
 }
 
-/// The operation inside as it would have been saved by itself. In a phase of the layer's own it is as before its start.
+/// Migrates the operation inside as if it had been saved by itself. In one of the layer's own phases it counts as not
+/// started.
 fn inside<L: Layer>(
     saved: &mut Saved,
     version: u32,

@@ -6,19 +6,22 @@ use crate::{
     locality::{Core, crew::NoReserve, here, outlook},
 };
 
-/// A thread between enter-block and leave-block. Dropping it is leave-block: it waits until the locality is back.
+/// A thread between enter-block and leave-block. Dropping this value is leave-block: the drop waits until the thread
+/// has the locality back.
 pub(crate) struct Away {
-    /// As long as this is.
+    /// The fom that blocks. It outlives this value.
     fom: &'static Header,
-    /// When it began, as far as the locality knew the time; only if it was guessed short.
+    /// The time at which a section that was guessed short began, as far as the locality knew it. `None` for other
+    /// sections.
     short_since: Option<u64>,
 }
 
-/// Gives the core of this thread away.
+/// Gives away the core of this thread.
 ///
-/// Who comes back from a section of its own gets it at once. Else it is left in the slot, from where leave-block takes it back
-/// if nobody needed it meanwhile. With work ready, or with foms whose reactor and timers must be minded, a follower is called
-/// at once, or by the patrol when the section was guessed short and is not; whoever is first at the slot has it.
+/// A thread that returns from its own section gets the core at once. Otherwise the core goes into the slot, and
+/// leave-block takes it back if no other thread needed it meanwhile. A follower is called at once if work is ready, or
+/// if other foms need the reactor or the timers. If the section was guessed short, the patrol calls that follower when
+/// the guess turns out wrong. The first thread at the slot takes the core.
 pub(crate) fn enter_block() -> Result<Away, BlockError> {
     let Some(mut core) = here::take() else {
         return Err(BlockError::NotInPhase);
@@ -27,11 +30,11 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
         here::lay(core);
         return Err(BlockError::NotInPhase);
     };
-    // SAFETY: a fom does not end while it runs, nor in a blocking section.
+    // SAFETY: a fom does not end while it runs or while it is in a blocking section.
     let fom = unsafe { running.as_ref() };
-    // Nobody may come to do it while this thread blocks.
+    // No other thread may come to do this while this thread blocks.
     core.hand_over(true);
-    // What came meanwhile may be work, or a thread that returns.
+    // The mail may be work, or a thread that returns.
     if core.home.inbox.has_mail() {
         core.drain();
     }
@@ -54,23 +57,23 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     Ok(Away { fom, short_since })
 }
 
-/// `Some` if nobody was called because the section will be short: when that was.
+/// Lays the core into the slot. Returns the time if the section was guessed short.
 fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
-    // The fom that runs keeps its runtime.
+    // The running fom keeps its runtime alive.
     let (home, world) = (fom.home(), fom.world());
     let needed = core.has_work()
         || !core.timers.is_empty()
-        // Others here may wait for their sockets; the blocked fom itself is one of the live ones.
+        // Other foms here may wait for their sockets. The blocked fom itself counts as one in flight.
         || home.counts.in_flight() > 1
         || core.reactor.has_tasks()
-        // Those that were moved away may wait for sockets of the reactor here.
+        // Foms that were moved away may wait for sockets of this reactor.
         || core.gave;
     let now = core.now();
     let short = needed && core.outlook.is_short(fom, now) && world.patrol.is_there(world);
     let number = short.then(|| core.outlook.number());
     core.publish();
     home.slot.put(core);
-    // After the core is in the slot: from now on a push may call somebody to take it.
+    // After the core is in the slot: from here on, a push may call a thread to take the core.
     if !home.inbox.vacate() {
         home.crew.wake_one();
     } else if let Some(number) = number {
@@ -83,7 +86,7 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
     short.then_some(now)
 }
 
-/// The core of a fom whose code returned without ending its blocking section: a leaked guard.
+/// Takes the core back if the code of the fom returned without ending its blocking section: its guard was leaked.
 #[inline]
 pub(crate) fn regain_leaked(fom: &Header) {
     if !here::has_core() {
@@ -94,21 +97,21 @@ pub(crate) fn regain_leaked(fom: &Header) {
 #[cold]
 fn regain(fom: &Header) {
     drop(Away {
-        // SAFETY: as in `enter_block`; it is dropped here.
+        // SAFETY: as in `enter_block`; the value is dropped here.
         fom: unsafe { fom.whole().as_ref() },
         short_since: None,
     });
 }
 
-/// Gives the core to a thread that comes back; waits for one where none does, since as many are blocked as may be.
+/// Gives the core to a returning thread. Waits for such a thread if there is none, because no further thread may block.
 #[cold]
 fn wait_for_turn(mut core: Box<Core>) -> Option<u64> {
     let home = core.home.clone();
     core.running = None;
     loop {
         if home.crew.somebody_returns() {
-            // Counted before the other one has the core: else it could block again as if there were a thread left,
-            // and nobody would run the locality until one of the two is back.
+            // Counted before the returner has the core. Otherwise the returner could block again as if a thread were
+            // left, and no thread would run the locality until one of the two is back.
             home.crew.block();
             match home.crew.give(core) {
                 None => return None,
@@ -124,7 +127,7 @@ fn wait_for_turn(mut core: Box<Core>) -> Option<u64> {
 }
 
 impl Away {
-    /// Somebody has taken the core out of the slot meanwhile.
+    /// Gets the core back after another thread took it out of the slot.
     #[cold]
     fn regain(&self) -> Box<Core> {
         let home = self.fom.home();
@@ -138,14 +141,15 @@ impl Drop for Away {
     fn drop(&mut self) {
         let fom = self.fom;
         let mut core = fom.home().slot.take().unwrap_or_else(|| self.regain());
-        // Who takes the core from another one's section blocks that one instead of itself: as many as before.
+        // A thread that takes the core of another thread's section blocks that thread instead of itself, so the count
+        // stays.
         if let Some(since) = self.short_since {
             let long = core.running != Some(fom.whole())
                 && fom.world().clock.nanos().saturating_sub(since) > outlook::SHORT;
             core.outlook.was(fom, !long);
         }
-        // Before anything of this fom: what it posted while it was away came before what it does from now on. The
-        // marks of the inbox go as well.
+        // Before anything else of this fom: what it posted during the section precedes what it does from now on. The
+        // drain also removes the marks of the inbox.
         core.drain();
         fom.set_blocked(false);
         fom.set_waiting_for(WaitingFor::Nothing);

@@ -1,7 +1,7 @@
-//! Periodic work of a locality that is no fom.
+//! Periodic work of a locality that is not a fom.
 //!
-//! Each chore has a sleeper in the timer wheel, so that an idle locality comes to it, too; its waker posts the tick as a job, and jobs
-//! are bounded in each round.
+//! Each chore has a sleeper in the timer wheel, so an idle locality runs it too. The sleeper's waker posts the tick as
+//! a job, and the number of jobs per round is bounded.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,7 +14,7 @@ use crate::{
     locality::{Core, Home, Sleeper},
 };
 
-/// What a chore does in one locality, with what it keeps there.
+/// The function of a chore in one locality, with its state there.
 pub(crate) type Tick = Box<dyn FnMut(&mut Core) + Send>;
 
 /// The id of the runtime's own chore, which gives memory back. The ids of other chores count up from zero.
@@ -27,14 +27,14 @@ pub(crate) struct Chores(Vec<Chore>);
 struct Chore {
     id: u64,
     name: Arc<str>,
-    /// None while it runs.
+    /// `None` while the tick runs.
     tick: Option<Tick>,
     every: u64,
     due: u64,
     sleeper: Arc<Sleeper>,
 }
 
-/// What the timer of a chore wakes.
+/// The waker of a chore's timer.
 struct Bell {
     home: Home,
     chore: u64,
@@ -72,7 +72,7 @@ impl Core {
         Sleeper::new(Waker::from(Arc::new(Bell { home, chore })))
     }
 
-    /// Takes a chore off; what it kept here is dropped here. One that takes itself off is dropped after this tick.
+    /// Removes a chore and drops its state here. A chore that removes itself is dropped after this tick.
     pub(crate) fn remove_chore(&mut self, id: u64) {
         let Some(at) = self.chores.0.iter().position(|chore| chore.id == id) else {
             return;
@@ -94,7 +94,7 @@ impl Core {
         let now = self.home.world().clock.nanos();
         let sleeper = self.bell(id);
         let Some(chore) = self.chores.0.iter_mut().find(|chore| chore.id == id) else {
-            // It has taken itself off.
+            // The chore has removed itself.
             let home = self.home.clone();
             home.fenced("a chore that was taken off in", || drop(tick));
             return;
@@ -110,7 +110,7 @@ impl Core {
             self.remove_chore(id);
             return;
         }
-        // Ticks that were missed are not made up for; the next one is due when it would have been without them.
+        // Missed ticks are not made up for. The next tick is due when it would have been without them.
         let missed = now.saturating_sub(chore.due) / chore.every;
         chore.due = chore
             .due
@@ -120,7 +120,7 @@ impl Core {
         self.timers.arm_sleeper(&sleeper, due);
     }
 
-    /// The locality ends.
+    /// Removes all chores at the end of the locality.
     pub(super) fn drop_chores(&mut self) {
         while let Some(chore) = self.chores.0.last() {
             self.remove_chore(chore.id);

@@ -1,4 +1,4 @@
-//! The core: all that belongs to one locality alone. Whoever holds it is the handler.
+//! The core: all that belongs to one locality alone. The thread that holds the core is the handler.
 
 use std::{any::Any, collections::VecDeque, ptr::NonNull, sync::Arc};
 
@@ -18,39 +18,39 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// On cache lines of its own: another locality's may be next to it.
+/// Aligned to cache lines of its own, because another locality's core may be next to it.
 #[repr(align(128))]
 pub(crate) struct Core {
     pub(crate) home: Home,
     pub(crate) timers: Timers,
     /// How long visits of adaptive phases take here.
     pub(crate) estimates: Estimates,
-    /// Memory for the foms that are submitted here.
+    /// Memory for foms that are submitted here.
     pub(crate) stocks: Stocks,
-    /// What its foms want to have committed.
+    /// Transitions of its foms that wait to be committed.
     pub(crate) commits: Commits,
     pub(crate) jobs: VecDeque<Job>,
     pub(super) chores: Chores,
-    /// Requests in lanes that have their home here.
+    /// Requests in the lanes that have their home here.
     pub(crate) lanes: LaneSets,
-    /// The fom that runs on the thread that holds the core; while the core lies in the slot, the fom whose section it is.
+    /// The fom that runs on the thread that holds the core. While the core lies in the slot, the fom of that section.
     pub(crate) running: Option<NonNull<Header>>,
-    /// The locality's own data, one value a type.
+    /// The locality's own data, one value per type.
     pub(crate) data: Vec<Box<dyn Any + Send>>,
-    /// Runs of foms and jobs so far.
+    /// Number of runs of foms and jobs so far.
     pub(crate) runs: u64,
-    /// The id of the last fom that was submitted here, and how far it is to the next.
+    /// The id of the last fom that was submitted here, and the distance to the next id.
     next_id: u64,
     ways: u64,
     /// The number of the last event that this locality sent to a fom with event ids.
     next_event: u64,
-    /// Who waits until there is nothing to run here.
+    /// Callers that wait until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
-    /// Whether foms are moved to localities that are idle, what is known of the load here, and whether some were moved.
+    /// Whether foms are moved to idle localities, what is known of the load here, and whether any fom was moved away.
     pub(super) moves_foms: bool,
     pub(super) busy: Busy,
     pub(super) gave: bool,
-    /// Whether processors are borrowed and lent, and when it was last looked whether some are needed.
+    /// Whether processors are borrowed and lent, and when the handler last checked whether it needs some.
     pub(super) moves_processors: bool,
     pub(super) looked_at_share: u64,
     pub(super) pace: Pace,
@@ -58,11 +58,11 @@ pub(crate) struct Core {
     pub(super) queue: RunQueue,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
-    /// Whether the chore for the memory rests, because nothing in the memory changes.
+    /// Whether the memory chore rests because nothing in the memory changes.
     pub(super) rests: bool,
 }
 
-// SAFETY: `running` is a pointer to a header, which is `Sync`; all else is `Send` by itself.
+// SAFETY: `running` points to a header, which is `Sync`; all other fields are `Send` themselves.
 unsafe impl Send for Core {}
 
 impl Core {
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    /// A run of a fom begins.
+    /// Begins a run of a fom.
     #[inline]
     pub(crate) fn begin_run(&mut self) {
         let world = self.home.world();
@@ -109,7 +109,7 @@ impl Core {
         self.since_turn += 1;
     }
 
-    /// What becomes of a fom that has run.
+    /// Decides what happens to a fom that has run.
     #[inline]
     pub(crate) fn after_run(&mut self, fom: Option<Resident>, progress: Progress) {
         match (progress, fom) {
@@ -117,7 +117,7 @@ impl Core {
                 if fom.token.stop(fom.is_alone()) == Stopped::Ready {
                     self.enqueue(fom);
                 } else if self.home.world().is_closed() && !fom.awaits_commit() && fom.wake_here() {
-                    // It began to wait after the shutdown had looked for those to wake.
+                    // The fom began to wait after the shutdown had looked for waiting foms.
                     self.enqueue(fom);
                 }
             }
@@ -129,7 +129,7 @@ impl Core {
         }
     }
 
-    /// To the tail of its run queue.
+    /// Queues the fom at the tail of its run queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, fom: Resident) {
         if fom.token.state() == FomState::Init {
@@ -138,8 +138,8 @@ impl Core {
         self.queue.push(fom);
     }
 
-    /// To the tail of its run queue, from the thread that runs here. That thread may have put something into the inbox while
-    /// its core was out of reach (`Cx::local`): that came first.
+    /// Queues the fom at the tail of its run queue, from the thread that runs here. That thread may have put parcels
+    /// into the inbox while its core was out of reach (`Cx::local`). Those parcels come first.
     #[inline]
     pub(crate) fn enqueue_after_mail(&mut self, fom: Resident) {
         if self.home.inbox.has_mail() {
@@ -148,7 +148,8 @@ impl Core {
         self.enqueue(fom);
     }
 
-    /// As [`enqueue_after_mail`](Self::enqueue_after_mail), one that was born ready or was just woken: it need not be admitted.
+    /// As [`enqueue_after_mail`](Self::enqueue_after_mail), for a fom that was born ready or was just woken. It needs
+    /// no admission.
     #[inline]
     pub(crate) fn enqueue_ready(&mut self, fom: Resident) {
         if self.home.inbox.has_mail() {
@@ -158,30 +159,30 @@ impl Core {
         self.queue.push(fom);
     }
 
-    /// Wakes a fom: one that lives here goes straight into its run queue.
+    /// Wakes a fom. A fom that lives here goes straight into its run queue.
     pub(crate) fn wake(&mut self, fom: &Header) {
         if !self.home.is(fom.world(), fom.home_index()) {
             fom.wake();
         } else if fom.wake_here() {
-            // SAFETY: its token was just taken from Waiting to Ready.
+            // SAFETY: the fom's token was just taken from Waiting to Ready.
             self.enqueue_ready(unsafe { Resident::new(fom.whole()) });
         }
     }
 
-    /// Counts a fom that is submitted here: its id, and the time as it was at the last look.
+    /// Counts a fom that is submitted here. Returns its id, and the time as of the last look.
     #[inline]
     pub(crate) fn one_born(&mut self) -> (FomId, u64) {
         self.home.counts.one_born();
         (self.one_numbered(), self.pace.now())
     }
 
-    /// The id of a fom that will be submitted.
+    /// Returns the id for a fom that will be submitted.
     pub(crate) fn one_numbered(&mut self) -> FomId {
         self.next_id = self.next_id.wrapping_add(self.ways);
         FomId(self.next_id)
     }
 
-    /// The number of an event that is sent from here, if this is a locality of this runtime.
+    /// Returns the number for an event that is sent from here, if this is a locality of this runtime.
     pub(crate) fn next_event(&mut self, of: &World) -> Option<u64> {
         let here = std::ptr::eq(Arc::as_ptr(self.home.world()), of);
         here.then(|| {
@@ -190,19 +191,19 @@ impl Core {
         })
     }
 
-    /// Counts a fom that has its id already.
+    /// Counts a fom that already has its id.
     pub(crate) fn one_born_as(&mut self, id: FomId) -> (FomId, u64) {
         self.home.counts.one_born();
         (id, self.pace.now())
     }
 
-    /// Ids from `first` on are free.
+    /// Makes the following ids `first` or higher.
     pub(crate) fn number_from(&mut self, first: u64) {
         let round = first.div_ceil(self.ways);
         self.next_id = (round * self.ways + self.home.index as u64 + 2).wrapping_sub(self.ways);
     }
 
-    /// Hands over what is to be committed, when it is better not to gather more.
+    /// Hands over what must be committed, if gathering more does not pay.
     #[inline]
     pub(crate) fn hand_over_when_due(&mut self) {
         if !self.commits.is_empty() {
@@ -210,7 +211,7 @@ impl Core {
         }
     }
 
-    /// Hands over what is to be committed: at once, or when that is due.
+    /// Hands over what must be committed: immediately, or only if that is due.
     #[cold]
     pub(crate) fn hand_over(&mut self, at_once: bool) {
         let Some(committer) = self.home.world().committer() else {
@@ -226,23 +227,23 @@ impl Core {
         }
     }
 
-    /// The fom that runs, to be looked at.
+    /// Returns the fom that runs.
     pub(crate) fn running(&self) -> Option<&Header> {
-        // SAFETY: a fom does not end while it is noted here.
+        // SAFETY: a fom does not end while it is noted in `running`.
         self.running.map(|fom| unsafe { fom.as_ref() })
     }
 
-    /// The locality's data of this type.
+    /// Returns the locality's data of this type.
     pub(crate) fn data_mut<T: 'static>(&mut self) -> Option<&mut T> {
         self.data.iter_mut().find_map(|data| data.downcast_mut())
     }
 
-    /// The time as it was at the last look.
+    /// Returns the time as of the last look.
     pub(crate) fn now(&self) -> u64 {
         self.pace.now()
     }
 
-    /// Takes in what came meanwhile.
+    /// Takes in the parcels of the inbox.
     pub(super) fn drain(&mut self) {
         let mail = self.home.inbox.drain();
         for parcel in mail {
@@ -257,7 +258,7 @@ impl Core {
         !self.queue.is_empty() || !self.jobs.is_empty() || self.lanes.is_ready()
     }
 
-    /// Wakes the foms whose time has come.
+    /// Fires the timers that are due.
     pub(super) fn fire_timers(&mut self) {
         if self.timers.is_empty() {
             return;
@@ -272,13 +273,14 @@ impl Core {
         self.home.ready.store(self.queue.len(), Ordering::Relaxed);
     }
 
-    /// Nothing to run: tells those who wait for that, unless somebody here is in a blocking section or waits for a commit.
+    /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.
+    /// Called when there is nothing to run.
     pub(super) fn tell_quiet(&mut self) {
         if !self.quiet.is_empty() && self.home.crew.count().1 == 0 && !self.commits.are_awaited() {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("who waited for quiet in", || {
-                    // Who no longer listens need not hear.
+                    // A waiter that no longer listens needs no answer.
                     let _ = waiter.send(runs);
                 });
             }

@@ -1,7 +1,8 @@
-//! The threads of a locality: one handler, the blocked and unblocking ones, and idle followers.
+//! The threads of a locality: one handler, the blocked and unblocking threads, and idle followers.
 //!
-//! The rule that keeps a locality alive: of its threads at least one is neither blocked nor unblocking. Enter-block
-//! looks for one before it gives the core away; when no thread can be had the caller keeps the core and gets an error.
+//! One rule keeps a locality alive: at least one of its threads is neither blocked nor unblocking. Enter-block looks
+//! for such a thread before it gives the core away. If none can be created, the caller keeps the core and gets an
+//! error.
 
 use std::{
     collections::VecDeque,
@@ -20,21 +21,22 @@ use crate::{
     },
 };
 
-/// How many threads stand by in a locality for the moment when its handler blocks.
+/// The number of threads that stand by in a locality for the moment when its handler blocks.
 ///
-/// A thread beside the handler is blocked, unblocking (it waits to get its locality back) or idle.
+/// A thread besides the handler is blocked, unblocking (waiting to get its locality back) or idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followers {
-    /// Idle threads that are kept for good.
+    /// Number of idle threads that are kept permanently.
     pub least: usize,
-    /// Threads beside the handler, blocked ones counted: at the most, a further enter-block waits until one is back.
+    /// Maximum number of threads besides the handler, including blocked ones. At the maximum, a further enter-block
+    /// waits until a blocked thread is back.
     pub most: usize,
-    /// How long a thread above `least` stays idle before it goes.
+    /// How long a thread above `least` stays idle before it ends.
     pub idle: Duration,
 }
 
 impl Default for Followers {
-    /// 1 to 64, 10 seconds.
+    /// `least` 1, `most` 64, `idle` 10 seconds.
     fn default() -> Self {
         Self {
             least: 1,
@@ -76,15 +78,15 @@ pub(super) struct Crew {
     roster: Roster,
     calls: Mutex<Calls>,
     idle: Condvar,
-    /// Threads created so far, for their names.
+    /// Number of threads created so far, for their names.
     named: AtomicUsize,
-    /// Threads that want the core back, oldest first; their number beside, to be read without the lock.
+    /// Threads that want the core back, oldest first. The count beside the queue is read without the lock.
     returning: Mutex<VecDeque<Arc<Returner>>>,
     returning_count: AtomicUsize,
 }
 
-/// How many threads there are, in the upper half, and how many of them are blocked or unblocking: one word, so that both are
-/// of one moment. The second number is only written by who holds the core; see `README.md`.
+/// The number of threads in the upper half, and how many of them are blocked or unblocking in the lower half. Both are
+/// in one word, so a read sees both at one moment. Only the holder of the core writes the lower half; see `README.md`.
 #[derive(Default)]
 struct Roster(AtomicU64);
 
@@ -108,7 +110,7 @@ impl Roster {
         self.0.fetch_sub(one, Ordering::AcqRel);
     }
 
-    /// One thread less, if more than `stay` are neither blocked nor unblocking.
+    /// Removes one thread if more than `stay` threads are neither blocked nor unblocking.
     fn leave(&self, stay: usize) -> bool {
         let leave = |word| {
             let (threads, blocked) = Self::read(word);
@@ -122,23 +124,23 @@ impl Roster {
 
 #[derive(Default)]
 struct Calls {
-    /// For an idle thread, that none has taken yet. Counted, so that a call is not lost while a thread is on its way to
+    /// Calls that no idle thread has taken yet. They are counted, so a call is not lost while a thread is on its way to
     /// idle.
     open: usize,
     stopping: bool,
 }
 
-/// What an idle thread is to do.
+/// What an idle thread must do.
 pub(super) enum Idle {
-    /// There may be a core in the slot.
+    /// Look for a core in the slot.
     Look,
     /// End.
     Leave,
 }
 
-/// Why no thread could be reserved.
+/// Why `reserve` found no thread.
 pub(super) enum NoReserve {
-    /// As many threads as there may be.
+    /// The locality has as many threads as it may have.
     AtMost,
     Failed(io::Error),
 }
@@ -163,7 +165,7 @@ impl Crew {
         }
     }
 
-    /// The first threads: a handler and the least of followers.
+    /// Creates the first threads: a handler and `least` followers.
     pub(super) fn muster(&self, home: &Home) -> io::Result<()> {
         for _ in 0..=self.followers.least {
             let made = self.spawn(home);
@@ -181,7 +183,7 @@ impl Crew {
         let name = format!("fom-{}-{number}", home.index);
         let thread_home = home.clone();
         let main = Box::new(move || handler::main(&thread_home));
-        // The core is in the hands of the caller: a panic of the user's function must not drop it.
+        // The caller holds the core, so a panic of the user's spawner must not drop it.
         let made = catch_unwind(AssertUnwindSafe(|| (home.world().spawner.0)(name, main)))
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))));
         if made.is_err() {
@@ -190,14 +192,15 @@ impl Crew {
         made
     }
 
-    /// Whether a thread is left when the caller blocks, which holds the core and is not counted as blocked.
+    /// Returns whether a thread is left when the caller blocks. The caller holds the core and is not counted as
+    /// blocked.
     #[inline]
     pub(super) fn has_reserve(&self) -> bool {
         let (threads, blocked) = self.roster.count();
         threads >= blocked + 2
     }
 
-    /// Creates one more thread to be left when the caller blocks.
+    /// Creates a thread that is left when the caller blocks.
     #[cold]
     pub(super) fn reserve(&self, home: &Home) -> Result<(), NoReserve> {
         if self.count().0 > self.followers.most {
@@ -206,18 +209,18 @@ impl Crew {
         self.spawn(home).map_err(NoReserve::Failed)
     }
 
-    /// A thread without the core is blocked from now on. Only who holds the core.
+    /// Counts a thread without the core as blocked. Only the holder of the core calls this.
     pub(super) fn block(&self) {
         self.roster.more(BLOCKED);
     }
 
-    /// The caller has the core back, and is not blocked any more.
+    /// Counts the caller, which has the core back, as no longer blocked.
     pub(super) fn unblock(&self) {
         self.roster.less(BLOCKED);
     }
 
-    /// Handler, blocked, unblocking and idle threads together, and how many of them are blocked or unblocking; the thread of
-    /// a section from which nobody has taken the core yet is not counted as blocked.
+    /// Returns the number of all threads (handler, blocked, unblocking and idle), and how many of them are blocked or
+    /// unblocking. While a core still lies in the slot, the thread of that section does not count as blocked.
     pub(super) fn count(&self) -> (usize, usize) {
         self.roster.count()
     }
@@ -234,7 +237,7 @@ impl Crew {
         self.idle.notify_all();
     }
 
-    /// Waits to be called. Holds nothing that others need.
+    /// Waits for a call. The thread holds nothing that others need.
     pub(super) fn idle(&self) -> Idle {
         let mut calls = self.calls.lock();
         loop {
@@ -246,10 +249,10 @@ impl Crew {
                 calls.open -= 1;
                 return Idle::Look;
             }
-            // The handler, and the least of followers.
+            // The handler and `least` followers.
             let stay = self.followers.least.saturating_add(1);
-            // Without a thread too many there is no reason to wake up by oneself. Blocked ones count: when they come
-            // back, a thread that waits here without a limit would not notice that there are too many now.
+            // Only a surplus thread waits with a limit. The count includes blocked threads: when they return, a thread
+            // that waits without a limit would not notice the surplus.
             if self.count().0 > stay {
                 let out;
                 (calls, out) = self.idle.wait_for(calls, self.followers.idle);
@@ -262,12 +265,12 @@ impl Crew {
         }
     }
 
-    /// Whether a thread wants the core back: looked at between any two foms.
+    /// Returns whether a thread wants the core back. The handler asks this between any two foms.
     pub(super) fn somebody_returns(&self) -> bool {
         self.returning_count.load(Ordering::Acquire) > 0
     }
 
-    /// Gives the core to the thread that has waited longest for it, or back to the caller.
+    /// Gives the core to the thread that has waited longest for it, or back to the caller if no thread waits.
     pub(super) fn give(&self, core: Box<Core>) -> Option<Box<Core>> {
         let first = {
             let mut returning = self.returning.lock();
@@ -284,7 +287,7 @@ impl Crew {
         None
     }
 
-    /// Waits until the handler gives the core.
+    /// Waits until the handler gives this thread the core.
     pub(super) fn regain(&self, home: &Locality) -> Box<Core> {
         let me = Arc::new(Returner::default());
         {
@@ -293,7 +296,7 @@ impl Crew {
             self.returning_count
                 .store(returning.len(), Ordering::Release);
         }
-        // After the count: the poke makes it visible to the handler's next round, and ends its sleep.
+        // After the count: the poke makes the count visible to the handler's next round, and ends the handler's sleep.
         home.poke();
         let mut core = me.core.lock();
         loop {

@@ -1,4 +1,4 @@
-//! The adaptive times of one locality: an estimator for each phase that has one, made with its first visit.
+//! The adaptive times of one locality. Each adaptive phase has an estimator, made with the first visit.
 
 use std::{any::TypeId, sync::Arc};
 
@@ -13,23 +13,23 @@ use crate::{
     },
 };
 
-/// Part of the core: only the handler touches it.
+/// The estimates of a core. Only the handler touches them.
 #[derive(Default)]
 pub(crate) struct Estimates(Vec<OfType>);
 
 struct OfType {
     type_id: TypeId,
-    /// By phase.
+    /// The estimates by phase.
     phases: Box<[Option<Estimate>]>,
 }
 
-/// One phase of one operation type.
+/// The estimate of one phase of one operation type.
 pub(crate) struct Estimate {
     estimator: Estimator,
     gauge: Arc<Gauge>,
 }
 
-/// What a phase is given now, for whoever lists it. Written by the handler alone.
+/// The time that a phase gets now, for listings. Only the handler writes it.
 pub(crate) struct Gauge {
     pub(crate) type_id: TypeId,
     pub(crate) graph: &'static Graph,
@@ -37,12 +37,13 @@ pub(crate) struct Gauge {
     time: AtomicU64,
 }
 
-/// All gauges of a locality, to be read from any thread.
+/// All gauges of a locality. Any thread may read them.
 #[derive(Default)]
 pub(crate) struct Gauges(Mutex<Vec<Arc<Gauge>>>);
 
 impl Estimates {
-    /// Of a phase, if its time is adaptive. `now` is when the first of its windows begins.
+    /// Returns the estimate of a phase, if its time is adaptive. For a new estimate, the first window
+    /// begins at `now`.
     #[inline]
     fn of(
         &mut self,
@@ -70,13 +71,13 @@ impl Estimates {
 }
 
 impl Estimate {
-    /// A visit begins: see [`Estimator::enter`].
+    /// Begins a visit: see [`Estimator::enter`].
     #[inline]
     pub(crate) fn enter(&mut self) -> (Ticket, u64) {
         self.estimator.enter()
     }
 
-    /// One goes on that was saved: see [`Estimator::resume`].
+    /// Goes on with a visit that was saved: see [`Estimator::resume`].
     pub(crate) fn resume(&mut self) -> Ticket {
         self.estimator.resume()
     }
@@ -92,7 +93,7 @@ impl Estimate {
         self.show();
     }
 
-    /// It ended in a way that says nothing: see [`Estimator::leave`].
+    /// Ends a visit in a way that says nothing: see [`Estimator::leave`].
     pub(crate) fn leave(&mut self, ticket: Ticket) {
         self.estimator.leave(ticket);
     }
@@ -103,7 +104,7 @@ impl Estimate {
     }
 }
 
-/// Runs `f` with the estimate of a phase in the locality that this thread holds.
+/// Runs `f` with the estimate of a phase, in the locality whose core this thread holds.
 ///
 /// # Safety
 ///
@@ -115,7 +116,7 @@ pub(crate) unsafe fn estimate<R>(
     now: u64,
     f: impl FnOnce(&mut Estimate) -> R,
 ) -> Option<R> {
-    // SAFETY: the caller's promise; a new estimate calls no code of users.
+    // SAFETY: the caller's promise; a new estimate calls no user code.
     let mut core = unsafe { super::peek() }?;
     let core = &mut *core;
     let gauges = &core.home.gauges;
@@ -126,7 +127,8 @@ pub(crate) unsafe fn estimate<R>(
 }
 
 impl Gauge {
-    /// What a visit is given when no more are under way than were measured; in nanoseconds.
+    /// Returns the time that a visit gets while no more visits are under way than were measured, in
+    /// nanoseconds.
     pub(crate) fn time(&self) -> u64 {
         self.time.load(Ordering::Relaxed)
     }

@@ -1,24 +1,26 @@
-//! Moving foms: a locality that has many ready gives half of them to one that has nothing to do.
+//! Moving foms: a locality with many ready foms gives half of them to a locality that has nothing to do.
 //!
-//! Nothing is ever taken from outside. The giver's handler takes foms out of its own run queue, where they are nobody
-//! else's, and hands them over by a job, as everything comes into a locality.
+//! Nothing is ever taken from outside. The giver's handler takes foms out of its own run queue, where no other thread
+//! touches them. It hands them over by a job, as everything comes into a locality.
 //!
 //! # Why nothing is lost on the way
 //!
-//! - *A wake or a cancel.* A fom that is moved is Ready from the time when it was put into the giver's queue until the taker
-//!   runs it, so a wake or a cancel finds it Ready, leaves its mark in the token and enqueues nothing. The next one to be
-//!   enqueued is one that finds it Waiting: by then it has run in its new home, and the read-modify-write that finds it
-//!   so has acquired where that is.
-//! - *Its deadline.* Its timer is taken out of the giver's wheel, and put into the taker's before it is in the taker's queue.
-//! - *The counts.* It is counted in with the taker before it is counted out with the giver, so no sum is ever zero while it
-//!   is on its way; see [`Counts`](super::Counts).
-//! - *A shutdown.* A locality ends when no fom is counted in it and the runtime is closed. The giver counts its foms in
-//!   with the taker first, and then looks whether the runtime is closed. If so, it takes them back. So either the taker
-//!   sees the count and stays, or the giver keeps its foms. A job with foms in it is never rejected. The memory of a
-//!   fom is listed until every locality has ended, wherever the fom is.
+//! - *A wake or a cancel.* A fom that is moved stays Ready from its place in the giver's queue until the taker runs it.
+//!   A wake or a cancel that finds it Ready leaves its mark in the token and enqueues nothing. Only a wake that finds
+//!   the fom Waiting enqueues it. By then the fom has run in its new home. The read-modify-write that finds it Waiting
+//!   has acquired where that home is.
+//! - *Its deadline.* The giver takes the fom's timer out of its wheel. The taker puts it into its own wheel before it
+//!   queues the fom.
+//! - *The counts.* The fom is counted in with the taker before it is counted out with the giver. So no sum is zero
+//!   while the fom is on its way; see [`Counts`](super::Counts).
+//! - *A shutdown.* A locality ends when no fom is counted in it and the runtime is closed. The giver first counts its
+//!   foms in with the taker, and then checks whether the runtime is closed. If so, it takes the counts back. So either
+//!   the taker sees the count and stays, or the giver keeps its foms. A job with foms in it is never rejected. The
+//!   memory of a fom is listed until every locality has ended, wherever the fom is.
 //!
-//! What asks for a fom at its home by a job looks, when the job runs, whether that is still its home
-//! ([`at_home_of`](super::at_home_of)). On the thread that holds the core of its home it stays so: only that one moves it.
+//! A job that looks for a fom at its home checks, when it runs, whether the fom still has that home
+//! ([`at_home_of`](super::at_home_of)). On the thread that holds the core of the home the answer stays true: only that
+//! thread moves the fom.
 
 use std::time::Duration;
 
@@ -28,29 +30,29 @@ use crate::{
     locality::Core,
 };
 
-/// Runs that the mean time of a run is taken of.
+/// Number of runs over which the mean time of a run is taken.
 const RUNS: u64 = 64;
-/// Where runs are shorter than this, in nanoseconds, it is not worth looking after each of them.
+/// Mean time of a run, in nanoseconds, below which a check after each run does not pay.
 const SHORT: u64 = 1_000;
-/// Runs until the next look then.
+/// Number of runs until the next check in that case.
 const STRIDE: u64 = 32;
-/// Foms that are looked at for each one that is wanted: more than that are placed by hand, or have a key.
+/// Foms looked at for each fom that is wanted. If more do not move, most foms are placed explicitly or have a key.
 const LOOKED_AT: usize = 4;
 
 /// What a core knows of its own load.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
-    /// Since when, and how many runs there had been.
+    /// Start of the measured time, and the number of runs up to then.
     since: u64,
     runs: u64,
-    /// How long a run takes, in nanoseconds.
+    /// Mean time of a run, in nanoseconds.
     service: u64,
-    /// After how many runs it looks again.
+    /// Number of runs at which the core looks round again.
     look_at: u64,
 }
 
 impl Core {
-    /// There is something to do again: the time without is in no mean.
+    /// Notes that there is work again. Time without work enters no mean.
     pub(super) fn begin_busy(&mut self) {
         if self.moves_processors {
             self.home.take_back();
@@ -62,7 +64,7 @@ impl Core {
         }
     }
 
-    /// There is nothing to do: foms of others are welcome.
+    /// Notes that there is no work: foms of other localities are welcome.
     pub(super) fn end_busy(&mut self) {
         if self.moves_processors {
             let now = self.pace.look(&self.home.world().clock);
@@ -73,7 +75,7 @@ impl Core {
         }
     }
 
-    /// Gives foms away if somebody is idle and that pays. Between two runs.
+    /// Gives foms away if a locality is idle and the move pays. Called between two runs.
     #[inline]
     pub(super) fn give(&mut self) {
         if self.moves_foms
@@ -92,14 +94,14 @@ impl Core {
         self.busy.look_at = self.runs + stride;
         let load = Load {
             ready: self.queue.len(),
-            // Those that stay are found only when they are looked at.
+            // Foms that may not move are found only when they are looked at.
             movable: self.queue.len(),
             service: Duration::from_nanos(self.busy.service),
             ..Load::default()
         };
         let world = self.home.world();
         if world.is_closed() {
-            // The foms that are left end at their next wait.
+            // The remaining foms end at their next wait.
             return;
         }
         let localities = &world.localities;
@@ -117,12 +119,12 @@ impl Core {
         let wanted = foms::share(&load);
         let moved = self.queue.take_every_other(wanted, LOOKED_AT * wanted);
         if moved.is_empty() {
-            // Others may have something for it. Here there is nothing before those in the queue have run.
+            // Other localities may have foms for it. Here, none is found before those in the queue have run.
             idle_set.add(to);
             self.busy.look_at = self.runs + load.ready as u64;
         } else {
             if !self.commits.is_empty() {
-                // What they do elsewhere comes into the journal after what they did here.
+                // What these foms do elsewhere comes into the journal after what they did here.
                 self.hand_over(true);
             }
             self.send(to, moved);

@@ -9,23 +9,23 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// Foms run between two looks at jobs and timers.
+/// Maximum number of foms run between two looks at jobs and timers.
 const BATCH: u32 = 32;
-/// Foms run between two looks into the inbox, while there are some to run. Each look at a word that other threads write to
-/// moves a cache line.
+/// Foms run between two looks into the inbox, while there are foms to run. Other threads write to the inbox, so each
+/// look moves a cache line.
 const LOOK_EVERY: u32 = 8;
-/// Jobs run in one round, so that a flood of them cannot starve the foms.
+/// Maximum number of jobs run in one round, so a flood of jobs cannot starve the foms.
 const JOBS: u32 = 32;
-/// Foms and jobs run at most between two turns of the reactor.
+/// Maximum number of foms and jobs run between two turns of the reactor.
 const TURN_EVERY: u32 = 61;
 
-/// The whole life of a thread of a locality.
+/// The main function of each thread of a locality.
 pub(super) fn main(home: &Home) {
     let _enlisted = home.enlist();
     let _entered = home.reactor.enter();
     while let Idle::Look = home.crew.idle() {
         if let Some(mut core) = home.slot.take() {
-            // Now its section lasts until it gets the core back.
+            // From now on, the section lasts until its thread gets the core back.
             if core.running.take().is_some() {
                 home.crew.block();
             }
@@ -38,7 +38,7 @@ pub(super) fn main(home: &Home) {
 fn handle(mut core: Box<Core>) {
     let home = core.home.clone();
     loop {
-        // Who comes back from leave-block goes before everything else.
+        // A thread that returns from leave-block goes before everything else.
         if home.crew.somebody_returns() {
             match home.crew.give(core) {
                 None => return,
@@ -53,8 +53,8 @@ fn handle(mut core: Box<Core>) {
             core = lanes::run(core);
         }
         core.look_at_share();
-        // Also when there is nothing to run at this moment: with something new in the inbox each time it would go to
-        // sleep, it never comes to look at the sockets there.
+        // Also when nothing is ready at this moment. If each attempt to sleep finds new mail in the inbox, the handler
+        // never looks at the sockets there.
         if core.since_turn >= TURN_EVERY {
             core.since_turn = 0;
             core.reactor.turn();
@@ -74,7 +74,7 @@ fn handle(mut core: Box<Core>) {
             if home.counts.is_idle() {
                 return end(core);
             }
-            // Whoever came in since the shutdown looked for those to wake.
+            // A fom that arrived after the shutdown's first sweep may wait here.
             if home.sweep() {
                 continue;
             }
@@ -86,8 +86,8 @@ fn handle(mut core: Box<Core>) {
             .timers
             .next_at()
             .map(|at| Duration::from_nanos(at.saturating_sub(clock.nanos())));
-        // Looked at on a clock that a test moves, too: that it was moved is told by a poke, and the last poke may have been
-        // taken in since the timers were fired.
+        // Checked also for a clock that a test moves. A poke reports such a move, and a drain may have taken in the
+        // last poke after the timers were fired.
         if due_in == Some(Duration::ZERO) {
             continue;
         }
@@ -144,7 +144,7 @@ fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
     core
 }
 
-/// The locality has ended: nothing lives here any more, and nothing can come.
+/// Ends the locality: no fom lives here any more, and none can come.
 fn end(mut core: Box<Core>) {
     let home = core.home.clone();
     home.closed.store(true, Ordering::SeqCst);
@@ -154,9 +154,9 @@ fn end(mut core: Box<Core>) {
     for job in core.jobs.drain(..) {
         home.fenced("what was posted to", || drop(job));
     }
-    // They may have the data in their hands.
+    // Chores may hold the data.
     core.drop_chores();
-    // A caller may still keep a sleep. It ends here, because no timer fires after this.
+    // A caller may still keep a sleep. The sleep ends here, because no timer fires after this.
     while let Some(due) = core.timers.pop_due(u64::MAX) {
         due.fire(&mut core, u64::MAX);
     }
@@ -167,7 +167,7 @@ fn end(mut core: Box<Core>) {
     if !home.world().balance.moves_foms() {
         home.release();
     }
-    // Those who wait for quiet, and what was spawned on the reactor, may panic when they are told of the end.
+    // Callers that wait for quiet, and tasks on the reactor, may panic when they learn of the end.
     home.fenced("the rest of", || drop(core));
     home.world().locality_ended();
 }

@@ -1,4 +1,4 @@
-//! What a thread knows of where it is: the core that it holds while it runs a fom.
+//! What a thread knows of its place: the core that it holds while it runs a fom.
 
 use std::{
     cell::Cell,
@@ -20,19 +20,19 @@ thread_local! {
     static HERE: Here = const { Here::NOWHERE };
 }
 
-// Shuttle's macro knows no `const` form.
+// Shuttle's macro has no `const` form.
 #[cfg(fom_shuttle)]
 thread_local! {
     static HERE: Here = Here::NOWHERE;
 }
 
 struct Here {
-    /// A box, taken apart: so that there is nothing to be dropped with the thread, which would make each look dearer. It is
-    /// null when a thread ends, as the handler takes it up again after each run.
+    /// A `Box` as a raw pointer, so the thread-local needs no destructor, which would make each access dearer. It is
+    /// null when the thread ends, because the handler takes the core up again after each run.
     core: Cell<*mut Core>,
-    /// The fom that runs on this thread, also while it is in a blocking section.
+    /// The fom that runs on this thread, also while that fom is in a blocking section.
     fom: Cell<*const Header>,
-    /// Inside how many `with_core` this thread is.
+    /// How many nested `with_core` and `holding` calls this thread is inside of.
     taken: Cell<u32>,
     /// Whether a [`Peeked`] exists on this thread.
     #[cfg(any(debug_assertions, fom_shuttle))]
@@ -52,7 +52,7 @@ impl Here {
         peeked: Cell::new(false),
     };
 
-    /// Called before the core is reached or taken out: no other borrow of it may exist.
+    /// Asserts that no other borrow of the core exists. Called before the core is reached or taken out.
     #[inline(always)]
     fn assert_free(&self) {
         #[cfg(any(debug_assertions, fom_shuttle))]
@@ -78,48 +78,49 @@ pub(super) fn lay(core: Box<Core>) {
     });
 }
 
-/// Takes it up again.
+/// Takes the core up again.
 #[inline]
 pub(super) fn take() -> Option<Box<Core>> {
     let core = HERE.with(|here| {
         here.assert_free();
         here.core.replace(ptr::null_mut())
     });
-    // SAFETY: it came from `Box::into_raw` in `lay`, and is out of the cell now.
+    // SAFETY: the pointer came from `Box::into_raw` in `lay`, and is out of the cell now.
     (!core.is_null()).then(|| unsafe { Box::from_raw(core) })
 }
 
-/// Whether this thread holds a core that can be reached.
+/// Returns whether this thread holds a core that can be reached.
 #[inline]
 pub(crate) fn has_core() -> bool {
     HERE.with(|here| !here.core.get().is_null())
 }
 
-/// Whether this thread runs a fom of this runtime, with the core or in a blocking section.
+/// Returns whether this thread runs a fom of this runtime, with the core or in a blocking section.
 pub(crate) fn runs_fom_of(world: &World) -> bool {
     let fom = HERE.with(|here| here.fom.get());
     // SAFETY: as in `running`.
     unsafe { fom.as_ref() }.is_some_and(|fom| ptr::eq(Arc::as_ptr(fom.world()), world))
 }
 
-/// Whether this thread runs a locality, or a fom beside it in a blocking section: of any runtime.
+/// Returns whether this thread runs a locality of any runtime, or a fom in a blocking section.
 pub(crate) fn runs_foms() -> bool {
     HERE.with(|here| {
         !here.core.get().is_null() || !here.fom.get().is_null() || here.taken.get() > 0
     })
 }
 
-/// Looks at the fom of this runtime that runs on this thread, with the core or in a blocking section. None once it has ended.
+/// Calls `f` with the fom of this runtime that runs on this thread, with the core or in a blocking section. Returns
+/// `None` once the fom has ended.
 pub(crate) fn running<R>(world: &World, f: impl FnOnce(&Header) -> R) -> Option<R> {
     let fom = HERE.with(|here| here.fom.get());
-    // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there; no code of the user's, which alone asks, runs
-    // after the slot was given back.
+    // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there. Only user code asks, and none
+    // runs after the slot was given back.
     let fom = unsafe { fom.as_ref() }?;
     let is = ptr::eq(Arc::as_ptr(fom.world()), world);
     (is && fom.token.state() == FomState::Running).then(|| f(fom))
 }
 
-/// Runs `f` with the core that this thread holds, if it holds one. Inside `f` there is none.
+/// Runs `f` with the core that this thread holds, if it holds one. Inside `f` the thread has no core to reach.
 #[inline]
 pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     struct Back(*mut Core);
@@ -145,15 +146,15 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     if core.is_null() {
         return None;
     }
-    // Back in place also when `f` panics.
+    // Puts the core back even when `f` panics.
     let back = Back(core);
-    // SAFETY: out of the cell until `back` is dropped, so there is no other way to it.
+    // SAFETY: the core is out of the cell until `back` is dropped, so no other code reaches it.
     let done = f(unsafe { &mut *back.0 });
     drop(back);
     Some(done)
 }
 
-/// The core that this thread holds, borrowed for short work of the runtime's own.
+/// The core that this thread holds, borrowed for short work of the runtime itself.
 pub(crate) struct Peeked(NonNull<Core>);
 
 impl Deref for Peeked {
@@ -183,16 +184,16 @@ impl Drop for Peeked {
     }
 }
 
-/// Borrows the core that this thread holds, if it holds one. Unlike [`with_core`] it leaves the core in its place,
+/// Borrows the core that this thread holds, if it holds one. Unlike [`with_core`], this leaves the core in its place,
 /// which costs nothing.
 ///
-/// It returns a guard and takes no closure: the code that uses a guard stays in one piece, where a closure may become a
-/// function of its own. Code of users includes what they implement and what they drop. Builds with debug assertions
-/// check that nothing else borrows the core.
+/// It returns a guard instead of taking a closure: code that uses a guard stays in one piece, while a closure may
+/// become a function of its own. User code includes what users implement and what they drop. Builds with debug
+/// assertions check that nothing else borrows the core.
 ///
 /// # Safety
 ///
-/// Until the guard drops, this thread calls no code of users, and no `peek`, [`with_core`], `lay` or `take`.
+/// Until the guard drops, this thread calls no user code, and no `peek`, [`with_core`], `lay` or `take`.
 #[inline(always)]
 pub(crate) unsafe fn peek() -> Option<Peeked> {
     HERE.with(|here| {
@@ -203,8 +204,8 @@ pub(crate) unsafe fn peek() -> Option<Peeked> {
     })
 }
 
-/// Runs what has the core in its hands without being a fom, a job or a task on the reactor: blocking in there would be for
-/// ever, just as inside [`with_core`].
+/// Runs `f`, which holds the core without being a fom. Examples are a job and a task on the reactor. Blocking in `f`
+/// would last for ever, just as inside [`with_core`].
 pub(crate) fn holding<R>(f: impl FnOnce() -> R) -> R {
     struct Back;
 
@@ -219,19 +220,19 @@ pub(crate) fn holding<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Whether this thread is inside [`with_core`] or [`holding`].
+/// Returns whether this thread is inside [`with_core`] or [`holding`].
 pub(crate) fn is_taken() -> bool {
     HERE.with(|here| here.taken.get() > 0)
 }
 
-/// Runs a fom once, with the core laid down for its code.
+/// Runs a fom once, with the core laid down for the fom's code.
 #[inline(always)]
 pub(super) fn run(core: Box<Core>, fom: Resident) -> (Box<Core>, Option<Resident>, Progress) {
     let (core, (fom, progress)) = around(core, fom.as_ptr(), || fom.run());
     (core, fom, progress)
 }
 
-/// Lays the core down while `run` runs this fom, which is ready.
+/// Lays the core down while `run` runs this fom, which must be ready.
 #[inline(always)]
 pub(crate) fn around<R>(
     mut core: Box<Core>,
@@ -239,7 +240,7 @@ pub(crate) fn around<R>(
     run: impl FnOnce() -> R,
 ) -> (Box<Core>, R) {
     {
-        // SAFETY: a fom that is ready has not ended.
+        // SAFETY: a ready fom has not ended.
         let fom = unsafe { fom.as_ref() };
         fom.token.start(fom.is_alone());
         begin(fom);
@@ -253,13 +254,13 @@ pub(crate) fn around<R>(
     (core, done)
 }
 
-/// A new run begins.
+/// Begins a new run.
 #[inline]
 pub(super) fn begin(fom: &Header) {
     HERE.with(|here| here.fom.set(fom));
 }
 
-/// The run is over.
+/// Ends the run.
 #[inline]
 pub(super) fn end() {
     HERE.with(|here| here.fom.set(ptr::null()));

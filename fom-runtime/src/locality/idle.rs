@@ -1,11 +1,12 @@
-//! Which localities have run out of work, and were promised none yet.
+//! The localities that have run out of work and were promised none yet.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const BITS: usize = u64::BITS as usize;
 
-/// A bit for each locality. Written when one falls asleep or wakes up, and when one is promised foms; read, where foms are
-/// moved, by every busy one between two runs: so it is packed, and mostly unchanged where it matters.
+/// One bit per locality. The bit is written when the locality falls asleep or wakes up, and when it is promised foms.
+/// Where foms are moved, every busy locality reads the set between two runs; so it is packed, and mostly unchanged
+/// where that matters.
 pub(crate) struct IdleSet(Box<[AtomicU64]>);
 
 impl IdleSet {
@@ -17,14 +18,14 @@ impl IdleSet {
         )
     }
 
-    // What is moved is published by the inbox that it is put into. This only says where it is welcome, so nothing depends on
-    // the order in which others see it.
+    // The inbox publishes the foms that are moved. These bits only say where foms are welcome, so nothing depends on
+    // the order in which other threads see the bits.
 
     pub(super) fn add(&self, index: usize) {
         self.0[index / BITS].fetch_or(1 << (index % BITS), Ordering::Relaxed);
     }
 
-    /// Takes it out. `true` for the one who did.
+    /// Removes a locality. Returns `true` only to the caller that removed it.
     pub(super) fn take(&self, index: usize) -> bool {
         let bit = 1 << (index % BITS);
         self.0[index / BITS].fetch_and(!bit, Ordering::Relaxed) & bit != 0

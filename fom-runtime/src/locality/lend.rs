@@ -1,10 +1,11 @@
-//! Moving processors: a locality whose threads wait for a processor may run on those of an idle one, too.
+//! Moving processors: threads that wait for a processor may also run on the processors of an idle locality.
 //!
-//! A loan is a wider set of processors for each thread of the borrower: nothing else changes, the lender's threads least of
-//! all. So a loan that is ended late, or not at all, costs the lender some of its speed, and never more.
+//! A loan is a larger set of processors for each thread of the borrower. Nothing else changes, least of all the
+//! lender's threads. So a loan that ends late, or never, only costs the lender some of its speed.
 //!
-//! A lender stands with at most one borrower (`lent_to`), which has it in its list. A loan begins under the lock of the list.
-//! Who ends one takes `lent_to` first, and then waits for that lock: so it finds the lender in the list.
+//! A lender has at most one borrower (`lent_to`), and that borrower has the lender in its list. A loan begins under the
+//! lock of the list. The thread that ends a loan first takes `lent_to` and then waits for that lock, so it finds the
+//! lender in the list.
 
 use std::time::Duration;
 
@@ -23,10 +24,10 @@ use crate::{
 
 const NOBODY: usize = usize::MAX;
 
-/// On which processors the threads of a locality run.
+/// The processors on which the threads of a locality run.
 pub(super) struct Processors {
     bound: Mutex<Bound>,
-    /// Since when there is nothing to do, by the runtime's clock; zero while there is.
+    /// When the locality ran out of work, by the runtime's clock. Zero while it has work.
     idle_since: AtomicU64,
     lent_to: AtomicUsize,
 }
@@ -47,7 +48,7 @@ impl Default for Processors {
     }
 }
 
-/// A thread of a locality whose processors may change; until it ends.
+/// An enlisted thread of a locality. Until it ends, its processors may change.
 pub(super) struct Enlisted<'a>(&'a Home, Option<u32>);
 
 impl Drop for Enlisted<'_> {
@@ -70,7 +71,7 @@ impl Home {
         if let Err(error) = bind_thread(None, &cpus) {
             self.cannot_bind(&error);
         }
-        // Where the system does not say how its threads fare, nothing is lent to it.
+        // If the system has no statistics for its threads, nothing is lent to this thread.
         let thread = Thread::current()
             .ok()
             .filter(|_| self.world().balance.moves_processors());
@@ -95,7 +96,7 @@ impl Home {
         }
     }
 
-    /// It runs where it was until then, or anywhere; slower, not wrong.
+    /// Reports a failed binding. The thread runs where it ran before, or anywhere: slower, but correct.
     fn cannot_bind(&self, error: &std::io::Error) {
         self.world().incident(format!(
             "cannot bind a thread of locality {} to its processors: {error}",
@@ -124,7 +125,7 @@ impl Home {
         if !change(NOBODY, self.index) {
             return;
         }
-        // A lender that has work again first says so and then looks whom it has lent to; so one of the two sees the other.
+        // A lender that has work again first says so and then looks for its borrower. So one of the two sees the other.
         if of.idle_since.load(Ordering::SeqCst) == 0 && change(self.index, NOBODY) {
             return;
         }
@@ -132,7 +133,7 @@ impl Home {
         self.rebind(&bound);
     }
 
-    /// There is work: ends the loan of its own processors.
+    /// Notes that there is work: ends the loan of this locality's own processors.
     pub(super) fn take_back(&self) {
         self.processors.idle_since.store(0, Ordering::SeqCst);
         if self.processors.lent_to.load(Ordering::SeqCst) != NOBODY {
@@ -143,14 +144,14 @@ impl Home {
         }
     }
 
-    /// There is no work: its processors may be lent.
+    /// Notes that there is no work: the processors may be lent.
     pub(super) fn offer(&self, now: u64) {
         self.processors
             .idle_since
             .store(now.max(1), Ordering::Relaxed);
     }
 
-    /// Whether its threads wait for processors more than they run, and whose it may have.
+    /// Checks whether the threads wait for processors more than they run. If so, borrows those of a lender.
     #[cold]
     pub(super) fn look_for_processors(&self, ready: usize, now: u64) {
         let load = {
@@ -183,7 +184,7 @@ impl Home {
             .lent_to
             .load(Ordering::Acquire);
         if borrower != NOBODY {
-            // It has had nothing to do for a while.
+            // That borrower has had nothing to do for a while.
             localities[lender]
                 .processors
                 .lent_to
@@ -195,7 +196,7 @@ impl Home {
 }
 
 impl Locality {
-    /// For how long it has had nothing to do.
+    /// Returns how long the locality has had nothing to do.
     fn idle(&self, now: u64) -> Option<Duration> {
         match self.processors.idle_since.load(Ordering::Relaxed) {
             0 => None,
@@ -203,7 +204,7 @@ impl Locality {
         }
     }
 
-    /// Its load, as one that may lend: a loan that is not over keeps it from that.
+    /// Returns the load of this locality as a possible lender. An unfinished loan rules it out.
     fn as_lender(&self, localities: &[Self], now: u64) -> Load {
         let of = |locality: &Self| Load {
             idle: locality.idle(now),
@@ -220,8 +221,8 @@ impl Locality {
     }
 }
 
-/// Which part of the time that these threads wanted a processor they had one, since the last look; none when that was too
-/// short to tell.
+/// Returns the share of time with a processor, out of the time since the last look in which these threads wanted one.
+/// Returns `None` if that time was too short to tell.
 fn share(threads: &mut [Thread]) -> Option<f64> {
     let (mut ran, mut waited) = (0, 0);
     for thread in threads {
@@ -233,7 +234,7 @@ fn share(threads: &mut [Thread]) -> Option<f64> {
 }
 
 impl Core {
-    /// Once in a while, between two rounds.
+    /// Checks the share of a processor, between two rounds, if the last check is long enough ago.
     #[inline]
     pub(super) fn look_at_share(&mut self) {
         if self.moves_processors {

@@ -1,8 +1,8 @@
 //! A locality: a partition of the machine where one handler thread runs at a time.
 //!
-//! All that belongs to a locality alone is one value, the [`Core`], and only the thread that holds it may touch it. What
-//! other threads may touch is in [`Locality`]. How the core goes from thread to thread stands in `README.md` beside
-//! this file, with the reasons why no wake is lost.
+//! All that belongs to one locality alone is one value, the [`Core`]; only the thread that holds it may touch it. What
+//! other threads may touch is in [`Locality`]. `README.md` beside this file describes how the core goes from thread to
+//! thread, and why no wake is lost.
 
 mod block;
 mod chores;
@@ -56,16 +56,16 @@ use crate::{
     topology::LocalityPlan,
 };
 
-/// Work for a locality that is no fom.
+/// Work for a locality that is not a fom.
 pub(crate) type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// What is put into the inbox of a locality: a fom that is new or was woken, or a job.
+/// An item in the inbox of a locality: a fom that is new or was woken, or a job.
 pub(crate) enum Parcel {
     Fom(Resident),
     Job(Job),
 }
 
-/// A job in the inbox. Laid out as a fom's header begins: who takes a link out tells by the pool which it is.
+/// A job in the inbox. It begins like a fom's header, so the pool behind a link tells which of the two it is.
 #[repr(C)]
 struct Message {
     link: Link,
@@ -90,14 +90,14 @@ unsafe impl Linked for Parcel {
     }
 
     unsafe fn from_link(link: NonNull<Link>) -> Self {
-        // SAFETY: behind the link of a fom or a message stands its pool.
+        // SAFETY: the pool comes right after the link, in a fom as in a message.
         let pool = unsafe { (&raw const (*link.cast::<Message>().as_ptr()).pool).read() };
         if pool.is_null() {
-            // SAFETY: only a message has none; it was leaked in `into_link`.
+            // SAFETY: only a message has no pool; it was leaked in `into_link`.
             let message = unsafe { Box::from_raw(link.cast::<Message>().as_ptr()) };
             Self::Job(message.job)
         } else {
-            // SAFETY: it is a fom's.
+            // SAFETY: the link is a fom's.
             Self::Fom(unsafe { Resident::from_link(link) })
         }
     }
@@ -107,32 +107,32 @@ unsafe impl Linked for Parcel {
 pub(crate) struct Locality {
     pub(crate) index: usize,
     pub(crate) plan: LocalityPlan,
-    /// Whether its threads are bound to the processors of the plan.
+    /// Whether the locality's threads are bound to the processors of the plan.
     pub(crate) bound: bool,
     pub(crate) counts: Counts,
-    /// Where its foms are, and their totals by operation type.
+    /// The memory of its foms, and their totals by operation type.
     pub(crate) pools: Pools,
-    /// What its adaptive phases are given.
+    /// The times that its adaptive phases get.
     pub(crate) gauges: Gauges,
-    /// Memory for the foms that are submitted from elsewhere.
+    /// Memory for foms that other threads submit.
     pub(crate) outer: Mutex<Stocks>,
-    /// Whether a part of this memory, or of the handler's own, may be given back later.
+    /// Whether part of this memory, or of the handler's own, may be given back later.
     pub(crate) trims: trim::Trims,
-    /// How many foms are in the run queue, as the handler last saw it.
+    /// Number of foms in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
     inbox: CachePadded<Inbox<Parcel>>,
     alarm: reactor::Alarm,
-    /// Where enter-block leaves the core.
+    /// The place where enter-block leaves the core.
     slot: Slot<Core>,
-    /// The sections that the patrol looks after.
+    /// The sections that the patrol watches.
     watched: CachePadded<Watched>,
     crew: crew::Crew,
     processors: lend::Processors,
-    /// The runtime wants this locality to end when its last fom has.
+    /// Whether the runtime wants this locality to end after its last fom.
     stopping: AtomicBool,
-    /// It has ended; what is posted now is rejected.
+    /// Whether the locality has ended. What is posted from then on is rejected.
     closed: AtomicBool,
-    /// No fom can live in its memory any more.
+    /// Whether no fom can live in its memory any more.
     released: AtomicBool,
     reactor: reactor::Entrance,
 }
@@ -168,7 +168,7 @@ impl Locality {
         }
     }
 
-    /// Puts a parcel into the inbox and wakes whoever must read it.
+    /// Puts a parcel into the inbox and wakes the thread that must read it.
     pub(crate) fn post(&self, parcel: Parcel) {
         let reader = self.inbox.push(parcel);
         self.rouse(reader);
@@ -179,7 +179,7 @@ impl Locality {
         self.post(Parcel::Job(job));
     }
 
-    /// Makes the handler look round once more.
+    /// Makes the handler check everything once more.
     pub(crate) fn poke(&self) {
         let reader = self.inbox.poke();
         self.rouse(reader);
@@ -193,45 +193,44 @@ impl Locality {
         }
     }
 
-    /// After the end there is no reader: whoever puts something in takes it out again. The last reader sets `closed`
-    /// before its last drain, so one of the two sees the parcel.
+    /// After the end there is no reader, so a thread that puts something in takes it out again. The last reader sets
+    /// `closed` before its last drain, so one of the two sees the parcel.
     fn reject_when_closed(&self) {
         if self.is_closed() {
             for parcel in self.inbox.drain() {
                 parcel.reject();
             }
-            // What came too late may have made pools anew, which would keep the runtime for ever.
+            // A late parcel may have made new pools, which would keep the runtime alive for ever.
             if self.released.load(Ordering::SeqCst) {
                 self.release();
             }
         }
     }
 
-    /// Gives its memory up. What handles still refer to lives until they are gone. From then on no listing shows its
-    /// foms.
+    /// Gives up the memory of the locality. What handles still refer to lives until they are gone. From then on no
+    /// listing shows its foms.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::SeqCst);
         self.pools.clear();
         self.outer.lock().clear();
     }
 
-    /// Lets the locality end once its last fom has.
+    /// Lets the locality end once its last fom has ended.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.poke();
     }
 
-    /// A submission that was counted is refused. It may have been what a handler that is to stop took for a fom in flight: then
-    /// nothing else would wake it.
+    /// Takes back the count of a refused submission. A stopping handler may be waiting for that fom, so wake it.
     pub(crate) fn take_back(&self) {
         self.counts.one_back();
-        // Either the handler sees the count after it was told to stop, or this sees that it was.
+        // Either the handler sees the new count after the stop was set, or this thread sees the stop.
         if self.stopping.load(Ordering::SeqCst) {
             self.poke();
         }
     }
 
-    /// The same of so many.
+    /// Takes back the counts of this many refused foms; see [`take_back`](Self::take_back).
     pub(crate) fn take_back_all(&self, foms: u64) {
         self.counts.back(foms);
         if self.stopping.load(Ordering::SeqCst) {
@@ -239,38 +238,39 @@ impl Locality {
         }
     }
 
-    /// Whether it has ended: nothing that is posted runs any more.
+    /// Returns whether the locality has ended: nothing that is posted runs any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Handler, blocked, unblocking and idle threads together.
+    /// Returns the number of handler, blocked, unblocking and idle threads together.
     pub(crate) fn threads(&self) -> usize {
         self.crew.count().0
     }
 }
 
 impl Parcel {
-    /// The locality has ended: whoever waits for it hears so.
+    /// Rejects the parcel because the locality has ended. Callers that wait for its result learn so.
     fn reject(self) {
         match self {
-            // A locality does not end while one is counted, so there is none; if there were, it would be answered.
+            // No fom is expected here: a locality does not end while a fom is counted. If there is one, it gets an
+            // answer.
             Self::Fom(fom) => fom.reject(),
-            // Dropping the job drops its end of whatever it would have answered.
+            // Dropping the job drops its end of any reply channel.
             Self::Job(job) => drop(job),
         }
     }
 }
 
-/// A locality with the runtime that it is of, to be kept.
+/// An owned reference to a locality. It keeps the runtime alive.
 #[derive(Clone)]
 pub(crate) struct Home {
     world: Arc<World>,
-    /// In `world`, which does not move: found once instead of at each look.
+    /// A pointer into `world`, which does not move. It saves the lookup at each access.
     locality: NonNull<Locality>,
 }
 
-// SAFETY: as good as an `Arc<World>` and an index.
+// SAFETY: equivalent to an `Arc<World>` and an index.
 unsafe impl Send for Home {}
 // SAFETY: as above.
 unsafe impl Sync for Home {}
@@ -280,7 +280,7 @@ impl Deref for Home {
 
     #[inline]
     fn deref(&self) -> &Locality {
-        // SAFETY: the runtime owns its localities until it is dropped, and this holds the runtime.
+        // SAFETY: the runtime owns its localities until it is dropped, and `self` keeps the runtime.
         unsafe { self.locality.as_ref() }
     }
 }
@@ -296,23 +296,24 @@ impl Home {
         &self.world
     }
 
-    /// Whether it is this locality of this runtime.
+    /// Returns whether this is locality `index` of this runtime.
     #[inline]
     pub(crate) fn is(&self, world: &World, index: usize) -> bool {
         ptr::eq(Arc::as_ptr(&self.world), world) && self.index == index
     }
 
-    /// Wakes every fom that waits here, so that it sees the shutdown. `true` when there was one. Only the handler.
+    /// Wakes every fom that waits here, so that it sees the shutdown. Returns `true` if there was one. Only the handler
+    /// calls this.
     pub(crate) fn sweep(&self) -> bool {
         let localities = &self.world.localities;
-        // One that was moved here has its memory elsewhere.
+        // A fom that was moved here has its memory in another locality.
         let pools = if self.world.balance.moves_foms() {
             localities
         } else {
             &localities[self.index..=self.index]
         };
         let mut found = false;
-        // Whoever begins to wait meanwhile, elsewhere, is seen here, or sees that the runtime is closed.
+        // A fom that begins to wait meanwhile, elsewhere, is seen here, or sees that the runtime is closed.
         fence(Ordering::SeqCst);
         for fom in pools.iter().flat_map(|home| home.pools.foms()) {
             found |= fom.home_index() == self.index && fom.sweep();
@@ -320,7 +321,7 @@ impl Home {
         found
     }
 
-    /// Whether a thread comes back from leave-block.
+    /// Returns whether a thread wants the core back in leave-block.
     #[inline]
     pub(crate) fn somebody_returns(&self) -> bool {
         self.crew.somebody_returns()
@@ -334,7 +335,7 @@ impl Home {
         Ok(())
     }
 
-    /// Calls code of the user's that belongs to no fom: a panic in it is reported, and the handler goes on.
+    /// Calls user code that belongs to no fom. A panic in that code is reported, and the handler goes on.
     pub(crate) fn fenced(&self, what: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let message = panic_message(panic);
@@ -346,19 +347,19 @@ impl Home {
     }
 }
 
-/// Puts a fom that became ready where its home will find it: straight into the run queue on its own thread. The caller keeps
-/// the runtime: the fom may be gone as soon as it is in.
+/// Queues a ready fom at its home: on the home's own thread straight into the run queue. The caller keeps the runtime
+/// alive, because the fom may be gone as soon as it is queued.
 #[inline]
 pub(crate) fn enqueue(world: &World, fom: Resident) {
     let index = fom.home_index();
-    // SAFETY: only pointers are queued; no code of users runs.
+    // SAFETY: only pointers are queued; no user code runs.
     match unsafe { peek() } {
         Some(mut core) if core.home.is(world, index) => core.enqueue_after_mail(fom),
         _ => post_fom(world, index, fom),
     }
 }
 
-/// As [`enqueue`], one that was just woken.
+/// Queues a fom that was just woken; otherwise as [`enqueue`].
 #[inline(never)]
 pub(crate) fn enqueue_woken(world: &World, fom: Resident) {
     let index = fom.home_index();
@@ -375,14 +376,14 @@ fn post_fom(world: &World, index: usize, fom: Resident) {
     world.localities[index].post(Parcel::Fom(fom));
 }
 
-/// Whether this thread holds the core of this locality.
+/// Returns whether this thread holds the core of this locality.
 #[inline]
 pub(crate) fn holds(world: &World, index: usize) -> bool {
     // SAFETY: only pointers are compared.
     unsafe { peek() }.is_some_and(|core| core.home.is(world, index))
 }
 
-/// The locality of this runtime that this thread holds the core of.
+/// Returns the locality of this runtime of which this thread holds the core.
 #[inline]
 pub(crate) fn here_in(world: &World) -> Option<usize> {
     // SAFETY: as in `holds`.
@@ -391,44 +392,44 @@ pub(crate) fn here_in(world: &World) -> Option<usize> {
     core.home.is(world, index).then_some(index)
 }
 
-/// Runs `f` soon, on the thread that holds the core of the fom's home, which it stays while `f` runs.
+/// Runs `f` soon, on the thread that holds the core of the fom's home. The fom keeps that home while `f` runs.
 pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) {
     let home = fom.home_owned();
     home.post_job(Box::new(move |core| {
         if core.home.is(fom.world(), fom.home_index()) {
             f(&fom);
         } else {
-            // It was moved while this was on its way.
+            // The fom was moved while the job was on its way.
             at_home_of(fom, f);
         }
     }));
 }
 
-/// A step of a fom was made, and counts against its budget: the time, as it was a few steps ago, and whether the fom must go to
+/// Counts a step of a fom against its budget. Returns the time as of a few steps ago, and whether the fom must go to
 /// the tail.
 #[inline]
 pub(crate) fn step(world: &World) -> (u64, bool) {
-    // SAFETY: the clock is the runtime's own, so no code of users runs.
+    // SAFETY: the clock is the runtime's own, so no user code runs.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
             let now = core.pace.step(&core.home.world.clock);
             (now, core.pace.spend())
         }
-        // User code has leaked its guard of a blocking section. That state ends with the run.
+        // User code has leaked the guard of a blocking section. That state ends with the run.
         None => (away(world), true),
     }
 }
 
-/// The time for who has no core.
+/// Returns the time for a thread that has no core.
 #[cold]
 #[inline(never)]
 fn away(world: &World) -> u64 {
     world.clock.nanos()
 }
 
-/// The first step of a fom, which is free: else a thread that loses its processor just before it would send a fom to the tail
-/// that has not run at all, behind those that were submitted after it.
+/// Notes the first step of a fom, which is free. Otherwise a thread might lose its processor just before that step. A
+/// fom that has not run at all would then go to the tail, behind foms submitted after it.
 #[inline]
 pub(crate) fn first_step(world: &World) -> u64 {
     // SAFETY: as in `step`.
@@ -441,7 +442,7 @@ pub(crate) fn first_step(world: &World) -> u64 {
     }
 }
 
-/// The time as it is.
+/// Reads the clock.
 pub(crate) fn look(world: &World) -> u64 {
     // SAFETY: as in `step`.
     match unsafe { peek() } {
@@ -453,14 +454,14 @@ pub(crate) fn look(world: &World) -> u64 {
     }
 }
 
-/// Whether the running fom must go to the tail.
+/// Returns whether the running fom must go to the tail.
 #[inline]
 pub(crate) fn spent() -> bool {
     // SAFETY: only a number is read.
     unsafe { peek() }.is_none_or(|core| core.pace.spent())
 }
 
-/// The time as it was a few steps ago, on a thread that holds a core.
+/// Returns the time as of a few steps ago, on a thread that holds a core.
 #[inline]
 pub(crate) fn now(world: &World) -> u64 {
     // SAFETY: as in `spent`.

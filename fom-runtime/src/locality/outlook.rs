@@ -1,18 +1,20 @@
-//! Whether the next blocking section will be short: guessed by the phase from how its last ones were.
+//! Guesses whether the next blocking section will be short, from the last sections of the same phase.
 //!
-//! As a processor guesses branches, by a small table that phases share when they happen to meet there: a wrong guess costs
-//! time, never more. A section that is guessed short calls nobody to take the core out of the slot; the patrol does when
-//! the guess was wrong, and the next sections of that phase call at once.
+//! This works like the branch prediction of a processor, with a small table. Phases may share an entry by chance. A
+//! wrong guess only costs time. A section that is guessed short calls no thread to take the core out of the slot. If
+//! the guess was wrong, the patrol calls one, and the next sections of that phase call immediately.
 
 use std::num::NonZeroU32;
 
 use crate::fom::Header;
 
-/// What is longer, in nanoseconds, should have been handed over at once: some hand-overs take as long.
+/// Length of a section, in nanoseconds, above which it should have been handed over at once. Some hand-overs take as
+/// long.
 pub(super) const SHORT: u64 = 50_000;
-/// A section that comes later after the one before, in nanoseconds, is handed over: to keep the patrol awake would cost more.
+/// Gap between two sections, in nanoseconds, above which the second is handed over. To keep the patrol awake would cost
+/// more.
 const SELDOM: u64 = 1_000_000;
-/// Sections handed over until the next guess, after the first wrong one and at most.
+/// Number of sections handed over until the next guess: after the first wrong guess, and at most.
 const FEWEST: u16 = 16;
 const MOST: u16 = 1024;
 
@@ -25,9 +27,9 @@ pub(super) struct Outlook {
 
 #[derive(Clone, Copy, Default)]
 struct Record {
-    /// Sections still to be handed over at once.
+    /// Number of sections still to be handed over at once.
     long: u16,
-    /// How many it will be after the next wrong guess.
+    /// The value of `long` after the last wrong guess, halved by each right one. The next wrong guess doubles it.
     next: u16,
 }
 
@@ -48,13 +50,13 @@ impl Outlook {
         &mut self.phases[place % 64]
     }
 
-    /// Whether the section that the fom begins will be short.
+    /// Guesses whether the section that the fom begins will be short.
     pub(super) fn is_short(&mut self, fom: &Header, now: u64) -> bool {
         let seldom = now.saturating_sub(self.last) > SELDOM;
         self.last = now;
         let record = self.record(fom);
         if cfg!(fom_shuttle) {
-            // No time passes there: one and the other in turns.
+            // No time passes in shuttle, so the guesses alternate.
             record.long ^= 1;
             return record.long == 0;
         }
@@ -65,7 +67,7 @@ impl Outlook {
         !seldom
     }
 
-    /// How a section was that had been guessed short.
+    /// Records how a section was that had been guessed short.
     pub(super) fn was(&mut self, fom: &Header, short: bool) {
         let record = self.record(fom);
         if short {
@@ -76,7 +78,7 @@ impl Outlook {
         }
     }
 
-    /// A number for the patrol to know the section by.
+    /// Returns a number by which the patrol knows the section.
     pub(super) fn number(&mut self) -> NonZeroU32 {
         self.number = self.number.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.number

@@ -1,34 +1,35 @@
-//! The time as it was a few steps ago, and what is left of a fom's budget.
+//! The time as of a few steps ago, and the rest of a fom's budget.
 //!
-//! Reading a clock costs as much as ten short transitions. So a locality reads it every so many steps: up to [`STRIDE`] steps
-//! apart as long as they take no more than [`SHORT`] together, else at each step. What is shown of a phase that has no
-//! deadline ("in it since", and the times of operations in the totals) may be that much off, or by one long step after short
-//! ones. Deadlines and listeners get the time as it is.
+//! Reading a clock costs as much as ten short transitions. So a locality reads it only every few steps: up to
+//! [`STRIDE`] steps apart if those take no more than [`SHORT`] together, otherwise at each step. Deadlines and
+//! listeners get the exact time. The times of a phase without a deadline may be off by that much, or by one long step
+//! after short ones. Such times are "in it since", and the times of operations in the totals.
 
 use crate::{Clock, runtime::Allowance};
 
-/// Steps between two looks at the clock, at most.
+/// Maximum number of steps between two looks at the clock.
 const STRIDE: u32 = 32;
-/// Time between two looks at the clock, in nanoseconds; more makes them more frequent.
+/// Time between two looks at the clock, in nanoseconds. Above it, the looks become more frequent.
 const SHORT: u64 = 100_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     now: u64,
     stride: u32,
-    /// Steps until the next look.
+    /// Number of steps until the next look.
     left: u32,
-    /// What is left of the running fom's budget, not above zero when it is used up.
+    /// The rest of the running fom's budget; zero or less when it is used up.
     phases: i32,
     until: u64,
 }
 
 impl Pace {
-    /// The clock as it is.
+    /// Reads the clock.
     pub(super) fn look(&mut self, clock: &Clock) -> u64 {
         self.now = clock.nanos();
         if self.now >= self.until {
-            // Looked at here instead of at each step, of which few change the time. The step that is made is its last.
+            // Checked here instead of at each step, because few steps change the time. The current step is the fom's
+            // last.
             self.phases = self.phases.min(1);
         }
         self.now
@@ -47,13 +48,13 @@ impl Pace {
         self.left = self.stride - 1;
     }
 
-    /// The time of the last look.
+    /// Returns the time of the last look.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         self.now
     }
 
-    /// A new run begins.
+    /// Begins a new run.
     #[inline]
     pub(super) fn begin(&mut self, clock: &Clock, budget: &Allowance) {
         if self.stride <= 1 {
@@ -63,7 +64,7 @@ impl Pace {
         self.until = self.now.saturating_add(budget.nanos);
     }
 
-    /// A step was made: the time, not quite as it is.
+    /// Notes a step. Returns the time, which may be a few steps old.
     #[inline]
     pub(super) fn step(&mut self, clock: &Clock) -> u64 {
         match self.left.checked_sub(1) {
@@ -73,14 +74,14 @@ impl Pace {
         self.now
     }
 
-    /// A step counts against the budget. Says whether that is used up by it.
+    /// Counts a step against the budget. Returns whether the step used the budget up.
     #[inline]
     pub(super) fn spend(&mut self) -> bool {
         self.phases = self.phases.wrapping_sub(1);
         self.spent()
     }
 
-    /// Whether the running fom must go to the tail.
+    /// Returns whether the running fom must go to the tail.
     #[inline]
     pub(super) fn spent(&self) -> bool {
         self.phases <= 0

@@ -1,9 +1,9 @@
 //! The patrol: a thread that calls a follower where a section lasts longer than was guessed.
 //!
-//! There is one in a runtime, made for the first section that needs it. It goes round the localities while sections are
-//! guessed short, and sleeps when there have been none for a while. A section that it finds open, and still open at its
-//! next look, is long: so it is relieved after two waits, at most `MOST` each, and after two of `LEAST` where such are
-//! found. The wait grows while there are none, since looking costs time, too.
+//! A runtime has one patrol, made for the first section that needs it. It goes round the localities while sections are
+//! guessed short, and sleeps when there have been none for a while. A section that is still open at the next look
+//! counts as long. So the patrol relieves it after two waits: of at most `MOST` each, or of `LEAST` where long sections
+//! are found. The wait grows while there are none, because looking costs time too.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ use crate::{
 
 const LEAST: Duration = Duration::from_micros(50);
 const MOST: Duration = Duration::from_micros(400);
-/// How long it goes on when there are no sections to look after.
+/// How long the patrol goes on when there are no sections to watch.
 const CALM: Duration = if cfg!(fom_shuttle) {
     LEAST
 } else {
@@ -37,7 +37,7 @@ const CANNOT: u8 = 2;
 
 #[derive(Default)]
 pub(crate) struct Patrol {
-    /// Whether there is a thread, or can be none.
+    /// Whether the thread exists, or cannot be created.
     made: AtomicU8,
     orders: Mutex<Orders>,
     changed: Condvar,
@@ -49,7 +49,7 @@ struct Orders {
     end: bool,
 }
 
-/// What it knows of a locality.
+/// What the patrol knows of a locality.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     section: Option<NonZeroU32>,
@@ -57,7 +57,7 @@ struct Seen {
 }
 
 impl Patrol {
-    /// Whether somebody looks after sections; creates the thread for it.
+    /// Returns whether a patrol watches the sections. Creates its thread if necessary.
     #[inline]
     pub(super) fn is_there(&self, world: &Arc<World>) -> bool {
         match self.made.load(Ordering::Relaxed) {
@@ -68,7 +68,7 @@ impl Patrol {
 
     #[cold]
     fn make(&self, world: &Arc<World>) -> bool {
-        // Other localities do without until there is one.
+        // Until the thread exists, other localities do without it.
         let first = |made| (made == 0).then_some(CANNOT);
         let order = Ordering::Relaxed;
         if self.made.fetch_update(order, order, first).is_err() {
@@ -76,7 +76,7 @@ impl Patrol {
         }
         let of = Arc::clone(world);
         let main = Box::new(move || of.patrol.main(&of));
-        // The core is in the hands of the caller: a panic of the user's function must not drop it.
+        // The caller holds the core, so a panic of the user's spawner must not drop it.
         let made = AssertUnwindSafe(|| (world.spawner.0)("fom-patrol".to_owned(), main));
         let made = catch_unwind(made)
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))))
@@ -93,7 +93,7 @@ impl Patrol {
         self.changed.notify_one();
     }
 
-    /// Every locality has ended.
+    /// Ends the patrol, after every locality has ended.
     pub(crate) fn end(&self) {
         self.orders.lock().end = true;
         self.changed.notify_one();
@@ -116,7 +116,7 @@ impl Patrol {
         }
     }
 
-    /// Until there has been nothing to look after for a while.
+    /// Goes round until there has been nothing to watch for a while.
     fn go_round(&self, world: &World, seen: &mut [Seen]) {
         let mut wait = LEAST;
         let mut calm = Duration::ZERO;

@@ -1,10 +1,10 @@
-//! The run queues: one for each priority, first in first out inside one, tied together by the links of the foms.
+//! The run queues: one per priority, each first in, first out, linked through the foms.
 
 use std::ptr::NonNull;
 
 use crate::{fom::Resident, protocol::Link, runtime::Priority};
 
-/// One pick in so many goes to the lowest queue that has work, so that no priority starves.
+/// One pick in this many goes to the lowest queue that has work, so no priority starves.
 const LOWEST_EVERY: u32 = 16;
 
 #[derive(Default)]
@@ -16,23 +16,23 @@ pub(super) struct RunQueue {
 
 #[derive(Default)]
 struct Queue {
-    /// The first to go and the last that came; both or none.
+    /// The first and the last link of the queue, or `None` if it is empty.
     ends: Option<(NonNull<Link>, NonNull<Link>)>,
 }
 
-// SAFETY: the foms in it are `Send`, and so are the links that stand for them.
+// SAFETY: the foms in the queue are `Send`, and so are the links that stand for them.
 unsafe impl Send for Queue {}
 
 impl Queue {
     #[inline]
     fn push(&mut self, fom: Resident) {
         let link = fom.into_link();
-        // SAFETY: whoever has the resident reference has the link.
+        // SAFETY: the resident reference owns the link.
         unsafe { link.as_ref() }.set_next(std::ptr::null_mut());
         self.ends = Some(match self.ends {
             None => (link, link),
             Some((first, last)) => {
-                // SAFETY: it is in this queue, so it is ours.
+                // SAFETY: the link is in this queue, so only the queue touches it.
                 unsafe { last.as_ref() }.set_next(link.as_ptr());
                 (first, link)
             }
@@ -42,16 +42,16 @@ impl Queue {
     #[inline]
     fn pop(&mut self) -> Option<Resident> {
         let (first, last) = self.ends?;
-        // SAFETY: it is in this queue, so it is ours.
+        // SAFETY: the link is in this queue, so only the queue touches it.
         let next = NonNull::new(unsafe { first.as_ref() }.next());
         self.ends = next.map(|next| (next, last));
-        // SAFETY: it was put in by `push`, and is out now.
+        // SAFETY: `push` put the link in, and it is out now.
         Some(unsafe { Resident::from_link(first) })
     }
 }
 
 impl Queue {
-    /// Takes out every other fom of those that may be moved, until it has `most` or has looked at `most_looks`.
+    /// Takes out every other movable fom, until `taken` has `most` foms or `looks` foms were looked at.
     fn take_every_other(&mut self, most: usize, mut looks: usize, taken: &mut Vec<Resident>) {
         let Some((first, last)) = self.ends else {
             return;
@@ -59,11 +59,11 @@ impl Queue {
         let mut kept = first;
         while taken.len() < most && looks > 0 {
             looks -= 1;
-            // SAFETY: it is in this queue, so it is ours.
+            // SAFETY: the link is in this queue, so only the queue touches it.
             let Some(link) = NonNull::new(unsafe { kept.as_ref() }.next()) else {
                 return;
             };
-            // SAFETY: it was put in by `push`. Either it is taken out below, or it is given back to the queue.
+            // SAFETY: `push` put the link in. The fom is either taken out below or given back to the queue.
             let fom = unsafe { Resident::from_link(link) };
             if !fom.may_move() {
                 kept = fom.into_link();
@@ -85,8 +85,8 @@ impl Queue {
 }
 
 impl RunQueue {
-    /// Takes out every other fom of those that may be moved, up to `most`, and leaves the others in their order. Looks at no
-    /// more than `looks` for each priority.
+    /// Takes out every other movable fom, at most `most`, and leaves the others in their order. Looks at no more than
+    /// `looks` foms per priority.
     pub(super) fn take_every_other(&mut self, most: usize, looks: usize) -> Vec<Resident> {
         let mut taken = Vec::new();
         for queue in &mut self.queues {

@@ -1,5 +1,5 @@
-//! Where a handler sleeps: a tokio current-thread runtime that it turns itself, so that sockets and timers are
-//! served by the thread that will run whoever waits for them (Leader/Followers: the handler is the leader).
+//! The place where a handler sleeps: a tokio current-thread runtime that the handler drives. So the thread that serves
+//! sockets and timers also runs the foms that wait for them (Leader/Followers: the handler is the leader).
 
 #[cfg(not(fom_shuttle))]
 mod real {
@@ -15,10 +15,10 @@ mod real {
 
     use crate::locality::{Home, here};
 
-    /// `None` only while it is dropped.
+    /// `None` only during `drop`.
     pub(crate) struct Reactor(Option<Runtime>);
 
-    /// Lets a thread make tokio's sockets, timers and tasks in the locality's reactor.
+    /// Lets a thread create tokio's sockets, timers and tasks in the locality's reactor.
     pub(crate) struct Entrance(Handle);
 
     /// Ends the sleep of the handler.
@@ -53,7 +53,7 @@ mod real {
             Entrance(self.runtime().handle().clone())
         }
 
-        /// Whether something was spawned on it that has not ended.
+        /// Returns whether a task spawned on this reactor has not ended.
         pub(crate) fn has_tasks(&self) -> bool {
             self.runtime().metrics().num_alive_tasks() > 0
         }
@@ -63,8 +63,8 @@ mod real {
             here::holding(|| self.runtime().block_on(tokio::task::yield_now()));
         }
 
-        /// Sleeps until something is put into the locality's inbox, or for this time; serves sockets meanwhile. `false`:
-        /// there was something in the inbox already, and no socket was looked at.
+        /// Sleeps until something is put into the locality's inbox, or for this time. Serves sockets meanwhile. Returns
+        /// `false` if the inbox already held something, and no socket was served.
         pub(crate) fn park(&self, home: &Home, time: Option<Duration>) -> bool {
             if home.world().spin > 0 && spin(home, time) {
                 return false;
@@ -74,8 +74,8 @@ mod real {
                 let mut timer = std::pin::pin!(timer);
                 let mut slept = false;
                 poll_fn(|cx| {
-                    // At each poll: a ring takes the waker away, and may be one that was meant for the sleep before this one.
-                    // First the waker, then the mark: whoever sees the mark finds the waker.
+                    // Registered at each poll: a ring takes the waker away, and may be meant for the sleep before this
+                    // one. First the waker, then the mark: a thread that sees the mark finds the waker.
                     home.alarm.0.register(cx.waker());
                     if !slept {
                         slept = home.inbox.sleep();
@@ -97,13 +97,13 @@ mod real {
         }
     }
 
-    /// Looks for work for a while. Whether there was some.
+    /// Looks for work for a while. Returns whether there was some.
     #[cold]
     fn spin(home: &Home, time: Option<Duration>) -> bool {
         let most = Duration::from_nanos(home.world().spin);
         let begun = Instant::now();
         while begun.elapsed() < time.map_or(most, |time| time.min(most)) {
-            // A few looks for one at the clock.
+            // Several looks at the inbox for each look at the clock.
             for _ in 0..16 {
                 if home.inbox.has_mail() {
                     return true;
@@ -115,7 +115,7 @@ mod real {
     }
 
     impl Drop for Reactor {
-        /// Ends without waiting for what was spawned on it: this may be in async code, where waiting is not allowed.
+        /// Ends without waiting for spawned tasks. The drop may run in async code, where waiting is not allowed.
         fn drop(&mut self) {
             if let Some(runtime) = self.0.take() {
                 runtime.shutdown_background();
@@ -127,7 +127,7 @@ mod real {
 #[cfg(not(fom_shuttle))]
 pub(crate) use real::*;
 
-/// For shuttle, which knows no sockets: a flag and a condition variable.
+/// The reactor for shuttle, which has no sockets: a flag and a condition variable.
 #[cfg(fom_shuttle)]
 mod model {
     use std::{io, time::Duration};
@@ -213,15 +213,14 @@ mod tests {
         }
     }
 
-    /// Who puts something in may be held up before it rings: the handler may have woken up by itself since, and sleep
-    /// again.
+    /// A pusher may be held up before it rings. The handler may have woken up by itself since, and sleep again.
     #[test]
     fn a_late_ring_does_not_make_the_next_one_unheard() {
         let runtime = Runtime::builder().localities(1).build().unwrap();
         let (tell, told) = mpsc::channel();
         runtime.submit(Where(tell)).start().unwrap().wait().unwrap();
         let home = told.recv().unwrap();
-        // Beside the sleep, on the thread that sleeps: between two of its yields the sleep is polled.
+        // A task beside the sleep, on the thread that sleeps. Between two yields of the task the sleep is polled.
         let (heard, was_heard) = mpsc::channel();
         let entered = home.reactor.enter();
         let late = home.clone();
@@ -236,7 +235,7 @@ mod tests {
             heard.send(late.inbox.is_asleep()).unwrap();
         });
         drop(entered);
-        // For the task: who is spawned on a sleeping reactor wakes it.
+        // Waits for the task: a spawn on a sleeping reactor wakes it.
         assert!(was_heard.recv_timeout(Duration::from_secs(5)).unwrap());
         let (tell, told) = mpsc::channel();
         home.post_job(Box::new(move |_| tell.send(()).unwrap()));

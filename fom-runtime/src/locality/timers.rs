@@ -1,4 +1,4 @@
-//! The timers of one locality: those of its foms, and those of sleeps.
+//! The timers of one locality: those of its foms and those of sleeps.
 
 use std::{cell::Cell, mem, ptr, ptr::NonNull, sync::Arc, task::Waker};
 
@@ -11,14 +11,14 @@ use crate::{
     sync::Mutex,
 };
 
-/// One timer, in what it belongs to. Touched by whoever has the core alone.
+/// One timer, inside the value that it belongs to. Only the holder of the core touches it.
 #[repr(C)]
 pub(crate) struct Timer {
-    /// First: a pointer to one is a pointer to the other.
+    /// First, so that a pointer to the node is a pointer to the timer.
     node: Node,
-    /// How far it is behind the header of its fom; zero when it is a [`Sleeper`]'s.
+    /// The distance from the header of the fom to its timer; zero for the timer of a [`Sleeper`].
     behind: u16,
-    /// Whether the wheel has a reference to the sleeper.
+    /// Whether the wheel holds a reference to the sleeper.
     held: Cell<bool>,
 }
 
@@ -39,12 +39,12 @@ impl Timer {
 /// What a [`Sleep`](crate::Sleep) leaves in its locality.
 #[repr(C)]
 pub(crate) struct Sleeper {
-    /// First, as above.
+    /// First, for the same reason as the node of a timer.
     timer: Timer,
     pub(crate) waker: Mutex<Option<Waker>>,
 }
 
-// SAFETY: the timer is touched by the thread that has the core of its locality alone; the waker is behind a lock.
+// SAFETY: only the thread that holds the core of the locality touches the timer; the waker is behind a lock.
 unsafe impl Sync for Sleeper {}
 // SAFETY: as above.
 unsafe impl Send for Sleeper {}
@@ -55,7 +55,7 @@ impl Sleeper {
             timer: Timer::of_fom(0),
             waker: Mutex::new(Some(waker)),
         });
-        // The wheel knows the node, and gives it back as the whole.
+        // The wheel knows only the node, and `pop_due` makes the whole sleeper from it.
         Arc::as_ptr(&sleeper).expose_provenance();
         sleeper
     }
@@ -63,10 +63,10 @@ impl Sleeper {
 
 pub(crate) struct Timers(Wheel);
 
-// SAFETY: the nodes in the wheel are touched by whoever has the core alone, which has the wheel.
+// SAFETY: only the holder of the core touches the nodes in the wheel, and the wheel is part of the core.
 unsafe impl Send for Timers {}
 
-/// What is due.
+/// What `pop_due` found due.
 pub(super) enum Due {
     Fom(NonNull<Header>),
     Sleeper(Arc<Sleeper>),
@@ -77,15 +77,15 @@ impl Timers {
         Self(Wheel::new(now))
     }
 
-    /// Arms the timer of a fom of this locality; one that is armed is moved.
+    /// Arms the timer of a fom of this locality. A timer that is armed already is moved.
     pub(crate) fn arm(&mut self, timer: &Timer, at: u64) {
-        // SAFETY: a fom's slot does not move, and a fom leaves its timer armed neither at its end nor when it changes its
+        // SAFETY: a fom's slot does not move. A fom leaves its timer armed neither at its end nor when it changes its
         // locality.
         unsafe { self.0.arm(NonNull::from(&timer.node), at) };
     }
 
     pub(crate) fn disarm(&mut self, timer: &Timer) {
-        // SAFETY: it is in no other wheel.
+        // SAFETY: the node is in no other wheel.
         unsafe { self.0.disarm(NonNull::from(&timer.node)) };
     }
 
@@ -93,14 +93,14 @@ impl Timers {
         if !sleeper.timer.held.replace(true) {
             mem::forget(Arc::clone(sleeper));
         }
-        // SAFETY: the wheel has a reference to it until it is disarmed or fires.
+        // SAFETY: the wheel holds a reference to the sleeper until the timer is disarmed or fires.
         unsafe { self.0.arm(NonNull::from(&sleeper.timer.node), at) };
     }
 
     pub(crate) fn disarm_sleeper(&mut self, sleeper: &Arc<Sleeper>) {
         self.disarm(&sleeper.timer);
         if sleeper.timer.held.replace(false) {
-            // SAFETY: the wheel's reference, forgotten when it was armed.
+            // SAFETY: this is the wheel's reference, forgotten when the timer was armed.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(sleeper)) };
         }
     }
@@ -109,18 +109,20 @@ impl Timers {
         self.0.is_empty()
     }
 
-    /// A time that is not after the next one.
+    /// Returns a time that is not after the next due time.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.0.next_at()
     }
 
     pub(super) fn pop_due(&mut self, now: u64) -> Option<Due> {
         let address = self.0.pop_due(now)?.as_ptr().addr();
-        // SAFETY: a node is the beginning of a timer, whose memory has been exposed as a whole (a page of foms, a sleeper).
+        // SAFETY: a node is the beginning of a timer. The memory around it was exposed as a whole (a page of foms, or a
+        // sleeper).
         let timer = unsafe { &*ptr::with_exposed_provenance::<Timer>(address) };
         if timer.behind == 0 {
             timer.held.set(false);
-            // SAFETY: a timer that is no fom's is the beginning of a sleeper; this is the wheel's reference to it.
+            // SAFETY: a timer that belongs to no fom is the beginning of a sleeper. This is the wheel's reference to
+            // that sleeper.
             let sleeper =
                 unsafe { Arc::from_raw(ptr::with_exposed_provenance::<Sleeper>(address)) };
             return Some(Due::Sleeper(sleeper));
@@ -132,7 +134,7 @@ impl Timers {
 
 impl Drop for Timers {
     fn drop(&mut self) {
-        // The references to sleepers that outlive their locality.
+        // Drops the references to sleepers that outlive their locality.
         while let Some(due) = self.pop_due(u64::MAX) {
             drop(due);
         }
@@ -143,20 +145,20 @@ impl Due {
     pub(super) fn fire(self, core: &mut Core, now: u64) {
         match self {
             Self::Fom(header) => {
-                // SAFETY: it was armed, so it has not ended.
+                // SAFETY: the timer was armed, so the fom has not ended.
                 let fom = unsafe { header.as_ref() };
                 if let Some(timing) = fom.timing() {
                     timing.fired(fom, now);
                 }
                 if fom.wake_here() {
-                    // SAFETY: its token was just taken from Waiting to Ready.
+                    // SAFETY: the fom's token was just taken from Waiting to Ready.
                     core.enqueue(unsafe { Resident::new(header) });
                 }
             }
             Self::Sleeper(sleeper) => {
                 let waker = sleeper.waker.lock().take();
                 if let Some(waker) = waker {
-                    // It may be of an executor of the user's.
+                    // The waker may belong to a user's executor.
                     core.home.fenced("the waker of a sleep in", || waker.wake());
                 }
             }

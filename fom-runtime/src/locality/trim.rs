@@ -1,11 +1,11 @@
-//! When a locality gives memory back that it no longer needs: see [`Stocks::look`](crate::fom::Stocks::look).
+//! When a locality gives back memory that it no longer needs: see [`Stocks::look`](crate::fom::Stocks::look).
 //!
-//! A chore looks as long as a page could be freed. It begins when the first such page is made. The thread that makes
-//! the page reports it by [`Trims`]. The handler reads that beside its sockets and before it sleeps, so no transition
-//! pays for it.
+//! A chore looks at the memory as long as a page could be freed. It begins when the first such page is made. The
+//! thread that makes the page reports it through [`Trims`]. The handler reads that flag when it serves its sockets
+//! and before it sleeps, so no transition pays for it.
 //!
-//! The chore ends when all free slots are sorted. From then on only a slot that is used can change anything, and an
-//! idle locality is not woken. The chore begins again when the handler has used a slot, or when one comes back from
+//! The chore ends when all free slots are sorted. From then on only the use of a slot can change anything, so an idle
+//! locality is not woken. The chore begins again when the handler has used a slot, or when a slot comes back from
 //! another thread. That thread tells the handler once.
 
 use std::{collections::VecDeque, time::Duration};
@@ -15,11 +15,12 @@ use crate::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Memory that is not needed between two looks is given back after the second. A burst is gone within four intervals.
+/// Interval between two looks. Memory that is not needed between two looks is given back after the second. A burst is
+/// gone within four intervals.
 const EVERY: Duration = Duration::from_millis(150);
 
-/// A job queue that is longer than this was a burst. [`JOB`] is about what one job needs, with the memory that it is
-/// sent in.
+/// A job queue longer than this was a burst. [`JOB`] is about the memory in bytes that one job needs, including what
+/// it is sent in.
 const MANY_JOBS: usize = 4096;
 const JOB: usize = 128;
 
@@ -28,7 +29,8 @@ const JOB: usize = 128;
 pub(crate) struct Trims(AtomicBool);
 
 impl Trims {
-    /// If another thread makes the page, the handler sees the flag when it takes the fom out of its inbox.
+    /// Asks for a look. If another thread makes the page, the handler sees the flag when it takes the fom out of its
+    /// inbox.
     pub(crate) fn want(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -39,7 +41,7 @@ impl Trims {
 }
 
 impl Locality {
-    /// Tells the handler to look after the memory, and wakes it.
+    /// Makes the handler look after the memory, and wakes it.
     #[cold]
     pub(crate) fn trim(&self) {
         self.trims.want();
@@ -48,7 +50,7 @@ impl Locality {
 }
 
 impl Core {
-    /// Begins to look after the memory, if a large page was made.
+    /// Begins to look after the memory if a large page was made, or if the chore rests and a slot was used since.
     #[inline]
     pub(super) fn trim_when_wanted(&mut self) {
         if self.jobs.capacity() > MANY_JOBS && self.jobs.is_empty() {
@@ -86,7 +88,7 @@ impl Core {
         }
     }
 
-    /// Works in small steps, and foms run in between. `true`: more is left to do.
+    /// Trims in small steps, and foms run in between. Returns `true` if more is left to do.
     fn trim(&mut self) -> bool {
         let freed = self.stocks.trim().or_else(|| self.home.outer.lock().trim());
         if let Some(freed) = freed {

@@ -1,40 +1,43 @@
-//! The timers of a locality: a hierarchical timer wheel whose lists go through what is armed.
+//! The timers of a locality: a hierarchical timer wheel of lists that link the armed nodes.
 //!
-//! Arming and disarming link and unlink, whatever the number of timers; nothing is allocated, and nothing stays
+//! Arming and disarming only link and unlink, whatever the number of timers. Nothing is allocated, and nothing stays
 //! behind.
 //!
 //! # Order
 //!
-//! [`Wheel::pop_due`] always gives the earliest of all nodes that are armed at that moment, and of those with equal
-//! times the one that was armed first. That holds whatever was armed or disarmed since the call before, also for
-//! past times.
+//! [`Wheel::pop_due`] always returns the earliest of all nodes armed at that moment. Of nodes with equal times it
+//! returns the one armed first. Both hold whatever was armed or disarmed since the last call, and also for past
+//! times.
 //!
 //! # How it works
 //!
-//! Time is cut into ticks. The wheel stands at one, `current`. What is armed for a later one is in a slot: one of
-//! level 0 is for one tick, one of the next level for 64 of them, and so on, each beginning at a multiple of its
-//! length. A level has the 64 slots after the one with `current` in it, so its places are used again round by
-//! round. A node is put into the lowest level that surely reaches its tick.
+//! Time is cut into ticks. The wheel stands at one tick, `current`. A node armed for a later tick is in a slot. A
+//! slot of level 0 covers one tick, a slot of level 1 covers 64 ticks, and so on. Each slot begins at a multiple of
+//! its length. A level has the 64 slots after the one that contains `current`, so its places are used again round by
+//! round. A node goes into the lowest level that surely reaches its tick.
 //!
-//! When the time comes to where a slot begins, its nodes go to lower levels, hence each at most as often as there
-//! are levels; the wheel stands at the tick before then, and never jumps over a slot. One word a level says which
-//! of its slots hold something, so ticks without timers cost nothing, however many the clock jumps over.
+//! When the time reaches the beginning of a slot, the slot's nodes go to lower levels. So a node moves at most as
+//! often as there are levels. At that moment the wheel stands at the tick before, and it never jumps over a slot.
+//! One word per level says which of its slots hold nodes. So ticks without timers cost nothing, however many the
+//! clock skips.
 //!
-//! What is in a slot of level 0 then goes to the [`Runs`], which are sorted, and so does what is armed for
-//! `current` and earlier. All of it is earlier than all in the slots.
+//! The nodes of a slot of level 0 then go to the [`Runs`], which are sorted. So do nodes armed for `current` or
+//! earlier. All nodes in the runs are earlier than all nodes in the slots.
 //!
 //! # Why equal times keep their order
 //!
-//! Of two nodes for the same time, the one armed first is before the other one in the same list, or in a higher
+//! Of two nodes for the same time, the node armed first precedes the other in the same list, or is in a higher
 //! level:
 //!
-//! - The wheel only comes nearer to a time, so what is armed for it later goes to the same level (and there to the
-//!   same slot, to its end) or to a lower one.
-//! - What is spread is put to the beginning of its new slots. Of slots that begin at the same tick, the lower one
-//!   is spread first. Let a node come from level `k` to level `j`, and a younger one be between, in a slot of level
-//!   `m` with `j < m < k`. That slot begins later than the one that is spread, so at least 64^`m` ticks later, and
-//!   so is the time of both. But then level `m - 1` does not reach that far, and `j` would be `m` at least.
-//! - A slot of level 0 is sorted when no slot of a higher level begins with its tick: all of that tick is in it.
+//! - The wheel only comes nearer to a time. So a node armed later for that time goes to a lower level, or to the end
+//!   of the same slot.
+//! - Nodes that are spread go to the beginning of their new slots. Of slots that begin at the same tick, the lower
+//!   one is spread first. Suppose a node moves from level `k` to level `j`, and a younger node is in a slot of level
+//!   `m` with `j < m < k`. The younger node's slot begins later than the slot that is spread, so at least 64^`m`
+//!   ticks later. So does the time of both nodes. But then level `m - 1` does not reach that far, and `j` would be
+//!   at least `m`.
+//! - A slot of level 0 is sorted when no slot of a higher level begins with its tick. So the slot holds all nodes of
+//!   that tick.
 
 mod ring;
 mod runs;
@@ -49,46 +52,47 @@ use self::{
     runs::Runs,
 };
 
-/// A tick is so many bits of a time: 262 µs.
+/// Number of time bits below a tick. A tick is 262 µs.
 const TICK: u32 = 18;
-/// The slots of a level are numbered by so many bits of a tick; a slot of the next level is as long as all of them.
+/// Number of tick bits that number the slots of a level. A slot of the next level is as long as all slots of this
+/// level.
 const DIGIT: u32 = 6;
 const PER_LEVEL: usize = 1 << DIGIT;
-/// All of 64 bits: there is no time that is too far.
+/// Number of levels. They cover all 64 bits, so no time is too far.
 const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
-/// Of the highest level there are only those that a time can fall into.
+/// The highest level has only the slots that a time can fall into.
 const SLOTS: usize =
     1 + (u64::MAX >> TICK >> (DIGIT * (LEVELS as u32 - 1))) as usize + (LEVELS - 1) * PER_LEVEL;
 
-/// Timers in the order of their times: see the module.
+/// Timers in the order of their times; see the module.
 pub(crate) struct Wheel {
-    /// Those of all levels, the lowest level first.
+    /// The slots of all levels, the lowest level first.
     slots: Heads<SLOTS>,
-    /// What is armed for `current` and before.
+    /// The nodes armed for `current` and before.
     runs: Runs,
     /// The tick at which the wheel stands.
     current: u64,
-    /// For each level which slots hold something.
+    /// For each level, a bit for each slot that holds nodes.
     occupied: [u64; LEVELS],
-    /// For each occupied slot of the lowest level a time that no node there is before. Exact until a node is
+    /// For each occupied slot of the lowest level, a time that none of its nodes is before. Exact until a node is
     /// disarmed.
     earliest: [u64; PER_LEVEL],
 }
 
-/// A slot that holds something.
+/// A slot that holds nodes.
 struct Slot {
     level: usize,
     digit: usize,
-    /// Its first tick.
+    /// The first tick of the slot.
     start: u64,
 }
 
-// SAFETY: `Wheel::arm` makes its caller promise that armed nodes are only touched by the thread that has the wheel.
+// SAFETY: `Wheel::arm` makes its caller promise that only the thread that has the wheel touches armed nodes.
 unsafe impl Send for Wheel {}
 
 impl Wheel {
-    /// An empty wheel that stands at `now`, in nanoseconds. What is armed for a time before costs more: it is
-    /// sorted at once.
+    /// Creates an empty wheel that stands at `now`, in nanoseconds. Arming a node for an earlier time costs more,
+    /// because the node is sorted immediately.
     pub(crate) fn new(now: u64) -> Self {
         Self {
             slots: Heads::new(),
@@ -99,13 +103,15 @@ impl Wheel {
         }
     }
 
-    /// Arms a node for a time in nanoseconds. One that is armed already is moved, as if it had been disarmed before.
+    /// Arms a node for a time in nanoseconds. A node that is armed already is disarmed first.
     ///
-    /// # Safety Until the node is disarmed or popped, or the wheel is dropped, it stays where it is and alive, and
-    /// is touched only by the thread that has the wheel. It is in no other wheel. What [`pop_due`](Self::pop_due)
-    /// gives is this very pointer: it is good for all that the caller will do with that.
+    /// # Safety
+    ///
+    /// Until the node is disarmed or popped, or the wheel is dropped, the node stays in place and alive. Only the
+    /// thread that has the wheel touches it, and it is in no other wheel. [`pop_due`](Self::pop_due) returns this
+    /// very pointer, so the pointer must be valid for all that the caller will do with the result.
     pub(crate) unsafe fn arm(&mut self, node: NonNull<Node>, at: u64) {
-        // SAFETY: the node is alive, in this wheel or in none, and in none after it was disarmed.
+        // SAFETY: the node is alive. It is in this wheel or in none, and in none once it is disarmed.
         unsafe {
             self.disarm(node);
             node.as_ref().set_at(at);
@@ -117,14 +123,14 @@ impl Wheel {
         }
     }
 
-    /// Takes a node out; nothing happens when it is not armed.
+    /// Takes a node out of the wheel. Does nothing if the node is not armed.
     ///
     /// # Safety
     /// The node is alive, and armed in no other wheel.
     pub(crate) unsafe fn disarm(&mut self, node: NonNull<Node>) {
         // SAFETY: the node is alive.
         if unsafe { node.as_ref() }.is_armed() {
-            // SAFETY: what is armed in this wheel is linked in a ring of it.
+            // SAFETY: a node armed in this wheel is linked in one of its rings.
             unsafe { self.unlink(node) };
         }
     }
@@ -133,12 +139,12 @@ impl Wheel {
         self.runs.is_empty() && self.occupied.iter().all(|slots| *slots == 0)
     }
 
-    /// A time that no armed node is before: that of the earliest one if it is near and none before it was disarmed,
-    /// else one at which `pop_due` learns more. When `pop_due` says that nothing is due at a time, this one is
-    /// later.
+    /// Returns a time that no armed node is before, or `None` if the wheel is empty. If the earliest node is near
+    /// and no earlier one was disarmed, this is the time of that node. Otherwise it is a time at which `pop_due`
+    /// learns more. Once `pop_due` returns `None` for a time, the result is later than that time.
     pub(crate) fn next_at(&self) -> Option<u64> {
         if let Some(first) = self.runs.first() {
-            // SAFETY: what is in a run is armed, so alive.
+            // SAFETY: a node in a run is armed, so it is alive.
             return Some(unsafe { first.as_ref() }.at());
         }
         self.first_slots()
@@ -149,11 +155,11 @@ impl Wheel {
             .min()
     }
 
-    /// Takes out the earliest node if its time is not after `now`, in nanoseconds.
+    /// Takes out and returns the earliest node if its time is not after `now`, in nanoseconds.
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<NonNull<Node>> {
         loop {
             if let Some(first) = self.runs.first() {
-                // SAFETY: what is in a run is armed, so alive and linked.
+                // SAFETY: a node in a run is armed, so it is alive and linked.
                 unsafe {
                     if first.as_ref().at() > now {
                         return None;
@@ -162,14 +168,14 @@ impl Wheel {
                 }
                 return Some(first);
             }
-            // Of those that begin first, level 0 comes last.
+            // Of the slots that begin first, the one of level 0 comes last.
             let slot = self
                 .first_slots()
                 .min_by_key(|slot| (slot.start, slot.level.wrapping_sub(1)));
             match slot {
                 Some(slot) if slot.start <= now >> TICK => self.empty(slot),
                 _ => {
-                    // Before the beginning of every slot.
+                    // All slots begin later.
                     self.current = self.current.max(now >> TICK);
                     return None;
                 }
@@ -177,7 +183,7 @@ impl Wheel {
         }
     }
 
-    /// The head of the slot for a time after the current tick. The slot counts as occupied from here on.
+    /// Returns the head of the slot for a time after the current tick. The slot counts as occupied from here on.
     fn slot_of(&mut self, at: u64) -> *mut Links {
         let tick = at >> TICK;
         let level = ((tick - self.current - 1) | 1).ilog2() / DIGIT;
@@ -192,7 +198,7 @@ impl Wheel {
         self.slots.get(level * PER_LEVEL + digit)
     }
 
-    /// Moves the wheel to a slot that no other begins before, and what is in there to lower levels or to the runs.
+    /// Moves the wheel to a slot before which no other begins, and the slot's nodes to lower levels or to the runs.
     fn empty(&mut self, slot: Slot) {
         let head = self.slots.get(slot.level * PER_LEVEL + slot.digit);
         self.occupied[slot.level] &= !(1 << slot.digit);
@@ -207,11 +213,12 @@ impl Wheel {
 
     /// Moves all nodes of a slot to lower levels.
     fn spread(&mut self, head: *mut Links) {
-        // SAFETY: a ring is linked all round, and what is not its head is an armed node, so alive. It is in no ring
-        // between `unlink` and `insert`. The scout is between the head and the node that is moved next.
+        // SAFETY: a ring is linked all round. A member other than the head is an armed node, so it is alive. A node
+        // is in no ring between `unlink` and `insert`. The scout is between the head and the node that is moved
+        // next.
         unsafe {
-            // Memory is what is waited for here. A scout from the other side, until they meet, makes it two waits
-            // at a time.
+            // Memory accesses take the time here. A scout from the other side makes it two at a time, until the two
+            // meet.
             let mut scout = Some(ring::next(head));
             while ring::prev(head) != head {
                 let last = ring::prev(head);
@@ -229,7 +236,7 @@ impl Wheel {
 
     /// Moves all nodes of a slot to one run.
     fn sort(&mut self, head: *mut Links) {
-        // SAFETY: as in `spread`. Runs that are said to be there are rings, and two of different ranks not the same.
+        // SAFETY: as in `spread`. Each rank marked in `there` has a ring, and different ranks have different rings.
         unsafe {
             while ring::next(head) != head {
                 let node = NonNull::new_unchecked(ring::next(head).cast::<Node>());
@@ -240,14 +247,14 @@ impl Wheel {
         self.runs.join();
     }
 
-    /// Of each level the slot that begins first of those that hold something.
+    /// Returns, for each level, the slot that begins first among those that hold nodes.
     fn first_slots(&self) -> impl Iterator<Item = Slot> {
         let levels = self.occupied.iter().enumerate();
         levels
             .filter(|(_, slots)| **slots != 0)
             .map(|(level, slots)| {
                 let shift = level as u32 * DIGIT;
-                // The slots of a level that can hold something are the next 64 after that of the current tick.
+                // Only the next 64 slots of a level, after the one of the current tick, can hold nodes.
                 let next = (self.current >> shift) + 1;
                 let ahead = slots.rotate_right(next as u32 % u64::BITS).trailing_zeros();
                 let number = next + u64::from(ahead);
@@ -262,7 +269,7 @@ impl Wheel {
     /// # Safety
     /// The node is armed in this wheel.
     unsafe fn unlink(&mut self, node: NonNull<Node>) {
-        // SAFETY: what is armed is linked.
+        // SAFETY: an armed node is linked.
         if let Some(head) = unsafe { ring::unlink(node) }
             && !self.runs.left_empty(head)
             && let Some(slot) = self.slots.index_of(head)

@@ -1,56 +1,57 @@
-//! The processors that a thread may run on. The only unsafe code of the topology but for hwloc's.
+//! The processors that a thread may run on. Besides `hwloc.rs`, the only file of the topology with unsafe code.
 
 use std::{
     fs::File,
     io::{self, Read, Seek},
 };
 
-/// The processors that this process may use, in the order of their numbers.
+/// Returns the processors that this process may use, in the order of their numbers.
 ///
-/// Asks for the main thread, not the current one: a runtime that is built inside a bound thread is not
-/// confined to that thread's processors.
+/// The result is that of the main thread, not of the current one. So a runtime that is built inside a bound
+/// thread is not confined to the processors of that thread.
 ///
 /// # Errors
 ///
-/// What the operating system says; on other systems than Linux always [`io::ErrorKind::Unsupported`].
+/// Returns the error of the operating system. On systems other than Linux it is always
+/// [`io::ErrorKind::Unsupported`].
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     sys::allowed(Whose::Process)
 }
 
-/// The processors that the current thread may use.
+/// Returns the processors that the current thread may use.
 pub(super) fn current_thread_cpus() -> io::Result<Vec<usize>> {
     sys::allowed(Whose::CurrentThread)
 }
 
-/// Lets the current thread run on these processors only.
+/// Binds the current thread to these processors.
 ///
 /// # Errors
 ///
-/// What the operating system says, for example when none of them may be used; on other systems than Linux always
-/// [`io::ErrorKind::Unsupported`].
+/// Returns the error of the operating system, for example if the thread may use none of them. On systems other
+/// than Linux it is always [`io::ErrorKind::Unsupported`].
 pub fn bind_current_thread(cpus: &[usize]) -> io::Result<()> {
     bind_thread(None, cpus)
 }
 
-/// Lets a thread, by default the current one, run on these processors only.
+/// Binds a thread to these processors. The default is the current thread.
 pub(crate) fn bind_thread(thread: Option<&Thread>, cpus: &[usize]) -> io::Result<()> {
     sys::bind(thread.map_or(0, Thread::id), cpus)
 }
 
-/// A thread of this process, and how it fares.
+/// A thread of this process, and its scheduling statistics.
 pub(crate) struct Thread {
     id: u32,
-    /// How long it ran and how long it waited for a processor, in nanoseconds, as the kernel counts.
+    /// The kernel's count of how long the thread ran and how long it waited for a processor, in nanoseconds.
     statistics: File,
     before: (u64, u64),
 }
 
 impl Thread {
-    /// The current thread.
+    /// Returns the current thread.
     ///
     /// # Errors
     ///
-    /// Where the system does not say how a thread fares.
+    /// Fails if the system has no statistics of the thread.
     pub(crate) fn current() -> io::Result<Self> {
         // `PROCESS/task/THREAD`.
         let path = std::fs::read_link("/proc/thread-self")?;
@@ -70,9 +71,10 @@ impl Thread {
         self.id
     }
 
-    /// How long it ran and how long it waited for a processor, since it was asked last.
+    /// Returns how long the thread ran and how long it waited for a processor since the last call, in
+    /// nanoseconds.
     pub(crate) fn fares(&mut self) -> (u64, u64) {
-        // One that has ended just now fares no more.
+        // A thread that has just ended has no new statistics.
         let now = self.statistics().unwrap_or(self.before);
         let before = std::mem::replace(&mut self.before, now);
         (
@@ -109,19 +111,20 @@ mod sys {
 
     const BITS: usize = Word::BITS as usize;
 
-    /// The kernel is built for some number of processors, and refuses a mask that is shorter.
+    /// Longest mask to try. The kernel is built for some number of processors, and refuses a mask that is
+    /// shorter.
     const LONGEST: usize = 1 << 16;
 
     pub(super) fn allowed(whose: Whose) -> io::Result<Vec<usize>> {
         let thread = match whose {
-            // The main thread has the number of the process.
+            // The id of the main thread is the id of the process.
             Whose::Process => libc::pid_t::try_from(std::process::id()).unwrap_or(0),
             Whose::CurrentThread => 0,
         };
         let mut mask: Vec<Word> = vec![0; 1024 / BITS];
         loop {
-            // SAFETY: the kernel writes at most the given number of bytes, which are the mask's own. A mask
-            // longer than `cpu_set_t` is what `CPU_ALLOC` makes in C; the cast only gives it the type's name.
+            // SAFETY: the kernel writes at most the given number of bytes, which are the mask's own. `CPU_ALLOC`
+            // in C makes masks longer than `cpu_set_t` too; the cast only gives the mask the type's name.
             let result = unsafe {
                 libc::sched_getaffinity(
                     thread,
@@ -141,7 +144,7 @@ mod sys {
         }
     }
 
-    /// 0 is the current thread.
+    /// Binds a thread by its id. 0 is the current thread.
     pub(super) fn bind(thread: u32, cpus: &[usize]) -> io::Result<()> {
         let thread =
             libc::pid_t::try_from(thread).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;

@@ -1,4 +1,4 @@
-//! What is left where nothing describes the machine: a number of processors.
+//! The fallback where nothing describes the machine: a number of processors.
 
 use std::thread::available_parallelism;
 
@@ -9,13 +9,13 @@ pub(super) fn machine(cpus: &[usize]) -> Machine {
     Machine::assemble(cpus, Source::Flat, cfg!(target_os = "linux"))
 }
 
-/// As many processors as the standard library counts, numbered from 0.
+/// Returns as many processors as the standard library counts, numbered from 0.
 pub(super) fn counted() -> Vec<usize> {
     (0..available_parallelism().map_or(1, Into::into)).collect()
 }
 
-/// For how many processors a cgroup pays, if for less than the current thread may use: the standard library
-/// knows, but tells only the smaller number of the two.
+/// Returns the number of processors that a cgroup pays for, if that is less than the current thread may
+/// use. The standard library knows both numbers, but returns only the smaller.
 pub(super) fn quota() -> Option<usize> {
     let allowed = bind::current_thread_cpus().ok()?.len();
     let counted = available_parallelism().ok()?.into();

@@ -1,8 +1,11 @@
-//! The machine as hwloc describes it.
+//! The machine as described by hwloc.
 //!
-//! All use of the crate `hwloc2` is in this file, and only of what is sound in it: sets are cloned at once (the
-//! ones it hands out die with the topology), objects are never displayed or named (both break memory), NUMA nodes
-//! are read from the node sets (asking for the node objects panics), and threads are bound elsewhere.
+//! Only this file uses the crate `hwloc2`, and only the sound parts of it:
+//!
+//! - Sets are cloned at once, because the sets that `hwloc2` hands out die with the topology.
+//! - Objects are never displayed or named, because both break memory.
+//! - NUMA nodes are read from the node sets, because the functions for node objects panic.
+//! - Threads are bound elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
@@ -11,15 +14,15 @@ use hwloc2::{Bitmap, ObjectType, Topology, TopologyObject};
 
 use super::{Cpu, Machine, Source};
 
-// SAFETY: the signature is that of hwloc's header in every version. The crate hwloc2 links the library.
+// SAFETY: the signature is that of hwloc's header in every version. The crate `hwloc2` links the library.
 unsafe extern "C" {
     safe fn hwloc_get_api_version() -> c_uint;
 }
 
-/// What hwloc2 is written for. Version 3 numbers the object types anew, which hwloc2 would read as others.
+/// The API versions that `hwloc2` supports. Version 3 renumbers the object types, so `hwloc2` would misread them.
 const VERSIONS: std::ops::Range<c_uint> = 0x0002_0000..0x0003_0000;
 
-/// More processors than this is nonsense.
+/// Larger processor numbers make no sense.
 const MOST: u32 = 1 << 16;
 
 pub(super) fn machine() -> Option<Machine> {
@@ -49,7 +52,7 @@ pub(super) fn machine() -> Option<Machine> {
                 .nodeset()
                 .and_then(|nodes| members(&nodes).into_iter().next())
                 .unwrap_or(0);
-            // Where no cache is known, what is on one node of one package counts as near.
+            // If no cache is known, the processors of one node and one package count as near.
             let cache = levels
                 .iter()
                 .enumerate()
@@ -71,7 +74,7 @@ pub(super) fn machine() -> Option<Machine> {
             }
         })
         .collect();
-    // Set for the machine that this process runs on, not for one from a file or a text.
+    // True for the machine that this process runs on, but not for one from a file or a text.
     let bindable = topology.support().cpu().set_current_thread();
     (!cpus.is_empty()).then(|| Machine::assemble(cpus, Source::Hwloc, bindable))
 }
@@ -80,7 +83,7 @@ fn objects(topology: &Topology, kind: ObjectType) -> Vec<&TopologyObject> {
     topology.objects_with_type(&kind).unwrap_or_default()
 }
 
-/// For each processor the number of the object of this kind that it is in.
+/// Returns, for each processor, the number of the object of this kind that contains it.
 fn places(
     topology: &Topology,
     kind: ObjectType,
@@ -88,7 +91,7 @@ fn places(
 ) -> BTreeMap<usize, usize> {
     let mut places = BTreeMap::new();
     for (at, object) in objects(topology, kind).into_iter().enumerate() {
-        // An object may have no number; then its place in the list is as good.
+        // If an object has no number, its place in the list is as good.
         let number = Some(number(object))
             .filter(|&number| number < MOST)
             .map_or(at, |number| number as usize);
@@ -99,7 +102,7 @@ fn places(
     places
 }
 
-/// The members of a set that belongs to the topology.
+/// Returns the members of a set that belongs to the topology.
 fn members(set: &Bitmap) -> Vec<usize> {
     let set = set.clone();
     // An infinite set has a negative weight, and no last member to stop at.

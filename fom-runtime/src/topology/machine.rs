@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{bind, flat, sysfs};
 
-/// One logical processor and where it belongs.
+/// One logical processor and its place in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cpu {
-    /// The number that the operating system gives it.
+    /// Its number in the operating system.
     pub id: usize,
-    /// Its core; the hardware threads of one core have the same number. Unique in the whole machine.
+    /// Its core. The hardware threads of one core have the same number, which is unique in the whole machine.
     pub core: usize,
     /// Its package (socket).
     pub package: usize,
@@ -23,7 +23,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// A processor that is its own core, on package 0, cache 0 and node 0.
+    /// Creates a processor that is its own core, on package 0, cache 0 and node 0.
     #[must_use]
     pub const fn new(id: usize) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Cpu {
     }
 }
 
-/// Where the description of a machine was taken from.
+/// The source of the description of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Source {
@@ -44,9 +44,9 @@ pub enum Source {
     Hwloc,
     /// The kernel's files under `/sys`.
     Sysfs,
-    /// Nothing but the number of processors is known.
+    /// Only the number of processors is known.
     Flat,
-    /// Made up.
+    /// Made up by the program.
     Synthetic,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The processors that this process may use.
+/// The processors that this process may use, and their groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     cpus: Vec<Cpu>,
@@ -71,10 +71,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine that this process runs on, less the processors that it may not use (cpuset, `taskset`).
+    /// Detects the machine that this process runs on, without the processors that it may not use (cpuset,
+    /// `taskset`).
     ///
-    /// Asks hwloc with the feature `hwloc`, then `/sys`, and knows nothing but the number of processors where
-    /// both fail; [`source`](Self::source) tells which it was.
+    /// Asks hwloc if the feature `hwloc` is on, and then `/sys`. If both fail, only the number of processors is
+    /// known. [`source`](Self::source) returns which source was used.
     #[must_use]
     pub fn detect() -> Self {
         let allowed = bind::allowed_cpus()
@@ -83,7 +84,7 @@ impl Machine {
             .unwrap_or_else(flat::counted);
         let mut machine = Self::discover()
             .map(|machine| {
-                // A machine described to hwloc by a file or a text has processors that are not here.
+                // A machine that a file or a text describes to hwloc has processors that this one has not.
                 if machine.bindable {
                     machine.restricted_to(&allowed)
                 } else {
@@ -106,25 +107,25 @@ impl Machine {
         sysfs::machine(Path::new("/sys")).ok()
     }
 
-    /// The machine that a tree of files like the kernel's `/sys` describes.
+    /// Reads a machine from a tree of files like the kernel's `/sys`.
     ///
     /// # Errors
     ///
-    /// When the tree does not say which processors are online. Anything else that is missing or makes no sense
-    /// only leaves out a grouping.
+    /// Fails if the tree does not say which processors are online. Anything else that is missing or makes no
+    /// sense only leaves out a grouping.
     pub fn from_sysfs(root: impl AsRef<Path>) -> std::io::Result<Self> {
         sysfs::machine(root.as_ref())
     }
 
-    /// A machine of these processors, for a planning of one's own; nothing is bound to it.
+    /// Creates a machine of these processors, to plan for it. No thread can be bound to it.
     #[must_use]
     pub fn from_cpus(cpus: impl IntoIterator<Item = Cpu>) -> Self {
         Self::assemble(cpus.into_iter().collect(), Source::Synthetic, false)
     }
 
-    /// A made-up symmetric machine, with a NUMA node for each package; nothing is bound to it.
+    /// Creates a made-up symmetric machine with one NUMA node per package. No thread can be bound to it.
     ///
-    /// Processors are numbered as Linux does: first one thread of every core, then the second ones.
+    /// Processors are numbered as in Linux: the first thread of every core, then the second threads.
     #[must_use]
     pub fn synthetic(
         packages: usize,
@@ -158,7 +159,7 @@ impl Machine {
         }
     }
 
-    /// The same machine, as a process sees it that may use only these processors.
+    /// Returns this machine as seen by a process that may use only these processors.
     #[must_use]
     pub fn restricted_to(&self, allowed: &[usize]) -> Self {
         let allowed: BTreeSet<_> = allowed.iter().collect();
@@ -167,50 +168,50 @@ impl Machine {
         machine
     }
 
-    /// The processors, in the order of their numbers.
+    /// Returns the processors, in the order of their numbers.
     #[must_use]
     pub fn cpus(&self) -> &[Cpu] {
         &self.cpus
     }
 
-    /// Where this was read.
+    /// Returns the source of this description.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// For how many processors' worth of time the process is paid, where that is less than the processors it may
-    /// use (cgroup `cpu.max`).
+    /// Returns how many processors' worth of time the process may use, if that is less than its number of
+    /// processors (cgroup `cpu.max`).
     #[must_use]
     pub const fn quota(&self) -> Option<usize> {
         self.quota
     }
 
-    /// Whether these are processors of this machine, that threads can be bound to; not so for a made-up one.
+    /// Returns whether threads can be bound to these processors. `false` for a made-up machine.
     #[must_use]
     pub const fn is_bindable(&self) -> bool {
         self.bindable
     }
 
-    /// How many cores there are.
+    /// Returns the number of cores.
     #[must_use]
     pub fn cores(&self) -> usize {
         self.distinct(|cpu| cpu.core)
     }
 
-    /// How many packages there are.
+    /// Returns the number of packages.
     #[must_use]
     pub fn packages(&self) -> usize {
         self.distinct(|cpu| cpu.package)
     }
 
-    /// How many last-level caches there are.
+    /// Returns the number of last-level caches.
     #[must_use]
     pub fn caches(&self) -> usize {
         self.distinct(|cpu| cpu.cache)
     }
 
-    /// How many NUMA nodes there are.
+    /// Returns the number of NUMA nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.distinct(|cpu| cpu.node)

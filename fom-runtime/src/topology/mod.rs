@@ -1,11 +1,11 @@
-//! Which processors there are, how they are grouped, and which locality gets which of them.
+//! The processors of the machine, their groups, and how they are divided among localities.
 //!
-//! [`Machine::detect`] reads the machine, [`plan`] divides it into localities, [`bind_current_thread`] keeps a
-//! thread there. A machine is plain data, so one that is not at hand can be made up ([`Machine::synthetic`]) and
-//! planned for as well.
+//! [`Machine::detect`] reads the machine, [`plan`] divides it into localities, and [`bind_current_thread`] binds
+//! a thread to a locality's processors. A machine is plain data, so a program can also make one up
+//! ([`Machine::synthetic`]) and plan for it.
 //!
-//! Nothing binds memory: the kernel places a page on the node of the thread that touches it first. A
-//! locality's memory lands on its own node when its own thread, once bound, allocates and fills it.
+//! Nothing binds memory: the kernel places a page on the node of the thread that touches the page first. So a
+//! locality's memory lands on its own node if the locality's own thread, once bound, allocates and fills it.
 //!
 //! ```
 //! use fom_runtime::topology::{Machine, PlanOptions, plan};

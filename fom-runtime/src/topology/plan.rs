@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cpu, Machine};
 
-/// How a machine is to be divided.
+/// How a machine is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanOptions {
-    /// How many localities; without it one for each core, or as many as the quota pays for.
+    /// Number of localities. The default is one per core, or as many as the quota pays for.
     pub localities: Option<usize>,
 }
 
 impl PlanOptions {
-    /// Asks for this many localities (0 counts as 1).
+    /// Sets the number of localities (0 counts as 1).
     #[must_use]
     pub const fn localities(mut self, localities: usize) -> Self {
         self.localities = Some(localities);
@@ -25,31 +25,31 @@ impl PlanOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LocalityPlan {
-    /// Its number: 0, 1, 2 and so on, neighbours near each other.
+    /// Its number: 0, 1, 2 and so on. Neighbours have near numbers.
     pub index: usize,
-    /// Its processors, in the order of their numbers. Always all allowed threads of a core.
+    /// Its processors, in the order of their numbers. A core is included with all its allowed threads.
     pub cpus: Vec<usize>,
-    /// The NUMA node they are on, unless they are on several.
+    /// The NUMA node of its processors, or `None` if they are on several.
     pub node: Option<usize>,
-    /// The last-level cache that they share, unless there are several.
+    /// The last-level cache that its processors share, or `None` if they have several.
     pub cache: Option<usize>,
-    /// The package they are on, unless they are on several.
+    /// The package of its processors, or `None` if they are on several.
     pub package: Option<usize>,
-    /// Whether other localities have the same processors, because more were asked for than there are cores.
+    /// Whether other localities have the same processors, because there are more localities than cores.
     pub shared: bool,
 }
 
 /// Divides a machine into localities.
 ///
-/// Without a number asked for, each physical core is a locality (the threads of a core stay together), or, where
-/// a quota pays for fewer processors than there are cores, there are as many localities as it pays for.
+/// The default is one locality per physical core; the threads of a core stay together. If a quota pays for fewer
+/// processors than there are cores, the default is the number that it pays for.
 ///
-/// A number that is asked for is met:
+/// A number set with [`PlanOptions::localities()`] is met:
 ///
-/// - each core goes to exactly one locality, in equal numbers as far as the machine allows;
-/// - none spans two last-level caches unless fewer are asked for than there are caches, nor two NUMA nodes unless
-///   fewer are asked for than there are nodes;
-/// - with more asked for than there are cores, cores are shared round-robin, and the plan says so.
+/// - Each core goes to exactly one locality, in equal numbers as far as the machine allows.
+/// - No locality spans two last-level caches, unless there are fewer localities than caches. No locality spans
+///   two NUMA nodes, unless there are fewer localities than nodes.
+/// - If there are more localities than cores, localities share cores round-robin, and the plan says so.
 #[must_use]
 pub fn plan(machine: &Machine, options: &PlanOptions) -> Vec<LocalityPlan> {
     let nodes = tree(machine);
@@ -112,7 +112,7 @@ struct Core {
 /// The cores that share a last-level cache and a node.
 type Group = Vec<Core>;
 
-/// The groups of each node, all in an order that keeps what is near together.
+/// Returns the groups of each node, in an order that keeps near cores together.
 fn tree(machine: &Machine) -> Vec<Vec<Group>> {
     let mut cores: BTreeMap<usize, Core> = BTreeMap::new();
     for cpu in machine.cpus() {
@@ -122,7 +122,7 @@ fn tree(machine: &Machine) -> Vec<Vec<Group>> {
             .cpus
             .push(*cpu);
     }
-    // A cache that spans two nodes is one group in each of them.
+    // A cache that spans two nodes makes a group in each of them.
     let mut groups: BTreeMap<(usize, usize), Group> = BTreeMap::new();
     let mut package_of_node: BTreeMap<usize, usize> = BTreeMap::new();
     for core in cores.into_values() {
@@ -155,8 +155,8 @@ impl Share {
     }
 }
 
-/// Deals `wanted` localities to the groups: one each, then always to the one with the most cores for each of its
-/// localities. Needs as many as there are groups, and no more than they can take.
+/// Deals `wanted` localities to the groups: first one each, then always to the group with the most cores per
+/// locality. `wanted` is at least the number of groups, and no more than they can take.
 fn shares(groups: &[Share], wanted: usize) -> Vec<usize> {
     let mut shares = vec![1; groups.len()];
     for _ in groups.len()..wanted {
@@ -174,7 +174,8 @@ fn shares(groups: &[Share], wanted: usize) -> Vec<usize> {
     shares
 }
 
-/// Cuts a row of pieces into `parts` runs of about the same number of cores; there are at least as many pieces.
+/// Cuts a row of pieces into `parts` runs with about the same number of cores. There are at least as many pieces
+/// as parts.
 fn cut<'a>(pieces: impl Iterator<Item = &'a [Core]>, parts: usize) -> Vec<Vec<&'a Core>> {
     let pieces: Vec<&[Core]> = pieces.collect();
     let mut cores: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -184,7 +185,8 @@ fn cut<'a>(pieces: impl Iterator<Item = &'a [Core]>, parts: usize) -> Vec<Vec<&'
     for parts_left in (1..=parts).rev() {
         let mut run: Vec<&Core> = Vec::new();
         while let Some(next) = pieces.peek() {
-            // One more where that brings the run nearer to its share, and a piece is left for each other run.
+            // Takes one more piece if that brings the run nearer to its share and leaves a piece for each other
+            // run.
             let fits = parts_left == 1 || (run.len() * 2 + next.len()) * parts_left <= cores * 2;
             if !run.is_empty() && (pieces_left < parts_left || !fits) {
                 break;
@@ -200,7 +202,7 @@ fn cut<'a>(pieces: impl Iterator<Item = &'a [Core]>, parts: usize) -> Vec<Vec<&'
 }
 
 fn describe(parts: Vec<Vec<&Core>>, cores: usize) -> Vec<LocalityPlan> {
-    // Dealt round-robin, the first cores have one locality more than the last.
+    // Cores are dealt round-robin, so the first cores may have one locality more than the last.
     let count = parts.len();
     parts
         .into_iter()

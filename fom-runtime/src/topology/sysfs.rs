@@ -1,7 +1,7 @@
-//! The machine as the kernel's files under `/sys/devices/system` describe it.
+//! The machine as described by the kernel's files under `/sys/devices/system`.
 //!
-//! Containers and odd machines leave files out or fill them with nonsense. What can not be understood is taken
-//! as not there; only the list of processors must make sense.
+//! Containers and odd machines leave files out or fill them with nonsense. What cannot be understood counts as
+//! missing. Only the list of processors must make sense.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::{Cpu, Machine, Source};
 
-/// More processors, nodes or packages than this is nonsense.
+/// Larger numbers of processors, nodes or packages make no sense.
 const MOST: usize = 1 << 16;
 
 pub(super) fn machine(root: &Path) -> io::Result<Machine> {
@@ -36,7 +36,7 @@ pub(super) fn machine(root: &Path) -> io::Result<Machine> {
                 id,
                 core: siblings(&cpu.join("topology"), id).unwrap_or(id),
                 package,
-                // Where no cache is known, what is on one node of one package counts as near.
+                // If no cache is known, the processors of one node and one package count as near.
                 cache: caches.number(
                     last_level_cache(&cpu.join("cache"), id)
                         .unwrap_or_else(|| (package, node).into()),
@@ -48,9 +48,9 @@ pub(super) fn machine(root: &Path) -> io::Result<Machine> {
     Ok(Machine::assemble(cpus, Source::Sysfs, true))
 }
 
-/// The lowest number among the threads of a core names the core.
+/// Returns the lowest number among the threads of a core, which names the core.
 fn siblings(topology: &Path, id: usize) -> Option<usize> {
-    // The first is the name since Linux 5.3, the second the one before.
+    // The first name exists since Linux 5.3; the second is the older one.
     ["core_cpus_list", "thread_siblings_list"]
         .iter()
         .find_map(|file| list(&fs::read_to_string(topology.join(file)).ok()?))
@@ -71,7 +71,7 @@ impl From<(usize, usize)> for CacheKey {
     }
 }
 
-/// Gives out dense numbers, in the order of asking.
+/// Numbers keys densely, in the order of the first lookup.
 #[derive(Default)]
 struct Numbers {
     keys: Vec<CacheKey>,
@@ -107,7 +107,7 @@ fn last_level_cache(caches: &Path, id: usize) -> Option<CacheKey> {
         .map(|(level, first)| CacheKey::Shared { level, first })
 }
 
-/// The node of each processor.
+/// Returns the node of each processor.
 fn nodes(system: &Path) -> BTreeMap<usize, usize> {
     let mut nodes = BTreeMap::new();
     for entry in fs::read_dir(system.join("node"))
@@ -126,7 +126,7 @@ fn nodes(system: &Path) -> BTreeMap<usize, usize> {
             .ok()
             .and_then(|text| list(&text));
         for cpu in cpus.into_iter().flatten() {
-            // The order of a directory is no order: of two nodes that claim a processor the lower gets it.
+            // Directory entries have no order. If two nodes claim a processor, the lower one gets it.
             let place = nodes.entry(cpu).or_insert(node);
             *place = node.min(*place);
         }
@@ -139,7 +139,7 @@ fn number(file: &Path) -> Option<usize> {
     (number < MOST).then_some(number)
 }
 
-/// The kernel's lists: `0-3,8,10-11`.
+/// Parses the kernel's lists, such as `0-3,8,10-11`.
 fn list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {

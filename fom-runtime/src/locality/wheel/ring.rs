@@ -1,18 +1,18 @@
-//! The rings that the wheel is made of: circular lists through what is armed, in both directions.
+//! The rings of the wheel: circular, doubly linked lists of armed nodes.
 //!
-//! A ring begins and ends at its head, which lies in the wheel. So a node is unlinked without knowing its ring, and
-//! the ring that it leaves empty shows: both its neighbours are the same, which is then the head.
+//! A ring begins and ends at its head, which lies in the wheel. So a node is unlinked without knowledge of its
+//! ring. If that leaves the ring empty, both neighbours of the node are the same member: the head.
 //!
-//! All here is unsafe for one reason, given as *linked* below: the pointers of a ring lead to members of it that
-//! are alive, and that nobody else touches meanwhile. All fields are cells, so that shared references to members
-//! may overlap.
+//! All functions here are unsafe for one reason, called *linked* below. The pointers of a ring lead to members of
+//! that ring that are alive and that no other thread touches meanwhile. All fields are cells, so shared references
+//! to members may overlap.
 
 use std::{cell::Cell, ptr, ptr::NonNull};
 
 /// A member of a ring: its head, or the first part of a [`Node`].
 #[repr(C)]
 pub(super) struct Links {
-    /// Null when in no ring.
+    /// Null while the member is in no ring.
     next: Cell<*mut Links>,
     prev: Cell<*mut Links>,
 }
@@ -26,10 +26,10 @@ impl Links {
     }
 }
 
-/// A timer's place in a [`Wheel`](super::Wheel), inside of what it is the timer of.
+/// A timer's place in a [`Wheel`](super::Wheel), inside the value that the timer belongs to.
 #[repr(C)]
 pub(crate) struct Node {
-    // First, so that a pointer to one is a pointer to the other.
+    // First, so that a pointer to the links is a pointer to the node.
     links: Links,
     at: Cell<u64>,
 }
@@ -46,7 +46,7 @@ impl Node {
         !self.links.next.get().is_null()
     }
 
-    /// The time that it was armed for last, in nanoseconds.
+    /// Returns the time for which the node was last armed, in nanoseconds.
     pub(crate) fn at(&self) -> u64 {
         self.at.get()
     }
@@ -56,7 +56,7 @@ impl Node {
     }
 }
 
-/// The heads of so many rings, in memory of their own since their members point there.
+/// The heads of `N` rings. They have an allocation of their own because members point to them.
 pub(super) struct Heads<const N: usize>(NonNull<[Links; N]>);
 
 impl<const N: usize> Heads<N> {
@@ -66,7 +66,7 @@ impl<const N: usize> Heads<N> {
         let heads = Self(unsafe { NonNull::new_unchecked(heads) });
         for index in 0..N {
             let head = heads.get(index);
-            // SAFETY: alive until `drop`.
+            // SAFETY: the head is alive until `drop`.
             let links = unsafe { &*head };
             links.next.set(head);
             links.prev.set(head);
@@ -74,13 +74,13 @@ impl<const N: usize> Heads<N> {
         heads
     }
 
-    /// The head of a ring: linked as long as `self` is there.
+    /// Returns the head of a ring. It is linked as long as `self` exists.
     pub(super) fn get(&self, index: usize) -> *mut Links {
         assert!(index < N);
         self.0.as_ptr().cast::<Links>().wrapping_add(index)
     }
 
-    /// The number of a head, if it is one of these.
+    /// Returns the index of a head, if it is one of these.
     pub(super) fn index_of(&self, head: *mut Links) -> Option<usize> {
         let offset = head.addr().wrapping_sub(self.0.addr().get());
         Some(offset / size_of::<Links>()).filter(|index| *index < N)
@@ -89,17 +89,17 @@ impl<const N: usize> Heads<N> {
 
 impl<const N: usize> Drop for Heads<N> {
     fn drop(&mut self) {
-        // No node must go on pointing here.
+        // No node may still point here.
         for index in 0..N {
             let head = self.get(index);
-            // SAFETY: a ring is linked all round, and what is not its head is a node.
+            // SAFETY: a ring is linked all round, and a member other than the head is a node.
             unsafe {
                 while next(head) != head {
                     unlink(NonNull::new_unchecked(next(head).cast()));
                 }
             }
         }
-        // SAFETY: it came out of a box, and no node points there any more.
+        // SAFETY: the pointer came from a box, and no node points there any more.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -107,27 +107,27 @@ impl<const N: usize> Drop for Heads<N> {
 /// # Safety
 /// `member` is linked.
 pub(super) unsafe fn next(member: *mut Links) -> *mut Links {
-    // SAFETY: linked, so alive.
+    // SAFETY: the member is linked, so it is alive.
     unsafe { (*member).next.get() }
 }
 
 /// # Safety
 /// `member` is linked.
 pub(super) unsafe fn prev(member: *mut Links) -> *mut Links {
-    // SAFETY: linked, so alive.
+    // SAFETY: the member is linked, so it is alive.
     unsafe { (*member).prev.get() }
 }
 
-/// The time of a member that is no head.
+/// Returns the time of a member that is not a head.
 ///
 /// # Safety
 /// `member` is linked, and the first part of a node.
 pub(super) unsafe fn at(member: *mut Links) -> u64 {
-    // SAFETY: linked, so alive; it came from a pointer to the whole node.
+    // SAFETY: the member is linked, so it is alive; the pointer came from one to the whole node.
     unsafe { (*member.cast::<Node>()).at.get() }
 }
 
-/// Puts a node before a member: at the end of the ring when that is its head.
+/// Inserts a node before a member. If that member is the head, the node goes to the end of the ring.
 ///
 /// # Safety
 /// `place` is linked; `node` is alive and in no ring.
@@ -143,13 +143,13 @@ pub(super) unsafe fn insert(node: NonNull<Node>, place: *mut Links) {
     }
 }
 
-/// Takes a node out. The head of its ring, if that is empty now.
+/// Takes a node out of its ring. Returns the head of the ring if the ring is empty now.
 ///
 /// # Safety
 /// `node` is linked.
 pub(super) unsafe fn unlink(node: NonNull<Node>) -> Option<*mut Links> {
     let node = node.as_ptr().cast::<Links>();
-    // SAFETY: linked, and so are its neighbours.
+    // SAFETY: the node is linked, and so are its neighbours.
     unsafe {
         let (before, after) = (prev(node), next(node));
         (*before).next.set(after);
@@ -159,12 +159,14 @@ pub(super) unsafe fn unlink(node: NonNull<Node>) -> Option<*mut Links> {
     }
 }
 
-/// Moves the members from `first` up to `end`, without it, from their ring to before `place`.
+/// Moves the members from `first` up to but not including `end` from their ring to before `place`.
 ///
 /// # Safety
-/// All are linked; `end` comes after `first` in its ring, no head is among those moved, and `place` is not either.
+/// All are linked. `end` comes after `first` in its ring. Neither a head nor `place` is among the members that
+/// move.
 unsafe fn transfer(first: *mut Links, end: *mut Links, place: *mut Links) {
-    // SAFETY: linked, and so are their neighbours. `end` is not `first`, so there is a last one to move.
+    // SAFETY: the members are linked, and so are their neighbours. `end` is not `first`, so there is a last member
+    // to move.
     unsafe {
         let (left, last) = (prev(first), prev(end));
         (*left).next.set(end);
@@ -177,12 +179,13 @@ unsafe fn transfer(first: *mut Links, end: *mut Links, place: *mut Links) {
     }
 }
 
-/// The first member from the first one of the ring on that is later than `time`; the head when there is none.
+/// Returns the first member later than `time`, searching from `member` to the end of the ring. Returns the head if
+/// there is none.
 ///
 /// # Safety
 /// `member` is linked, in the ring of `head`.
 pub(super) unsafe fn later_than(time: u64, mut member: *mut Links, head: *mut Links) -> *mut Links {
-    // SAFETY: a ring is linked all round, and what is not its head is a node.
+    // SAFETY: a ring is linked all round, and a member other than the head is a node.
     unsafe {
         while member != head && at(member) <= time {
             member = next(member);
@@ -191,12 +194,12 @@ pub(super) unsafe fn later_than(time: u64, mut member: *mut Links, head: *mut Li
     member
 }
 
-/// Moves all of one ring to the end of another.
+/// Moves all members of one ring to the end of another.
 ///
 /// # Safety
 /// Both are heads of rings.
 pub(super) unsafe fn append(from: *mut Links, to: *mut Links) {
-    // SAFETY: heads are linked; from the first member up to the head is all but the head.
+    // SAFETY: heads are linked; the members from the first up to the head are all but the head.
     unsafe {
         let first = next(from);
         if first != from {
@@ -205,16 +208,16 @@ pub(super) unsafe fn append(from: *mut Links, to: *mut Links) {
     }
 }
 
-/// Merges a sorted ring into another; of equal times, those in `older` come first.
+/// Merges a sorted ring into another. Of equal times, those in `older` come first.
 ///
 /// # Safety
-/// Both are heads of rings, and not the same.
+/// Both are heads of rings, and of different ones.
 pub(super) unsafe fn merge(younger: *mut Links, older: *mut Links) {
-    // SAFETY: rings are linked all round, what is not the head is a node, and what is transferred lies between the
-    // first member of `younger` and its head, while the place lies in `older`.
+    // SAFETY: rings are linked all round, and a member other than the head is a node. The members that move lie
+    // between the first member of `younger` and its head, while the place lies in `older`.
     unsafe {
         let mut place = next(older);
-        // Armed in the order of their times, as those of one duration are: nothing to look for.
+        // The common case: timers of one duration are armed in the order of their times, so no search is needed.
         if place != older && next(younger) != younger && at(prev(older)) <= at(next(younger)) {
             place = older;
         }

@@ -6,10 +6,10 @@ use super::{runs::RANKS, *};
 
 const TICK_NANOS: u64 = 1 << TICK;
 
-/// A wheel, and beside it what it must do: the nodes by time and order of arming.
+/// A wheel and a model of it: the nodes by time and order of arming.
 struct Pair {
     wheel: Wheel,
-    // Raw, so that nothing but the wheel's pointers leads to the nodes.
+    // Raw pointers, so that only the wheel's pointers lead to the nodes.
     nodes: Vec<NonNull<Node>>,
     model: BTreeMap<(u64, u64), usize>,
     keys: Vec<Option<(u64, u64)>>,
@@ -28,7 +28,7 @@ impl Pair {
         }
     }
 
-    /// One node for each time, armed in this order.
+    /// Creates a pair with one node for each time, armed in this order.
     fn armed(now: u64, times: &[u64]) -> Self {
         let mut pair = Self::new(now, times.len());
         for (index, at) in times.iter().enumerate() {
@@ -38,7 +38,7 @@ impl Pair {
     }
 
     fn arm(&mut self, index: usize, at: u64) {
-        // SAFETY: the nodes live until after the wheel.
+        // SAFETY: the nodes outlive the wheel.
         unsafe { self.wheel.arm(self.nodes[index], at) };
         self.forget(index);
         self.armings += 1;
@@ -48,7 +48,7 @@ impl Pair {
     }
 
     fn disarm(&mut self, index: usize) {
-        // SAFETY: the nodes live until after the wheel.
+        // SAFETY: the nodes outlive the wheel.
         unsafe { self.wheel.disarm(self.nodes[index]) };
         self.forget(index);
         self.check();
@@ -60,7 +60,7 @@ impl Pair {
         }
     }
 
-    /// Pops one; its time.
+    /// Pops one node and returns its time.
     fn pop(&mut self, now: u64) -> Option<u64> {
         let expected = self
             .model
@@ -77,7 +77,7 @@ impl Pair {
         expected.map(|(key, _)| key.0)
     }
 
-    /// Pops all that is due; how many.
+    /// Pops all nodes that are due and returns how many.
     fn drain(&mut self, now: u64) -> usize {
         std::iter::from_fn(|| self.pop(now)).count()
     }
@@ -96,7 +96,7 @@ impl Pair {
         self.check_rings();
     }
 
-    /// What the module says of slots and runs.
+    /// Checks what the module says of slots and runs.
     fn check_rings(&self) {
         let wheel = &self.wheel;
         let mut members = 0;
@@ -129,7 +129,7 @@ impl Drop for Pair {
     fn drop(&mut self) {
         self.wheel = Wheel::new(0);
         for node in &self.nodes {
-            // SAFETY: each came out of a box, and the wheel that it may have been in is gone.
+            // SAFETY: the node came from a box, and the wheel that it may have been in is gone.
             let node = unsafe { Box::from_raw(node.as_ptr()) };
             assert!(!node.is_armed() || std::thread::panicking());
         }
@@ -165,7 +165,8 @@ fn gives_what_is_due_and_no_more_of_a_tick() {
 fn keeps_the_order_of_arming_through_all_levels() {
     for at in [5, TICK_NANOS, 77 << 30, 3 << 50, u64::MAX - 1, u64::MAX] {
         let mut pair = Pair::armed(0, &[at, at - 1, at, at]);
-        // From another distance, hence at another level if it were not moved meanwhile.
+        // The distance is different now, so the level would be different if the nodes had not moved
+        // meanwhile.
         assert_eq!(pair.drain(at / 2), 0);
         pair.nodes
             .push(NonNull::from(Box::leak(Box::new(Node::new()))));
@@ -176,7 +177,8 @@ fn keeps_the_order_of_arming_through_all_levels() {
     }
 }
 
-/// Just after the beginning of a slot of every level, armed from so far that it starts in each of them.
+/// The times are just after the beginning of a slot of every level. Arming from far enough away starts
+/// the nodes in each level.
 #[test]
 fn keeps_the_order_of_arming_where_slots_of_all_levels_begin() {
     let top = LEVELS as u32 - 1;
@@ -243,7 +245,7 @@ fn takes_what_is_armed_and_disarmed_while_it_is_drained() {
 
 #[test]
 fn merges_runs_of_every_rank() {
-    // Each is earlier than the one before, so that each begins a run.
+    // Each time is earlier than the one before, so each node begins a run.
     let times: Vec<_> = (0..600).rev().collect();
     let mut pair = Pair::armed(0, &times);
     assert!(pair.wheel.runs.there() >= 1 << 9);
@@ -255,12 +257,12 @@ fn knows_the_next_time_when_it_is_near() {
     let near = 3 * TICK_NANOS;
     let mut pair = Pair::armed(0, &[near + 500, near + 300, near + 400, 5 * TICK_NANOS]);
     assert_eq!(pair.wheel.next_at(), Some(near + 300));
-    // It is looked at again when it could be due.
+    // The time stays until it could be due, and is then computed again.
     pair.disarm(1);
     assert_eq!(pair.wheel.next_at(), Some(near + 300));
     assert_eq!(pair.drain(near + 300), 0);
     assert_eq!(pair.wheel.next_at(), Some(near + 400));
-    // A slot that was empty forgets what was in it.
+    // A slot that was empty forgets its earlier nodes.
     pair.disarm(3);
     pair.arm(3, 5 * TICK_NANOS + 8);
     assert_eq!(pair.drain(near + 500), 2);
@@ -312,18 +314,18 @@ enum Time {
     In(u64),
     /// Before now.
     Ago(u64),
-    /// As another node's last time.
+    /// The same as another node's last time.
     Same(usize),
     /// Before another node's last time.
     Towards(usize, u64),
-    /// Just after where slots of this level and of those below begin.
+    /// Just after the beginning of slots of this level and of those below.
     Border(u32, u64),
     Fixed(u64),
 }
 
 const NODES: usize = 24;
 
-/// All distances, the short ones as often as the long ones.
+/// All distances, short ones as often as long ones.
 fn distance() -> impl Strategy<Value = u64> {
     (0..64_u32, any::<u64>()).prop_map(|(bits, random)| random >> bits)
 }
