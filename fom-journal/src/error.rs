@@ -125,7 +125,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Converts an error of the system to the variant whose message names the remedy.
+    /// Converts an error of the system to the variant that names the remedy in its message.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         let (path, source) = (path.into(), Arc::new(source));
         match source.kind() {

@@ -113,8 +113,7 @@ pub trait Recover {
     /// Receives an entry.
     fn entry(&mut self, id: EntryId, bytes: &[u8]);
 
-    /// Receives the number of an entry whose newest bytes are damaged. The entry stays damaged until it is put or
-    /// deleted.
+    /// Receives the number of an entry with damaged newest bytes. The entry stays damaged until it is put or deleted.
     fn damaged(&mut self, id: EntryId, damage: Damage);
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Segment {
     pub(super) valid: u64,
     /// Size of the file, in bytes.
     pub(super) size: u64,
-    /// Entries whose newest bytes are in this segment.
+    /// Entries that have their newest bytes in this segment.
     pub(super) live: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Applies a change whose row is at `offset` in the segment.
+    /// Applies a change to the index. `offset` is the offset of its row in the segment.
     pub(super) fn apply(&mut self, segment: u64, kind: Kind, id: u64, offset: u64, length: u32) {
         match kind {
             Kind::Put | Kind::PutDamaged => {

@@ -23,7 +23,7 @@ pub(super) struct Scan<'a> {
 pub(super) enum Step {
     /// A frame with whole rows. Its entries are not checked yet.
     Frame { at: u64, head: Head },
-    /// A frame whose rows are damaged.
+    /// A frame with damaged rows.
     Rows { at: u64, head: Head },
     /// No frame from `at` to `end`, where frames continue. `expected` is the sequence number of the missing frame.
     Gap { at: u64, end: u64, expected: u64 },
