@@ -43,8 +43,8 @@ where
 
 /// Checks that acknowledged entries survive even if the journal was not closed, as after a kill.
 ///
-/// `fresh` is as for [`check`], with one difference. The closure opens each journal while the previous one is still
-/// open, on a copy of what the previous one has on its disk at that moment. For a journal in one directory:
+/// `fresh` is as for [`check`], with one difference. The closure is called while the previous journal is still open. It
+/// opens a copy of what that journal has on its disk at that moment. For a journal in one directory:
 ///
 /// ```
 /// use fom_journal::{conformance, MemoryJournal};

@@ -17,17 +17,17 @@
 //!
 //! *The window* is Lustre's: `at_measured` keeps the worst service time of the last `at_history` (600 s, as is
 //! `at_max`). Lustre grants 125 % of it plus 5 s, between `at_min` and `at_max`. RFC 6298 (Jacobson and Karels) grants
-//! the smoothed mean plus four deviations, but a worst case suits us better. There, a time-out that comes too early
-//! costs one more packet. Here it fails an operation, and with an exponential tail that rule is too early for several
-//! visits in a hundred. For any distribution, the next of `n` visits exceeds the worst of the others with a chance of 1
-//! in `n`, and hardly ever exceeds twice the worst. (The factor of two is the back-off of RFC 6298. Lustre's fixed 5 s
-//! fit only services that take seconds.) The whole window and its second half are all the state that the estimator
-//! needs.
+//! the smoothed mean plus four deviations, but a worst case suits us better. In RFC 6298, a time-out that comes too
+//! early costs one more packet. Here it fails an operation, and with an exponential tail that rule is too early for
+//! several visits in a hundred. For any distribution, the next of `n` visits exceeds the worst of the others with a
+//! chance of 1 in `n`. It hardly ever exceeds twice the worst. (The factor of two is the back-off of RFC 6298. Lustre's
+//! fixed 5 s fit only services that take seconds.) The whole window and its second half are all the state that the
+//! estimator needs.
 //!
 //! *The load.* Measured times include waiting, so the worst time holds for the load under which it was measured. Beyond
 //! that load, in a queue that is served in turn, the time grows at most with the visits in front. So a burst gets
 //! enough time from its first visit on, before any of its visits is answered. If there are no answers at all (eight
-//! late visits, no answer between), the visits under way are not a moving queue, and their number says nothing.
+//! late visits, no answer between), the visits under way are not a moving queue. Then their number says nothing.
 //!
 //! *Late visits.* It is not known whether a late visit was slow or lost. RFC 6298 has Karn's rule for this case: an
 //! ambiguous time is not a sample, and the time-out doubles instead. Here, doubling is wrong in the other direction,

@@ -1,8 +1,8 @@
 //! Freed memory that the allocator keeps from the system.
 //!
 //! An allocator keeps freed memory for later requests. After a burst this module tells glibc to give it back. glibc
-//! still keeps the memory at the end of the heap of each thread but the first: at most 64 MiB, and less if no large
-//! block was ever freed.
+//! still keeps the memory at the end of the heap of each thread but the first. That is at most 64 MiB, and less if no
+//! large block was ever freed.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -93,13 +93,13 @@ pub trait Operation: Sized + Send + 'static {
 /// Declared for the operation: `#[fom(durability = "lazy")]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// When it is on disk, before the next phase begins. A crash loses nothing that was reported.
+    /// A transition is done when it is on disk, before the next phase begins. A crash loses nothing that was reported.
     Sync,
-    /// At once; it is on disk soon after. A crash can lose the transitions of the last 50 ms, and of the time that the
-    /// write in progress has taken. The fom then continues from an earlier phase, or is gone if it began in that time.
-    /// When the fom repeats the lost transitions, it also sends their messages again.
+    /// A transition is done at once, and on disk soon after. A crash can lose the transitions of the last 50 ms, and of
+    /// the time that the write in progress has taken. The fom then continues from an earlier phase, or is gone if it
+    /// began in that time. When the fom repeats the lost transitions, it also sends their messages again.
     Lazy,
-    /// At once; it is never written. A crash loses the fom.
+    /// A transition is done at once, and never written. A crash loses the fom.
     None,
 }
 
@@ -137,7 +137,7 @@ pub type Stepped<O> = Result<Next<<O as Operation>::Phase>, <O as Operation>::Er
 #[doc(hidden)]
 pub type Describe<O> = fn(&<O as Operation>::Error) -> String;
 
-/// An error to turn into text. Of three `text` functions, the compiler takes the first that has its bounds fulfilled.
+/// An error to turn into text. Of three `text` functions, the compiler takes the first with bounds that hold.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Described<'a, E>(pub &'a E);
@@ -295,8 +295,8 @@ pub trait Persistent: Operation + Savable {
     ///
     /// # Errors
     ///
-    /// Fails if the snapshot is damaged, is of another operation, names a phase that this release does not have, or
-    /// holds data that does not fit. Nothing is guessed.
+    /// Fails if the snapshot is damaged or is of another operation. Fails if it names a phase that this release does
+    /// not have, or holds data that does not fit. Nothing is guessed.
     fn restore(snapshot: &Snapshot) -> Result<(Self, Self::Phase), RestoreError> {
         snapshot.open::<Self>()
     }
@@ -440,8 +440,7 @@ impl Registered {
     }
 }
 
-/// Reads events of type `E`, if they can be read. Of two functions, the compiler takes the first that has its bounds
-/// fulfilled.
+/// Reads events of type `E`, if they can be read. Of two functions, the compiler takes the first with bounds that hold.
 #[doc(hidden)]
 pub struct Events<E>(PhantomData<fn() -> E>);
 

@@ -95,9 +95,9 @@ impl FileJournal {
     /// Adds to the bytes to move, in return for `written` bytes. So the size stays bounded, however fast the caller
     /// writes.
     ///
-    /// Suppose that the files take `s` times the live bytes, spread evenly. Then each written byte costs `1 / (s - 1)`
-    /// moved bytes. So the files may grow to nearly twice the live bytes. Moves begin earlier, because at first all
-    /// live bytes may precede the first dead byte.
+    /// Suppose that the files take `s` times the live bytes, and that the live bytes are spread evenly. Then each
+    /// written byte costs `1 / (s - 1)` moved bytes. So the files may grow to nearly twice the live bytes. Moves begin
+    /// earlier, because at first all live bytes may precede the first dead byte.
     pub(super) fn owe(&mut self, written: u64) {
         self.trim_spares();
         let used = self.used();

@@ -155,8 +155,8 @@ impl FileJournalOptions {
     ///
     /// # Errors
     ///
-    /// Fails with [`JournalError::Locked`] if another process or runtime has the journal open, with
-    /// [`JournalError::NotAJournal`] if the path holds something else, and with errors of the system.
+    /// Fails with [`JournalError::Locked`] if another process or runtime has the journal open. Fails with
+    /// [`JournalError::NotAJournal`] if the path holds something else. Also fails with errors of the system.
     pub fn open(self, path: impl AsRef<Path>) -> Result<FileJournal, JournalError> {
         let path = path.as_ref();
         // The process may change its current directory later, and the journal makes files as long as it is open.

@@ -272,7 +272,8 @@ impl Two {
         inside && phase.is_end() && matches!(self.holder.inner, Some(true))
     }
 
-    /// Adds the joined indexes of phases of the layer's own graph. The holding phase becomes the start phase inside.
+    /// Adds the joined indexes of phases of the layer's own graph. The index of the holding phase becomes the index of
+    /// the start phase inside.
     const fn put_own<const X: usize>(self, indexes: &[u16], row: &mut Row<u16, X>) {
         let mut at = 0;
         while at < indexes.len() {

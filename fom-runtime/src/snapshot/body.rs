@@ -1,8 +1,8 @@
 //! Writes and reads a body: one fom's operation and phase.
 //!
-//! A body has four parts: the fingerprint of its schema (8 bytes), the number of the phase in the schema (1 byte), the
-//! phase's fields, and the operation. The fields are in the order of the schema, each with its length as a varint and
-//! then MessagePack. The operation is MessagePack up to the end.
+//! A body begins with the fingerprint of its schema (8 bytes) and the number of the phase in the schema (1 byte). The
+//! phase's fields and the operation follow. The fields are in the order of the schema, each with its length as a varint
+//! and then MessagePack. The operation is MessagePack up to the end.
 
 use std::{
     any::type_name,

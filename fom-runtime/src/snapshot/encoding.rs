@@ -121,8 +121,8 @@ pub(crate) fn field(bytes: &[u8], name: &str) -> Option<Range<usize>> {
     None
 }
 
-/// Returns three numbers for the first item of MessagePack: the length of its head, the length of its data, and the
-/// number of values in it.
+/// Reads the first item of MessagePack. Returns the length of its head, the length of its data, and the number of
+/// values in it.
 fn item(bytes: &[u8]) -> Option<(usize, usize, u64)> {
     let (&marker, rest) = bytes.split_first()?;
     let number = |size: usize| {
