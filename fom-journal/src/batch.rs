@@ -1,10 +1,10 @@
-//! What is committed together.
+//! The changes of one commit.
 
 use std::ops::Range;
 
 use crate::EntryId;
 
-/// Groups of changes to be committed with one sync.
+/// Groups of changes that are committed with one sync.
 ///
 /// ```
 /// use fom_journal::{Batch, Change, EntryId};
@@ -21,37 +21,37 @@ use crate::EntryId;
 pub struct Batch {
     bytes: Vec<u8>,
     changes: Vec<Stored>,
-    /// Where each group ends in `changes`.
+    /// The end of each group in `changes`.
     ends: Vec<usize>,
-    /// No entry with this number or a greater one was ever put into it.
+    /// An exclusive upper bound on the numbers of all puts so far.
     beyond: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Stored {
     id: EntryId,
-    /// Where its bytes are; none for a delete.
+    /// The range of the entry's bytes; `None` for a delete.
     bytes: Option<Range<usize>>,
 }
 
 /// One change of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// The entry is this from now on.
+    /// Sets the bytes of an entry.
     Put {
         /// The entry.
         id: EntryId,
         /// Its bytes.
         bytes: &'a [u8],
     },
-    /// The entry is no longer. Deleting one that is not there is nothing.
+    /// Removes the entry. Without such an entry this does nothing.
     Delete {
         /// The entry.
         id: EntryId,
     },
 }
 
-/// Changes of which all are kept or none.
+/// Changes that are kept together: all of them or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     bytes: &'a [u8],
@@ -73,17 +73,17 @@ pub struct Changes<'a> {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts an entry, in the group that is not ended yet.
+    /// Puts an entry, in the open group.
     pub fn put(&mut self, id: EntryId, bytes: &[u8]) {
         self.put_with(id, |out| out.extend_from_slice(bytes));
     }
 
-    /// Puts an entry whose bytes `write` appends. It must not touch what is there already.
+    /// Puts an entry, in the open group. `write` appends its bytes, and must not change the bytes already there.
     pub fn put_with<R>(&mut self, id: EntryId, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let start = self.bytes.len();
         let done = write(&mut self.bytes);
@@ -93,19 +93,19 @@ impl Batch {
         done
     }
 
-    /// Deletes an entry, in the group that is not ended yet.
+    /// Deletes an entry, in the open group.
     pub fn delete(&mut self, id: EntryId) {
         self.changes.push(Stored { id, bytes: None });
     }
 
-    /// Ends a group. One without changes is none.
+    /// Ends the open group. A group without changes does not count.
     pub fn end_group(&mut self) {
         if self.changes.len() > self.last_end() {
             self.ends.push(self.changes.len());
         }
     }
 
-    /// Takes back what was put since the last group was ended.
+    /// Discards the open group.
     pub fn drop_group(&mut self) {
         let end = self.last_end();
         let open = &self.changes[end..];
@@ -116,7 +116,7 @@ impl Batch {
         self.changes.truncate(end);
     }
 
-    /// Moves the groups of `other` behind those that are here.
+    /// Moves the groups of `other` behind the groups of this batch. Ends the open groups of both.
     pub fn append(&mut self, other: &mut Self) {
         other.end_group();
         self.end_group();
@@ -135,7 +135,7 @@ impl Batch {
         self.beyond = self.beyond.max(std::mem::take(&mut other.beyond));
     }
 
-    /// Removes everything, and keeps the memory.
+    /// Removes all groups and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.changes.clear();
@@ -143,14 +143,14 @@ impl Batch {
         self.beyond = 0;
     }
 
-    /// How long the longest entry is of the group that is not ended yet.
+    /// Returns the length of the longest entry in the open group, in bytes.
     pub fn longest(&self) -> usize {
         let open = &self.changes[self.last_end()..];
         let lengths = open.iter().filter_map(|change| change.bytes.as_ref());
         lengths.map(Range::len).max().unwrap_or(0)
     }
 
-    /// The groups that were ended.
+    /// Returns the groups that were ended.
     pub fn groups(&self) -> Groups<'_> {
         Groups {
             batch: self,
@@ -158,7 +158,7 @@ impl Batch {
         }
     }
 
-    /// How many groups were ended.
+    /// Returns the number of groups that were ended.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -168,22 +168,22 @@ impl Batch {
         self.ends.is_empty()
     }
 
-    /// How many bytes its entries have.
+    /// Returns the total length of all entries, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// No entry with this number or a greater one is put.
+    /// Returns a number above those of all entries that were put.
     pub fn beyond(&self) -> EntryId {
         EntryId(self.beyond)
     }
 
-    /// How many bytes it has room for.
+    /// Returns the capacity for the bytes of entries.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// The bytes of memory that it has reserved.
+    /// Returns the reserved memory, in bytes.
     pub fn memory(&self) -> usize {
         self.bytes.capacity()
             + self.changes.capacity() * size_of::<Stored>()
@@ -196,7 +196,7 @@ impl Batch {
 }
 
 impl<'a> Group<'a> {
-    /// Its changes, in order.
+    /// Returns the changes, in order.
     pub fn changes(&self) -> Changes<'a> {
         Changes {
             bytes: self.bytes,

@@ -1,4 +1,4 @@
-//! What every [`Journal`] promises, as a check that any implementation can run.
+//! Checks the promises of [`Journal`], for any implementation.
 
 mod missing;
 
@@ -8,11 +8,11 @@ pub use missing::check_missing;
 
 use crate::{Batch, Change, Damage, EntryId, Group, Journal, Recover, Recovery};
 
-/// Checks that a journal keeps the promises of the trait, as far as a check without a crash can see. [`check_killed`],
+/// Checks that a journal keeps the promises of the trait, as far as a check without a crash can. [`check_killed`],
 /// [`check_failing`] and [`check_missing`] check the rest.
 ///
-/// `fresh` makes an empty place for a journal and returns what opens it, each time anew; the one that was open before is
-/// dropped by then. Called from a test:
+/// `fresh` makes an empty place for a journal, and returns a closure. Each call of the closure opens the journal again,
+/// after the previous one was dropped. Called from a test:
 ///
 /// ```
 /// use fom_journal::{conformance, MemoryJournal};
@@ -25,7 +25,7 @@ use crate::{Batch, Change, Damage, EntryId, Group, Journal, Recover, Recovery};
 ///
 /// # Panics
 ///
-/// When a promise is not kept; the message says which.
+/// If the journal breaks a promise. The message names the promise.
 pub fn check<J, O>(mut fresh: impl FnMut() -> O)
 where
     J: Journal,
@@ -41,10 +41,10 @@ where
     random_changes_are_kept(&mut fresh());
 }
 
-/// Checks that what was acknowledged is there although the journal was not closed: as after a kill.
+/// Checks that acknowledged entries survive even if the journal was not closed, as after a kill.
 ///
-/// As for [`check`], but each journal is opened while the one before it is still open, on a copy of what that one has on its disk at
-/// that moment. For a journal in one directory:
+/// `fresh` is as for [`check`], with one difference. The closure is called while the previous journal is still open. It
+/// opens a copy of what that journal has on its disk at that moment. For a journal in one directory:
 ///
 /// ```
 /// use fom_journal::{conformance, MemoryJournal};
@@ -61,7 +61,7 @@ where
 ///
 /// # Panics
 ///
-/// When a promise is not kept; the message says which.
+/// If the journal breaks a promise. The message names the promise.
 pub fn check_killed<J, O>(mut fresh: impl FnMut() -> O)
 where
     J: Journal,
@@ -86,10 +86,10 @@ where
     }
 }
 
-/// Checks what a journal keeps of commits that failed.
+/// Checks what a journal keeps of failed commits.
 ///
-/// `fresh` makes an empty place, and returns what opens it, as for [`check`], and what makes its disk fail: told `true`, nothing can be
-/// written from then on; told `false`, it can again.
+/// `fresh` makes an empty place and returns two closures. The first opens the journal, as for [`check`]. The second
+/// makes the disk fail: after `true` all writes fail, after `false` they succeed again.
 ///
 /// ```
 /// use std::io::ErrorKind;
@@ -114,7 +114,7 @@ where
 ///
 /// # Panics
 ///
-/// When a promise is not kept; the message says which.
+/// If the journal breaks a promise. The message names the promise.
 pub fn check_failing<J, O, F>(mut fresh: impl FnMut() -> (O, F))
 where
     J: Journal,
@@ -130,7 +130,7 @@ where
             let batch = random.batch(&mut model);
             commit(&mut journal, &batch);
             let entries = journal.stats().entries;
-            // What there is perhaps, one group more each.
+            // The possible contents: one more group each.
             let mut perhaps = vec![model.clone()];
             fail(true);
             for _ in 0..1 + random.below(3) {
@@ -166,7 +166,7 @@ where
                 fail(false);
             }
         }
-        // It works again, and settles what failed.
+        // The journal works again, and settles the failed commits.
         let batch = random.batch(&mut model);
         commit(&mut journal, &batch);
         let mut batch = Batch::new();
@@ -182,7 +182,7 @@ where
     }
 }
 
-/// What there is after each group.
+/// Returns the entries after each group.
 fn prefixes(model: &BTreeMap<u64, Vec<u8>>, batch: &Batch) -> Vec<BTreeMap<u64, Vec<u8>>> {
     let mut entries = model.clone();
     let after = |group: Group<'_>| {
@@ -197,7 +197,7 @@ fn prefixes(model: &BTreeMap<u64, Vec<u8>>, batch: &Batch) -> Vec<BTreeMap<u64, 
     batch.groups().map(after).collect()
 }
 
-/// Numbers that are the same in each run.
+/// A random generator with the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -209,7 +209,7 @@ impl Random {
         self.0 % below
     }
 
-    /// Some groups, and what they make of the entries.
+    /// Returns some groups, and applies them to the model.
     fn batch(&mut self, model: &mut BTreeMap<u64, Vec<u8>>) -> Batch {
         let mut batch = Batch::new();
         for _ in 0..self.below(10) {
@@ -230,7 +230,7 @@ impl Random {
     }
 }
 
-/// Takes in what a journal gives.
+/// Collects the entries of a journal.
 #[derive(Default)]
 struct Given {
     entries: BTreeMap<u64, Vec<u8>>,
@@ -302,7 +302,7 @@ fn commit(journal: &mut impl Journal, batch: &Batch) {
 }
 
 fn tidy(journal: &mut impl Journal) {
-    // An end must come, however it is cut into slices.
+    // Tidying must end, however small its slices are.
     for _ in 0..100_000 {
         match journal.tidy() {
             Ok(true) => {}

@@ -1,18 +1,18 @@
-//! What can go wrong with a journal.
+//! The errors of a journal.
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
 use crate::EntryId;
 
-/// A place in a file that cannot be read as what was written there.
+/// A place in a file where the bytes are not those that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// Where it begins, in bytes from the beginning of the file.
+    /// The offset of the place in the file, in bytes.
     pub offset: u64,
-    /// How many bytes it takes.
+    /// The length of the place, in bytes.
     pub length: u64,
     /// What is wrong.
     pub what: &'static str,
@@ -43,39 +43,39 @@ impl fmt::Display for Damage {
     }
 }
 
-/// A journal could not do what it was asked to. Clones share the source.
+/// A failed operation of a journal. Clones share the source.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// Another process, or another runtime of this one, has it open.
+    /// Another process, or another runtime of this process, has the journal open.
     #[error("the journal {0} is in use by another process; end that one, or use another directory")]
     Locked(PathBuf),
-    /// The disk is full. It works again when there is room.
+    /// The disk is full. The journal works again once there is room.
     #[error("no room for the journal in {path}: {source}; make room, and it goes on")]
     Full {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: Arc<io::Error>,
     },
-    /// The place cannot be written to.
+    /// The process cannot write to the journal.
     #[error(
         "the journal in {path} cannot be written to: {source}; give the process the right to write there"
     )]
     ReadOnly {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: Arc<io::Error>,
     },
-    /// The system failed otherwise.
+    /// Any other error of the system.
     #[error("the journal could not {doing} {path}: {source}")]
     Io {
-        /// What was tried, such as "sync".
+        /// The action that failed, such as "sync".
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: Arc<io::Error>,
     },
     /// A place is damaged, and it is not known which entries were there.
@@ -91,10 +91,10 @@ pub enum JournalError {
         /// What the entry contains.
         what: &'static str,
     },
-    /// There is something else in that place.
+    /// The directory contains other files and no journal.
     #[error("{0} is no journal of fom; give the journal an empty directory of its own")]
     NotAJournal(PathBuf),
-    /// It was written by a later release.
+    /// A later release wrote the journal.
     #[error(
         "the journal {path} has format {found}, and this release reads up to {known}; use the release that wrote it"
     )]
@@ -103,17 +103,17 @@ pub enum JournalError {
         path: PathBuf,
         /// The format of the file.
         found: u32,
-        /// The latest format that is known here.
+        /// The latest format that this release reads.
         known: u32,
     },
-    /// The entry is longer than any journal takes.
+    /// An entry, a group or a batch is too long for the journal.
     #[error(
         "an entry of {length} bytes is too long for the journal, which takes {most}; keep large data elsewhere and save a reference"
     )]
     TooLong {
-        /// Its length in bytes.
+        /// The actual length, in bytes.
         length: usize,
-        /// The most that is taken.
+        /// The greatest length that the journal takes, in bytes.
         most: usize,
     },
     /// The runtime has shut down, and its journal is closed.
@@ -125,7 +125,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// What the system said while something was tried, as the error that says what to do.
+    /// Converts an error of the system to the variant that names the remedy in its message.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         let (path, source) = (path.into(), Arc::new(source));
         match source.kind() {

@@ -1,15 +1,16 @@
 //! A crash-safe store of entries by number: the journal of fom.
 //!
-//! A [`Journal`] keeps *entries*, bytes by number. A program changes it by *groups*: a crash leaves the whole group or nothing of
-//! it. A *batch* takes many groups to the disk with one sync. The package knows nothing of foms, and serves other programs alone.
+//! A [`Journal`] keeps *entries*: bytes by number. A program changes entries in *groups*: a crash leaves a whole group
+//! or nothing of it. A *batch* takes many groups to the disk with one sync. The package knows nothing of foms, so other
+//! programs can use it alone.
 //!
-//! [`FileJournal`] keeps the entries in files of one directory, [`MemoryJournal`] in memory, for tests. A program can implement
-//! [`Journal`] for a store of its own.
+//! [`FileJournal`] keeps the entries in files of one directory. [`MemoryJournal`] keeps them in memory, for tests. A
+//! program can implement [`Journal`] for its own store.
 //!
-//! The feature `testing` adds `conformance`, a test suite for such stores, and `disk::FaultyDisk`, a disk that fails where a test
-//! says.
+//! The feature `testing` adds `conformance`, a test suite for such stores, and `disk::FaultyDisk`, a disk that fails
+//! where a test says.
 //!
-//! The modules, from the bottom; each imports only modules before it:
+//! The modules, from the bottom; each imports only modules above it in this table:
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -37,12 +38,13 @@ pub use file::read_hostile_segment;
 pub use file::{FileJournal, FileJournalOptions, Inspection};
 pub use memory::MemoryJournal;
 
-/// The number of an entry. Chosen by who puts it, and never used for something else afterwards.
+/// The number of an entry. The caller that puts the entry chooses the number, and never uses it for something else
+/// afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(pub u64);
 
 impl EntryId {
-    /// Entries below this one come first in [`Journal::recover`]: they say how others are to be read.
+    /// Entries below this number come first in [`Journal::recover`]: they say how to read the others.
     pub const HEAD: Self = Self(1 << 16);
 }
 
@@ -58,90 +60,93 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// Keeps entries, so that they are there after a crash.
+/// Keeps entries across a crash.
 ///
-/// One thread uses a journal at a time. Other stores can implement this trait: [`conformance::check`],
+/// One thread uses a journal at a time. Other stores can implement this trait. [`conformance::check`],
 /// [`conformance::check_killed`], [`conformance::check_failing`] and [`conformance::check_missing`] check that a store
-/// keeps these promises.
+/// keeps the promises of this trait.
 pub trait Journal: Send + 'static {
-    /// Gives every entry that is kept, each once, those below [`EntryId::HEAD`] first. Called once, before anything else.
+    /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first. Called once, before any other method.
     ///
     /// # Errors
     ///
-    /// When what is kept cannot be read, or when it is not known which entries are lost. What is lost of a known entry is
-    /// told by [`Recover::damaged`] and is no error.
+    /// Fails if the store cannot be read, or if it is not known which entries are lost. A damaged entry with a known
+    /// number is no error: [`Recover::damaged`] reports it.
     fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError>;
 
     /// Makes the groups of the batch durable, in their order.
     ///
     /// # Errors
     ///
-    /// Then none of them is kept, as soon as a later commit has worked; that works again when the cause is gone. If the process ends
-    /// before that, it is not known which are kept, if any: those before the first one that is not.
+    /// After a failure, the next commit that succeeds discards all groups of this batch. Commits succeed again once the
+    /// cause is gone. If the process ends before such a commit, the journal may have kept the first groups of the
+    /// batch: none, some or all, without a gap.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
-    /// Does a bounded part (about a millisecond) of what makes room again. `true` when there is more to do. Called between
-    /// two commits and while there is nothing to commit.
+    /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.
+    /// Called between two commits, and while there is nothing to commit.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit); what was committed stays.
+    /// As [`commit`](Self::commit). Committed entries stay.
     fn tidy(&mut self) -> Result<bool, JournalError> {
         Ok(false)
     }
 
-    /// How many bytes an entry may have that it takes. A fom whose record is longer fails by itself, and harms nobody whose step would
-    /// be in the same batch.
+    /// Returns the length of the longest entry that the journal takes, in bytes. A fom with a longer record fails
+    /// alone: the other foms of its batch are not affected.
     fn longest(&self) -> usize {
         usize::MAX
     }
 
-    /// How much it keeps, and what that costs.
+    /// Returns the size and the costs of the journal.
     fn stats(&self) -> JournalStats;
 }
 
-/// Who takes in what a journal keeps.
+/// Receives the entries of a journal during recovery.
 pub trait Recover {
-    /// So many entries will come, if that is known.
+    /// Announces the number of entries, if it is known.
     fn expect(&mut self, entries: u64) {
         let _ = entries;
     }
 
-    /// An entry.
+    /// Receives an entry.
     fn entry(&mut self, id: EntryId, bytes: &[u8]);
 
-    /// An entry whose newest bytes are damaged. It stays as it is until it is put or deleted.
+    /// Receives the number of an entry with damaged newest bytes. The entry stays damaged until it is put or deleted.
     fn damaged(&mut self, id: EntryId, damage: Damage);
 }
 
-/// What a recovery found. Another store begins with `Recovery::default()`, and sets the fields that it knows.
+/// The result of a recovery. Other stores begin with `Recovery::default()` and set the fields that they know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Entries that were given.
+    /// The number of entries passed to [`Recover::entry`].
     pub entries: u64,
-    /// The end of the last file, where a crash had broken off a write: nobody was told that it was done. It is cut off.
+    /// The torn end of the last file: a crash broke off a write there, which was never acknowledged. Recovery cuts it
+    /// off.
     pub torn: Option<Damage>,
-    /// Places that could not be read, besides entries that were told as damaged.
+    /// Unreadable places, without the entries that were reported as damaged.
     pub gaps: Vec<Damage>,
 }
 
-/// How much a journal keeps, and what that costs. Another store begins with `JournalStats::default()`, and sets the fields that it knows.
+/// The size and the costs of a journal. Other stores begin with `JournalStats::default()` and set the fields that they
+/// know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalStats {
-    /// Entries that are kept.
+    /// Entries in the journal.
     pub entries: u64,
     /// Bytes of these entries.
     pub live_bytes: u64,
-    /// Bytes that the journal takes.
+    /// Bytes that the journal takes up.
     pub size_bytes: u64,
-    /// Bytes written since it was opened, with those of the next two.
+    /// Bytes written since the journal was opened, including the next two counts.
     pub written_bytes: u64,
-    /// Of these, bytes that were written again to make room.
+    /// Of these, bytes of entries that were written again to free space.
     pub moved_bytes: u64,
-    /// Of these, bytes written ahead, so that a file has its place on the disk before it is used.
+    /// Of these, bytes written ahead, so that a file has its space on the disk before it is used.
     pub prepared_bytes: u64,
-    /// Syncs since it was opened.
+    /// Syncs since the journal was opened.
     pub syncs: u64,
 }

@@ -1,4 +1,4 @@
-//! A journal that is gone with the process, for tests.
+//! A journal in memory, for tests. It is gone when the process ends.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 
 use crate::{Batch, Change, EntryId, Journal, JournalError, JournalStats, Recover, Recovery};
 
-/// A journal in memory. Clones are the same journal: a test gives one to a runtime, drops the runtime, and gives another clone to
-/// the next, as if the process had been started again.
+/// A journal in memory. All clones are the same journal. To simulate a restart, a test gives one clone to a runtime,
+/// drops the runtime, and gives another clone to the next.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     kept: Arc<Mutex<Kept>>,
@@ -26,7 +26,7 @@ impl MemoryJournal {
         Self::default()
     }
 
-    /// A copy of what it keeps at this moment, which goes its own way from here.
+    /// Returns a separate journal with a copy of the current entries.
     pub fn fork(&self) -> Self {
         let kept = self.kept.lock();
         Self {
@@ -37,12 +37,12 @@ impl MemoryJournal {
         }
     }
 
-    /// What it keeps of an entry.
+    /// Returns the bytes of an entry.
     pub fn entry(&self, id: EntryId) -> Option<Vec<u8>> {
         self.kept.lock().entries.get(&id).cloned()
     }
 
-    /// The entries that it keeps, in their order.
+    /// Returns the numbers of all entries, in ascending order.
     pub fn ids(&self) -> Vec<EntryId> {
         self.kept.lock().entries.keys().copied().collect()
     }

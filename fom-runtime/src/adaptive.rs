@@ -1,38 +1,40 @@
-//! The estimator of `within = "adaptive"`: how long the next visit of a phase may take, from what earlier visits took.
+//! The estimator of `within = "adaptive"`: predicts how long the next visit of a phase may take, from earlier visits.
 //!
-//! Pure: integers in, integers out, no clock, no allocation. There is one for each locality, operation type and phase,
-//! and only the handler of that locality touches it.
+//! The estimator is pure: integers in, integers out, no clock, no allocation. Each locality, operation type and phase
+//! has its own. Only the handler of that locality touches it.
 //!
 //! # The rule
 //!
 //! | | |
 //! | --- | --- |
-//! | measured | an answered visit: the time from entering the phase to leaving it by its function, waiting included, and how many visits were under way when it began |
+//! | measured | an answered visit: the time from entering the phase to leaving it by its function, waiting included, and the number of visits under way when it began |
 //! | kept | the worst time and the greatest load of a window: one to two ceilings long, and never less than 32 answered visits |
-//! | estimate | twice the worst time; for more visits under way than the greatest load, as many times more; between floor and ceiling |
+//! | estimate | twice the worst time; if more visits are under way than the greatest load, as many times more; between floor and ceiling |
 //! | before 32 answered visits | the ceiling |
-//! | a late visit | measures nothing; but as long as the window has one, the next visit and then one in eight, drawn by lot, has the ceiling as its time (a *probe*): at most eight visits at a time, or one in eight of those under way |
+//! | a late visit | measures nothing; but while the window has one, the next visit and then one in eight, drawn at random, gets the ceiling (a *probe*): at most eight probes at a time, or one in eight of the visits under way |
 //!
 //! # Where it comes from, and why it is not quite that
 //!
-//! *The window* is Lustre's: `at_measured` keeps the worst service time of the last `at_history` (600 s, as is `at_max`),
-//! and grants 125 % of it and 5 s between `at_min` and `at_max`. A worst case suits us better than the smoothed mean and
-//! four deviations of RFC 6298 (Jacobson and Karels): there a time-out that comes too early is one packet more, here it
-//! is an operation that failed, and with an exponential tail that rule is too early for several visits in a hundred.
-//! Whatever the distribution, the next of `n` exceeds the worst of the others with a chance of 1 in `n`; twice the worst,
-//! hardly. (Two, because it is the back-off of RFC 6298; Lustre's fixed 5 s fit only services of seconds.) All of the
-//! window and its second half are all the state that it needs.
+//! *The window* is Lustre's: `at_measured` keeps the worst service time of the last `at_history` (600 s, as is
+//! `at_max`). Lustre grants 125 % of it plus 5 s, between `at_min` and `at_max`. RFC 6298 (Jacobson and Karels) grants
+//! the smoothed mean plus four deviations, but a worst case suits us better. In RFC 6298, a time-out that comes too
+//! early costs one more packet. Here it fails an operation, and with an exponential tail that rule is too early for
+//! several visits in a hundred. For any distribution, the next of `n` visits exceeds the worst of the others with a
+//! chance of 1 in `n`. It hardly ever exceeds twice the worst. (The factor of two is the back-off of RFC 6298. Lustre's
+//! fixed 5 s fit only services that take seconds.) The whole window and its second half are all the state that the
+//! estimator needs.
 //!
-//! *The load.* Times include the waiting, so the worst of them holds for the load under which it was measured. Beyond it,
-//! in a queue that is served in turn, the time grows with those in front at most. So a burst has what it needs from its
-//! first visit on, before any of it was answered. When nobody is answered at all (eight late visits, no answer between)
-//! those under way are no queue that moves, and say nothing.
+//! *The load.* Measured times include waiting, so the worst time holds for the load under which it was measured. Beyond
+//! that load, in a queue that is served in turn, the time grows at most with the visits in front. So a burst gets
+//! enough time from its first visit on, before any of its visits is answered. If there are no answers at all (eight
+//! late visits, no answer between), the visits under way are not a moving queue. Then their number says nothing.
 //!
-//! *Late visits.* Nobody knows whether a late one was slow or lost. RFC 6298 has Karn's rule for that: what is ambiguous is
-//! no sample; and doubles the time-out instead. Doubling, or taking the time-out for a sample as Lustre does, is wrong
-//! here in the other direction: with one visit in a thousand lost, the estimate goes to the ceiling and stays there.
-//! Probes take both apart: they see how long an answer takes that is slow, at once and however slow it became, and cost
-//! a late detection for few. A visit that was tried again (`retry`) is not ambiguous, since its time counts from entering.
+//! *Late visits.* It is not known whether a late visit was slow or lost. RFC 6298 has Karn's rule for this case: an
+//! ambiguous time is not a sample, and the time-out doubles instead. Here, doubling is wrong in the other direction,
+//! and so is taking the time-out as a sample, as Lustre does. With one visit in a thousand lost, the estimate goes to
+//! the ceiling and stays there. Probes tell the two apart. They see how long a slow answer takes, at once and however
+//! slow it became, and delay the detection of only a few late visits. A visit that was tried again (`retry`) is not
+//! ambiguous, since its time counts from entering.
 //!
 //! `simulation` compares these choices; the book has its table.
 
@@ -43,35 +45,36 @@ mod tests;
 
 use std::num::NonZeroU16;
 
-/// Answered visits that a half of the window needs, and the first estimate.
+/// Answered visits that half a window needs, and the first estimate.
 const ENOUGH: u32 = 32;
-/// What is granted for each nanosecond of the worst visit.
+/// The factor of the worst time.
 const MARGIN: u64 = 2;
-/// One visit in so many is a probe, after a late one.
+/// After a late visit, one visit in this many is a probe.
 const PROBE_ONE_IN: u32 = 8;
-/// So many late visits without an answer between: nothing moves.
+/// After this many late visits without an answer between, the queue does not move.
 const SILENCE: u32 = 8;
 
-/// What is known of one phase in one locality. Times are in nanoseconds.
+/// The knowledge about one phase in one locality. Times are in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Estimator {
     floor: u64,
     ceiling: u64,
-    /// What a visit may take under a load that was measured.
+    /// The time that a visit may take under a measured load.
     time: u64,
-    /// All of the window: the half before, if there was one, and the half of now.
+    /// The whole window: the previous half, if there was one, and the current half.
     window: Measured,
-    /// The half of now, which becomes the half before.
+    /// The current half, which becomes the previous half.
     half: Measured,
-    /// When that half began.
+    /// The start of the current half.
     begun: u64,
     /// Visits under way.
     load: u32,
-    /// Of these with the ceiling as their time.
+    /// Of these, visits that got the ceiling.
     probes: u32,
-    /// The first visit after a late one is a probe.
+    /// Whether the next visit is a probe: the first after a late visit.
     probe_next: bool,
-    /// For those after it: drawn, not counted, so that visits which repeat in a pattern cannot pass between them.
+    /// The random state for later probes. They are drawn, not counted, so that visits in a repeated pattern cannot pass
+    /// between them.
     dice: u32,
     /// Late visits since the last answer.
     unanswered: u32,
@@ -93,27 +96,27 @@ impl Measured {
     }
 }
 
-/// What a visit keeps until it leaves the phase: the load that it met, and whether it is a probe. Two bytes, as each fom
-/// has room for one: a load of more than 1,023 is kept with eleven digits, rounded down.
+/// What a visit keeps until it leaves the phase: the load that it met, and whether it is a probe. Each fom has room for
+/// one ticket, so it takes two bytes: of the load, it keeps the eleven highest binary digits, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(NonZeroU16);
 
 impl Ticket {
     const PROBE: u16 = 1 << 15;
     const DIGITS: u32 = 10;
-    /// Of a visit that began elsewhere: it counts as load, and measures nothing.
+    /// The ticket of a visit that began elsewhere. The visit counts as load, and measures nothing.
     const PARTIAL: Self = Self(NonZeroU16::MAX);
 
     fn new(load: u32, probe: bool) -> Self {
         let load = load.max(1);
         let shift = (u32::BITS - load.leading_zeros()).saturating_sub(Self::DIGITS + 1);
-        // The highest digit of what is shifted counts as one more shift, as in a floating-point number.
+        // The highest digit of the shifted load counts as one more shift, as in a floating-point number.
         let bits = (shift << Self::DIGITS) as u16 + (load >> shift) as u16;
         let bits = if probe { bits | Self::PROBE } else { bits };
         Self(NonZeroU16::new(bits).unwrap_or(NonZeroU16::MIN))
     }
 
-    /// As a plain number; 0 is for no ticket.
+    /// Returns the ticket as a plain number; 0 means no ticket.
     pub(crate) fn bits(self) -> u16 {
         self.0.get()
     }
@@ -134,7 +137,7 @@ impl Ticket {
 }
 
 impl Estimator {
-    /// For times between `floor` and `ceiling`, the first window beginning at `now`.
+    /// Returns an estimator for times between `floor` and `ceiling`. The first window begins at `now`.
     pub(crate) fn new(floor: u64, ceiling: u64, now: u64) -> Self {
         let ceiling = ceiling.max(floor);
         Self {
@@ -152,7 +155,7 @@ impl Estimator {
         }
     }
 
-    /// A visit begins: what it has to give back, and how long it may take.
+    /// Begins a visit. Returns its ticket, and how long the visit may take.
     pub(crate) fn enter(&mut self) -> (Ticket, u64) {
         self.load = self.load.saturating_add(1);
         let time = if self.window.late && self.draws_probe() {
@@ -165,13 +168,13 @@ impl Estimator {
         (Ticket::new(self.load, probe), time)
     }
 
-    /// A visit goes on that began before it was saved; its time is what was left.
+    /// Continues a visit that began before it was saved. The visit has only the rest of its time.
     pub(crate) fn resume(&mut self) -> Ticket {
         self.load = self.load.saturating_add(1);
         Ticket::PARTIAL
     }
 
-    /// The visit was left by the phase's function, after `took`.
+    /// Ends a visit that the phase's function left after `took`.
     pub(crate) fn answered(&mut self, ticket: Ticket, took: u64, now: u64) {
         self.leave(ticket);
         self.unanswered = 0;
@@ -187,7 +190,7 @@ impl Estimator {
         }
     }
 
-    /// The visit's time passed.
+    /// Ends a visit that ran out of time.
     pub(crate) fn late(&mut self, ticket: Ticket, now: u64) {
         self.leave(ticket);
         if ticket == Ticket::PARTIAL {
@@ -200,18 +203,18 @@ impl Estimator {
         self.half.late = true;
     }
 
-    /// The visit ended in another way, such as an error or a cancel, which says nothing of the time it needs.
+    /// Ends a visit in another way, such as an error or a cancel, which says nothing about the time that it needs.
     pub(crate) fn leave(&mut self, ticket: Ticket) {
         self.load = self.load.saturating_sub(1);
         self.probes = self.probes.saturating_sub(ticket.is_probe().into());
     }
 
-    /// What a visit may take, if it is no probe and no more are under way than were measured.
+    /// Returns how long a visit may take, if it is not a probe and the load was measured.
     pub(crate) fn time(&self) -> u64 {
         self.time
     }
 
-    /// What a visit may take that makes `load` of those under way, itself included.
+    /// Returns how long a visit may take that raises the load to `load`, itself included.
     fn estimate(&self, load: u32) -> u64 {
         let known = self.window.load;
         if load <= known || self.unanswered >= SILENCE || self.window.answered < ENOUGH {
@@ -226,7 +229,7 @@ impl Estimator {
         self.window.worst.saturating_mul(MARGIN)
     }
 
-    /// What was measured has changed.
+    /// Updates the estimate after a new measurement.
     fn renew(&mut self) {
         if self.window.answered >= ENOUGH {
             self.time = self.likely().clamp(self.floor, self.ceiling);
@@ -234,7 +237,7 @@ impl Estimator {
     }
 
     fn draws_probe(&mut self) -> bool {
-        // The multiplier and the summand of Numerical Recipes' generator, whose upper bits are good enough.
+        // The multiplier and the increment of Numerical Recipes' generator. Its upper bits are good enough.
         self.dice = self
             .dice
             .wrapping_mul(1_664_525)
@@ -245,7 +248,7 @@ impl Estimator {
         probe
     }
 
-    /// Begins the next half when this one is long and full enough.
+    /// Begins the next half if the current one is long and full enough.
     fn turn_over(&mut self, now: u64) {
         if self.half.answered >= ENOUGH && now.saturating_sub(self.begun) >= self.ceiling {
             self.window = std::mem::take(&mut self.half);

@@ -1,4 +1,4 @@
-//! Where the time comes from: the machine's monotonic clock, or a test that moves it by hand.
+//! The source of time: the machine's monotonic clock, or a clock that a test moves.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use crate::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// The clock of a runtime: all deadlines and ages are taken from it. Wall-clock steps do not touch it.
+/// The clock of a runtime. All deadlines and ages use it. Steps of the wall clock do not affect it.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -28,12 +28,12 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The machine's monotonic clock.
+    /// Returns the machine's monotonic clock.
     pub fn system() -> Self {
         Self(Source::System(Instant::now()))
     }
 
-    /// The time since the clock was made.
+    /// Returns the time since the clock was made.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.nanos())
     }
@@ -69,14 +69,14 @@ impl From<&TestClock> for Clock {
     }
 }
 
-/// Told when a test moved its clock.
+/// A watcher of a test's clock.
 pub(crate) trait Moved: Send + Sync {
     fn moved(&self);
 }
 
-/// Nanoseconds, at most what 64 bits hold (584 years).
+/// Returns the duration in nanoseconds, at most `u64::MAX` (584 years).
 pub(crate) fn nanos(duration: Duration) -> u64 {
-    // No 128 bits: this is a part of each look at the clock.
+    // Without 128-bit arithmetic, since each look at the clock runs this.
     duration
         .as_secs()
         .saturating_mul(1_000_000_000)
@@ -117,7 +117,7 @@ impl Default for TestClock {
 }
 
 impl TestClock {
-    /// A clock that stands at zero.
+    /// Returns a clock that stands at zero.
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             now: AtomicU64::new(0),
@@ -125,12 +125,12 @@ impl TestClock {
         }))
     }
 
-    /// Moves the clock on. Deadlines that passed fire soon after, in the order of their times.
+    /// Moves the clock forward. Deadlines that passed fire soon after, in the order of their times.
     ///
-    /// What must be waiting before the clock moves is made sure of with [`Runtime::quiet`](crate::Runtime::quiet).
+    /// To make sure that foms already wait when the clock moves, use [`Runtime::quiet`](crate::Runtime::quiet).
     pub fn advance(&self, by: Duration) {
         let on = |now: u64| Some(now.saturating_add(nanos(by)));
-        // It never says no.
+        // The update never fails.
         let _ = self
             .0
             .now

@@ -1,4 +1,4 @@
-//! Every error of the crate. Each says what to do, and gives back what was passed in.
+//! The errors of the crate. Each message says what to do, and each error gives back what the caller passed in.
 
 use std::{fmt, io, time::Duration};
 
@@ -11,14 +11,14 @@ use crate::{
     operation::Operation,
 };
 
-/// The error type of a machine that declares none: anything that `?` can turn into it.
+/// The error type of a machine that declares none: anything that `?` can convert to it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// The event type of a machine that takes none.
+/// The event type of a machine that takes no events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEvent {}
 
-/// A runtime could not be built.
+/// The runtime could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -30,28 +30,28 @@ pub enum BuildError {
     /// A reactor could not be created.
     #[error("cannot create a reactor: {0}; raise the limit of open files")]
     Reactor(#[source] io::Error),
-    /// A number that must not be zero was zero, or a least was above its most.
+    /// A number that must not be zero was zero, or a minimum was above its maximum.
     #[error("{what} is out of range: {hint}")]
     Range {
         /// The setting.
         what: &'static str,
-        /// What it must be.
+        /// The valid values.
         hint: &'static str,
     },
-    /// A locality's data could not be made; the data made before it has been dropped again.
+    /// The data of a locality could not be made. The data made for earlier localities was dropped again.
     #[error("cannot make the data of locality {locality}: {source}")]
     LocalityData {
-        /// Which locality.
+        /// The locality.
         locality: usize,
-        /// What the constructor returned.
+        /// The error of the constructor.
         #[source]
         source: BoxError,
     },
     /// The journal could not be opened or read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// One operation type [had](crate::Graph::renamed) the names that another one has, or had too: of what a journal has under
-    /// them nobody knows whose it is.
+    /// One operation type [had](crate::Graph::renamed) names that another type has or had. So it is not clear which
+    /// type the records of a journal under these names belong to.
     #[error(
         "`{was}` was called `{operation}` (machine `{machine}`), and so is or was `{other}`; take that `was` out, give the other another name, or say with `Builder::operation` which of them is meant"
     )]
@@ -62,44 +62,44 @@ pub enum BuildError {
         machine: String,
         /// The type that had the names.
         was: &'static str,
-        /// The other one.
+        /// The other type.
         other: &'static str,
     },
 }
 
-/// Why a submission was refused.
+/// The reason why a submission was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusedReason {
-    /// As many foms are in flight as the runtime takes.
+    /// The runtime has as many foms in flight as it takes.
     #[error("the runtime is full; submit it again later, or shed load")]
     Full,
     /// The runtime is shutting down or has shut down.
     #[error("the runtime is shutting down")]
     ShuttingDown,
-    /// A live fom has this key; [`Refused::live`] is its address.
+    /// A live fom has this key. [`Refused::live`] is its address.
     #[error("a live fom has this key already; `queue()` waits behind it")]
     KeyInUse,
-    /// As many foms wait for this key as [may](crate::Builder::key_queue).
+    /// As many foms wait for this key as [`key_queue`](crate::Builder::key_queue) allows.
     #[error("the queue of this key is full; submit it again later, or shed load")]
     KeyFull,
-    /// The key is [suspended](crate::Runtime::suspend_key), and this submission would not wait.
+    /// The key is [suspended](crate::Runtime::suspend_key), and this submission does not wait.
     #[error("the key is suspended; `queue()` waits until it is resumed")]
     KeySuspended,
-    /// It is to be [chained](crate::Submission::chain), and no fom that has a key submits it.
+    /// The submission is [chained](crate::Submission::chain), but no fom with a key submits it.
     #[error("`chain()` is for what a fom submits that has a key; use `key(..)` here")]
     NoTurn,
     /// The placement names a locality that does not exist.
     #[error("there is no such locality")]
     NoSuchLocality,
-    /// An operation with this [id](crate::Submission::once) is in the journal and cannot go on for now.
+    /// The journal has an operation with this [id](crate::Submission::once), which cannot go on for now.
     #[error(
         "the operation with this id is set aside; see `Runtime::set_aside`, and retry it or discard it"
     )]
     SetAside,
 }
 
-/// A submission that was refused. Nothing of it is left in the runtime, and the operation is given back.
+/// A refused submission. It gives back the operation, and leaves nothing in the runtime.
 pub struct Refused<O: Operation>(pub(crate) Box<RefusedInner<O>>);
 
 pub(crate) struct RefusedInner<O: Operation> {
@@ -109,17 +109,17 @@ pub(crate) struct RefusedInner<O: Operation> {
 }
 
 impl<O: Operation> Refused<O> {
-    /// Why.
+    /// Returns the reason.
     pub fn reason(&self) -> RefusedReason {
         self.0.reason
     }
 
-    /// The fom that has the key, or is the next to have it, for [`RefusedReason::KeyInUse`].
+    /// Returns the fom that has the key, or is the next to have it, for [`RefusedReason::KeyInUse`].
     pub fn live(&self) -> Option<&FomRef<O>> {
         self.0.live.as_ref()
     }
 
-    /// The operation, as it was submitted.
+    /// Returns the operation, as it was submitted.
     pub fn into_operation(self) -> O {
         self.0.operation
     }
@@ -141,61 +141,62 @@ impl<O: Operation> fmt::Display for Refused<O> {
 
 impl<O: Operation> std::error::Error for Refused<O> {}
 
-/// Why a fom failed.
+/// The reason why a fom failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Cause<E> {
-    /// Its phase function returned this error (for the last time, when the phase has retries).
+    /// The phase function returned this error (for the last time, if the phase has retries).
     Error(E),
-    /// Its phase function panicked, with this message.
+    /// The phase function panicked, with this message.
     Panicked(String),
     /// The deadline of a phase passed, and the phase has no `late` function.
     Late {
-        /// The phase whose `within` it was.
+        /// The phase with the `within` that passed.
         armed_in: &'static str,
     },
-    /// It was cancelled.
+    /// The fom was cancelled.
     Cancelled,
-    /// The fom that has its key waited for it: neither would ever have gone on. It never began. What is to be done under a key that
-    /// one has is [chained](crate::Submission::chain), or not waited for.
+    /// The fom that has the key waits for this fom, so neither could go on. This fom never began. A fom must
+    /// [chain](crate::Submission::chain) work under its own key, or not wait for the work.
     Stuck,
-    /// It made room for another one: in the queue of its key, for one that was
-    /// [submitted](crate::Submission::shed_oldest) after it, or in front of the localities, by
-    /// [the policy](crate::admission::WhenFull::Shed) there. It never began.
+    /// The fom made room for another one, and never began. In the queue of its key, a later submission that
+    /// [sheds the oldest](crate::Submission::shed_oldest) took its place. In front of the localities,
+    /// [the policy](crate::admission::WhenFull::Shed) there shed it.
     Shed,
-    /// The runtime was shut down before it ended.
+    /// The runtime was shut down before the fom ended.
     Shutdown,
-    /// It was refused when it was submitted.
+    /// The submission was refused.
     Refused(RefusedReason),
-    /// A blocking phase found no thread to leave the locality to.
+    /// A blocking phase found no thread that could take over the locality.
     NoThread(BlockError),
-    /// The locks of its phase could not be taken, and waiting would not have helped.
+    /// The locks of the phase could not be taken, and waiting would not have helped.
     Locks(LockError),
-    /// An interposer returned a phase that is no declared exit.
+    /// An interposer returned a phase that is not a declared exit.
     UndeclaredExit {
-        /// The phase that it returned.
+        /// The phase that the interposer returned.
         to: &'static str,
     },
-    /// Its transition could not be committed. It ends here, but not in the journal: what was committed before stays. It is
-    /// [set aside](crate::Runtime::set_aside), and goes on by itself when the journal works again, or when the program is started
-    /// again.
+    /// A transition could not be committed. The fom ends here, but not in the journal: its committed transitions stay.
+    /// The fom is [set aside](crate::Runtime::set_aside). It continues by itself when the journal works again, or when
+    /// the program starts again.
     ///
-    /// One whose first commit it was is not there, and its operation is in [`Failure::operation`]. It can only come back when the
-    /// process ends before the journal works again: who submits it again does that with an [id](crate::Submission::once).
+    /// If this was the first commit of the fom, the journal does not have the fom, and the operation is in
+    /// [`Failure::operation`]. The fom can come back only if the process ends before the journal works again. To
+    /// submit the operation again, use an [id](crate::Submission::once).
     Journal(JournalError),
-    /// Its transition could not be committed because operation or phase cannot be saved.
+    /// A transition could not be committed, because the operation or the phase cannot be saved.
     NotSaved(SnapshotError),
-    /// An operation that was submitted before with the same [id](crate::Submission::once) had failed. All that is remembered of
-    /// its cause is the text.
+    /// An earlier operation with the same [id](crate::Submission::once) failed. Only the text of its cause is
+    /// remembered.
     Remembered {
-        /// What the cause said.
+        /// The text of the cause.
         cause: String,
     },
-    /// An operation that was submitted before with the same [id](crate::Submission::once) came to one of its *ends*, and this
-    /// program cannot read which: a newer release has written it, for example. It did not fail, and is not to be done again under
-    /// another id; a release that can read it gives the outcome.
+    /// An earlier operation with the same [id](crate::Submission::once) reached one of its *ends*, but this program
+    /// cannot read which one. For example, a newer release wrote it. The operation did not fail: do not repeat it under
+    /// another id. A release that can read the end gives the outcome.
     Unread {
-        /// Why it cannot be read.
+        /// The reason why the end cannot be read.
         why: String,
     },
 }
@@ -210,7 +211,7 @@ impl<E: fmt::Display> fmt::Display for Cause<E> {
 }
 
 impl<E> Cause<E> {
-    /// The same with another error, where it is one.
+    /// Maps the error of [`Cause::Error`], and keeps all other causes.
     pub fn map<F>(self, map: impl FnOnce(E) -> F) -> Cause<F> {
         match self {
             Self::Error(error) => Cause::Error(map(error)),
@@ -231,7 +232,7 @@ impl<E> Cause<E> {
         }
     }
 
-    /// Whatever the type of the error is, which is left out.
+    /// Formats the cause for any error type. The error itself is left out.
     fn fmt_untyped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error(_) => f.write_str(self.name()),
@@ -261,7 +262,7 @@ impl<E> Cause<E> {
         }
     }
 
-    /// As text, for an error of any type, which is left out.
+    /// Returns the cause as text, for any error type. The error itself is left out.
     pub(crate) fn text(&self) -> String {
         struct Untyped<'a, E>(&'a Cause<E>);
         impl<E> fmt::Display for Untyped<'_, E> {
@@ -272,7 +273,7 @@ impl<E> Cause<E> {
         Untyped(self).to_string()
     }
 
-    /// The cause as one word, as it stands in listings and transitions.
+    /// Returns the cause as one word, as in listings and transitions.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Error(_) => "error",
@@ -297,16 +298,16 @@ impl<E> Cause<E> {
 /// A fom that ended in the standard failed outcome.
 #[non_exhaustive]
 pub struct Failure<O: Operation> {
-    /// Why.
+    /// The cause.
     pub cause: Cause<O::Error>,
-    /// The phase in which it happened.
+    /// The phase in which the fom failed.
     pub phase: &'static str,
-    /// The operation, where it still exists.
+    /// The operation, if it still exists.
     pub operation: Option<O>,
-    /// Events that were sent to it and that no phase took, oldest first.
+    /// Events sent to the fom that no phase took, oldest first.
     pub untaken: Vec<O::Event>,
-    /// What earlier attempts at the phase said, oldest first, also those before a restart: sixteen at most, each cut after 200
-    /// letters. The last one is the cause.
+    /// The errors of earlier attempts at the phase, oldest first, including attempts before a restart. There are at
+    /// most sixteen, each cut after 200 letters. The last one is the cause.
     pub attempts: Vec<String>,
 }
 
@@ -351,55 +352,56 @@ where
 
 impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}
 
-/// What was [set aside](crate::Runtime::set_aside) could not be tried again, or cannot run now either.
+/// A fom that is [set aside](crate::Runtime::set_aside) could not be tried again, or still cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetryError {
-    /// Nothing that is set aside has this id.
+    /// No fom with this id is set aside.
     #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
     NotSetAside(FomId),
-    /// It cannot run now either.
+    /// The fom still cannot run.
     #[error("it still cannot run: {0}")]
     Still(#[source] RestoreError),
-    /// Its last transition could not be committed. It goes on by itself when the journal works again.
+    /// The last transition of the fom could not be committed. The fom continues by itself when the journal works again.
     #[error("it waits for the journal, and goes on by itself when that works again")]
     Pending,
-    /// The runtime takes nothing more in. It is tried again at the next start.
+    /// The runtime takes no more foms. The next start tries the fom again.
     #[error("the runtime is shutting down; it is tried again at the next start")]
     ShuttingDown,
 }
 
-/// What was [set aside](crate::Runtime::set_aside) could not be taken out of the journal.
+/// A fom that is [set aside](crate::Runtime::set_aside) could not be removed from the journal.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscardError {
-    /// Nothing that is set aside has this id.
+    /// No fom with this id is set aside.
     #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
     NotSetAside(FomId),
-    /// Its last transition could not be committed. It goes on by itself when the journal works again; cancel it then.
+    /// The last transition of the fom could not be committed. The fom continues by itself when the journal works again;
+    /// cancel it then.
     #[error(
         "it waits for the journal, and goes on by itself when that works again; cancel it then"
     )]
     Pending,
-    /// That could not be committed.
+    /// The removal could not be committed.
     #[error("it could not be taken out of the journal: {0}")]
     Journal(#[source] JournalError),
 }
 
-/// An event could not be delivered; it is given back.
+/// An event that could not be delivered. The error gives it back.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError<E> {
     /// The fom has ended.
     #[error("the fom has ended; the event was not delivered")]
     Ended(E),
-    /// Its mailbox is full of events that it has not taken yet.
+    /// The mailbox of the fom is full of events that the fom has not taken yet.
     #[error("the fom's mailbox is full; send it again later, or drop it")]
     Full(E),
 }
 
 impl<E> SendError<E> {
-    /// The event.
+    /// Returns the event.
     pub fn into_event(self) -> E {
         match self {
             Self::Ended(event) | Self::Full(event) => event,
@@ -421,21 +423,21 @@ impl<E> fmt::Debug for SendError<E> {
 #[error("the request was dropped without an answer")]
 pub struct Unanswered;
 
-/// Enter-block failed; the fom still has its locality.
+/// Enter-block failed. The fom still has its locality.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
-    /// No thread could be created that would take over the locality.
+    /// No thread could be created to take over the locality.
     #[error(
         "no thread can take over the locality: {0}; raise the limit of threads, or lower `Followers::most`"
     )]
     NoThread(#[source] io::Error),
-    /// The calling thread does not hold a locality at this moment.
+    /// The calling thread does not hold a locality now.
     #[error("not inside a phase, or inside a blocking section already")]
     NotInPhase,
 }
 
-/// A wait ran into its limit.
+/// A wait reached its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not reached within {0:?}")]
 pub struct TimedOut(pub Duration);
@@ -452,7 +454,7 @@ pub enum SnapshotError {
     Field {
         /// The field.
         field: String,
-        /// What its `Serialize` said.
+        /// The error of its `Serialize`.
         reason: String,
     },
     /// A `Serialize` panicked.
@@ -461,24 +463,24 @@ pub enum SnapshotError {
     /// The machine is declared `#[fom(transient)]`.
     #[error("the machine is transient: it declares that it cannot be saved")]
     Transient,
-    /// It is longer than the journal takes.
+    /// The record is longer than the journal takes.
     #[error(
         "a record of {length} bytes is too long for the journal, which takes {most}; keep large data elsewhere and save a reference"
     )]
     TooLong {
-        /// Its length in bytes.
+        /// The length of the record, in bytes.
         length: usize,
-        /// The most that is taken.
+        /// The greatest length that the journal takes, in bytes.
         most: usize,
     },
-    /// It is an event for a generic operation, which could not be read again after a restart.
+    /// The event is for a generic operation, so it could not be read again after a restart.
     #[error(
         "an event for the generic `{0}` cannot be kept in an outbox; send it directly, or make an operation of its own that is not generic"
     )]
     Generic(&'static str),
 }
 
-/// Bytes were refused as a snapshot, or what is kept of a fom as a fom.
+/// Bytes are not a snapshot, or a record cannot be restored as a fom.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -488,17 +490,17 @@ pub enum RestoreError {
     /// The checksum or the structure is wrong.
     #[error("the snapshot is damaged: its checksum or structure is wrong")]
     Damaged,
-    /// It is of another machine.
+    /// The snapshot is of another machine.
     #[error(
         "the snapshot is of machine `{found}`, not of `{wanted}`; if that was its name, write `was = \"{found}\"` in the `#[fom(..)]`"
     )]
     OtherMachine {
         /// The machine in the snapshot.
         found: String,
-        /// The machine asked for.
+        /// The requested machine.
         wanted: &'static str,
     },
-    /// This program has no such operation.
+    /// This program does not have the operation.
     #[error(
         "operation `{operation}` (machine `{machine}`) is not in this program; start one that has it, say with `was` which one had these names, or register a generic one with `Builder::operation`"
     )]
@@ -508,23 +510,23 @@ pub enum RestoreError {
         /// The machine.
         machine: String,
     },
-    /// What is kept of it in the journal is damaged.
+    /// The record of the fom in the journal is damaged.
     #[error("its record is damaged: {0}")]
     InJournal(Damage),
-    /// An event for it does not fit its type.
+    /// An event for the fom does not fit its type.
     #[error("an event for `{operation}` cannot be read: {reason}")]
     Event {
         /// The operation.
         operation: String,
-        /// What its `Deserialize` said.
+        /// The error of its `Deserialize`.
         reason: String,
     },
-    /// It is not known how events for it are read.
+    /// The program has no reader for events of this operation.
     #[error(
         "its events cannot be read: they need `Serialize` and `Deserialize`, and a generic operation takes none through an outbox"
     )]
     NoEventReader,
-    /// The journal does not have the schema that it was written with.
+    /// The journal does not have the schema that the record was written with.
     #[error(
         "the journal has lost the schema that it was written with; restore the journal from a copy"
     )]
@@ -534,46 +536,45 @@ pub enum RestoreError {
         "`{one}` and `{other}` have the same names; say which one it is with `Builder::operation`, or rename one"
     )]
     Ambiguous {
-        /// One of them.
+        /// One of the two.
         one: &'static str,
         /// The other.
         other: &'static str,
     },
-    /// Code that reads it panicked.
+    /// Code that reads the record panicked.
     #[error("it panicked while it was read: {0}")]
     Panicked(String),
-    /// Its last transition could not be committed. It goes on when the journal works again.
+    /// The last transition of the fom could not be committed. The fom continues when the journal works again.
     #[error("its last transition could not be committed: {0}")]
     NotCommitted(String),
-    /// It is an event that was sent through an outbox, and whoever it was sent to is set aside. It is delivered when that one comes
-    /// back.
+    /// An event from an outbox to a receiver that is set aside. The event is delivered when the receiver comes back.
     #[error("it is an event for fom {0}, which is set aside")]
     ReceiverSetAside(FomId),
-    /// It is an event that was sent through an outbox, and nobody had the key that it was sent to, or whoever had it ended without
-    /// taking it. It is delivered when it is [tried again](crate::Runtime::retry_set_aside) and there is somebody, at the next start, too.
+    /// An event from an outbox to a key. No fom had the key, or the fom ended without taking the event. A
+    /// [retry](crate::Runtime::retry_set_aside), or the next start, delivers the event if a fom has the key then.
     #[error(
         "it is an event for `{operation}` with the key `{key}`, which has ended or was never there; start one and try again, or discard it"
     )]
     NoReceiver {
-        /// The operation type that it was sent to.
+        /// The operation type that the event was sent to.
         operation: String,
-        /// The key that it was sent to.
+        /// The key that the event was sent to.
         key: Key,
     },
-    /// A live fom has its key already.
+    /// A live fom has the key already.
     #[error("a live fom has its key `{0}` already")]
     KeyInUse(Key),
-    /// It is of another operation, whose machine has the same name.
+    /// The snapshot is of another operation. The machines of both have the same name.
     #[error(
         "the snapshot is of operation `{found}`, not of `{wanted}`; if that was its name, write `operation({wanted}, was = \"{found}\")`"
     )]
     OtherOperation {
         /// The operation in the snapshot.
         found: String,
-        /// The operation asked for.
+        /// The requested operation.
         wanted: &'static str,
     },
-    /// It is in a phase that this release does not have.
+    /// The snapshot is in a phase that this release does not have.
     #[error(
         "the snapshot is in phase `{phase}`, which `{machine}` does not have; write `was = \"{phase}\"` in the `#[phase(..)]` of the one that goes on with it, or start a release that has it"
     )]
@@ -583,7 +584,7 @@ pub enum RestoreError {
         /// The machine.
         machine: &'static str,
     },
-    /// It holds a field that the phase does not have.
+    /// The snapshot has a field that the phase does not have.
     #[error(
         "the snapshot has a field `{field}` that phase `{phase}` does not have; take it out in a migration, or start a release that has it"
     )]
@@ -593,7 +594,7 @@ pub enum RestoreError {
         /// The field in the snapshot.
         field: String,
     },
-    /// It lacks a field of the phase.
+    /// The snapshot lacks a field of the phase.
     #[error(
         "the snapshot lacks field `{field}`; write `#[phase(default)]` above it, or put it in by a migration"
     )]
@@ -606,9 +607,9 @@ pub enum RestoreError {
     Field {
         /// The field.
         field: &'static str,
-        /// Its type in this release.
+        /// The type of the field in this release.
         of: &'static str,
-        /// What its `Deserialize` said.
+        /// The error of its `Deserialize`.
         reason: String,
     },
     /// The operation does not fit its type.
@@ -618,20 +619,20 @@ pub enum RestoreError {
     Operation {
         /// The operation.
         operation: &'static str,
-        /// What its `Deserialize` said.
+        /// The error of its `Deserialize`.
         reason: String,
     },
-    /// The operation has a field that its type in this release does not have, so that it would be lost.
+    /// The operation has a field that its type in this release does not have. The field would be lost.
     #[error(
         "the snapshot's operation has a field `{field}` that `{operation}` does not have; take it out in a migration, or start a release that has it"
     )]
     UnknownOperationField {
         /// The operation.
         operation: &'static str,
-        /// The field in the snapshot, with those that it is in: `address.street`.
+        /// The field in the snapshot, with the fields around it: `address.street`.
         field: String,
     },
-    /// It is in a phase that was taken out of the machine: `#[fom(retired(..))]`.
+    /// The snapshot is in a phase that the machine retired: `#[fom(retired(..))]`.
     #[error(
         "the snapshot is in phase `{phase}`, which `{machine}` retired; lead it to another phase in a migration, or start a release that has it"
     )]
@@ -641,7 +642,7 @@ pub enum RestoreError {
         /// The machine.
         machine: &'static str,
     },
-    /// A later release saved it.
+    /// A later release saved the snapshot.
     #[error(
         "the snapshot is of version {found} of `{machine}`, and this release knows up to version {known}; start one that has version {found}"
     )]
@@ -670,9 +671,9 @@ pub enum RestoreError {
     MigrationFailed {
         /// The machine.
         machine: &'static str,
-        /// The version that it migrates from.
+        /// The version that the migration starts from.
         from: u32,
-        /// What it said.
+        /// The error of the migration.
         reason: String,
     },
     /// A migration panicked.
@@ -680,9 +681,9 @@ pub enum RestoreError {
     MigrationPanicked {
         /// The machine.
         machine: &'static str,
-        /// The version that it migrates from.
+        /// The version that the migration starts from.
         from: u32,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
 }

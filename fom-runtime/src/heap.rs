@@ -1,8 +1,8 @@
 //! Freed memory that the allocator keeps from the system.
 //!
 //! An allocator keeps freed memory for later requests. After a burst this module tells glibc to give it back. glibc
-//! still keeps the memory at the end of the heap of each thread but the first: at most 64 MiB, and less if no large
-//! block was ever freed.
+//! still keeps the memory at the end of the heap of each thread but the first. That is at most 64 MiB, and less if no
+//! large block was ever freed.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,17 +22,18 @@ const LITTLE: usize = 1 << 20;
 pub(crate) struct Heap(AtomicUsize);
 
 impl Heap {
-    /// Notes this many freed bytes. With a fom goes what it had beside it, in small pieces that the allocator keeps.
+    /// Counts freed bytes. A fom also frees data beside it, in small pieces that the allocator keeps.
     pub(crate) fn freed(&self, bytes: usize) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The burst of frees is over. If the allocator may keep much, tells it to give that back. A separate thread does
-    /// this, because a walk through the heap takes milliseconds.
+    /// Called when a burst of frees is over. If the allocator may keep much, tells it to give memory back. A separate
+    /// thread does this, because a walk through the heap takes milliseconds.
     pub(crate) fn trim(&self, spawner: &Spawner) {
         if self.0.load(Ordering::Relaxed) > LITTLE && self.0.swap(0, Ordering::Relaxed) > LITTLE {
             let spawn = || (spawner.0)("fom-memory".to_owned(), Box::new(trim));
-            // Without a thread the allocator keeps the memory, and uses it again. The spawner may be the user's code.
+            // Without a thread, the allocator keeps the memory for reuse. The spawner may be the user's code, so it may
+            // panic.
             let _ = catch_unwind(AssertUnwindSafe(spawn));
         }
     }
@@ -46,8 +47,8 @@ fn trim() {
     }
 }
 
-/// The memory stays allocated, and loses its contents and its physical pages. The caller writes it before the next
-/// read.
+/// Drops the contents and the physical pages of memory that stays allocated. The caller must write the memory before
+/// the next read.
 pub(crate) fn empty(memory: NonNull<u8>, size: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -55,8 +56,8 @@ pub(crate) fn empty(memory: NonNull<u8>, size: usize) {
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(1 << 16);
         let before = memory.addr().get().next_multiple_of(page) - memory.addr().get();
         let whole = size.saturating_sub(before) / page * page;
-        // SAFETY: the pages are inside of the memory, which belongs to the caller alone, and its contents are no longer
-        // needed. An error leaves them as they are.
+        // SAFETY: the pages are inside the memory, which belongs to the caller alone, and its contents are no longer
+        // needed. An error leaves them unchanged.
         unsafe {
             libc::madvise(
                 memory.as_ptr().wrapping_add(before).cast(),

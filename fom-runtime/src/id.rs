@@ -1,4 +1,4 @@
-//! Names of foms: an id that the runtime gives, and a key that the user gives.
+//! Names of foms: an id from the runtime, and a key from the user.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 pub struct FomId(pub(crate) u64);
 
 impl FomId {
-    /// The id as a number.
+    /// Returns the id as a number.
     pub fn get(self) -> u64 {
         self.0
     }
@@ -25,9 +25,9 @@ impl fmt::Debug for FomId {
     }
 }
 
-/// The key of a fom: at most one live fom of an operation type has it in one runtime.
+/// The key of a fom. In one runtime, at most one live fom of an operation type has a given key.
 ///
-/// Keys are compared by value and whole: two keys never meet because their hashes agree.
+/// Keys are compared by their whole value, never by hashes alone.
 ///
 /// ```
 /// use fom_runtime::Key;

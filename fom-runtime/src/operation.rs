@@ -1,4 +1,4 @@
-//! What `#[fom]` generates from a declaration, as traits.
+//! The traits that `#[fom]` implements for a declaration.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -17,10 +17,11 @@ use crate::{
     snapshot::{self, Fields, Meta, Migration, Saved, Snapshot, Values},
 };
 
-/// An operation with its machine: implemented by `#[fom]`, never by hand.
+/// An operation with its machine. `#[fom]` implements this trait; do not implement it by hand.
 ///
 /// The required items of this trait are for generated code only, and may change in any release. No `unsafe` code relies
-/// on what an implementation returns. Its functions run while the runtime has lent nothing of its own.
+/// on what an implementation returns. The runtime calls its functions while none of the runtime's own state is
+/// borrowed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operation: no machine is declared for it",
     label = "no `#[fom(operation({Self}))]` enum",
@@ -31,25 +32,25 @@ pub trait Operation: Sized + Send + 'static {
     type Phase: Send + 'static;
     /// The names of the phases, without data.
     type Kind: Copy + Eq + fmt::Debug + Send + Sync + 'static;
-    /// What a phase function may fail with.
+    /// The error of the phase functions.
     type Error: Send + 'static;
-    /// What may be sent to it.
+    /// The events that can be sent to a fom.
     type Event: Send + 'static;
-    /// What a fom of it is made of.
+    /// What a fom of this operation is made of.
     #[doc(hidden)]
     type Form: Launch<Self>;
 
-    /// Phases, edges, flags and docs.
+    /// The phases, edges, flags and docs.
     const GRAPH: &'static Graph;
-    /// How it is saved; `None` for a transient operation.
+    /// The codec of a persistent operation; `None` for a transient one.
     const CODEC: Option<Codec<Self>> = None;
-    /// When a transition of it counts as done, where there is a journal: `#[fom(durability = "..")]`.
+    /// When a transition counts as done, if there is a journal: `#[fom(durability = "..")]`.
     const DURABILITY: Durability = match Self::CODEC {
         Some(_) => Durability::Sync,
         None => Durability::None,
     };
 
-    /// What an error of it says, as far as its type can say something.
+    /// Returns the text of an error, as far as its type has one.
     #[doc(hidden)]
     const DESCRIBE: Describe<Self> = |_| String::from("an error");
     #[doc(hidden)]
@@ -57,29 +58,29 @@ pub trait Operation: Sized + Send + 'static {
     #[doc(hidden)]
     const INDEX: fn(Self::Kind) -> usize;
 
-    /// The phase that a new fom is in.
+    /// Returns the phase of a new fom.
     fn start() -> Self::Phase {
         Self::START
     }
-    /// The name of a phase.
+    /// Returns the name of a phase.
     fn kind(phase: &Self::Phase) -> Self::Kind;
-    /// The place of a phase in [`Graph::phases`](crate::Graph).
+    /// Returns the index of a phase in [`Graph::phases`](crate::Graph).
     fn index(kind: Self::Kind) -> usize {
         Self::INDEX(kind)
     }
-    /// Whether a phase takes this event; what it does not take is kept for a later phase.
+    /// Whether a phase takes this event. An event that the phase does not take is kept for a later phase.
     fn takes(kind: Self::Kind, event: &Self::Event) -> bool {
         let _ = (kind, event);
         false
     }
-    /// The locks that its function in this phase needs.
+    /// Returns the locks that the function of this phase needs.
     #[doc(hidden)]
     fn locks(&self, phase: &Self::Phase, cx: &Cx<'_, Self::Event>) -> LockSet {
         let _ = (phase, cx);
         LockSet::new()
     }
-    /// What `resume` of its transitions does; the runtime calls it once when a fom came out of a record, before it enters
-    /// the function of its phase again.
+    /// Calls `resume` of the transitions. The runtime calls it once after it restored a fom from a record, before the
+    /// function of the phase runs again.
     #[doc(hidden)]
     fn resumed(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> Resumed<Self> {
         let _ = at;
@@ -87,56 +88,56 @@ pub trait Operation: Sized + Send + 'static {
     }
 }
 
-/// When a transition counts as done, where there is a journal.
+/// When a transition counts as done, if there is a journal.
 ///
-/// It is declared for the operation: `#[fom(durability = "lazy")]`.
+/// Declared for the operation: `#[fom(durability = "lazy")]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// When it is on disk, before the next phase begins. Nothing that anybody was told of is lost at a crash.
+    /// A transition is done when it is on disk, before the next phase begins. A crash loses nothing that was reported.
     Sync,
-    /// At once; it is on disk soon after. What was committed in the last 50 ms can be lost at a crash (and in the time that the
-    /// write took which was on its way then): a fom goes on from an earlier phase, or, where it began in that time, is not there.
-    /// What it sent in the lost transitions is sent again when they are made again.
+    /// A transition is done at once, and on disk soon after. A crash can lose the transitions of the last 50 ms, and of
+    /// the time that the write in progress has taken. The fom then continues from an earlier phase, or is gone if it
+    /// began in that time. When the fom repeats the lost transitions, it also sends their messages again.
     Lazy,
-    /// It is never written: at a crash the fom is gone.
+    /// A transition is done at once, and never written. A crash loses the fom.
     None,
 }
 
-/// Why a phase function is run.
+/// The reason for a run of a phase function.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Entry<E> {
-    /// The phase was entered (or is tried again, or restored).
+    /// The phase was entered (or is tried again, or was restored).
     Enter,
-    /// An event came that the phase waits for.
+    /// An event arrived that the phase waits for.
     Event(E),
     /// The deadline of the phase passed.
     Late,
-    /// Its last attempt has failed.
+    /// The last attempt failed.
     Exhausted,
-    /// It has failed.
+    /// The fom failed.
     Failed,
 }
 
-/// Where it goes from here.
+/// Where the fom goes next.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Next<P> {
     /// To this phase.
     Go(P),
-    /// It stays in this visit and waits for the next event.
+    /// The fom stays in this visit and waits for the next event.
     Stay,
 }
 
-/// What a step resolves to.
+/// The result of a step.
 #[doc(hidden)]
 pub type Stepped<O> = Result<Next<<O as Operation>::Phase>, <O as Operation>::Error>;
 
-/// How the errors of an operation are put into words.
+/// A function that turns errors of an operation into text.
 #[doc(hidden)]
 pub type Describe<O> = fn(&<O as Operation>::Error) -> String;
 
-/// An error, to be put into words: of its three functions the compiler takes the first whose bounds hold.
+/// An error to turn into text. Of three `text` functions, the compiler takes the first with bounds that hold.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Described<'a, E>(pub &'a E);
@@ -174,7 +175,7 @@ impl<E> ByType for Described<'_, E> {
     }
 }
 
-/// How errors of a type are put into words, as a function.
+/// A function that turns errors of a type into text.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __describe {
@@ -187,39 +188,39 @@ macro_rules! __describe {
     };
 }
 
-/// How a restored fom goes on.
+/// The result of `resume` for a restored fom.
 #[doc(hidden)]
 pub type Resumed<O> = Result<(), <O as Operation>::Error>;
 
-/// To this phase.
+/// Goes to this phase.
 #[doc(hidden)]
 #[inline]
 pub fn go<P, E>(phase: P) -> Result<Next<P>, E> {
     Ok(Next::Go(phase))
 }
 
-/// To this phase, if all went well.
+/// Goes to this phase, if the step succeeded.
 #[doc(hidden)]
 #[inline]
 pub fn to<P, E>(done: Result<(), E>, phase: P) -> Result<Next<P>, E> {
     match done {
         Ok(()) => Ok(Next::Go(phase)),
         Err(error) => {
-            // It was never entered: a `Drop` of the user's must not see it. It has no data that could leak.
+            // The phase was never entered, so a user's `Drop` must not see it. The phase has no data that could leak.
             std::mem::forget(phase);
             Err(error)
         }
     }
 }
 
-/// No further for now.
+/// Stays in the phase.
 #[doc(hidden)]
 #[inline]
 pub fn stay<P, E>() -> Result<Next<P>, E> {
     Ok(Next::Stay)
 }
 
-/// Where a step begins.
+/// The start of a step.
 #[doc(hidden)]
 pub struct At<'a, 'fom, P, E: Send + 'static = NoEvent> {
     pub phase: &'a mut P,
@@ -242,13 +243,13 @@ pub trait AsyncOperation: Operation {
     ) -> impl Future<Output = Stepped<Self>> + Send;
 }
 
-/// A machine of plain functions only: no future at all.
+/// A machine of plain functions only, without a future.
 #[doc(hidden)]
 pub trait SyncOperation: Operation {
     fn step(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> Stepped<Self>;
 }
 
-/// What can stand in a snapshot: everything that serde can write and read back.
+/// A value in a snapshot: any value that serde can write and read back.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be saved with its fom",
     label = "has no `Serialize` and `Deserialize`",
@@ -256,17 +257,17 @@ pub trait SyncOperation: Operation {
 )]
 pub trait Savable: Serialize + DeserializeOwned {}
 
-// Else rustc asks for `Serialize` and for `Deserialize` in two errors, in its own words.
+// Otherwise rustc asks for `Serialize` and for `Deserialize` in two errors, in its own words.
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned> Savable for T {}
 
-/// An operation that can be saved in every phase and restored: all but `#[fom(transient)]` ones.
+/// An operation that can be saved in every phase and restored: any operation that is not `#[fom(transient)]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be saved: its machine is transient",
     note = "take `transient` off its `#[fom(..)]`, and derive `Serialize` and `Deserialize` for what it holds"
 )]
 pub trait Persistent: Operation + Savable {
-    /// How what earlier versions saved becomes what this one would have, from the oldest on.
+    /// The migrations from earlier versions to this one, from the oldest on.
     #[doc(hidden)]
     const MIGRATIONS: &'static [Migration] = &[];
     #[doc(hidden)]
@@ -281,35 +282,35 @@ pub trait Persistent: Operation + Savable {
     #[doc(hidden)]
     fn load(phase: &str, fields: &mut Fields<'_>) -> Loaded<Self>;
 
-    /// Saves the operation as it stands in `phase`.
+    /// Saves the operation and its phase.
     ///
     /// # Errors
     ///
-    /// When the operation's or a field's own `Serialize` fails.
+    /// Fails if the `Serialize` of the operation or of a field fails.
     fn snapshot(&self, phase: &Self::Phase) -> Result<Snapshot, SnapshotError> {
         Snapshot::take(self, phase, Meta::default())
     }
 
-    /// The operation and its phase out of a snapshot.
+    /// Restores the operation and its phase from a snapshot.
     ///
     /// # Errors
     ///
-    /// When the snapshot is damaged, is of another operation, names a phase that this release does not have, or holds
-    /// data that does not fit. Nothing is guessed.
+    /// Fails if the snapshot is damaged or is of another operation. Fails if it names a phase that this release does
+    /// not have, or holds data that does not fit. Nothing is guessed.
     fn restore(snapshot: &Snapshot) -> Result<(Self, Self::Phase), RestoreError> {
         snapshot.open::<Self>()
     }
 }
 
-/// A phase out of a record.
+/// A phase from a record.
 #[doc(hidden)]
 pub type Loaded<O> = Result<<O as Operation>::Phase, RestoreError>;
 
-/// What [`Operation::CODEC`] is.
+/// The type of [`Operation::CODEC`].
 #[doc(hidden)]
 pub type MaybeCodec<O> = Option<Codec<O>>;
 
-/// The codec of what can be saved.
+/// Returns the codec of a persistent operation.
 #[doc(hidden)]
 pub const fn codec<O: Persistent>() -> MaybeCodec<O> {
     Some(Codec::new())
@@ -318,10 +319,10 @@ pub const fn codec<O: Persistent>() -> MaybeCodec<O> {
 type Save<O> = fn(&O, &<O as Operation>::Phase, Meta) -> Result<Snapshot, SnapshotError>;
 type SaveBody<O> = fn(&O, &<O as Operation>::Phase, &mut Vec<u8>) -> Result<(), SnapshotError>;
 
-/// How an operation is saved, as a value: lets code that knows only [`Operation`] save what can be saved.
+/// The functions that save an operation. With them, code that knows only [`Operation`] can save it.
 pub struct Codec<O: Operation> {
     pub(crate) save: Save<O>,
-    /// Appends the body of the operation in this phase; after an error the bytes are as they were.
+    /// Appends the body of the operation in this phase. After an error the bytes are as before.
     pub(crate) save_body: SaveBody<O>,
 }
 
@@ -338,7 +339,7 @@ impl<O: Persistent> Default for Codec<O> {
 }
 
 impl<O: Persistent> Codec<O> {
-    /// The codec of a persistent operation.
+    /// Returns the codec of a persistent operation.
     pub const fn new() -> Self {
         Self {
             save: Snapshot::take::<O>,
@@ -347,18 +348,18 @@ impl<O: Persistent> Codec<O> {
     }
 }
 
-/// What can be done with a persistent operation whose type only its records name.
+/// The functions of a persistent operation that is known only by the names in its records.
 #[doc(hidden)]
 pub trait Restorer: Sync {
     fn graph(&self) -> &'static Graph;
     fn type_id(&self) -> TypeId;
     fn durability(&self) -> Durability;
     fn type_name(&self) -> &'static str;
-    /// Makes a fom of what is kept of one. It is in no queue yet.
+    /// Makes a fom from its record. The fom is not in a queue yet.
     fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError>;
-    /// Gives an event to whoever has this key.
+    /// Delivers an event to the fom that has the key of the event.
     fn deliver(&self, event: Event<'_>) -> Result<(), RestoreError>;
-    /// Whether that could be done.
+    /// Whether `revive` would succeed.
     fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError>;
 }
 
@@ -394,14 +395,14 @@ impl<O: Persistent> Restorer for Restoring<O> {
     }
 }
 
-/// A persistent operation that is known without anybody naming its type.
+/// A persistent operation that the program knows without naming its type.
 #[doc(hidden)]
 pub struct Registered {
     restorer: &'static dyn Restorer,
     reader: Option<EventReader>,
 }
 
-/// An event out of bytes, if events of its type can be saved.
+/// Reads an event from bytes, if events of its type can be saved.
 #[doc(hidden)]
 pub type EventReader = fn(&[u8]) -> Result<Box<dyn Any + Send>, String>;
 
@@ -412,7 +413,7 @@ impl fmt::Debug for Registered {
 }
 
 impl Registered {
-    /// What generated code submits, and `Builder::operation` for generic ones.
+    /// Returns the entry for an operation. Generated code submits it, and `Builder::operation` for generic operations.
     #[must_use]
     pub const fn of<O: Persistent>() -> Self {
         Self {
@@ -421,7 +422,7 @@ impl Registered {
         }
     }
 
-    /// Its events are read like this.
+    /// Sets the reader of its events.
     #[must_use]
     pub const fn taking(mut self, reader: EventReader) -> Self {
         self.reader = Some(reader);
@@ -439,7 +440,7 @@ impl Registered {
     }
 }
 
-/// Reads events of type `E` if that can be done: of its two functions the compiler takes the one whose bounds hold.
+/// Reads events of type `E`, if they can be read. Of two functions, the compiler takes the first with bounds that hold.
 #[doc(hidden)]
 pub struct Events<E>(PhantomData<fn() -> E>);
 
@@ -476,7 +477,7 @@ impl<E> Unreadable for &Events<E> {
     }
 }
 
-/// How events of a type are read, as a function.
+/// A function that reads events of a type.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __event_reader {
@@ -490,7 +491,8 @@ macro_rules! __event_reader {
 
 inventory::collect!(Registered);
 
-/// Every operation of the program that is neither generic nor transient; linking it was enough. In no order.
+/// Returns every operation of the program that is neither generic nor transient, in no order. Linking an operation is
+/// enough.
 #[doc(hidden)]
 pub fn registered() -> impl Iterator<Item = &'static Registered> {
     inventory::iter::<Registered>.into_iter()

@@ -1,20 +1,20 @@
-//! Gives the memory of a table back after most of its entries have gone.
+//! Releases the memory of a table after most of its entries were removed.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     hash::{BuildHasher, Hash},
 };
 
-/// A table that is smaller than this keeps its memory.
+/// A smaller table keeps its memory.
 const SMALL: usize = 128;
 
-/// The room that a table keeps, if it has far more than its entries need; else `None`. Growth to that room and
-/// shrinking back take many steps. So a check after each removal costs a constant time on average.
+/// Returns the capacity that a table keeps, if it has far more than its entries need. Many changes lie between growing
+/// and shrinking, so a check after each removal costs a constant time on average.
 pub(crate) fn room(len: usize, capacity: usize) -> Option<usize> {
     (capacity > SMALL && capacity / 8 > len).then(|| SMALL.max(2 * len))
 }
 
-/// Gives back memory that a table no longer needs. Called after a removal.
+/// Releases memory that a table no longer needs. Called after a removal.
 pub(crate) trait Shrink {
     fn shrink(&mut self);
 }

@@ -1,7 +1,7 @@
-//! One place that chooses between the real primitives and those of the model checkers.
+//! Chooses between the real primitives and those of the model checkers.
 //!
-//! `fom_loom` swaps what the lock-free pieces in [`protocol`](crate::protocol) stand on, `fom_shuttle` what whole
-//! localities stand on. Our own cfg names, since plain `loom` would change tokio as well.
+//! `fom_loom` replaces the primitives of the lock-free pieces in [`protocol`](crate::protocol). `fom_shuttle` replaces
+//! the primitives of whole localities. The cfg names are our own, since plain `loom` would change tokio as well.
 
 pub(crate) mod atomic {
     #[cfg(fom_loom)]
@@ -40,12 +40,12 @@ mod locks {
         thread_local,
     };
 
-    /// The time by which waits are limited.
+    /// Returns the time that limits waits.
     pub(crate) fn now() -> Instant {
         Instant::now()
     }
 
-    /// A condition variable whose `wait` takes and gives the guard.
+    /// A condition variable. Its `wait` takes the guard and returns it.
     #[derive(Debug, Default)]
     pub(crate) struct Condvar(parking_lot::Condvar);
 
@@ -55,7 +55,7 @@ mod locks {
             guard
         }
 
-        /// The guard, and whether the time ran out.
+        /// Returns the guard, and whether the time ran out.
         pub(crate) fn wait_for<'a, T>(
             &self,
             mut guard: MutexGuard<'a, T>,
@@ -90,11 +90,11 @@ mod locks {
 
     pub(crate) use shuttle::{thread::yield_now, thread_local};
 
-    /// What waits for this long or longer waits until it is told.
+    /// A wait of this length or longer ends only with a notification.
     const EVER: Duration = Duration::from_secs(60);
 
     shuttle::lazy_static! {
-        /// Nanoseconds that have passed in this run.
+        /// Nanoseconds passed in this run.
         static ref PASSED: AtomicU64 = AtomicU64::new(0);
     }
 
@@ -105,12 +105,12 @@ mod locks {
         *BEGUN + Duration::from_nanos(passed)
     }
 
-    /// The time by which waits are limited. Whatever is done takes some of it, drawn as the order is.
+    /// Returns the time that limits waits. Each call adds some time, drawn at random like the order of the steps.
     pub(crate) fn now() -> Instant {
         pass(Duration::from_micros(thread_rng().gen_range(0..200)))
     }
 
-    /// Others go on, or do not.
+    /// Lets other threads go on, or not.
     pub(crate) fn sleep(_: Duration) {
         yield_now();
     }
@@ -132,7 +132,7 @@ mod locks {
         }
     }
 
-    /// A guard that knows its lock, so that a wait can do without shuttle's own.
+    /// A guard that knows its lock, so that `wait_for` can release the lock and take it again.
     #[derive(Debug)]
     pub(crate) struct MutexGuard<'a, T> {
         of: &'a Mutex<T>,
@@ -183,7 +183,7 @@ mod locks {
             }
         }
 
-        /// Shuttle has no time: what has a short limit is told for no reason, or hears at any moment that its time is over.
+        /// Shuttle has no time. A wait with a short limit ends at any moment: without a reason, or with its time over.
         pub(crate) fn wait_for<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,
@@ -216,9 +216,9 @@ mod locks {
 #[cfg(not(fom_loom))]
 pub(crate) use locks::*;
 
-/// Blocks the thread on a future. Unlike the one of futures also inside an executor: a thread that may wait for a fom may
-/// be in the middle of one. And unlike it, in the middle of a task of tokio as well, where channels of tokio have only so many
-/// polls until the task yields, which it cannot do before this comes back.
+/// Blocks the thread on a future. Unlike `block_on` of futures, this also works inside an executor: a thread that waits
+/// for a fom may be inside one. It also works inside a task of tokio. There, channels of tokio allow only so many polls
+/// until the task yields, which the task cannot do before this function returns.
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     use std::{
@@ -227,7 +227,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         thread::{self, Thread},
     };
 
-    /// The thread, and whether it was woken: somebody else may use up what `unpark` leaves.
+    /// The thread, and whether it was woken. Other code may consume the token that `unpark` leaves.
     struct Parked(Thread, atomic::AtomicBool);
 
     impl Wake for Parked {

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::disk::{Disk, DiskFile, LockGuard};
 
-/// A kind of operation that can be made to fail.
+/// An operation that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -30,31 +30,31 @@ pub enum Operation {
     List,
 }
 
-/// What happens instead of an operation.
+/// What happens in place of an operation.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It is not done, and fails so.
+    /// The operation is not done, and fails with this error.
     Fail(io::ErrorKind),
-    /// It is done, and fails so all the same.
+    /// The operation is done, and fails with this error all the same.
     FailAfter(io::ErrorKind),
-    /// A write writes so many bytes at most, and says so.
+    /// A write writes at most this many bytes, and returns their number.
     Short(usize),
-    /// A write writes so many bytes at most, and fails so.
+    /// A write writes at most this many bytes, and fails with this error.
     Torn(usize, io::ErrorKind),
-    /// This is called with the path first, then it is done.
+    /// The closure is called with the path, then the operation is done.
     Before(Arc<dyn Fn(&Path) + Send + Sync>),
-    /// It is done, then this is called with the path.
+    /// The operation is done, then the closure is called with the path.
     After(Arc<dyn Fn(&Path) + Send + Sync>),
 }
 
 impl Fault {
-    /// Calls `then` before the operation is done. It may end the process.
+    /// Returns a fault that calls `then` before the operation. `then` may end the process.
     pub fn before(then: impl Fn(&Path) + Send + Sync + 'static) -> Self {
         Self::Before(Arc::new(then))
     }
 
-    /// Calls `then` after the operation was done. It may end the process.
+    /// Returns a fault that calls `then` after the operation. `then` may end the process.
     pub fn after(then: impl Fn(&Path) + Send + Sync + 'static) -> Self {
         Self::After(Arc::new(then))
     }
@@ -73,7 +73,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// A disk that does what another does, but for the faults it was told. Clones are the same disk.
+/// A disk that passes operations on to another disk, except for the planned faults. All clones are the same disk.
 ///
 /// ```
 /// use std::io::ErrorKind;
@@ -101,15 +101,15 @@ struct Plan {
 #[derive(Debug)]
 struct Planned {
     operation: Operation,
-    /// The count at which it happens.
+    /// The count at which the fault happens.
     at: u64,
-    /// Whether it happens at every later one too.
+    /// Whether the fault also happens at all later counts.
     from: bool,
     fault: Fault,
 }
 
 impl FaultyDisk {
-    /// A disk that does what `disk` does.
+    /// Returns a disk that passes operations on to `disk`.
     pub fn new(disk: impl Disk) -> Self {
         Self {
             disk: Arc::new(disk),
@@ -117,22 +117,23 @@ impl FaultyDisk {
         }
     }
 
-    /// Has the `nth` operation of a kind from now on, counted from 1, go wrong, once.
+    /// Plans a fault for the `nth` operation of a kind from now on, counted from 1.
     pub fn inject(&self, operation: Operation, nth: u64, fault: Fault) {
         self.plan(operation, nth, false, fault);
     }
 
-    /// Has the `nth` operation of a kind from now on, counted from 1, and all later ones go wrong, until [`heal`](Self::heal).
+    /// Plans a fault for the `nth` operation of a kind from now on, counted from 1, and for all later ones, until
+    /// [`heal`](Self::heal).
     pub fn inject_from(&self, operation: Operation, nth: u64, fault: Fault) {
         self.plan(operation, nth, true, fault);
     }
 
-    /// Forgets all faults.
+    /// Removes all faults.
     pub fn heal(&self) {
         self.plan.lock().faults.clear();
     }
 
-    /// How many operations of a kind were begun.
+    /// Returns how many operations of a kind began.
     pub fn count(&self, operation: Operation) -> u64 {
         self.plan.lock().count(operation)
     }
@@ -158,14 +159,14 @@ impl FaultyDisk {
     }
 }
 
-/// Runs with the most bytes that a write may write.
+/// Runs an operation. `run` gets the most bytes that a write may write.
 fn run_planned<R>(
     plan: &Mutex<Plan>,
     operation: Operation,
     path: &Path,
     run: impl FnOnce(usize) -> io::Result<R>,
 ) -> io::Result<R> {
-    // Not held while a closure runs: it may ask for counts, or end the process.
+    // Not locked while a closure runs: the closure may ask for counts, or end the process.
     let fault = plan.lock().next(operation);
     match fault {
         None => run(usize::MAX),

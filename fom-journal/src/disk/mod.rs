@@ -1,4 +1,4 @@
-//! What a [`FileJournal`](crate::FileJournal) asks of a disk, so that a test can put a failing one in its place.
+//! The operations that a [`FileJournal`](crate::FileJournal) asks of a disk. A test can use a disk that fails.
 
 #[cfg(feature = "testing")]
 mod faulty;
@@ -10,96 +10,98 @@ use std::{fmt, io, path::Path};
 pub use faulty::{Fault, FaultyDisk, Operation};
 pub use real::RealDisk;
 
-/// The operations of a disk. [`RealDisk`] is the system's, `FaultyDisk` (feature `testing`) fails where a test says.
+/// The operations of a disk. [`RealDisk`] is the disk of the system. `FaultyDisk` (feature `testing`) fails where a
+/// test says.
 ///
-/// Used by a journal's committing thread and by the one that makes files ahead.
+/// The thread that commits uses the disk, and the thread that makes files ahead.
 pub trait Disk: Send + Sync + 'static {
-    /// Makes a directory and those above it, durably. One that is there is no error.
+    /// Makes a directory and its parents, durably. An existing directory is no error.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// The names in a directory that are valid UTF-8; others are no journal's.
+    /// Returns the names in a directory that are valid UTF-8. A journal uses no other names.
     ///
     /// # Errors
     ///
-    /// What the system says; [`io::ErrorKind::NotFound`] where there is no directory.
+    /// Fails with errors of the system; with [`io::ErrorKind::NotFound`] if there is no directory.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a file, to be read and written. Not durable before the directory is synced.
+    /// Makes a file for reading and writing. The file is not durable until its directory is synced.
     ///
     /// # Errors
     ///
-    /// What the system says; [`io::ErrorKind::AlreadyExists`] for a file that is there.
+    /// Fails with errors of the system; with [`io::ErrorKind::AlreadyExists`] if the file exists.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens a file that is there, to be written too if `write`.
+    /// Opens an existing file for reading, and for writing if `write` is true.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn open(&self, path: &Path, write: bool) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Renames a file inside its directory. Not durable before the directory is synced.
+    /// Renames a file inside its directory. The new name is not durable until the directory is synced.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes durable what was created, renamed and removed in a directory.
+    /// Makes all creations, renames and removals in a directory durable.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn sync_dir(&self, directory: &Path) -> io::Result<()>;
 
-    /// Locks a file until the guard is dropped or the process ends. An exclusive lock makes the file if it is not there. `None`
-    /// when somebody else holds a lock that this one cannot stand beside.
+    /// Locks a file until the guard is dropped or the process ends. An exclusive lock makes the file if there is none.
+    /// Returns `None` if there is a conflicting lock.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn lock(&self, path: &Path, exclusive: bool) -> io::Result<Option<LockGuard>>;
 }
 
 /// A file of a [`Disk`].
 pub trait DiskFile: Send {
-    /// Its length in bytes.
+    /// Returns the length of the file, in bytes.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn length(&self) -> io::Result<u64>;
 
-    /// Reads at an offset in bytes. Fewer bytes than asked for are no error, none are the end.
+    /// Reads at an offset in bytes. The call may read fewer bytes than asked for; 0 means the end of the file.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Fails with errors of the system.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes at an offset in bytes; beyond the end the file grows. Fewer bytes than asked for are no error.
+    /// Writes at an offset in bytes. The file grows for a write beyond its end. The call may write fewer bytes than
+    /// asked for.
     ///
     /// # Errors
     ///
-    /// What the system says. Then it is not known what was written.
+    /// Fails with errors of the system. Then it is not known what was written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes durable what was written, as `fdatasync` does.
+    /// Makes all writes durable, as `fdatasync` does.
     ///
     /// # Errors
     ///
-    /// What the system says. Then it is not known what is durable, and a second sync cannot tell.
+    /// Fails with errors of the system. Then it is not known what is durable, and a second sync cannot tell.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -107,7 +109,7 @@ pub trait DiskFile: Send {
 pub struct LockGuard(#[expect(dead_code, reason = "held for its drop")] Box<dyn Send>);
 
 impl LockGuard {
-    /// A guard that is dropped with `held`.
+    /// Returns a guard that drops `held` when it is dropped.
     pub fn new(held: impl Send + 'static) -> Self {
         Self(Box::new(held))
     }
@@ -139,7 +141,7 @@ pub(crate) fn write_all(
     Ok(())
 }
 
-/// Reads until `bytes` are full or the file ends; how many it read.
+/// Reads until `bytes` is full or the file ends. Returns the number of bytes read.
 pub(crate) fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < bytes.len() {

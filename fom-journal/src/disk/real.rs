@@ -26,7 +26,7 @@ impl Disk for RealDisk {
         if !above.exists() {
             self.create_dir(above)?;
         }
-        // What operations carry is nobody else's business. Who wants others to read it makes the directory first.
+        // Operations carry private data. To let other users read it, make the directory beforehand.
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
             done => done?,
@@ -100,7 +100,7 @@ impl Locked {
 }
 
 impl Drop for Locked {
-    /// Unlocks the file. To close it is not enough: a new process shares the file, and with it the lock, until that process
+    /// Unlocks the file. Closing it is not enough: a new child process shares the file, and with it the lock, until it
     /// executes its program. A process that only forked must not unlock the file of its parent.
     fn drop(&mut self) {
         if self.process == process::id() {

@@ -1,4 +1,4 @@
-//! Makes segments ahead, so that the one who commits need not wait for it.
+//! Makes segments ahead, so that a commit need not wait for one.
 
 use std::{io, sync::Arc, thread};
 
@@ -18,9 +18,9 @@ use crate::{
 pub(super) struct Made {
     pub(super) header: Header,
     pub(super) file: Box<dyn DiskFile>,
-    /// The generation of the manifest that names the file. `None`: nothing may be written to it yet.
+    /// The generation of the manifest that names the file. With `None`, nothing may be written to the file yet.
     pub(super) named: Option<u64>,
-    /// Bytes that were written for it.
+    /// Bytes written to make the file.
     pub(super) prepared: u64,
     pub(super) syncs: u64,
 }
@@ -33,7 +33,7 @@ pub(super) enum Ahead {
 }
 
 impl Ahead {
-    /// Begins to make a file from the spare file `spare` or from nothing, and to name it in the manifest.
+    /// Starts a thread that makes a file, from the file `spare` if there is one, and names the file in the manifest.
     pub(super) fn begin(
         &mut self,
         directory: &Directory,
@@ -46,15 +46,15 @@ impl Ahead {
         let thread = thread::Builder::new().name("fom-journal".into());
         let making = thread.spawn(move || {
             let mut made = make(&directory, spare, header)?;
-            // If this fails, the manifest names the file when it is needed.
+            // If this fails, the commit that needs the file names it.
             made.named = manifest.lock().say(said).ok();
             Ok(made)
         });
-        // Without a thread it is made when it is needed.
+        // If no thread can start, the file is made when it is needed.
         *self = making.map_or(Self::None, Self::Making);
     }
 
-    /// The file that was made, waiting for it if it is being made.
+    /// Takes the file that was made. Waits for a thread that still makes it.
     pub(super) fn take(&mut self) -> Option<Result<Made, JournalError>> {
         match std::mem::replace(self, Self::None) {
             Self::None => None,
@@ -68,7 +68,7 @@ impl Ahead {
     }
 }
 
-/// Makes a file. A free one is used again if there is one, which spares the writing.
+/// Makes a file. A spare file is used again, which saves most of the writes.
 pub(super) fn make(
     directory: &Directory,
     spare: Option<u64>,
@@ -78,7 +78,7 @@ pub(super) fn make(
         Some(spare) => match again(directory, spare, header) {
             Ok(file) => file,
             Err(error) => {
-                // Whatever name it has by now: it only takes room.
+                // The file has either name by now, and only takes up room.
                 let _ = directory.remove(spare);
                 let _ = directory.remove(header.number);
                 return Err(error);
@@ -127,8 +127,9 @@ fn anew(directory: &Directory, header: Header) -> Result<(Box<dyn DiskFile>, u64
     let path = directory.unfinished(header.number);
     let file = directory.disk.create(&path);
     let mut file = file.map_err(|error| JournalError::io("make", path.clone(), error))?;
-    // Really written: an appending write to blocks that were only set aside costs a third of the speed. It has its name when it is
-    // durable: before that a crash may leave anything in it, as what its blocks were before.
+    // The file is filled with real writes: later writes to blocks that are only allocated cost a third of the speed.
+    // The file gets its name once it is durable. Before that, a crash may leave anything in the file, such as the
+    // previous content of its blocks.
     let made = fill(&mut *file, header).and_then(|()| {
         let named = directory.segment(header.number);
         directory.disk.rename(&path, &named)
@@ -137,7 +138,7 @@ fn anew(directory: &Directory, header: Header) -> Result<(Box<dyn DiskFile>, u64
         Ok(()) => Ok((file, header.size)),
         Err(error) => {
             drop(file);
-            // What is half made only takes room that is lacking. If it stays, the next opening removes it.
+            // A half-made file only takes up room. If it cannot be removed, the next opening removes it.
             let _ = directory.disk.remove(&path);
             Err(JournalError::io("make", path, error))
         }

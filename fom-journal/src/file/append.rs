@@ -1,4 +1,4 @@
-//! Appends groups, each sync's with one write.
+//! Appends groups: one write for each sync.
 
 use std::iter;
 
@@ -25,14 +25,14 @@ pub(super) struct Active {
     file: Box<dyn DiskFile>,
     /// The generation of the manifest that names the segment.
     named: u64,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     end: u64,
     size: u64,
     /// Whether the link of the segment is durable.
     begun: bool,
 }
 
-/// A change of a group, with how it is written.
+/// A change of a group, as it is written.
 type Written<'a> = (Kind, u64, &'a [u8]);
 
 fn written(changes: Changes<'_>) -> impl Iterator<Item = Written<'_>> + Clone {
@@ -42,7 +42,8 @@ fn written(changes: Changes<'_>) -> impl Iterator<Item = Written<'_>> + Clone {
     })
 }
 
-/// Refuses what no segment takes, before anything of the batch is written.
+/// Returns the length of the batch's frames, in bytes. Fails before any write if an entry, a group or the batch is too
+/// long.
 pub(super) fn check(batch: &Batch) -> Result<usize, JournalError> {
     let mut total = 0;
     for group in batch.groups() {
@@ -69,13 +70,14 @@ fn too_long(length: usize, most: usize) -> JournalError {
 }
 
 impl FileJournal {
-    /// Appends what is to be moved and then a batch whose frames take `length` bytes, with one sync. A batch that is larger than a
-    /// segment makes its segment larger: in two, the first half would be kept when the second cannot be.
+    /// Appends the staged moves and then a batch, with one sync. The frames of the batch take `length` bytes. A batch
+    /// larger than a segment enlarges its segment. In two segments, the first half would be kept when the second cannot
+    /// be written.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
         let moves = std::mem::take(&mut self.moves);
         let done = self.append_all(moves, batch, length);
         if done.is_err() {
-            // What was to be moved is looked for again.
+            // The next stage looks for the moves again.
             self.cursor = None;
         }
         done
@@ -99,7 +101,7 @@ impl FileJournal {
         self.append_unit((moved > 0).then_some(moves), &groups)
     }
 
-    /// Appends with one write and one sync.
+    /// Appends moves and groups with one write and one sync.
     fn append_unit(
         &mut self,
         moves: Option<Moves>,
@@ -109,7 +111,7 @@ impl FileJournal {
         buffer.clear();
         self.rests = false;
         let done = self.write_unit(&mut buffer, moves.as_ref(), groups);
-        // One very large batch must not keep its memory for ever.
+        // One very large batch must not keep its memory forever.
         buffer.shrink_to(4 << 20);
         self.buffer = buffer;
         match done {
@@ -163,7 +165,7 @@ impl FileJournal {
             index += 1;
         }
         let end = at + buffer.len() as u64;
-        // Zeros in the place of the next head say that it ended here; the next write begins with them.
+        // Zeros in place of the next head mark the end. The next write overwrites them.
         let zeros = active.size.saturating_sub(end).min(HEAD as u64);
         buffer.extend(iter::repeat_n(0, zeros as usize));
         self.stats.written_bytes += buffer.len() as u64;
@@ -178,8 +180,8 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Writes the end of a segment that is closed, so that recovery tells damage before the end from a torn write. If
-    /// the write fails, recovery treats the segment as after a crash.
+    /// Writes the end of the last segment when the journal closes, so that recovery can tell damage before the end from
+    /// a torn write. If the write fails, recovery treats the segment as after a crash.
     pub(super) fn write_end(&mut self) {
         if self.recovered && !self.index.segments.is_empty() {
             self.active = None;
@@ -188,7 +190,7 @@ impl FileJournal {
         }
     }
 
-    /// The link of the next segment, without its generation.
+    /// Returns the link of the next segment, without its generation.
     fn link(&self) -> Link {
         let previous = self.index.segments.back();
         Link {
@@ -200,14 +202,14 @@ impl FileJournal {
         }
     }
 
-    /// What the manifest must say: nothing follows the newest segment, or only segment `next` may.
+    /// Returns the next content of the manifest: no segment follows the newest one, or only segment `next` may.
     pub(super) fn said(&self, next: Option<u64>) -> Said {
         let last = self.index.segments.back();
         let number = last.map_or(0, |segment| segment.number);
         Said {
             journal: self.journal,
             last: number,
-            // No later write goes behind what a failure or another process left.
+            // Without an active segment, no later write goes behind what a failure or another process left.
             valid: match &self.active {
                 Some(_) => 0,
                 None => last.map_or(0, |segment| segment.valid),
@@ -217,7 +219,7 @@ impl FileJournal {
         }
     }
 
-    /// Takes into account what is durable now.
+    /// Updates the state after a sync.
     fn apply(&mut self, moves: Option<Moves>, groups: &[Group<'_>]) {
         let Some(active) = &mut self.active else {
             return;
@@ -262,13 +264,14 @@ impl FileJournal {
         }
     }
 
-    /// Whether it is time for the next segment. Not as soon as there is a new one: a little later an old one may be free.
+    /// Whether it is time to make the next segment. Not at once after a rotation, because an old file may become free a
+    /// little later.
     pub(super) fn wants_ahead(&self) -> bool {
         let is_begun = |active: &Active| active.end >= active.size / 4;
         self.ahead.is_none() && self.active.as_ref().is_some_and(is_begun)
     }
 
-    /// Goes to a new segment.
+    /// Switches to a new segment.
     fn rotate(&mut self) -> Result<(), JournalError> {
         let (made, named) = self.next_made()?;
         self.stats.prepared_bytes += made.prepared;
@@ -285,7 +288,7 @@ impl FileJournal {
         Ok(())
     }
 
-    /// The next segment, and the generation of the manifest that names it.
+    /// Returns the next segment, and the generation of the manifest that names it.
     fn next_made(&mut self) -> Result<(Made, u64), JournalError> {
         // The failure may have been temporary, so a second attempt follows at once.
         let mut made = match self.ahead.take() {
@@ -334,7 +337,7 @@ impl FileJournal {
         }
     }
 
-    /// Makes the next segment now if there is no thread for it.
+    /// Makes the next segment: in a thread, or now if the option `background` is off.
     pub(super) fn begin_or_make_ahead(&mut self) -> Result<(), JournalError> {
         match self.background {
             true => self.begin_ahead(),
@@ -343,7 +346,7 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Begins to make the next segment, unless it is there.
+    /// Starts a thread that makes the next segment, unless there is one or the option `background` is off.
     pub(super) fn begin_ahead(&mut self) {
         if self.background && self.ahead.is_none() {
             let header = self.new_header();
@@ -354,17 +357,17 @@ impl FileJournal {
         }
     }
 
-    /// Takes a file that holds nothing that is needed, to be used again if there is room for it.
+    /// Keeps a file that is no longer needed for reuse if there is room for it, and removes it otherwise.
     pub(super) fn discard(&mut self, number: u64, size: u64) {
         if size == self.segment_bytes && self.size() + size <= self.limit() {
             self.spares.push(number);
         } else {
-            // If it stays, the next opening finds that it is not needed.
+            // If the removal fails, the next opening finds that the file is not needed.
             let _ = self.directory.remove(number);
         }
     }
 
-    /// Removes files that are kept to be used again, where they are too many by now.
+    /// Removes spare files until the journal is within its limit.
     pub(super) fn trim_spares(&mut self) {
         while self.size() > self.limit()
             && let Some(spare) = self.spares.pop()

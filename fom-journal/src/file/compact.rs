@@ -1,7 +1,7 @@
-//! Makes room: what is still needed of the oldest segment is written again, then its file is free.
+//! Frees space: writes the live entries of the oldest segment again, and then frees its file.
 //!
-//! Segments become free in the order in which they were written, so what deletes an entry is needed only until its own
-//! segment is the oldest: whatever it deleted was older, and is gone by then.
+//! Segments become free in the order in which they were written. So a delete is needed only until its own segment is
+//! the oldest: the entry that it deleted was older, and is gone by then.
 
 use super::{
     FileJournal,
@@ -13,16 +13,16 @@ use super::{
 };
 use crate::{Batch, Damage, JournalError};
 
-/// What is to be written again, with the next sync.
+/// Changes to write again with the next sync.
 #[derive(Default)]
 pub(super) struct Moves {
     bytes: Vec<u8>,
     rows: Vec<(Kind, u64, std::ops::Range<usize>)>,
-    /// From then on no segment below this one is needed.
+    /// With it, no segment below this one is needed.
     pub(super) floor: Option<u64>,
 }
 
-/// How far the oldest segment was gone through.
+/// The position of the moves in the oldest segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     segment: u64,
@@ -35,7 +35,7 @@ impl Moves {
         self.rows.is_empty() && self.floor.is_none()
     }
 
-    /// Its changes, as one group.
+    /// Returns the changes, as one group.
     pub(super) fn written(&self) -> impl Iterator<Item = (Kind, u64, &[u8])> + Clone {
         let moved = self.rows.iter();
         let moved = moved.map(|(kind, id, range)| (*kind, *id, &self.bytes[range.clone()]));
@@ -44,7 +44,7 @@ impl Moves {
 }
 
 impl Index {
-    /// Takes in a frame at an offset; where it ends.
+    /// Applies a frame at an offset, and returns the end of the frame.
     pub(super) fn apply_frame<'a>(
         &mut self,
         segment: u64,
@@ -63,40 +63,41 @@ impl Index {
 }
 
 impl FileJournal {
-    /// Bytes of the segments that may hold entries.
+    /// Returns the size of the segments that may hold entries, in bytes.
     fn used(&self) -> u64 {
         self.index.segments.iter().map(|segment| segment.size).sum()
     }
 
-    /// So many eighths of the live bytes and a segment, or two segments.
+    /// Returns `eighths` eighths of the live bytes plus one segment, and at least two segments.
     fn bound(&self, eighths: u64) -> u64 {
         let share = self.index.live() / 8 * eighths;
         (share + self.segment_bytes).max(2 * self.segment_bytes)
     }
 
-    /// Bytes of all segments.
+    /// Returns the size of all segments, in bytes.
     pub(super) fn size(&self) -> u64 {
         let others = self.spares.len() + usize::from(!self.ahead.is_none());
         let failed: u64 = self.failed.iter().map(|(_, size)| size).sum();
         self.used() + others as u64 * self.segment_bytes + failed
     }
 
-    /// The size that it keeps below.
+    /// Returns the size that the journal stays below.
     pub(super) fn limit(&self) -> u64 {
         self.bound(16) + 2 * self.segment_bytes
     }
 
-    /// Whether it must shrink even while nobody writes.
+    /// Whether the journal must shrink even without new writes.
     pub(super) fn is_large(&self) -> bool {
-        // The newest one alone cannot.
+        // The newest segment alone cannot shrink.
         self.index.segments.len() > 1 && self.used() > self.bound(16)
     }
 
-    /// Writing so much obliges to move some, so that the size stays bounded however fast others write.
+    /// Adds to the bytes to move, in return for `written` bytes. So the size stays bounded, however fast the caller
+    /// writes.
     ///
-    /// Where the files are `s` times what is live, each byte that is written costs `1 / (s - 1)` bytes that are moved, once
-    /// what is live is spread evenly. So it is left to grow to nearly twice; but it begins earlier, since at first all that is
-    /// live may stand before the first byte that is not.
+    /// Suppose that the files take `s` times the live bytes, and that the live bytes are spread evenly. Then each
+    /// written byte costs `1 / (s - 1)` moved bytes. So the files may grow to nearly twice the live bytes. Moves begin
+    /// earlier, because at first all live bytes may precede the first dead byte.
     pub(super) fn owe(&mut self, written: u64) {
         self.trim_spares();
         let used = self.used();
@@ -109,7 +110,7 @@ impl FileJournal {
         }
     }
 
-    /// Prepares the moves of one slice, if there are to be some.
+    /// Prepares the moves of one slice, if any are due.
     pub(super) fn stage(&mut self, large: bool) -> Result<(), JournalError> {
         const SLICE: u64 = 128 << 10;
         const LEAST: u64 = 16 << 10;
@@ -141,7 +142,7 @@ impl FileJournal {
     }
 
     fn stage_oldest(&mut self, budget: u64) -> Result<(), JournalError> {
-        // Those in front without a live entry are free at once.
+        // Segments at the front without a live entry become free at once.
         let dead = self
             .index
             .segments
@@ -184,7 +185,7 @@ impl FileJournal {
             match scan.step().map_err(failed)? {
                 Step::Frame { .. } => {}
                 Step::Rows { .. } | Step::Gap { .. } if is_known_damaged => continue,
-                // Damaged since it was opened, with live entries behind.
+                // Damaged since the journal was opened, with live entries behind the damage.
                 Step::Rows { at, .. } | Step::Gap { at, .. } | Step::End { at } => {
                     let length = oldest.valid.saturating_sub(at);
                     let what = "groups cannot be read that could when it was opened";
@@ -197,7 +198,7 @@ impl FileJournal {
                     continue;
                 }
                 if let Some(bytes) = scan.bytes(&row).map_err(failed)? {
-                    // What is damaged keeps its name, and is told again.
+                    // A damaged entry keeps its number, and the next recovery reports it again.
                     let kind = match row.matches(bytes, salt) {
                         true => row.kind,
                         false => Kind::PutDamaged,
@@ -221,7 +222,7 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Frees the segments below a floor that is durable.
+    /// Frees the segments below a durable floor.
     pub(super) fn raise(&mut self, floor: u64) {
         self.floor = floor;
         while let Some(segment) = self.index.segments.front().copied()
@@ -235,7 +236,7 @@ impl FileJournal {
         }
     }
 
-    /// A slice of making room, and what makes the next commit quick.
+    /// Does one slice of moves, and prepares for a quick next commit.
     pub(super) fn tidy_slice(&mut self) -> Result<bool, JournalError> {
         if !self.moves.is_empty() {
             self.append(&Batch::new(), 0)?;

@@ -1,4 +1,4 @@
-//! The directory of a journal: names, lock, and what stands in it.
+//! The directory of a journal: its names, its lock and its files.
 
 use std::{
     collections::BTreeMap,
@@ -16,9 +16,9 @@ use crate::{
 const MANIFEST: &str = "MANIFEST";
 const SEGMENT: &str = ".log";
 const UNFINISHED: &str = ".new";
-/// Above any number that is ever reached.
+/// A bound that no number ever reaches.
 const HIGHEST: u64 = 1 << 62;
-/// The first bytes of a file that was made ahead: its header and then zeros, whatever the file had before.
+/// The first bytes of a file that is made ahead: its header and then zeros, whatever the file had before.
 pub(super) const CLEARED: usize = 4096;
 
 /// A directory on a disk.
@@ -28,7 +28,7 @@ pub(super) struct Directory {
     pub(super) path: PathBuf,
 }
 
-/// What the beginning of a file says.
+/// The content of the beginning of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// A segment. Without a link it has no acknowledged entry.
@@ -36,7 +36,7 @@ pub(super) enum Start {
     Broken(&'static str),
 }
 
-/// A segment's file.
+/// The file of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) size: u64,
@@ -52,12 +52,12 @@ impl Directory {
         self.path.join(MANIFEST)
     }
 
-    /// The name of a segment while it is made.
+    /// Returns the name of a segment while it is made.
     pub(super) fn unfinished(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:016x}{UNFINISHED}"))
     }
 
-    /// Removes what a crash left while it was made. What cannot be removed only takes room.
+    /// Removes files that a crash left half made. A file that cannot be removed only takes up room.
     pub(super) fn remove_unfinished(&self) {
         let names = self.names().unwrap_or_default();
         let unfinished = names.iter().filter_map(|name| number_of(name, UNFINISHED));
@@ -66,12 +66,12 @@ impl Directory {
         }
     }
 
-    /// Makes the directory where there is none, and locks it.
+    /// Locks the directory. Makes the directory if there is none.
     pub(super) fn lock(&self) -> Result<LockGuard, JournalError> {
         let path = &self.path;
         let made = self.disk.create_dir(path);
         made.map_err(|error| self.error("make", path, error))?;
-        // Before anything is written: what is there may be somebody else's.
+        // Checked before any write, because the files may belong to another program.
         self.names()?;
         let manifest = self.manifest();
         let locked = self.disk.lock(&manifest, true);
@@ -81,15 +81,15 @@ impl Directory {
         }
     }
 
-    /// Keeps out who wants to write, for those who only look. False when somebody does.
+    /// Takes a shared lock, which keeps writers out. Returns false if a writer has the lock.
     pub(super) fn lock_shared(&self) -> (Option<LockGuard>, bool) {
-        // Without the file, or the right to read it, there is nothing to hold.
+        // Without the file, or the right to read it, there is nothing to lock.
         let locked = self.disk.lock(&self.manifest(), false);
         let is_free = !matches!(locked, Ok(None));
         (locked.ok().flatten(), is_free)
     }
 
-    /// The names in it, if it is a journal's or empty.
+    /// Returns the names in the directory. Fails if the directory is neither a journal's nor empty.
     pub(super) fn names(&self) -> Result<Vec<String>, JournalError> {
         let names = self.disk.list(&self.path);
         let names = names.map_err(|error| self.error("list", &self.path, error))?;
@@ -103,7 +103,7 @@ impl Directory {
         }
     }
 
-    /// The segments in it.
+    /// Returns the segments in the directory.
     pub(super) fn segments(&self) -> Result<BTreeMap<u64, Found>, JournalError> {
         let mut found = BTreeMap::new();
         for number in self
@@ -190,7 +190,7 @@ impl Unread {
     }
 }
 
-/// The number of the segment that has this name.
+/// Returns the number of the segment with this name.
 fn number_of(name: &str, ending: &str) -> Option<u64> {
     let digits = name.strip_suffix(ending)?;
     let lower = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);

@@ -1,4 +1,4 @@
-//! What stands in a segment, as bytes. All numbers are little-endian.
+//! The bytes of a segment. All numbers are little-endian.
 //!
 //! A segment is a header, a link and then frames, one for each group. Every checksum of a frame begins with the
 //! segment's salt. Each use of a file draws a new salt, so no frame of an older use fits.
@@ -41,9 +41,10 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) const LONGEST: usize = 64 << 20;
 /// The longest group.
 pub(super) const LONGEST_GROUP: usize = 512 << 20;
-/// The longest batch: it goes into one segment, with what is moved, and its offsets fit 32 bits.
+/// The longest batch. It goes into one segment together with the moves, and its offsets must fit 32 bits.
 pub(super) const LONGEST_BATCH: usize = 3 << 30;
-/// The longest frame, so that an offset in a segment fits 32 bits. Longer than a group: what is moved has one frame.
+/// The longest frame, so that an offset in a segment fits 32 bits. Longer than a group, because all moves of a sync
+/// share one frame.
 pub(super) const LONGEST_FRAME: usize = 1 << 30;
 
 const SEGMENT: [u8; 4] = *b"FOMJ";
@@ -54,9 +55,9 @@ const LENGTH_BITS: u32 = 28;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) salt: u32,
-    /// Its own number, as in its name; from 1.
+    /// The number of the segment, as in its file name; from 1.
     pub(super) number: u64,
-    /// Which journal it belongs to.
+    /// The journal of the segment.
     pub(super) journal: u64,
     /// The least size of the file, in bytes.
     pub(super) size: u64,
@@ -69,9 +70,9 @@ pub(super) struct Link {
     pub(super) generation: u64,
     /// The sequence number of its first frame.
     pub(super) first: u64,
-    /// The number of the segment before it; 0 for none.
+    /// The number of the previous segment; 0 for none.
     pub(super) previous: u64,
-    /// How many bytes of that one are valid. What is behind them was never acknowledged.
+    /// Valid bytes of the previous segment. Anything behind them was never acknowledged.
     pub(super) valid: u64,
     /// No segment below this number is needed.
     pub(super) floor: u64,
@@ -82,11 +83,11 @@ pub(super) struct Link {
 pub(super) struct Record {
     /// The number of the record, counted from 1.
     pub(super) generation: u64,
-    /// The journal that it belongs to.
+    /// The journal of the record.
     pub(super) journal: u64,
     /// The newest segment that has frames; 0 for none.
     pub(super) last: u64,
-    /// How many bytes of `last` are valid; 0 while it is written.
+    /// Valid bytes of `last`; 0 while the segment is written.
     pub(super) valid: u64,
     /// The segment that gets the next frames: `last`, or the segment that was made to follow it.
     pub(super) next: u64,
@@ -272,19 +273,20 @@ impl Record {
 /// The beginning of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Bytes that follow the head: rows and bytes of the entries.
+    /// Bytes behind the head: the rows and the bytes of the entries.
     pub(super) length: u32,
-    /// How many rows.
+    /// The number of rows.
     pub(super) changes: u32,
-    /// How many frames of the same sync stand before it. All of an earlier sync were durable before this one was written.
+    /// The number of frames before this one in the same sync. All frames of earlier syncs were durable before this
+    /// frame was written.
     pub(super) index: u32,
-    /// Counts frames over all segments, from 1, without a gap.
+    /// The number of the frame, counted over all segments, from 1, without a gap.
     pub(super) sequence: u64,
     pub(super) table: u32,
 }
 
 impl Head {
-    /// Reads a head, if it is one. `bytes` are at least [`HEAD`].
+    /// Reads a head, if it is valid. `bytes` has at least [`HEAD`] bytes.
     pub(super) fn decode(bytes: &[u8], salt: u32) -> Option<Self> {
         let head = Self {
             length: u32_at(bytes, 4),
@@ -301,20 +303,20 @@ impl Head {
         (possible && u32_at(bytes, 0) == checksum(salt, &bytes[4..HEAD])).then_some(head)
     }
 
-    /// The sequence number of the first frame of its sync.
+    /// Returns the sequence number of the first frame of the same sync.
     pub(super) fn begun(&self) -> u64 {
         self.sequence - u64::from(self.index)
     }
 }
 
-/// What a row is about. In a file they are numbered from 1, in this order.
+/// The kind of a row. Files number the kinds from 1, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Put,
     Delete,
-    /// A put of bytes that were found damaged when they were moved.
+    /// A put of bytes that were already damaged when they were moved.
     PutDamaged,
-    /// No segment below the entry's number is needed from here on. No entry.
+    /// Not an entry: from here on, no segment below this number is needed.
     Floor,
 }
 
@@ -322,16 +324,16 @@ impl Kind {
     const ALL: [Self; 4] = [Self::Put, Self::Delete, Self::PutDamaged, Self::Floor];
 }
 
-/// One change, as it stands in a file.
+/// One change, as it is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) kind: Kind,
     pub(super) id: u64,
     pub(super) length: u32,
     pub(super) crc: u32,
-    /// Where its bytes are in the file.
+    /// The offset of the entry's bytes in the file.
     pub(super) at: u64,
-    /// Where it is itself, which names it: several rows may have no bytes in the same place.
+    /// The offset of the row itself. It identifies the row: several rows without bytes may have the same `at`.
     pub(super) place: u64,
 }
 
@@ -341,7 +343,8 @@ impl Row {
     }
 }
 
-/// Reads the rows of a frame whose bytes begin behind them, at `at` in the file. False when the table is damaged.
+/// Reads the rows of a frame. `at` is the offset behind the rows, where the entries' bytes begin. Returns false if the
+/// table is damaged.
 pub(super) fn decode_rows(
     head: &Head,
     bytes: &[u8],
@@ -379,12 +382,12 @@ pub(super) fn decode_rows(
     at == end
 }
 
-/// Bytes of a frame.
+/// Returns the length of a frame, in bytes.
 pub(super) fn frame_length<'a>(changes: impl Iterator<Item = (Kind, u64, &'a [u8])>) -> usize {
     changes.fold(HEAD, |length, (_, _, bytes)| length + ROW + bytes.len())
 }
 
-/// Appends a frame. The entries are at most [`LONGEST`], the frame at most [`LONGEST_FRAME`].
+/// Appends a frame. Each entry has at most [`LONGEST`] bytes, and the frame at most [`LONGEST_FRAME`].
 pub(super) fn encode_frame<'a>(
     out: &mut Vec<u8>,
     salted: &Salted,
@@ -425,7 +428,7 @@ fn checksum(salt: u32, bytes: &[u8]) -> u32 {
     Salted::new(salt).checksum(bytes)
 }
 
-/// Makes checksums of one segment. A new one looks what the processor can do, so it is made once for many.
+/// Computes checksums for one segment. A new hasher detects the processor's features, so many checksums share one.
 pub(super) struct Salted(Hasher);
 
 impl Salted {

@@ -1,4 +1,4 @@
-//! Which entries there are and where, in memory.
+//! An index in memory: the place of each entry.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -7,7 +7,7 @@ use std::{
 
 use super::format::{HEAD, Kind, ROW};
 
-/// Where an entry is: the place of its row.
+/// The place of an entry's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) segment: u64,
@@ -22,11 +22,11 @@ pub(super) struct Segment {
     pub(super) salt: u32,
     /// The sequence number of its first frame.
     pub(super) first: u64,
-    /// Bytes that are valid.
+    /// Valid bytes.
     pub(super) valid: u64,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub(super) size: u64,
-    /// Entries whose newest bytes it has.
+    /// Entries that have their newest bytes in this segment.
     pub(super) live: u64,
 }
 
@@ -35,16 +35,16 @@ pub(super) struct Index {
     places: HashMap<u64, Place, BuildHasherDefault<Mixer>>,
     /// The segments, oldest first.
     pub(super) segments: VecDeque<Segment>,
-    /// Bytes of the entries.
+    /// Total length of the entries, in bytes.
     bytes: u64,
 }
 
 impl Index {
-    /// What a change that stands at a place means. `offset` is that of its row.
+    /// Applies a change to the index. `offset` is the offset of its row in the segment.
     pub(super) fn apply(&mut self, segment: u64, kind: Kind, id: u64, offset: u64, length: u32) {
         match kind {
             Kind::Put | Kind::PutDamaged => {
-                // Offsets in a segment fit: what is longer is not written and not read.
+                // The offset fits 32 bits: longer segments are neither written nor read.
                 let place = Place {
                     segment,
                     offset: offset as u32,
@@ -52,7 +52,7 @@ impl Index {
                 };
                 self.bytes += u64::from(length);
                 match self.places.insert(id, place) {
-                    // Most often it was put not long ago.
+                    // Usually the old bytes are in the same segment.
                     Some(old) if old.segment == segment => self.bytes -= u64::from(old.length),
                     old => {
                         self.count(segment, 1);
@@ -73,8 +73,8 @@ impl Index {
         }
     }
 
-    /// Gives back the memory of a table that no longer needs it. Growth to the new room and shrinking back take many steps, so
-    /// this costs a constant time on average.
+    /// Releases unneeded memory of the table. Many changes lie between growing and shrinking, so the average cost is
+    /// constant.
     fn shrink(&mut self) {
         const SMALL: usize = 128;
         let (length, room) = (self.places.len(), self.places.capacity());
@@ -95,7 +95,7 @@ impl Index {
         self.bytes
     }
 
-    /// What the entries take when each stands in a frame of its own.
+    /// The size of the entries with one frame for each.
     pub(super) fn live(&self) -> u64 {
         self.bytes + self.entries() * (HEAD + ROW) as u64
     }
@@ -106,7 +106,7 @@ impl Index {
     }
 
     fn count(&mut self, number: u64, by: i64) {
-        // Most often the newest.
+        // Usually the newest segment.
         let at = match self.segments.back() {
             Some(newest) if newest.number == number => self.segments.len() - 1,
             _ => self.segments.partition_point(|other| other.number < number),
@@ -118,7 +118,7 @@ impl Index {
     }
 }
 
-/// Spreads numbers that are near to each other; they are given by the process itself, never by an adversary.
+/// Spreads numbers that are close together. The process chooses the numbers itself, so no adversary does.
 #[derive(Debug, Default)]
 pub(super) struct Mixer(u64);
 
@@ -134,7 +134,7 @@ impl Hasher for Mixer {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Multiplied by the golden ratio (Knuth); the high half folded back, since a table takes its place from the low bits.
+        // Multiplied by the golden ratio (Knuth). The high half is folded back, since a table uses the low bits.
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

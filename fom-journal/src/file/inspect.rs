@@ -1,4 +1,4 @@
-//! Looks at a journal, takes it over, and reads what may be anything.
+//! Inspects a journal, recovers it, and reads hostile bytes for a fuzzer.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -17,28 +17,30 @@ use crate::{
     disk::{DiskFile, RealDisk, read_full, write_all},
 };
 
-/// What was found by [`FileJournal::inspect`].
+/// The result of [`FileJournal::inspect`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// What a recovery would find. Where it would fail without `salvage`, there are [`gaps`](Recovery::gaps).
+    /// The result of a recovery. Where a recovery without `salvage` would fail, there are [`gaps`](Recovery::gaps).
     pub recovery: Recovery,
-    /// Files that hold entries.
+    /// The number of files that hold entries.
     pub segments: usize,
-    /// Whether it says where it ends, as one does that was closed. Then what is missing there is damage, and is never taken for a write
-    /// that a crash broke off.
+    /// Whether the journal says where it ends, as a closed journal does. Then missing data at the end is damage, and
+    /// never a torn write.
     pub closed: bool,
-    /// Whether somebody has it open. Then files may have changed while they were read, and damage may be none.
+    /// Whether a process has the journal open. Then files may have changed during the inspection, and reported damage
+    /// may not be real.
     pub in_use: bool,
 }
 
 impl FileJournal {
-    /// Looks at the journal in a directory and changes nothing. Gives what can be read, also of a damaged one. Nobody can open it in
-    /// the meantime.
+    /// Reads the journal in a directory and changes nothing. Gives all readable entries, even if the journal is
+    /// damaged. Meanwhile no process can open the journal.
     ///
     /// # Errors
     ///
-    /// When there is no journal, when it was written by a later release, and what the system says. Damage is none.
+    /// Fails if there is no journal, if a later release wrote it, and with errors of the system. Damage is not an
+    /// error.
     pub fn inspect(
         path: impl AsRef<Path>,
         to: &mut dyn Recover,
@@ -47,7 +49,7 @@ impl FileJournal {
             disk: Arc::new(RealDisk),
             path: path.as_ref().into(),
         };
-        // Refuses what is no journal, too.
+        // `names` also refuses a directory that is not a journal.
         directory.names()?;
         let (_lock, is_free) = directory.lock_shared();
         let mut kept = recovery::read(&directory, true)?;
@@ -72,7 +74,7 @@ impl FileJournal {
         if let Some((number, tail)) = &kept.tail {
             self.make_durable(*number, tail)?;
         }
-        // Nothing is written behind what a crash left. The next commit begins a segment.
+        // No write goes behind what a crash left. The next commit begins a segment.
         self.active = None;
         self.index = std::mem::take(&mut kept.index);
         self.journal = match kept.journal {
@@ -95,7 +97,7 @@ impl FileJournal {
                 // crash leaves the latter while a spare file gets its new name.
                 true if kept.journal == 0 => self.directory.remove(number)?,
                 true => self.discard(number, size),
-                // Perhaps it is not free: what would say so may be lost.
+                // The file may be needed after all: the data that says so may be lost.
                 false => self.set_aside(number),
             }
         }
@@ -107,9 +109,9 @@ impl FileJournal {
         Ok(recovery)
     }
 
-    /// Makes durable that nothing follows the last segment, and where that segment ends. Without this, data that is
-    /// removed only in the memory of the system could reappear after a crash. Its link could then say that less of the
-    /// last segment is valid.
+    /// Makes durable that no segment follows the last one, and where the last one ends. Otherwise a removed segment
+    /// could reappear after a crash, if its removal was only in the memory of the system. The link of that segment
+    /// could then declare less of the last segment valid.
     fn settle(&mut self, kept: &Kept) -> Result<(), JournalError> {
         let mut manifest = self.manifest.lock();
         manifest.begin(kept.manifest, kept.beyond);
@@ -120,8 +122,9 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Writes the end of the last segment again. What is read may be in the memory of the system only: of a process that was
-    /// killed before its sync, or of a sync that failed, after which Linux takes the pages for written.
+    /// Writes the end of the last segment again. The bytes just read may be only in the memory of the system. They may
+    /// come from a process that was killed before its sync. They may also come from a failed sync, after which Linux
+    /// regards the pages as written.
     fn make_durable(&self, number: u64, tail: &Tail) -> Result<(), JournalError> {
         let from = match tail.last <= FIRST as u64 {
             true => 0,
@@ -132,9 +135,9 @@ impl FileJournal {
         again.map_err(|error| JournalError::io("sync", self.directory.segment(number), error))
     }
 
-    /// Copies what is cut off, for who wants to know what it was.
+    /// Copies the torn end before it is cut off, so that a user can look at it.
     fn keep_aside(&self, torn: &Option<Damage>) -> Result<(), JournalError> {
-        /// More is hardly ever torn, and the segment itself stays for a while.
+        /// The torn end is hardly ever longer, and the segment itself stays for a while.
         const MOST: u64 = 1 << 20;
         let Some(damage) = torn else {
             return Ok(());
@@ -161,13 +164,13 @@ impl FileJournal {
         };
         self.forget_old_torn();
         match copy().map_err(|error| JournalError::io("keep", &path, error)) {
-            // A full disk is no reason not to start: it is still in the segment.
+            // A full disk must not prevent a start. The bytes are still in the segment.
             Ok(()) | Err(JournalError::Full { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// A process that is killed again and again must not fill the disk with what it was writing.
+    /// Removes the oldest copies of torn ends, so that a process that is killed again and again does not fill the disk.
     fn forget_old_torn(&self) {
         const MOST: usize = 8;
         let mut torn = self.directory.names().unwrap_or_default();
@@ -179,15 +182,15 @@ impl FileJournal {
         }
     }
 
-    /// Keeps a damaged segment under another name.
+    /// Renames a damaged segment, to keep it.
     pub(super) fn set_aside(&self, number: u64) {
         let from = self.directory.segment(number);
         let to = self.directory.path.join(format!("damaged-{number:016x}"));
-        // If it stays where it is, the next opening finds that it is not needed.
+        // If the rename fails, the next opening finds that the segment is not needed.
         let _ = self.directory.disk.rename(&from, &to);
     }
 
-    /// Writes all that could be read into new segments, so that the damaged ones are not needed any more.
+    /// Writes all readable entries to new segments, so that the damaged segments are no longer needed.
     fn rewrite(&mut self) -> Result<(), JournalError> {
         let empty = crate::Batch::new();
         let old = self.index.segments.back().map(|segment| segment.number);
@@ -220,8 +223,8 @@ fn rewrite(file: &mut dyn DiskFile, mut from: u64, to: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads bytes that may be anything as a segment; how many changes they have. For a fuzzer: it must neither panic nor take
-/// more memory than the bytes do.
+/// Reads hostile bytes as a segment and returns the number of readable changes. For a fuzzer: this function must
+/// neither panic nor take more memory than the bytes do.
 #[doc(hidden)]
 pub fn read_hostile_segment(bytes: &[u8]) -> usize {
     struct Bytes<'a>(&'a [u8]);

@@ -38,16 +38,16 @@ impl Said {
 pub(super) struct Manifest {
     directory: Directory,
     file: Option<Box<dyn DiskFile>>,
-    /// The current record, and its slot.
+    /// The current record and its slot.
     record: Option<(Record, usize)>,
     /// Whether the current record is durable. A record that was only read may still be only in the memory of the
     /// system.
     durable: bool,
-    /// The highest generation that was ever written.
+    /// The highest generation ever written.
     generation: u64,
 }
 
-/// Reads the record that counts, and its slot.
+/// Reads the current record and its slot.
 pub(super) fn read(directory: &Directory) -> Result<Option<(Record, usize)>, JournalError> {
     let path = directory.manifest();
     let mut bytes = vec![0; SLOT + RECORD];
@@ -65,7 +65,7 @@ pub(super) fn read(directory: &Directory) -> Result<Option<(Record, usize)>, Jou
             {
                 newest = Some((record, slot));
             }
-            // A crash may have broken off the write of one record. The segments show whether it did.
+            // A crash may have torn the write of one record. The segments show whether it did.
             Ok(_) | Err(Unreadable::Blank | Unreadable::Broken) => {}
             Err(Unreadable::Newer(found)) => {
                 return Err(JournalError::NewerFormat {
@@ -90,7 +90,7 @@ impl Manifest {
         }
     }
 
-    /// Goes on from the record that was read. `beyond`: the highest generation that the link of a segment has.
+    /// Continues from the record that was read. `beyond` is the highest generation in the links of the segments.
     pub(super) fn begin(&mut self, read: Option<(Record, usize)>, beyond: u64) {
         self.record = read;
         self.durable = false;
@@ -98,7 +98,7 @@ impl Manifest {
         self.generation = known.max(beyond).max(self.generation);
     }
 
-    /// Writes this durably. Returns the generation of the record.
+    /// Writes a record durably, and returns its generation.
     pub(super) fn say(&mut self, said: Said) -> Result<u64, JournalError> {
         if let Some((record, slot)) = self.record
             && !self.durable

@@ -1,8 +1,8 @@
 //! A journal in files.
 //!
-//! A log in *segments*, files of one size that have their place on the disk before they are written to. A batch is one
-//! write and one sync. The memory holds only the place of each entry. See `format` for the bytes and `manifest` for the
-//! required segments. `scan` tells a torn end from damage, `append` writes, and `compact` makes room.
+//! The journal is a log of *segments*: files of one size that get their space on the disk before use. A batch is one
+//! write and one sync. The memory holds only the place of each entry. `format` describes the bytes, and `manifest`
+//! names the required segments. `scan` tells a torn end from damage, `append` writes, and `compact` frees space.
 
 mod ahead;
 mod append;
@@ -47,9 +47,9 @@ use crate::{
 
 /// A journal in the files of one directory.
 ///
-/// What was committed is there after a crash, as far as `fdatasync` keeps its promise. The directory grows to about twice what is
-/// live, or to four segments, whichever is more: at most `max(4 segments, 2 * live + 3 segments)`, where an entry counts with
-/// its bytes and 44 more. One process at a time has it open.
+/// Committed entries survive a crash, as far as `fdatasync` keeps its promise. The directory grows to about twice the
+/// live bytes, or to four segments, whichever is more. The exact bound is `max(4 segments, 2 * live + 3 segments)`,
+/// where an entry counts its bytes and 44 more. Only one process at a time has the journal open.
 ///
 /// ```
 /// use fom_journal::{Batch, EntryId, FileJournal, Journal};
@@ -78,7 +78,7 @@ pub struct FileJournal {
     segment_bytes: u64,
     salvage: bool,
     background: bool,
-    /// Whether what is there was read.
+    /// Whether the files were read.
     recovered: bool,
     index: Index,
     journal: u64,
@@ -90,25 +90,25 @@ pub struct FileJournal {
     /// Segments with a failed first write, and their sizes. The manifest names such a segment until it names the next
     /// one.
     failed: Vec<(u64, u64)>,
-    /// Files to be used again.
+    /// Free files, for reuse.
     spares: Vec<u64>,
-    /// Segments to be kept when they are not needed any more, since they are damaged.
+    /// Damaged segments. They are kept under another name when they are no longer needed.
     aside: BTreeSet<u64>,
     moves: Moves,
     cursor: Option<Cursor>,
-    /// Bytes that are to be moved for what was written.
+    /// Bytes to move, in return for new writes.
     owed: u64,
     buffer: Vec<u8>,
-    /// Nothing was written since the last tidy.
+    /// Whether nothing was written since the last tidy.
     rests: bool,
     stats: JournalStats,
-    /// The process that opened it. A fork of it has the lock, too, and must not write.
+    /// The process that opened the journal. A fork of that process shares the lock, and must not write.
     process: u32,
-    // Last, so that it is given back when nobody writes any more.
+    // The last field, so that the lock is released after all writes.
     _lock: LockGuard,
 }
 
-/// How a [`FileJournal`] is opened.
+/// Options to open a [`FileJournal`].
 #[derive(Clone)]
 pub struct FileJournalOptions {
     segment_bytes: u64,
@@ -118,47 +118,48 @@ pub struct FileJournalOptions {
 }
 
 impl FileJournalOptions {
-    /// How large a segment is, between 1 KiB and 1 GiB; 16 MiB unless it is said. More makes fewer and longer pauses of the
-    /// disk, and a larger least size of the journal. Segments that are there keep their size.
+    /// Sets the size of a segment, from 1 KiB to 1 GiB; the default is 16 MiB. Larger segments cause fewer but longer
+    /// disk stalls, and raise the journal's minimum size. Existing segments keep their size.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes.clamp(1 << 10, 1 << 30);
         self
     }
 
-    /// Goes on where it is not known which entries are lost: what can be read is given, the rest is in [`Recovery::gaps`], and the
-    /// damaged files stay beside the journal under another name. What was deleted may come back, and what was changed may be
-    /// as it was before.
+    /// Sets whether recovery continues when it is not known which entries are lost. Recovery then gives all readable
+    /// entries and lists the damage in [`Recovery::gaps`]. The damaged files stay beside the journal under other names.
+    /// Deleted entries may come back, and changed entries may have older bytes.
     #[must_use]
     pub fn salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
         self
     }
 
-    /// Whether a thread makes the next segment while the last one fills, which is so unless it is said. Otherwise
-    /// [`tidy`](Journal::tidy) makes it, and every operation of the disk comes from the thread that uses the journal.
+    /// Sets whether a thread makes the next segment while the current one fills; the default is `true`. With `false`,
+    /// [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every operation of the
+    /// disk.
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
     }
 
-    /// The disk; that of the system unless it is said.
+    /// Sets the disk. The default is the disk of the system.
     #[must_use]
     pub fn disk(mut self, disk: impl Disk) -> Self {
         self.disk = Arc::new(disk);
         self
     }
 
-    /// Opens the journal in a directory, which is made if it is not there.
+    /// Opens the journal in a directory. Makes the directory if there is none.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Locked`] when somebody has it open, [`JournalError::NotAJournal`] when there is something else in that place,
-    /// and what the system says.
+    /// Fails with [`JournalError::Locked`] if another process or runtime has the journal open. Fails with
+    /// [`JournalError::NotAJournal`] if the path holds something else. Also fails with errors of the system.
     pub fn open(self, path: impl AsRef<Path>) -> Result<FileJournal, JournalError> {
         let path = path.as_ref();
-        // The process may go to another directory, and files are made as long as it runs.
+        // The process may change its current directory later, and the journal makes files as long as it is open.
         let absolute = path::absolute(path);
         let directory = Directory {
             disk: self.disk,
@@ -195,8 +196,8 @@ impl FileJournalOptions {
 }
 
 impl FileJournal {
-    /// Opens the journal in a directory, which is made if it is not there, for the process's user alone; the files in it have the
-    /// rights that the process gives to new ones. What is in it is read by [`recover`](Journal::recover).
+    /// Opens the journal in a directory. A missing directory is made for the process's user alone. New files get the
+    /// default rights of the process. [`recover`](Journal::recover) reads the entries.
     ///
     /// # Errors
     ///
@@ -205,7 +206,7 @@ impl FileJournal {
         Self::options().open(path)
     }
 
-    /// How it is to be opened.
+    /// Returns the default options.
     pub fn options() -> FileJournalOptions {
         FileJournalOptions {
             segment_bytes: 16 << 20,
@@ -215,7 +216,7 @@ impl FileJournal {
         }
     }
 
-    /// The directory.
+    /// Returns the directory of the journal.
     pub fn path(&self) -> &PathBuf {
         &self.directory.path
     }
@@ -234,7 +235,7 @@ impl FileJournal {
 
 impl Drop for FileJournal {
     fn drop(&mut self) {
-        // The lock must not be given back while a thread still makes a file.
+        // The lock must not be released while the thread still makes a file.
         drop(self.ahead.take());
         if !thread::panicking() && self.is_ours() {
             self.write_end();
@@ -258,7 +259,7 @@ impl Journal for FileJournal {
             return Ok(());
         }
         if self.moves.is_empty() && (self.owed > 0 || self.is_oldest_dead()) {
-            // Who never tidies must not fill the disk. What cannot be moved is told by `tidy`.
+            // A caller that never calls `tidy` must not fill the disk. `tidy` reports the errors.
             let _ = self.stage(false);
         }
         self.append(batch, length)
@@ -286,7 +287,7 @@ impl Journal for FileJournal {
     }
 }
 
-/// Takes nothing in.
+/// Discards all entries.
 struct Nobody;
 
 impl Recover for Nobody {
@@ -294,7 +295,7 @@ impl Recover for Nobody {
     fn damaged(&mut self, _: crate::EntryId, _: crate::Damage) {}
 }
 
-/// A number that nobody guesses and that hardly ever comes twice. The standard library's maps get theirs from the system.
+/// Returns a number that is hard to guess and almost unique. The system seeds the standard library's maps.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

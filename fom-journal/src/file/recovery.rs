@@ -1,4 +1,4 @@
-//! Finds out what a directory holds, and gives it.
+//! Finds out what a directory holds, and reports it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,17 +15,17 @@ use crate::{
     disk::{DiskFile, read_full},
 };
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub(super) index: Index,
-    /// Which journal it is; 0 for a new one.
+    /// The number of the journal; 0 for a new one.
     pub(super) journal: u64,
     /// The sequence number of the next frame.
     pub(super) next: u64,
     /// No segment below this one is needed.
     pub(super) floor: u64,
-    /// The highest number of a file.
+    /// The highest number of any file.
     pub(super) highest: u64,
     /// The current record of the manifest, and its slot.
     pub(super) manifest: Option<(Record, usize)>,
@@ -34,17 +34,17 @@ pub(super) struct Kept {
     /// The last segment, unless the manifest says where it ends.
     pub(super) tail: Option<(u64, Tail)>,
     pub(super) torn: Option<Damage>,
-    /// Places whose entries are not known.
+    /// Places with unknown entries.
     pub(super) gaps: Vec<Damage>,
     /// Segments with such places.
     pub(super) aside: BTreeSet<u64>,
-    /// Files that are not needed, with their sizes.
+    /// Files that are not needed, and their sizes.
     pub(super) free: Vec<(u64, u64)>,
-    /// Where the entries are that come first.
+    /// The places of the entries that come first.
     heads: BTreeMap<u64, (u64, u32, Row)>,
 }
 
-/// How a directory is looked at.
+/// Options for a look at a directory.
 struct Look<'a> {
     directory: &'a Directory,
     salvage: bool,
@@ -58,12 +58,12 @@ struct Needed {
     valid: u64,
 }
 
-/// The segment that must precede, from the newest one back.
+/// The required previous segment, from the newest one back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     /// This segment, if anything was written to it. The manifest names it.
     Named(u64),
-    /// This segment, and how many of its bytes are valid, if that is known.
+    /// This segment, and its valid bytes if their number is known.
     Segment(u64, Option<u64>),
     /// Unknown: the newest segment that can be read.
     Newest,
@@ -80,7 +80,7 @@ impl Wanted {
         }
     }
 
-    /// The last segment that a manifest knows to have frames.
+    /// Returns the last segment that has frames, according to a manifest.
     fn last(record: &Record) -> Self {
         match record.last {
             0 => Self::Nothing,
@@ -89,7 +89,7 @@ impl Wanted {
     }
 }
 
-/// Reads what a directory holds. With `salvage` it goes on where it is not known what is lost.
+/// Reads the content of a directory. With `salvage`, goes on even if it is not known which entries are lost.
 pub(super) fn read(directory: &Directory, salvage: bool) -> Result<Kept, JournalError> {
     let found = directory.segments()?;
     let manifest = manifest::read(directory)?;
@@ -131,12 +131,12 @@ fn segment_of(needed: &Needed) -> Segment {
 }
 
 impl Kept {
-    /// Whether the segment says where it ends.
+    /// Whether the manifest says where the last segment ends.
     pub(super) fn is_closed(&self) -> bool {
         self.tail.is_none() && self.manifest.is_some() && !self.index.segments.is_empty()
     }
 
-    /// A place in a segment whose entries are not known: the end, unless that is to be survived.
+    /// Records a place in a segment with unknown entries. Fails unless `salvage` is set.
     fn gap(
         &mut self,
         look: &Look<'_>,
@@ -175,7 +175,7 @@ impl Kept {
     }
 }
 
-/// The segment to begin with: the one that the manifest names, if the manifest can be right.
+/// Returns the segment to begin with: the one that the manifest names, if the manifest can be right.
 fn begin(
     look: &Look<'_>,
     found: &BTreeMap<u64, Found>,
@@ -208,7 +208,7 @@ fn begin(
     Ok(Wanted::Newest)
 }
 
-/// Finds the segments that are needed, oldest first: each names the one before it, and how much of that is valid.
+/// Finds the needed segments, oldest first. Each segment names the one before it and the number of its valid bytes.
 fn find_needed(
     look: &Look<'_>,
     found: &BTreeMap<u64, Found>,
@@ -279,7 +279,7 @@ fn find_needed(
                 valid
             }
         };
-        // A segment that came before the floor may be gone.
+        // A segment below the floor may be gone.
         wanted = match link.previous >= kept.floor && link.previous < number {
             true => Wanted::Segment(link.previous, Some(link.valid)),
             false => Wanted::Nothing,
@@ -306,7 +306,7 @@ fn valid_of(wanted: Wanted) -> u64 {
     }
 }
 
-/// The header and link of a file. If the file is damaged, the offset of the damage and its kind.
+/// Returns the header and link of a file, or the offset and kind of its damage.
 fn whole(kept: &Kept, file: &Found) -> Result<(Header, Option<Link>), (u64, &'static str)> {
     match file.start {
         Start::Broken(what) => Err((0, what)),
@@ -321,7 +321,7 @@ fn whole(kept: &Kept, file: &Found) -> Result<(Header, Option<Link>), (u64, &'st
     }
 }
 
-/// What is left of a segment without a link.
+/// Finds what is left of a segment without a link.
 fn unlinked(look: &Look<'_>, header: &Header) -> Result<Unlinked, JournalError> {
     let file = look.directory.open(header.number, false)?;
     let looked = Window::new(&*file, MOST)
@@ -338,10 +338,10 @@ fn tail_of(directory: &Directory, header: &Header, link: &Link) -> Result<Tail, 
     tail.map_err(|error| JournalError::io("read", directory.segment(header.number), error))
 }
 
-/// Offsets have 32 bits.
+/// Offsets in a segment have 32 bits.
 const MOST: u64 = u32::MAX as u64;
 
-/// What of the last segment is cut off.
+/// Returns the part of the last segment that is cut off.
 fn torn(
     directory: &Directory,
     header: &Header,
@@ -356,7 +356,7 @@ fn torn(
     Ok(Some(Damage::new(path, tail.valid, length, what)))
 }
 
-/// Takes in a segment; the sequence number of the frame that must follow.
+/// Reads a segment into the index. Returns the sequence number of the frame that must follow.
 fn read_segment(look: &Look<'_>, needed: &Needed, kept: &mut Kept) -> Result<u64, JournalError> {
     let directory = look.directory;
     let number = needed.header.number;
@@ -390,7 +390,7 @@ fn read_segment(look: &Look<'_>, needed: &Needed, kept: &mut Kept) -> Result<u64
     }
 }
 
-/// Gives every entry, those below [`EntryId::HEAD`] first.
+/// Passes every entry to `to`, the entries below [`EntryId::HEAD`] first.
 pub(super) fn give(
     directory: &Directory,
     index: &Index,
@@ -428,7 +428,7 @@ pub(super) fn give(
                 let id = EntryId(row.id);
                 let damage = |what| Damage::new(&path, row.at, u64::from(row.length), what);
                 match (is_live, whole) {
-                    // Given already.
+                    // `give_heads` has passed it already.
                     (true, _) if id < EntryId::HEAD => {}
                     (true, Some(_)) if row.kind == Kind::PutDamaged => {
                         to.damaged(id, damage(WAS_DAMAGED));
@@ -439,7 +439,8 @@ pub(super) fn give(
                     }
                     (true, None) => to.damaged(id, damage(DAMAGED)),
                     (false, Some(_)) => {}
-                    // Nobody needs it any more; told all the same, since a disk that begins to forget goes on to.
+                    // The entry is not needed. The damage is reported all the same, because a disk that begins to lose
+                    // data goes on.
                     (false, None) => kept
                         .gaps
                         .push(damage("an older entry's checksum does not fit")),
@@ -467,7 +468,7 @@ fn give_heads(
             Some((at, file)) if at == *number => file,
             _ => directory.open(*number, false)?,
         };
-        // Not more than the file has: the row is inside it.
+        // No longer than the file, because the row is inside it.
         bytes.resize(row.length as usize, 0);
         let path = directory.segment(*number);
         let read = read_full(&*file, &mut bytes, row.at);

@@ -1,4 +1,4 @@
-//! Goes through the frames of a segment, also where it is damaged.
+//! Scans the frames of a segment, even if the segment is damaged.
 
 use std::io;
 
@@ -7,32 +7,32 @@ use super::{
     window::Window,
 };
 
-/// Goes from frame to frame.
+/// Moves from frame to frame.
 pub(super) struct Scan<'a> {
     window: Window<'a>,
     salt: u32,
     at: u64,
     /// The sequence number of the next frame.
     next: u64,
-    /// The rows of the frame that was found last.
+    /// The rows of the last frame.
     pub(super) rows: Vec<Row>,
 }
 
-/// What is found at a place.
+/// The find at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A frame whose rows are whole; its entries are not checked yet.
+    /// A frame with whole rows. Its entries are not checked yet.
     Frame { at: u64, head: Head },
-    /// A frame whose rows are damaged.
+    /// A frame with damaged rows.
     Rows { at: u64, head: Head },
-    /// No frame until `end`, where there is one again. The one with this sequence number was expected.
+    /// No frame from `at` to `end`, where frames continue. `expected` is the sequence number of the missing frame.
     Gap { at: u64, end: u64, expected: u64 },
     /// No frame from here on.
     End { at: u64 },
 }
 
 impl<'a> Scan<'a> {
-    /// Begins at an offset, where the frame with this sequence number is expected.
+    /// Begins at an offset, where the frame with the sequence number `next` is expected.
     pub(super) fn new(window: Window<'a>, salt: u32, at: u64, next: u64) -> Self {
         Self {
             window,
@@ -43,12 +43,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Begins at a segment's first frame.
+    /// Begins at the first frame of a segment.
     pub(super) fn of(window: Window<'a>, header: &Header, link: &Link) -> Self {
         Self::new(window, header.salt, FIRST as u64, link.first)
     }
 
-    /// Where it is, and the sequence number that is expected there.
+    /// Returns the current offset, and the sequence number expected there.
     pub(super) fn place(&self) -> (u64, u64) {
         (self.at, self.next)
     }
@@ -57,7 +57,7 @@ impl<'a> Scan<'a> {
         self.salt
     }
 
-    /// The bytes of an entry, or none if the file is too short for them.
+    /// Returns the bytes of an entry, or `None` if the file is too short.
     pub(super) fn bytes(&mut self, row: &Row) -> io::Result<Option<&[u8]>> {
         self.window.get(row.at, row.length as usize)
     }
@@ -72,7 +72,7 @@ impl<'a> Scan<'a> {
         self.next = self.next.saturating_add(1);
         self.at = at + HEAD as u64 + u64::from(head.length);
         let rows_at = at + HEAD as u64;
-        // Not more than the frame has, which is not more than the file has.
+        // No longer than the frame, which is no longer than the file.
         let length = head.changes as usize * ROW;
         if let Some(table) = self.window.get(rows_at, length)? {
             let bytes_at = rows_at + length as u64;
@@ -84,7 +84,7 @@ impl<'a> Scan<'a> {
         Ok(Step::Rows { at, head })
     }
 
-    /// A head whose frame is inside the file.
+    /// Reads a head, if its whole frame is inside the file.
     fn head(&mut self, at: u64) -> io::Result<Option<Head>> {
         let (salt, end) = (self.salt, self.window.end());
         let bytes = self.window.get(at, HEAD)?;
@@ -92,11 +92,11 @@ impl<'a> Scan<'a> {
         Ok(head.filter(|head| at + HEAD as u64 + u64::from(head.length) <= end))
     }
 
-    /// Looks for the next frame behind a place where there is none.
+    /// Looks for the next frame behind a place without a frame.
     fn resume(&mut self, at: u64) -> io::Result<Step> {
         const LEAST: u64 = (HEAD + ROW) as u64;
         let mut place = at + 1;
-        // A head has a sequence number, so it is not far behind the next byte that is not zero.
+        // A head has a nonzero sequence number, so it begins less than a head's length before the next nonzero byte.
         while let Some(found) = self.window.skip_zeros(place)? {
             place = place.max(found.saturating_sub(HEAD as u64 - 1));
             let block = 4096.min(self.window.end().saturating_sub(place)) as usize;
@@ -105,7 +105,7 @@ impl<'a> Scan<'a> {
             };
             let mut candidate = None;
             for (from, bytes) in bytes.windows(HEAD).enumerate() {
-                // So many frames could have stood in between.
+                // The most frames that can have been in between.
                 let between = (place + from as u64 - at) / LEAST;
                 let most = self.next.saturating_add(between);
                 let sequence = u64_at(bytes, 16);
@@ -138,7 +138,7 @@ impl<'a> Scan<'a> {
         Ok(Step::End { at })
     }
 
-    /// Whether the last write ended here: it left zeros in the place of the next head.
+    /// Whether the last write ended here: that write left zeros in the place of the next head.
     fn is_ended_at(&mut self, at: u64) -> io::Result<bool> {
         let left = self.window.end().saturating_sub(at).min(HEAD as u64);
         let bytes = self.window.get(at, left as usize)?;
@@ -146,26 +146,27 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Where the last segment ends.
+/// The end of the last segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     /// Bytes that are valid.
     pub(super) valid: u64,
-    /// Where the last sync that left something valid begins.
+    /// The offset of the last sync that left something valid.
     pub(super) last: u64,
-    /// Why it ends there, unless it just ends.
+    /// The reason for a torn end; `None` for a regular end.
     pub(super) torn: Option<&'static str>,
     /// No segment below this one is needed.
     pub(super) floor: u64,
 }
 
-/// Finds where the last segment ends: before the first frame that is not whole and that no later sync follows. What a later sync
-/// follows was durable, and is damaged if it is not whole.
+/// Finds the end of the last segment: the first broken frame that no later sync follows. Frames that a later sync
+/// follows were durable, so a broken one among them is damaged.
 pub(super) fn find_tail(scan: &mut Scan<'_>, number: u64, link: &Link) -> io::Result<Tail> {
-    // The bad places of the last sync that is known, with the sequence number that is expected there: one of them may be the end.
+    // The broken places since the start of the last known sync, with the sequence number expected there. One of them
+    // may be the end.
     let mut bad: Vec<(u64, u64, &'static str)> = Vec::new();
     let mut floors = Vec::new();
-    // Where each of the last two syncs begins: the last one may turn out to leave nothing valid.
+    // The offsets of the last two syncs. The last sync may leave nothing valid.
     let mut begins = (FIRST as u64, FIRST as u64);
     let mut begun = link.first;
     loop {
@@ -225,8 +226,8 @@ pub(super) enum Unlinked {
     Acknowledged,
 }
 
-/// Finds what a crash or damage left of the first write of a segment. Between the header and `cleared` the file had
-/// zeros before that write.
+/// Finds what a crash or damage left of the first write of a segment. Before that write, the file had zeros between the
+/// header and `cleared`.
 pub(super) fn look_unlinked(
     window: &mut Window<'_>,
     header: &Header,

@@ -4,11 +4,11 @@ use std::io;
 
 use crate::disk::{DiskFile, read_full};
 
-/// Bytes read at once.
+/// Bytes in one read.
 const PIECE: usize = 1 << 20;
 
-/// A view into a file that moves with what is asked for. Holds a piece of it, or as much as one request if that is more; never
-/// more than the file has.
+/// A window into a file that moves to each request. It holds a piece of the file, or a whole request if that is longer,
+/// but never more than the file has.
 pub(super) struct Window<'a> {
     file: &'a dyn DiskFile,
     end: u64,
@@ -18,7 +18,7 @@ pub(super) struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// A view of the first `end` bytes, or of all where the file has fewer.
+    /// Returns a window over the first `end` bytes, or over all bytes if the file has fewer.
     pub(super) fn new(file: &'a dyn DiskFile, end: u64) -> io::Result<Self> {
         Ok(Self {
             file,
@@ -33,7 +33,7 @@ impl<'a> Window<'a> {
         self.end
     }
 
-    /// So many bytes at an offset, or none if they go beyond the end.
+    /// Returns `length` bytes at an offset, or `None` if they go beyond the end.
     pub(super) fn get(&mut self, at: u64, length: usize) -> io::Result<Option<&[u8]>> {
         let left = self.end.saturating_sub(at);
         if length as u64 > left {
@@ -49,7 +49,7 @@ impl<'a> Window<'a> {
             self.filled = read_full(self.file, &mut self.buffer[..wanted], at)?;
             self.start = at;
             if self.filled < length {
-                // It was cut while it was read.
+                // The file was cut during the read.
                 return Ok(None);
             }
         }
@@ -57,7 +57,7 @@ impl<'a> Window<'a> {
         Ok(Some(&self.buffer[from..from + length]))
     }
 
-    /// Where the next byte that is not zero is, from an offset on.
+    /// Returns the offset of the next nonzero byte at or behind `at`.
     pub(super) fn skip_zeros(&mut self, mut at: u64) -> io::Result<Option<u64>> {
         const BLOCK: u64 = 4096;
         while at < self.end {

@@ -1,7 +1,8 @@
-//! The estimator beside those it was chosen over, on the same visits.
+//! Compares the estimator with the alternatives, on the same visits.
 //!
-//! Each visit asks a service with four servers and one queue; who gives up is served all the same, since nobody tells the
-//! service. Everything is made of integers, so the table is the same everywhere. The book has it, and this test compares.
+//! Each visit asks a service with four servers and one queue. A visit that gives up is served all the same, since the
+//! service does not learn of it. All numbers are integers, so the table is the same everywhere. The book has the table,
+//! and this test compares both.
 
 use std::{cmp::Reverse, collections::BinaryHeap, fmt::Write as _};
 
@@ -11,11 +12,11 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 const FLOOR: u64 = 50 * MS;
 const CEILING: u64 = 30 * S;
-/// Where counting begins: before, all of them learn.
+/// Counting begins here; before, all estimators learn.
 const WARM: u64 = 20 * S;
 const END: u64 = 120 * S;
 
-/// What the estimators have in common.
+/// The common interface of the estimators.
 trait Rule {
     fn enter(&mut self) -> (u16, u64);
     fn answered(&mut self, ticket: u16, took: u64, now: u64);
@@ -32,7 +33,7 @@ impl Rule for Fixed {
     fn late(&mut self, _: u16, _: u64, _: u64) {}
 }
 
-/// RFC 6298: mean and deviation with gains of 1/8 and 1/4; a late one doubles until the next answer.
+/// RFC 6298: mean and deviation with gains of 1/8 and 1/4. A late visit doubles the time until the next answer.
 #[derive(Default)]
 struct Smoothed {
     mean: u64,
@@ -62,8 +63,8 @@ impl Rule for Smoothed {
     }
 }
 
-/// Lustre's: 125 % of the worst of a window as long as the ceiling, in four parts. What was late counts with its time.
-/// Without the 5 s that Lustre adds, and its least of 5 s, which would be all that is seen of it here.
+/// Lustre: 125 % of the worst time of a window as long as the ceiling, in four parts. A late visit counts with its
+/// time. This leaves out the 5 s that Lustre adds, and its minimum of 5 s, which would hide the rest here.
 #[derive(Default)]
 struct Worst {
     parts: [u64; 4],
@@ -116,7 +117,7 @@ impl Random {
         (self.next() >> 11).is_multiple_of(n)
     }
 
-    /// Nearly exponential with this mean: what stands for the logarithm is drawn with straight lines between powers of 2.
+    /// Returns nearly exponential waits with this mean. Straight lines between powers of 2 stand for the logarithm.
     fn wait(&mut self, mean: u64) -> u64 {
         let bits = self.next() | 1;
         let zeros = u64::from(bits.leading_zeros());
@@ -150,7 +151,7 @@ const CASES: [(Case, &str); 8] = [
     (Case::Overload, "10 s of three times as many"),
 ];
 
-/// When visits begin and when they are answered.
+/// Returns when visits begin and when they are answered.
 fn visits(case: Case) -> Vec<(u64, Option<u64>)> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut begins = Vec::new();
@@ -199,14 +200,14 @@ fn visits(case: Case) -> Vec<(u64, Option<u64>)> {
 struct Report {
     /// Visits that would have been answered within the ceiling.
     answerable: u64,
-    /// Of these, those whose time passed before.
+    /// Of these, visits that ran out of time before the answer.
     too_early: u64,
-    /// How long it took until the others were found late: median and mean.
+    /// How long it took to find the others late: median and mean.
     found_after: u64,
     found_after_mean: u64,
 }
 
-/// What happens to a visit. At the same time, answers come first.
+/// The events of a visit. At the same time, answers come first.
 const ANSWERED: u8 = 0;
 const BEGINS: u8 = 1;
 const LATE: u8 = 2;
@@ -264,7 +265,8 @@ fn rules() -> [(&'static str, Box<dyn Rule>); 4] {
     ]
 }
 
-/// Too early, in per cent of what would have been answered; and how long a lost one is waited for, median and mean.
+/// Formats the visits that ended too early, in per cent of the answerable ones, and the wait for a lost visit, as
+/// median and mean.
 fn cell(report: &Report) -> String {
     let share = report.too_early as f64 * 100.0 / report.answerable as f64;
     let early = match report.too_early {

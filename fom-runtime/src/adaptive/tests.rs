@@ -6,12 +6,12 @@ const MS: u64 = 1_000_000;
 const FLOOR: u64 = 10 * MS;
 const CEILING: u64 = 1_000 * MS;
 
-/// What the next visit may take if it is no probe.
+/// Returns how long the next visit may take if it is not a probe.
 fn next(estimator: &Estimator) -> u64 {
     estimator.estimate(estimator.load + 1)
 }
 
-/// An estimator with a clock, whose visits come one after the other.
+/// An estimator with a clock. Its visits come one after the other.
 struct Line {
     estimator: Estimator,
     now: u64,
@@ -25,7 +25,7 @@ impl Line {
         }
     }
 
-    /// One visit that would take so long: whether it was answered in its time.
+    /// Makes one visit that needs `takes`. Returns whether it was answered in time.
     fn visit(&mut self, takes: u64) -> bool {
         let (ticket, time) = self.estimator.enter();
         self.now += takes.min(time);
@@ -37,7 +37,7 @@ impl Line {
         takes <= time
     }
 
-    /// So many visits: how many of them were late.
+    /// Makes `times` visits. Returns how many were late.
     fn visits(&mut self, takes: u64, times: u32) -> u32 {
         (0..times).map(|_| u32::from(!self.visit(takes))).sum()
     }
@@ -85,7 +85,7 @@ fn jitter_is_allowed_for() {
     assert_eq!(line.next(), 60 * MS);
 }
 
-/// However much slower it becomes: one is late, the next is a probe and measures it.
+/// However much slower the visits become, one is late, and the next is a probe and measures it.
 #[test]
 fn it_follows_a_step_up() {
     for takes in [50, 400, 900] {
@@ -95,7 +95,7 @@ fn it_follows_a_step_up() {
     }
 }
 
-/// One to two ceilings later the slow ones are forgotten.
+/// One to two ceilings later, the slow visits are forgotten.
 #[test]
 fn it_follows_a_step_down() {
     let mut line = Line::learned(400 * MS);
@@ -107,7 +107,7 @@ fn it_follows_a_step_down() {
     assert!((CEILING..=2 * CEILING).contains(&took), "{took}");
 }
 
-/// An outlier is allowed for at once, and for as long as the window remembers it.
+/// An outlier counts at once, and as long as the window remembers it.
 #[test]
 fn an_outlier_is_remembered_for_a_window() {
     let mut line = Line::learned(20 * MS);
@@ -124,7 +124,7 @@ fn an_outlier_is_remembered_for_a_window() {
     assert_eq!(line.next(), 40 * MS);
 }
 
-/// A queue that is served in turn: each waits for all before it.
+/// A queue that is served in turn: each visit waits for all before it.
 #[test]
 fn a_burst_has_the_time_that_its_queue_needs() {
     let mut estimator = Line::learned(20 * MS).estimator;
@@ -135,11 +135,11 @@ fn a_burst_has_the_time_that_its_queue_needs() {
         before = time;
         estimator.answered(ticket, takes, takes);
     }
-    // Now that is what is known of so many; one alone has no less.
+    // Now the time for this load is known, and a single visit gets the same.
     assert_eq!(next(&estimator), 800 * MS);
 }
 
-/// A load that was measured to do no harm does not lengthen the time.
+/// A load that was measured to be harmless does not lengthen the time.
 #[test]
 fn a_load_that_costs_nothing_is_learned() {
     let mut estimator = loaded(100);
@@ -148,7 +148,7 @@ fn a_load_that_costs_nothing_is_learned() {
     assert_eq!(next(&estimator), 40 * MS * 101 / 100);
 }
 
-/// An estimator that saw so many at a time, 20 ms each.
+/// Returns an estimator that saw `load` visits at a time, 20 ms each.
 fn loaded(load: u32) -> Estimator {
     let mut estimator = Estimator::new(FLOOR, CEILING, 0);
     let all: Vec<_> = (0..load).map(|_| estimator.enter().0).collect();
@@ -158,7 +158,7 @@ fn loaded(load: u32) -> Estimator {
     estimator
 }
 
-/// Nobody is answered: each is found late as soon as the first were, probes aside.
+/// Without any answers, visits are found late as soon as at first, except for probes.
 #[test]
 fn an_outage_is_found_soon_while_it_lasts() {
     let mut estimator = loaded(50);
@@ -177,7 +177,7 @@ fn an_outage_is_found_soon_while_it_lasts() {
     assert!(given.iter().all(|time| [40 * MS, CEILING].contains(time)));
 }
 
-/// After a stall the probes come back, and what follows has their time.
+/// After a stall the probes are answered, and later visits get their time.
 #[test]
 fn it_recovers_after_a_stall() {
     let mut estimator = loaded(50);
@@ -191,7 +191,7 @@ fn it_recovers_after_a_stall() {
     assert_eq!(next(&estimator), 900 * MS);
 }
 
-/// One in a hundred is never answered: that is no reason to wait longer for the others.
+/// One visit in a hundred is never answered. That is no reason to wait longer for the others.
 #[test]
 fn what_is_lost_does_not_lengthen_the_time() {
     let mut line = Line::learned(20 * MS);
@@ -207,7 +207,7 @@ fn what_is_lost_does_not_lengthen_the_time() {
     assert_eq!(found[250], 40 * MS);
 }
 
-/// One in ten takes much longer than all others: a probe sees it, and from then on it is allowed for.
+/// One visit in ten takes much longer than the others. A probe measures it, and then the time allows for it.
 #[test]
 fn a_slow_kind_is_found() {
     let mut line = Line::learned(20 * MS);
@@ -229,12 +229,12 @@ fn probes_are_few() {
     assert_eq!(given[0], CEILING);
     let probes = given.iter().filter(|time| **time == CEILING).count();
     assert!((80..=125).contains(&probes), "{probes}");
-    // There are none when nobody was late.
+    // Without a late visit there are no probes.
     let mut estimator = loaded(1_000);
     assert!((0..1_000).all(|_| estimator.enter().1 == 40 * MS));
 }
 
-/// Resumed visits, errors and cancels are load while they last, and no measure.
+/// Resumed visits, errors and cancels count as load while they last, and are not measured.
 #[test]
 fn what_is_no_measure_is_none() {
     let mut line = Line::learned(20 * MS);
@@ -262,7 +262,7 @@ fn tickets_are_numbers() {
 enum Act {
     Enter,
     Resume,
-    /// How it ends for one of those under way, and after how long.
+    /// An answer to one of the visits under way, and how long the visit took.
     Answer(u8, u64),
     Late(u8),
     Leave(u8),
@@ -284,7 +284,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     )
 }
 
-/// Plays them; `check` sees each state and what was given.
+/// Plays the acts. `check` sees each state and the time given in it.
 fn play(acts: &[Act], longer: u64, mut check: impl FnMut(&Estimator, Option<u64>)) -> Estimator {
     let (mut estimator, mut now, mut under_way) =
         (Estimator::new(FLOOR, CEILING, 0), 0, Vec::new());
@@ -338,14 +338,14 @@ proptest! {
         });
     }
 
-    /// Exact while it is small, and never more than it was: a load that is taken for smaller lengthens the time.
+    /// Exact for a small load, and never above the load: a load that seems smaller lengthens the time.
     #[test]
     fn a_ticket_remembers_the_load(load in (0..32u32).prop_flat_map(|bits| 1..=u32::MAX >> bits)) {
         let kept = Ticket::new(load, load.is_multiple_of(2)).load();
         assert!(kept <= load && load - kept <= load >> 10, "{kept}");
     }
 
-    /// More under way never means less time.
+    /// More visits under way never mean less time.
     #[test]
     fn the_time_grows_with_the_load(acts in acts()) {
         play(&acts, 0, |estimator, _| {
@@ -365,7 +365,7 @@ proptest! {
         });
     }
 
-    /// Who is silent says nothing of a queue.
+    /// Without answers, the load says nothing about a queue.
     #[test]
     fn silence_takes_the_load_out(late in SILENCE..100) {
         let mut estimator = Line::learned(20 * MS).estimator;

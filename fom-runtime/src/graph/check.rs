@@ -1,18 +1,18 @@
-//! What holds for a whole graph, looked at by the compiler where it was put together from others.
+//! Checks a joined graph as a whole, at compile time.
 
 use super::Graph;
 
-/// The most phases of any graph: a phase's number has to fit into a byte, with one value to spare.
+/// The most phases of any graph: the number of a phase must fit into a byte, with one value to spare.
 const MOST: usize = 255;
 
-/// Stops the compiler where a graph is none.
+/// Stops the compiler if the graph has a mistake.
 pub(super) const fn check(graph: &Graph) {
     if let Some(mistake) = mistake(graph) {
         panic!("{}", mistake);
     }
 }
 
-/// What is wrong with it, if something is.
+/// Returns the mistake of a graph, if it has one.
 pub(super) const fn mistake(graph: &Graph) -> Option<&'static str> {
     let phases = graph.phases;
     if phases.len() > MOST {
@@ -75,7 +75,7 @@ pub(super) const fn mistake(graph: &Graph) -> Option<&'static str> {
     None
 }
 
-/// Marks all that can be reached from what is marked, or backwards all that it can be reached from.
+/// Marks all phases that the marked ones can reach; backwards, all phases that can reach a marked one.
 const fn spread(graph: &Graph, marked: &mut [bool; MOST], backwards: bool) {
     let phases = graph.phases;
     let mut changed = true;

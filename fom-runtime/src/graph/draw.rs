@@ -1,4 +1,4 @@
-//! Drawings of a graph. Each is text, the same for the same graph, and reads nothing but the graph.
+//! Drawings of a graph as text. The text depends only on the graph.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Adaptive, Graph, Mode, PhaseInfo, groups::Part, json::Json, lanes::Drawing};
 
 impl Graph {
-    /// A Mermaid state diagram, which GitHub and many editors show as a picture.
+    /// Returns a Mermaid state diagram, which GitHub and many editors show as a picture.
     #[must_use]
     pub fn mermaid(&self) -> String {
         let mut out = String::from("stateDiagram-v2\n");
@@ -54,7 +54,7 @@ impl Graph {
         out
     }
 
-    /// A Graphviz digraph: `dot -Tsvg`.
+    /// Returns a Graphviz digraph, for `dot -Tsvg`.
     #[must_use]
     pub fn dot(&self) -> String {
         let mut out = String::new();
@@ -91,7 +91,7 @@ impl Graph {
             }
             Part::Close { depth } => line(&mut out, depth, format_args!("}}")),
         });
-        // No phase has the empty name, so this node can not be taken for one.
+        // No phase has an empty name, so this node is never taken for a phase.
         for phase in self.phases.iter().filter(|phase| phase.start) {
             let id = quote_dot(phase.name);
             line(&mut out, 0, format_args!("\"\" [shape=point];"));
@@ -110,7 +110,7 @@ impl Graph {
         out
     }
 
-    /// A Markdown table, one row a phase.
+    /// Returns a Markdown table with one row per phase.
     #[must_use]
     pub fn table(&self) -> String {
         let mut out =
@@ -136,10 +136,10 @@ impl Graph {
         out
     }
 
-    /// The machine as statechart viewers read it: an XState machine definition, as JSON.
+    /// Returns an XState machine definition in JSON, for statechart viewers.
     ///
-    /// A phase that waits for events has its exits under `on`, any other under `always`; a phase with a second
-    /// function for its deadline has them under `after` too. What XState has no word for stands under `meta`.
+    /// A phase that waits for events has its exits under `on`, any other phase under `always`. A phase with a second
+    /// function for its deadline also has them under `after`. Properties without a word in XState are under `meta`.
     #[must_use]
     pub fn json(&self) -> String {
         let mut json = Json::default();
@@ -196,7 +196,7 @@ impl Graph {
         if let (Some(within), true) = (phase.within(), phase.late) {
             json.key("after");
             json.open('{');
-            // XState knows numbers, and names of delays that it is told elsewhere.
+            // XState knows numbers, and names of delays that are defined elsewhere.
             json.key(&match phase.adaptive() {
                 Some(bounds) => adaptive(bounds),
                 None => milliseconds(within),
@@ -261,16 +261,16 @@ impl Graph {
         json.close(']');
     }
 
-    /// The machine as a drawing in text, for a terminal or a `text` block in documentation.
+    /// Returns a drawing in text, for a terminal or a `text` block in documentation.
     ///
-    /// Each phase stands on a line of its own, and `<` on that line is the way in. What leaves it begins on the
-    /// line below; `o` joins the way to another phase, lines that only cross are `┼`.
+    /// Each phase has its own line, where `<` marks the way in. The ways out begin on the line below. `o` joins the way
+    /// to another phase, and lines that only cross are `┼`.
     #[must_use]
     pub fn drawing(&self) -> String {
         Drawing::of(self).print(self)
     }
 
-    /// What is said of a phase beside its name and its exits.
+    /// Returns the notes on a phase, beside its name and its exits.
     pub(super) fn notes(&self, phase: &PhaseInfo) -> Vec<String> {
         let mut notes = Vec::new();
         match phase.mode {
@@ -311,13 +311,14 @@ impl Graph {
         notes
     }
 
-    /// Mermaid's words can not be the name of a state, in any case; the label keeps the phase's own name.
+    /// Returns the id of a state. A word of Mermaid, in upper or lower case, cannot be an id. The label keeps the
+    /// phase's own name.
     fn mermaid_id(&self, phase: &PhaseInfo) -> String {
         self.mermaid_word(phase.name)
     }
 
     fn mermaid_word(&self, name: &str) -> String {
-        // Found by giving each word of its grammar, and some of JavaScript's objects, to mermaid 11.
+        // Found by trying each word of Mermaid's grammar, and some of JavaScript's objects, in mermaid 11.
         const WORDS: &[&str] = &[
             "acctitle",
             "accdescr",
@@ -351,13 +352,13 @@ impl Graph {
     }
 }
 
-/// A line inside the braces, or below the title, so many groups deep.
+/// Writes a line inside the braces, or below the title. `depth` is the number of groups around it.
 fn line(out: &mut String, depth: usize, text: std::fmt::Arguments<'_>) {
-    // Writing to a `String` can not fail.
+    // A write to a `String` cannot fail.
     let _ = writeln!(out, "{:1$}{text}", "", 4 * (depth + 1));
 }
 
-/// The longest stay, as it is drawn.
+/// Formats the longest stay for a drawing.
 fn within(phase: &PhaseInfo) -> Option<String> {
     match phase.adaptive() {
         Some(bounds) => Some(adaptive(bounds)),
@@ -370,7 +371,7 @@ fn adaptive(bounds: Adaptive) -> String {
     format!("adaptive {floor}..{ceiling}")
 }
 
-/// As it would be written in the attribute: `1m30s`.
+/// Formats a duration as in the attribute: `1m30s`.
 fn duration(duration: Duration) -> String {
     const UNITS: [(&str, u128); 6] = [
         ("h", 3_600_000_000_000),
@@ -391,7 +392,7 @@ fn duration(duration: Duration) -> String {
     if out.is_empty() { "0s".to_owned() } else { out }
 }
 
-/// XState's keys of `after` are milliseconds.
+/// Formats a key of XState's `after`, in milliseconds.
 fn milliseconds(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     let fraction = format!("{:06}", nanos % 1_000_000);

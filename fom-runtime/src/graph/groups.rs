@@ -1,17 +1,17 @@
-//! The phases of a joined graph in groups: those of the operation inside a layer stand together, under the name of the phase that
-//! holds them.
+//! Groups the phases of a joined graph. The phases of the operation inside a layer are together, under the name of the
+//! phase that holds them.
 
 use super::{Graph, PhaseInfo};
 
-/// Part of a drawing, in order. `depth` counts the groups around it.
+/// A part of a drawing. `depth` is the number of groups around it.
 pub(super) enum Part<'a> {
-    /// A group begins; `path` is the beginning of the names in it.
+    /// A group begins. `path` is the prefix of the names in the group.
     Open {
         depth: usize,
         path: &'a str,
         name: &'a str,
     },
-    /// `name` is the phase's without that of its group.
+    /// A phase. `name` is its name without the group.
     Phase {
         depth: usize,
         phase: &'a PhaseInfo,
@@ -23,7 +23,7 @@ pub(super) enum Part<'a> {
 }
 
 impl Graph {
-    /// Goes through all phases and the groups that they are in. Those of a group stand one after the other.
+    /// Visits all phases and their groups. The phases of a group follow each other.
     pub(super) fn each_part(&self, mut draw: impl FnMut(Part<'_>)) {
         let mut open: Vec<&str> = Vec::new();
         for phase in self.phases {

@@ -1,22 +1,22 @@
-//! The graph of a layer and that of the operation inside it as one, made by the compiler.
+//! Joins the graph of a layer and the graph of the operation inside it, at compile time.
 //!
-//! Everything is computed from constants, so the joined graph is one, too. Rust has no arrays whose length is computed from a
-//! type parameter: there are three sizes of tables, and the least that has room is kept.
+//! Everything is computed from constants, so the joined graph is a constant too. Rust has no arrays with a length
+//! computed from a type parameter. So there are three sizes of tables, and the smallest that has room is kept.
 
 use std::marker::PhantomData;
 
 use super::{Graph, PhaseInfo, check, renamed::Around};
 
-/// Between the phase that holds the others and their own names. No phase of a declaration has it in its name.
+/// Separates the name of the holding phase from the names inside. No declared phase has it in its name.
 const BETWEEN: &str = ".";
 
-/// What is joined.
+/// The parts of a joined graph.
 pub(crate) trait Parts {
-    /// The layer's own phases; one of them holds those of the operation inside.
+    /// The layer's own graph. One of its phases holds the phases of the operation inside.
     const OWN: &'static Graph;
-    /// The name of the layer's operation, cut where that of the operation inside stands.
+    /// The name of the layer's operation, cut where the name of the operation inside stands.
     const OPERATION: &'static [&'static str];
-    /// The names that it had, cut there, too.
+    /// The earlier names of the layer's operation, cut in the same place.
     const OPERATION_WAS: &'static [&'static [&'static str]];
     /// The graph of the operation inside.
     const INNER: &'static Graph;
@@ -30,7 +30,7 @@ impl<J: Parts> Joined<J> {
     const TWO: Two = Two::new(J::OWN, J::OPERATION, J::OPERATION_WAS, J::INNER);
     const SIZE: Size = Self::TWO.size();
 
-    /// Where the phases of the operation inside begin.
+    /// The index of the first phase of the operation inside.
     pub(crate) const PLACE: usize = Self::TWO.place;
 
     pub(crate) const GRAPH: &'static Graph = {
@@ -50,7 +50,8 @@ impl<J: Parts> Joined<J> {
     };
 }
 
-/// Of one size. Those that have no room, or are not needed, are made too, and thrown away: the compiler looks at all.
+/// The tables of one size. The compiler also evaluates the sizes that are too small or not needed, and they are thrown
+/// away.
 struct Tables<J, const P: usize, const X: usize, const T: usize>(PhantomData<J>);
 
 impl<J: Parts, const P: usize, const X: usize, const T: usize> Tables<J, P, X, T> {
@@ -83,7 +84,8 @@ impl<J: Parts, const P: usize, const X: usize, const T: usize> Tables<J, P, X, T
     };
 }
 
-/// The versions of the operation inside are counted by so many of the layer's own: a thousand for each layer that there is.
+/// Returns how many versions of the operation inside there are for each version of the layer: a factor of 1000 for each
+/// layer.
 const fn step(inner: &Graph) -> u64 {
     let (mut step, mut layer) = (1000u64, 0);
     while layer < inner.layers {
@@ -93,7 +95,7 @@ const fn step(inner: &Graph) -> u64 {
     step
 }
 
-/// The version of a layer with that of the operation inside, as one number: 1 where both are 1.
+/// Returns the versions of a layer and of the operation inside as one number; 1 if both are 1.
 const fn version(own: u32, inner: &Graph) -> u32 {
     assert!(
         (inner.version as u64) < step(inner),
@@ -109,13 +111,14 @@ const fn version(own: u32, inner: &Graph) -> u32 {
     version as u32
 }
 
-/// The version of a layer's own, and that of the operation inside, whose graph this is.
+/// Splits a joined version into the version of the layer and the version of the operation inside. `inner` is the graph
+/// of that operation.
 pub(crate) fn versions(version: u32, inner: &Graph) -> (u32, u32) {
     let (version, step) = (u64::from(version).saturating_sub(1), step(inner));
     ((version / step) as u32 + 1, (version % step) as u32 + 1)
 }
 
-/// How much there is of what.
+/// The number of items of each kind.
 #[derive(Clone, Copy)]
 struct Size {
     phases: usize,
@@ -130,7 +133,7 @@ impl Size {
     }
 }
 
-/// Things one after the other; those that have no room are counted.
+/// Items in a row. An item without room is only counted.
 #[derive(Clone, Copy)]
 struct Row<T: Copy, const N: usize> {
     items: [T; N],
@@ -164,14 +167,14 @@ impl<const N: usize> Row<u8, N> {
     }
 }
 
-/// Takes parts off a row in the order in which they were put there.
+/// Takes parts off a row, in the order in which they were added.
 struct Parted<T: 'static> {
     rest: &'static [T],
 }
 
 impl<T> Parted<T> {
     const fn take(&mut self, length: usize) -> &'static [T] {
-        // Shorter only while things are counted.
+        // Shorter only while items are counted.
         let length = if length <= self.rest.len() {
             length
         } else {
@@ -192,19 +195,19 @@ impl Parted<u8> {
     }
 }
 
-/// A layer's own graph, and that of the operation inside.
+/// A layer's own graph, and the graph of the operation inside.
 #[derive(Clone, Copy)]
 struct Two {
     own: &'static Graph,
     operation: &'static [&'static str],
     operation_was: &'static [&'static [&'static str]],
     inner: &'static Graph,
-    /// Which phase of the layer holds the others.
+    /// The index of the layer's phase that holds the others.
     place: usize,
     holder: &'static PhaseInfo,
-    /// How many there are inside.
+    /// The number of phases inside.
     inside: usize,
-    /// Which of those is the first.
+    /// The index of the start phase inside.
     first: usize,
 }
 
@@ -253,7 +256,7 @@ impl Two {
         }
     }
 
-    /// A phase as its own graph has it, and whether that is the graph inside.
+    /// Returns a phase from its own graph, and whether this is the graph inside.
     const fn at(self, index: usize) -> (&'static PhaseInfo, bool) {
         if index < self.place {
             (&self.own.phases[index], false)
@@ -264,12 +267,13 @@ impl Two {
         }
     }
 
-    /// Whether it is an end of the operation inside from which the layer goes on.
+    /// Whether the phase is an end of the operation inside from which the layer goes on.
     const fn goes_on(self, phase: &PhaseInfo, inside: bool) -> bool {
         inside && phase.is_end() && matches!(self.holder.inner, Some(true))
     }
 
-    /// Puts down where phases of the layer's own graph stand in the joined one. To the phase that holds the others is to their start.
+    /// Adds the joined indexes of phases of the layer's own graph. The index of the holding phase becomes the index of
+    /// the start phase inside.
     const fn put_own<const X: usize>(self, indexes: &[u16], row: &mut Row<u16, X>) {
         let mut at = 0;
         while at < indexes.len() {
@@ -308,7 +312,7 @@ impl Two {
         }
     }
 
-    /// Where a phase inside goes when it has failed: where it says, or where the layer says.
+    /// Adds the exits of a phase after a failure. A phase inside has its own, and those of the layer.
     const fn put_failed<const X: usize>(self, index: usize, row: &mut Row<u16, X>) {
         let (phase, inside) = self.at(index);
         if !inside {
@@ -320,7 +324,8 @@ impl Two {
         }
     }
 
-    /// A deadline that goes on in the phase that holds the others goes on in all of those.
+    /// Adds the phases in which a deadline goes on. A deadline that goes on in the holding phase goes on in all phases
+    /// inside.
     const fn put_keep<const X: usize>(self, index: usize, row: &mut Row<u16, X>) {
         let (phase, inside) = self.at(index);
         if inside {
@@ -345,7 +350,7 @@ impl Two {
         }
     }
 
-    /// For each phase where it goes, where of that when it has failed, and where its deadline goes on.
+    /// Returns for each phase all exits, the exits after a failure, and the phases in which its deadline goes on.
     const fn exits<const X: usize>(self) -> Row<u16, X> {
         let mut row = Row::new(0);
         let mut index = 0;
@@ -368,7 +373,7 @@ impl Two {
         text.text(self.holder.name.len() + BETWEEN.len() + name.len())
     }
 
-    /// The operation's name, then those that the phases inside have and had, then the retired ones.
+    /// Returns the operation's name, then the current and earlier names of the phases inside, then their retired names.
     const fn text<const T: usize>(self) -> Row<u8, T> {
         let mut row = Row::new(0);
         let mut at = 0;
@@ -410,7 +415,7 @@ impl Two {
         text.text(length)
     }
 
-    /// The names that the phases inside had, then all that are retired.
+    /// Returns the earlier names of the phases inside, then all retired names.
     const fn names<const N: usize>(self, text: &'static [u8]) -> Row<&'static str, N> {
         let mut row = Row::new("");
         let mut text = Parted { rest: text };

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-/// Writes indented JSON; `serde_json` for these few lines would be one more dependency of every user.
+/// Writes indented JSON. `serde_json` would be one more dependency of every user.
 #[derive(Default)]
 pub(super) struct Json {
     pub(super) out: String,
     depth: usize,
-    /// Whether something was written on this level.
+    /// Whether this level has an item already.
     more: bool,
     /// Whether a key waits for its value.
     keyed: bool,

@@ -1,10 +1,10 @@
-//! The drawing in text: a column of phases, and beside it the ways between them as vertical lanes.
+//! The drawing in text: a column of phases, and the ways between them as vertical lanes.
 
 use std::fmt::Write as _;
 
 use super::Graph;
 
-/// Every phase that is gone to has one vertical lane, from the rows that lead into it to its own row.
+/// Each phase with a way in has one vertical lane, from the rows of those ways to its own row.
 pub(super) struct Drawing {
     rows: Vec<Row>,
     lanes: Vec<Lane>,
@@ -12,7 +12,7 @@ pub(super) struct Drawing {
 }
 
 enum Row {
-    /// A phase's name, and the way into it.
+    /// The name of a phase, and the way into it.
     Name { phase: usize },
     /// The ways out of a phase.
     Exits { phase: usize },
@@ -85,7 +85,7 @@ impl Drawing {
                 column: 0,
             })
             .collect();
-        // The short ones stand inside; lanes that share no row share a column.
+        // Short lanes are inside. Lanes that have no row in common can share a column.
         lanes.sort_by_key(|lane| (lane.bottom() - lane.top(), lane.target));
         let mut columns: Vec<Vec<(usize, usize)>> = Vec::new();
         for lane in &mut lanes {
@@ -173,7 +173,7 @@ impl Drawing {
         self.row(at, "  └", reach, width, |lane| joins(lane).then_some('o'))
     }
 
-    /// `text`, then a line to the lane at column `reach`, then the lanes that pass.
+    /// Returns `text`, then a line to the lane at column `reach`, then the lanes that pass.
     fn row(
         &self,
         at: usize,
@@ -190,7 +190,7 @@ impl Drawing {
                 ' '
             }
         };
-        // The line begins right of the text: with an arrow where it goes in.
+        // The line begins right of the text, with an arrow if it is the way in.
         let start = cells.len();
         let exits = text.ends_with('└');
         for place in start..width {

@@ -1,7 +1,7 @@
-//! The graph of an operation: its phases and the ways between them, as plain constant data.
+//! The graph of an operation: its phases and the edges between them, as constant data.
 //!
-//! `#[fom]` writes one [`Graph`] per machine. Everything that draws, lists or checks a machine reads it and
-//! nothing else, so a drawing can not differ from what runs.
+//! `#[fom]` writes one [`Graph`] per machine. Everything that draws, lists or checks a machine reads only the graph. So
+//! a drawing cannot differ from what runs.
 
 mod check;
 mod draw;
@@ -18,11 +18,12 @@ use std::time::Duration;
 pub(crate) use join::{Joined, Parts, versions};
 use renamed::Around;
 
-/// The phases of an operation and the ways between them.
+/// The phases of an operation and the edges between them.
 ///
 /// # Examples
 ///
-/// Usually `#[fom]` writes it and one reads it from `Operation::GRAPH`; it can be written by hand too:
+/// Usually `#[fom]` writes the graph, and the program reads it from `Operation::GRAPH`. A graph can also be written by
+/// hand:
 ///
 /// ```
 /// use fom_runtime::{Graph, PhaseInfo};
@@ -46,17 +47,17 @@ pub struct Graph {
     phases: &'static [PhaseInfo],
     version: u32,
     retired: &'static [&'static str],
-    /// The names that the enum and the operation had.
+    /// Earlier names of the enum of phases; `operation_was` has those of the operation.
     was: &'static [&'static str],
     operation_was: &'static [&'static str],
-    /// Of a layer, whose operation has the name of the one inside in its own.
+    /// Only for a layer: the parts of its operation's name, which contains the name of the operation inside.
     around: Option<Around>,
-    /// How many layers stand around the operation.
+    /// The number of layers around the operation.
     layers: u8,
 }
 
 impl Graph {
-    /// A graph over `phases`; the indexes that the phases name are places in this slice.
+    /// Returns a graph over `phases`. Indexes of phases are indexes into this slice.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -78,21 +79,21 @@ impl Graph {
         }
     }
 
-    /// What of it is saved has changed this often, counted from 1.
+    /// Sets the version of the saved data, counted from 1.
     #[must_use]
     pub const fn in_version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// Phases had these names once, and none may have them again.
+    /// Sets the names of former phases. No phase may have these names again.
     #[must_use]
     pub const fn retiring(mut self, names: &'static [&'static str]) -> Self {
         self.retired = names;
         self
     }
 
-    /// The enum of phases and the operation's type had these names in earlier releases.
+    /// Sets the earlier names of the enum of phases and of the operation's type.
     #[must_use]
     pub const fn renamed(
         mut self,
@@ -104,43 +105,43 @@ impl Graph {
         self
     }
 
-    /// The name of the enum of phases.
+    /// Returns the name of the enum of phases.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The name of the operation's type.
+    /// Returns the name of the operation's type.
     #[must_use]
     pub const fn operation(&self) -> &'static str {
         self.operation
     }
 
-    /// What the doc comment of the enum of phases says.
+    /// Returns the doc comment of the enum of phases.
     #[must_use]
     pub const fn docs(&self) -> &'static str {
         self.docs
     }
 
-    /// The version of what is saved of it: `#[fom(version = ..)]`, and 1 without.
+    /// Returns the version of the saved data: `#[fom(version = ..)]`. The default is 1.
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
     }
 
-    /// The names that phases had once, and none may have again.
+    /// Returns the names of former phases. No phase may have these names again.
     #[must_use]
     pub const fn retired(&self) -> &'static [&'static str] {
         self.retired
     }
 
-    /// All phases, in the order of their declaration.
+    /// Returns all phases, in the order of their declaration.
     #[must_use]
     pub const fn phases(&self) -> &'static [PhaseInfo] {
         self.phases
     }
 
-    /// Whether a fom of it ever needs a timer of its own.
+    /// Whether a fom of this graph can need its own timer.
     pub(crate) const fn has_deadlines(&self) -> bool {
         let mut index = 0;
         while index < self.phases.len() {
@@ -153,7 +154,7 @@ impl Graph {
         false
     }
 
-    /// Whether any phase says where to go when it has failed.
+    /// Whether any phase chooses an exit after a failure.
     pub(crate) const fn has_ways_out(&self) -> bool {
         let mut index = 0;
         while index < self.phases.len() {
@@ -189,24 +190,24 @@ impl Graph {
         false
     }
 
-    /// The phase with this index, which is the one that `Operation::index` gives.
+    /// Returns the phase with this index, as from `Operation::index`.
     #[must_use]
     pub fn phase(&self, index: usize) -> Option<&'static PhaseInfo> {
         self.phases.get(index)
     }
 
-    /// The phase with this name.
+    /// Returns the phase with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&'static PhaseInfo> {
         self.phases.iter().find(|phase| phase.name == name)
     }
 
-    /// The phase that has or had this name.
+    /// Returns the phase that has or had this name.
     pub(crate) fn find_ever(&self, name: &str) -> Option<&'static PhaseInfo> {
         self.place_ever(name).map(|place| &self.phases[place])
     }
 
-    /// Where that one stands.
+    /// Returns the index of the phase that has or had this name.
     pub(crate) fn place_ever(&self, name: &str) -> Option<usize> {
         let has = |phase: &PhaseInfo| phase.name == name;
         let had = |phase: &PhaseInfo| phase.was.contains(&name);
@@ -215,18 +216,18 @@ impl Graph {
         today.or_else(|| self.phases.iter().position(had))
     }
 
-    /// The phase in which the operation starts.
+    /// Returns the phase in which the operation starts.
     #[must_use]
     pub fn start(&self) -> Option<&'static PhaseInfo> {
         self.phases.iter().find(|phase| phase.start)
     }
 
-    /// The phases that `phase` can go to, in the order of their declaration in `to(..)`.
+    /// Returns the phases that `phase` can go to, in the order of their declaration in `to(..)`.
     pub fn exits(&self, phase: &PhaseInfo) -> impl Iterator<Item = &'static PhaseInfo> + use<> {
         resolve(self.phases, phase.to)
     }
 
-    /// Those of the exits of `phase` that it can take when it has failed: `failed(..)`.
+    /// Returns the exits that `phase` can take after a failure: `failed(..)`.
     pub fn failure_exits(
         &self,
         phase: &PhaseInfo,
@@ -234,7 +235,7 @@ impl Graph {
         resolve(self.phases, phase.failed)
     }
 
-    /// Whether this way is only taken when the phase has failed.
+    /// Whether this edge is taken only after a failure.
     fn is_for_failure(&self, from: &PhaseInfo, to: &PhaseInfo) -> bool {
         let mut plain = from.to.iter().take(from.plain.into());
         !plain.any(|&index| {
@@ -243,12 +244,12 @@ impl Graph {
         })
     }
 
-    /// The phases in which the deadline set on entering `phase` goes on.
+    /// Returns the phases in which the deadline set on entering `phase` goes on.
     pub fn kept_in(&self, phase: &PhaseInfo) -> impl Iterator<Item = &'static PhaseInfo> + use<> {
         resolve(self.phases, phase.keep)
     }
 
-    /// Every way from a phase to a phase, `(from, to)`.
+    /// Returns every edge, `(from, to)`.
     pub fn edges(&self) -> impl Iterator<Item = (&'static PhaseInfo, &'static PhaseInfo)> + use<> {
         let graph = *self;
         graph
@@ -258,7 +259,8 @@ impl Graph {
     }
 }
 
-/// An index beside the slice can only be written by hand; it names no phase, so it is no edge.
+/// Returns the phases with these indexes. Only a graph written by hand can have an index beyond the slice; such an
+/// index is no edge.
 fn resolve(
     phases: &'static [PhaseInfo],
     indexes: &'static [u16],
@@ -268,45 +270,45 @@ fn resolve(
         .filter_map(move |&index| phases.get(usize::from(index)))
 }
 
-/// How a phase's function runs.
+/// How the function of a phase runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// An `async fn`: gives the thread back wherever it awaits.
+    /// An `async fn`, which gives the thread back at each await.
     Async,
-    /// A plain `fn` that does not wait; with `on(..)` it runs when an event has come.
+    /// A plain `fn` that does not wait. With `on(..)` it runs when an event has arrived.
     Sync,
-    /// A plain `fn` that may block: it runs beside its locality, between enter-block and leave-block.
+    /// A plain `fn` that may block. It runs beside its locality, between enter-block and leave-block.
     Blocking,
     /// No function: the operation ends here.
     End,
 }
 
-/// How often, and how far apart, a phase is tried again.
+/// How often a phase is tried again, and after which waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Retry {
-    /// How many times after the first attempt.
+    /// The number of attempts after the first one.
     pub times: u32,
-    /// The wait before the first of them; each later one is twice as long.
+    /// The wait before the first retry. Each later wait is twice as long.
     pub min: Duration,
     /// The longest wait.
     pub max: Duration,
 }
 
-/// Between what the time of a phase with `within = "adaptive"` is kept.
+/// The limits of the time of a phase with `within = "adaptive"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Adaptive {
-    /// The least time.
+    /// The shortest time.
     pub floor: Duration,
-    /// The most time.
+    /// The longest time.
     pub ceiling: Duration,
 }
 
 /// One phase of a [`Graph`].
 ///
-/// The functions that take and give `Self` build one; generated code calls them.
+/// The functions that take and return `Self` build a phase. Generated code calls them.
 #[derive(Clone, Copy, Debug)]
 pub struct PhaseInfo {
     name: &'static str,
@@ -320,15 +322,16 @@ pub struct PhaseInfo {
     within: Within,
     on: &'static [&'static str],
     retry: Option<Retry>,
-    /// Where it goes when it has failed: among `to`, of which so many are for when it has not.
+    /// The exits after a failure, a part of `to`. The first `plain` of `to` are the exits without a failure.
     failed: &'static [u16],
     plain: u16,
-    /// How many functions may be asked where to go then: its own, and those of layers round it.
+    /// The number of functions that can choose an exit after a failure: its own, and those of the layers around it.
     ways_out: u8,
     keep: &'static [u16],
     fields: &'static [&'static str],
     was: &'static [&'static str],
-    /// Of a layer's own graph: others stand in its place; and whether it goes on where those end.
+    /// Only in a layer's own graph: the phases inside replace this phase. The value says whether the layer goes on
+    /// where they end.
     inner: Option<bool>,
     locks: bool,
 }
@@ -367,31 +370,31 @@ impl PhaseInfo {
         }
     }
 
-    /// A phase with an `async fn`.
+    /// Returns a phase with an `async fn`.
     #[must_use]
     pub const fn asynchronous(name: &'static str, docs: &'static str) -> Self {
         Self::new(name, docs, Mode::Async)
     }
 
-    /// A phase with a plain `fn` that does not wait.
+    /// Returns a phase with a plain `fn` that does not wait.
     #[must_use]
     pub const fn synchronous(name: &'static str, docs: &'static str) -> Self {
         Self::new(name, docs, Mode::Sync)
     }
 
-    /// A phase with a plain `fn` that may block.
+    /// Returns a phase with a plain `fn` that may block.
     #[must_use]
     pub const fn blocking(name: &'static str, docs: &'static str) -> Self {
         Self::new(name, docs, Mode::Blocking)
     }
 
-    /// A phase in which the operation ends.
+    /// Returns a phase in which the operation ends.
     #[must_use]
     pub const fn end(name: &'static str, docs: &'static str) -> Self {
         Self::new(name, docs, Mode::End)
     }
 
-    /// Where it can go: indexes of phases.
+    /// Sets the exits: indexes of phases.
     #[must_use]
     pub const fn to(mut self, exits: &'static [u16]) -> Self {
         self.to = exits;
@@ -399,8 +402,8 @@ impl PhaseInfo {
         self
     }
 
-    /// Where it goes when it has failed, and all that it can go to: indexes of phases. All are first those of [`to`](Self::to), which
-    /// is called before, then what is left.
+    /// Sets the exits after a failure, and all exits: indexes of phases. `all` begins with the exits passed to
+    /// [`to`](Self::to), which must be called before, and continues with the rest.
     #[must_use]
     pub const fn failed(mut self, exits: &'static [u16], all: &'static [u16]) -> Self {
         self.failed = exits;
@@ -409,21 +412,22 @@ impl PhaseInfo {
         self
     }
 
-    /// The operation starts here.
+    /// Makes this phase the start of the operation.
     #[must_use]
     pub const fn start(mut self) -> Self {
         self.start = true;
         self
     }
 
-    /// Ending here is a failure.
+    /// Makes an end in this phase a failure.
     #[must_use]
     pub const fn failure(mut self) -> Self {
         self.failure = true;
         self
     }
 
-    /// Of a layer: the phases of the operation inside stand here, and it goes on where those end, or ends there.
+    /// Only for a layer: the phases of the operation inside replace this phase. The layer goes on where they end, or
+    /// ends there.
     #[doc(hidden)]
     #[must_use]
     pub const fn inner(mut self, goes_on: bool) -> Self {
@@ -431,42 +435,42 @@ impl PhaseInfo {
         self
     }
 
-    /// A missed deadline runs the phase's second function instead of failing the operation.
+    /// Runs the phase's second function at a missed deadline, instead of a failure of the operation.
     #[must_use]
     pub const fn late(mut self) -> Self {
         self.late = true;
         self
     }
 
-    /// It has a function for when its attempts are used up.
+    /// Gives the phase a function for the case that its attempts are used up.
     #[must_use]
     pub const fn exhausted(mut self) -> Self {
         self.exhausted = true;
         self
     }
 
-    /// The longest stay in this phase.
+    /// Sets the longest stay in this phase.
     #[must_use]
     pub const fn within_nanos(mut self, nanos: u64) -> Self {
         self.within = Within::Fixed(nanos);
         self
     }
 
-    /// The longest stay in this phase follows what earlier ones took, between these two.
+    /// Sets a longest stay that follows the time of earlier visits, between these limits.
     #[must_use]
     pub const fn within_adaptive(mut self, floor_nanos: u64, ceiling_nanos: u64) -> Self {
         self.within = Within::Adaptive(floor_nanos, ceiling_nanos);
         self
     }
 
-    /// The events that it takes, by name.
+    /// Sets the names of the events that the phase takes.
     #[must_use]
     pub const fn on(mut self, events: &'static [&'static str]) -> Self {
         self.on = events;
         self
     }
 
-    /// How often it is tried again, and the shortest and longest wait between.
+    /// Sets the number of retries, and the shortest and longest wait between them.
     #[must_use]
     pub const fn retry(mut self, times: u32, min_nanos: u64, max_nanos: u64) -> Self {
         self.retry = Some(Retry {
@@ -477,59 +481,59 @@ impl PhaseInfo {
         self
     }
 
-    /// The phases in which its deadline goes on: indexes of phases.
+    /// Sets the phases in which the deadline goes on: indexes of phases.
     #[must_use]
     pub const fn keep(mut self, phases: &'static [u16]) -> Self {
         self.keep = phases;
         self
     }
 
-    /// The names that it had in earlier releases.
+    /// Sets the names that the phase had in earlier releases.
     #[must_use]
     pub const fn formerly(mut self, names: &'static [&'static str]) -> Self {
         self.was = names;
         self
     }
 
-    /// It holds locks.
+    /// Makes the phase hold locks.
     #[must_use]
     pub const fn locks(mut self) -> Self {
         self.locks = true;
         self
     }
 
-    /// The names of its data.
+    /// Sets the names of the phase's fields.
     #[must_use]
     pub const fn with(mut self, fields: &'static [&'static str]) -> Self {
         self.fields = fields;
         self
     }
 
-    /// Its name: the variant's.
+    /// Returns the name of the phase, which is the name of the variant.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What its doc comment says.
+    /// Returns the doc comment of the phase.
     #[must_use]
     pub const fn docs(&self) -> &'static str {
         self.docs
     }
 
-    /// The names that it had in earlier releases.
+    /// Returns the names that the phase had in earlier releases.
     #[must_use]
     pub const fn was(&self) -> &'static [&'static str] {
         self.was
     }
 
-    /// The names of its data, in the order of their declaration.
+    /// Returns the names of the phase's fields, in the order of their declaration.
     #[must_use]
     pub const fn fields(&self) -> &'static [&'static str] {
         self.fields
     }
 
-    /// How its function runs.
+    /// Returns how the function of the phase runs.
     #[must_use]
     pub const fn mode(&self) -> Mode {
         self.mode
@@ -547,7 +551,7 @@ impl PhaseInfo {
         matches!(self.mode, Mode::End)
     }
 
-    /// Whether ending here is a failure.
+    /// Whether an end in this phase is a failure.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         self.failure
@@ -559,30 +563,30 @@ impl PhaseInfo {
         self.late
     }
 
-    /// Whether it has a function for when its attempts are used up.
+    /// Whether the phase has a function for the case that its attempts are used up.
     #[must_use]
     pub const fn is_exhausted(&self) -> bool {
         self.exhausted
     }
 
-    /// Whether it is a layer's phase in whose place others stand. No phase of a whole graph is one.
+    /// Whether the phases inside a layer replace this phase. No phase of a whole graph is such a phase.
     pub(crate) const fn is_inner(&self) -> bool {
         self.inner.is_some()
     }
 
-    /// Whether it holds locks, which are granted before its function runs.
+    /// Whether the phase holds locks. The locks are granted before its function runs.
     #[must_use]
     pub const fn holds_locks(&self) -> bool {
         self.locks
     }
 
-    /// Whether the phase is itself the wait for an event: a plain function that runs when one has come.
+    /// Whether the phase is the wait for an event: a plain function that runs when an event has arrived.
     #[must_use]
     pub const fn waits(&self) -> bool {
         matches!(self.mode, Mode::Sync) && !self.on.is_empty()
     }
 
-    /// The longest stay in this phase; of an adaptive one its ceiling.
+    /// Returns the longest stay in this phase. For an adaptive phase this is the ceiling.
     #[must_use]
     pub const fn within(&self) -> Option<Duration> {
         match self.within {
@@ -591,7 +595,7 @@ impl PhaseInfo {
         }
     }
 
-    /// Between what the longest stay adapts, if it does.
+    /// Returns the limits of the longest stay, if it is adaptive.
     #[must_use]
     pub const fn adaptive(&self) -> Option<Adaptive> {
         match self.within {
@@ -603,36 +607,37 @@ impl PhaseInfo {
         }
     }
 
-    /// The names of the events that it takes.
+    /// Returns the names of the events that the phase takes.
     #[must_use]
     pub const fn takes(&self) -> &'static [&'static str] {
         self.on
     }
 
-    /// How it is tried again, if it is.
+    /// Returns how the phase is tried again, if it has retries.
     #[must_use]
     pub const fn retries(&self) -> Option<Retry> {
         self.retry
     }
 
-    /// The indexes of the phases that it can go to; [`Graph::exits`] gives the phases.
+    /// Returns the indexes of the phases that this phase can go to. [`Graph::exits`] returns the phases.
     #[must_use]
     pub const fn exit_indexes(&self) -> &'static [u16] {
         self.to
     }
 
-    /// Those of [`exit_indexes`](Self::exit_indexes) that it can take when it has failed; [`Graph::failure_exits`] gives the phases.
+    /// Returns the part of [`exit_indexes`](Self::exit_indexes) that the phase can take after a failure.
+    /// [`Graph::failure_exits`] returns the phases.
     #[must_use]
     pub const fn failure_exit_indexes(&self) -> &'static [u16] {
         self.failed
     }
 
-    /// How many functions say where to go when it has failed.
+    /// Returns the number of functions that can choose an exit after a failure.
     pub(crate) const fn ways_out(&self) -> u8 {
         self.ways_out
     }
 
-    /// The indexes of the phases in which its deadline goes on; [`Graph::kept_in`] gives the phases.
+    /// Returns the indexes of the phases in which the deadline goes on. [`Graph::kept_in`] returns the phases.
     #[must_use]
     pub const fn kept_in_indexes(&self) -> &'static [u16] {
         self.keep

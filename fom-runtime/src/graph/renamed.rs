@@ -1,13 +1,13 @@
-//! The names that a machine and its operation had: what was saved under them is theirs.
+//! The current and earlier names of a machine and its operation. Records under any of these names are theirs.
 
 use super::Graph;
 
-/// What the names of a layer's operation are put together from.
+/// The parts of the names of a layer's operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around {
-    /// Today's name, cut where that of the operation inside stands.
+    /// The current name, cut where the name of the operation inside stands.
     pub(super) name: &'static [&'static str],
-    /// Those of earlier releases.
+    /// The names of earlier releases, cut in the same place.
     pub(super) was: &'static [&'static [&'static str]],
     pub(super) inner: &'static Graph,
 }
@@ -25,7 +25,7 @@ impl Graph {
         self.operation == name || self.operations().any(|known| known == name)
     }
 
-    /// All that a fom of it can be called in a record, machine and operation; today's names come first.
+    /// Returns all names of machine and operation that a record of a fom can have. The current names come first.
     pub(crate) fn names(&self) -> Vec<(&'static str, String)> {
         let machines = [self.name].into_iter().chain(self.was.iter().copied());
         let mut names: Vec<(&'static str, String)> = Vec::new();
@@ -39,7 +39,7 @@ impl Graph {
         names
     }
 
-    /// The names that the operation has and had; today's comes first.
+    /// Returns the current and earlier names of the operation. The current name comes first.
     fn operations(&self) -> impl Iterator<Item = String> {
         let own = [self.operation]
             .into_iter()

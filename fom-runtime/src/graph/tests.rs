@@ -34,7 +34,7 @@ static ROUTE: Graph = Graph::new(
     ],
 );
 
-/// Names that the drawings' languages know as words, and an index that names no phase.
+/// Names that are words in the languages of the drawings, and an index that names no phase.
 static ODD: Graph = Graph::new(
     "Odd",
     "Odd",
@@ -103,7 +103,7 @@ fn edges(graph: &Graph) -> Edges {
     edges
 }
 
-/// A long machine in which every phase goes to several, so that lanes cross.
+/// A long machine in which every phase has several exits, so that lanes cross.
 fn tangle() -> Graph {
     let names = [
         "A", "Bb", "Ccc", "Dddd", "Eeeee", "F", "G", "H", "I", "J", "K", "L",
@@ -203,7 +203,7 @@ fn edges_of_json(graph: &Graph) -> Edges {
     edges
 }
 
-/// Follows the lines with a finger: from each joint up and down to the row with the arrow.
+/// Follows the lines from each joint, up and down, to the row with the arrow.
 fn edges_of_drawing(graph: &Graph) -> Edges {
     let drawing = graph.drawing();
     let rows: Vec<Vec<char>> = drawing.lines().map(|line| line.chars().collect()).collect();
@@ -247,8 +247,8 @@ fn edges_of_drawing(graph: &Graph) -> Edges {
     edges
 }
 
-/// SM-10: a joined graph is checked as a whole, and each mistake has its own message. SM-17: so does a joined machine
-/// of more than 255 phases. A test in fom-macros shows that the attribute refuses the 256th phase of one enum.
+/// SM-10: a joined graph is checked as a whole, and each mistake has its own message. SM-17: so is a joined machine of
+/// more than 255 phases. A test in fom-macros shows that the attribute refuses the 256th phase of one enum.
 #[test]
 fn a_joined_graph_is_checked_as_a_whole() {
     use super::check::mistake;
@@ -295,7 +295,7 @@ fn a_joined_graph_is_checked_as_a_whole() {
     );
 }
 
-/// SM-10: where the phases of what is inside stand, where all ways lead, and where a deadline goes on.
+/// SM-10: the places of the phases inside, their exits, and the phases in which a deadline goes on.
 #[test]
 fn two_graphs_are_joined() {
     use super::{Joined, Parts};

@@ -1,7 +1,8 @@
-//! One fom's operation and phase as a body, and out of it.
+//! Writes and reads a body: one fom's operation and phase.
 //!
-//! A body is: the fingerprint of its schema (8 bytes), the number of the phase in it (1), the phase's fields in the
-//! schema's order (each a length as a varint, then MessagePack), and the operation as MessagePack up to the end.
+//! A body begins with the fingerprint of its schema (8 bytes) and the number of the phase in the schema (1 byte). The
+//! phase's fields and the operation follow. The fields are in the order of the schema, each with its length as a varint
+//! and then MessagePack. The operation is MessagePack up to the end.
 
 use std::{
     any::type_name,
@@ -19,7 +20,7 @@ use crate::{
     },
 };
 
-/// The data of one phase on its way into a body; generated code writes through this, in the order of the declaration.
+/// Writes the fields of one phase to a body. Generated code calls it in the order of the declaration.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Values<'a> {
@@ -37,7 +38,7 @@ impl Values<'_> {
             self.failed
                 .get_or_insert(SnapshotError::Field { field, reason });
         }
-        // Most fields are short, so that there is a place of one byte for the length; a longer one makes room for it.
+        // Most fields are short, so one byte is reserved for the length. A longer length makes more room.
         let length = self.out.len() - begin - 1;
         if length < 0x80 {
             self.out[begin] = length as u8;
@@ -49,7 +50,7 @@ impl Values<'_> {
     }
 }
 
-/// A number in as many bytes as it needs, seven bits in each, the lowest first; at most ten.
+/// Encodes a number in as many bytes as it needs: seven bits in each, the lowest first, at most ten bytes.
 fn varint(mut number: u64) -> ([u8; 10], usize) {
     let (mut bytes, mut used) = ([0; 10], 0);
     loop {
@@ -63,7 +64,7 @@ fn varint(mut number: u64) -> ([u8; 10], usize) {
     }
 }
 
-/// A length as [`varint`] wrote it, and what is behind it.
+/// Reads a length that [`varint`] wrote. Returns the length and the bytes behind it.
 fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0u64;
     for (at, byte) in bytes.iter().take(10).enumerate() {
@@ -75,7 +76,7 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
-/// Appends the body of an operation in `phase`; after an error `out` is as it was.
+/// Appends the body of an operation in `phase`. After an error, `out` is as before.
 pub(crate) fn save<O: Persistent>(
     operation: &O,
     phase: &O::Phase,
@@ -83,7 +84,7 @@ pub(crate) fn save<O: Persistent>(
 ) -> Result<(), SnapshotError> {
     let begin = out.len();
     out.extend(const { fingerprint(O::GRAPH) }.to_le_bytes());
-    // There are 255 phases at most.
+    // A graph has at most 255 phases.
     out.push(O::index(O::kind(phase)) as u8);
     let mut values = Values { out, failed: None };
     O::save(phase, &mut values);
@@ -99,11 +100,11 @@ pub(crate) fn save<O: Persistent>(
     }
 }
 
-/// The operation and its phase out of a body, which was written with this schema.
+/// Reads the operation and its phase from a body that was written with this schema.
 ///
 /// # Errors
 ///
-/// When it does not fit this release. Nothing is guessed.
+/// Fails if the body does not fit this release. Nothing is guessed.
 pub(crate) fn load<O: Persistent>(
     schema: &Schema,
     body: &[u8],
@@ -111,7 +112,7 @@ pub(crate) fn load<O: Persistent>(
     open(Parts::of(schema, body)?)
 }
 
-/// A saved fom, taken apart.
+/// The parts of a saved fom.
 pub(super) struct Parts<'a> {
     pub(super) machine: &'a str,
     pub(super) operation_type: &'a str,
@@ -122,7 +123,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The parts of a body.
+    /// Splits a body into its parts.
     pub(super) fn of(schema: &'a Schema, body: &'a [u8]) -> Result<Self, RestoreError> {
         Self::split(schema, body).ok_or(RestoreError::Damaged)
     }
@@ -152,7 +153,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The operation and its phase, after the migrations that lead to this release.
+/// Reads the operation and its phase, after the migrations to this release.
 pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), RestoreError> {
     let graph = O::GRAPH;
     if !graph.is_machine(parts.machine) {
@@ -167,7 +168,7 @@ pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), Res
             wanted: graph.operation(),
         });
     }
-    // A `Deserialize` of the user's may panic.
+    // A user's `Deserialize` may panic.
     let fenced = |phase, fields, operation| {
         let read = AssertUnwindSafe(|| read::<O>(phase, fields, operation));
         catch_unwind(read).unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
@@ -180,7 +181,7 @@ pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), Res
     fenced(saved.phase(), saved.values(), saved.operation_bytes())
 }
 
-/// The same of what this version saved.
+/// Reads what this version saved.
 fn read<O: Persistent>(
     phase: &str,
     fields: Vec<(&str, &[u8])>,
@@ -219,7 +220,7 @@ fn read<O: Persistent>(
     Ok((operation, loaded))
 }
 
-/// The data of one phase on its way out of a body, by field name; generated code reads through this.
+/// Reads the fields of one phase from a body, by name. Generated code calls it.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Fields<'a> {
@@ -252,7 +253,7 @@ impl Fields<'_> {
         }))
     }
 
-    /// Always the error, for a phase that this release does not have.
+    /// Returns the error for a phase that this release does not have.
     pub fn unknown_phase<P>(&self, phase: &str) -> Result<P, RestoreError> {
         Err(RestoreError::UnknownPhase {
             phase: phase.to_owned(),

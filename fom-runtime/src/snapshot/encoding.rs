@@ -1,6 +1,6 @@
 //! Values as bytes: MessagePack with names, read strictly.
 //!
-//! Positional formats were tried and refused: with a phase or a field inserted they decode wrong data without an error.
+//! Positional formats were tried and rejected: after a new phase or field, they decode wrong data without an error.
 
 use std::{cell::RefCell, ops::Range};
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::snapshot::strict::{Place, Strict};
 
-/// How deep a value may nest: hostile bytes can nest deeply, and a thread's stack is finite.
+/// The deepest nesting of a value. Hostile bytes can nest deeply, and the stack of a thread is finite.
 const MOST_DEPTH: usize = 128;
 
-/// Appends a value. What was appended before an error stays.
+/// Appends a value. After an error, the bytes appended so far stay.
 pub(super) fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), String> {
     rmp_serde::encode::write_named(out, value).map_err(|error| error.to_string())
 }
@@ -22,10 +22,10 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Why bytes are not a value of the type that was asked for.
+/// The reason why bytes are not a value of the requested type.
 #[derive(Debug)]
 pub(crate) enum Misfit {
-    /// They have a field that the type does not have.
+    /// The bytes have a field that the type does not have.
     Unknown(String),
     Other(String),
 }
@@ -39,7 +39,7 @@ impl From<Misfit> for String {
     }
 }
 
-/// The value that these bytes are, as a whole. A field that its type does not have is an error, for it would be lost.
+/// Decodes all bytes as one value. A field that the type does not have is an error, because the field would be lost.
 pub(crate) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Misfit> {
     one_value(bytes).map_err(Misfit::Other)?;
     let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
@@ -54,7 +54,7 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Mi
     })
 }
 
-/// The value that these bytes begin with, and what stands behind it.
+/// Decodes the value at the start of the bytes. Returns the value and the bytes behind it.
 pub(crate) fn leading<'de, T: Deserialize<'de>>(
     bytes: &'de [u8],
 ) -> Result<(T, &'de [u8]), String> {
@@ -65,9 +65,9 @@ pub(crate) fn leading<'de, T: Deserialize<'de>>(
     Ok((value, rest))
 }
 
-/// That the bytes are one value, whole, with nothing behind it.
+/// Checks that the bytes are one whole value, with nothing behind it.
 ///
-/// Every element that a length promises is there then, so that what is allocated for them is bounded by the bytes.
+/// Then every element that a length promises is there, so the bytes bound the allocated memory.
 fn one_value(bytes: &[u8]) -> Result<(), String> {
     let end = value_end(bytes)?;
     if end == bytes.len() {
@@ -77,9 +77,9 @@ fn one_value(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Where the value ends that these bytes begin with.
+/// Returns the end of the value at the start of the bytes.
 fn value_end(bytes: &[u8]) -> Result<usize, String> {
-    // How many values are still to come, on each level.
+    // The number of remaining values on each level.
     let mut left = [0u64; MOST_DEPTH + 1];
     let (mut depth, mut at) = (0, 0usize);
     left[0] = 1;
@@ -104,7 +104,7 @@ fn value_end(bytes: &[u8]) -> Result<usize, String> {
     }
 }
 
-/// Where the value of a field is in these bytes, which are a map by names.
+/// Returns the range of a field's value in bytes that are a map by names.
 pub(crate) fn field(bytes: &[u8], name: &str) -> Option<Range<usize>> {
     let is_map = matches!(bytes.first()?, 0x80..=0x8f | 0xde | 0xdf);
     let (mut at, _, values) = item(bytes).filter(|_| is_map)?;
@@ -121,7 +121,8 @@ pub(crate) fn field(bytes: &[u8], name: &str) -> Option<Range<usize>> {
     None
 }
 
-/// The first item of MessagePack: the length of its head, of its data, and how many values are in it.
+/// Reads the first item of MessagePack. Returns the length of its head, the length of its data, and the number of
+/// values in it.
 fn item(bytes: &[u8]) -> Option<(usize, usize, u64)> {
     let (&marker, rest) = bytes.split_first()?;
     let number = |size: usize| {

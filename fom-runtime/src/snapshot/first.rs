@@ -1,4 +1,4 @@
-//! Snapshots of the first format, which named everything in each of them; they are still read, as version 1.
+//! Snapshots of the first format, with all names in each of them. They are still read, as version 1.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! One fom as bytes that stand for themselves: its operation, its phase by name, the phase's data by field name.
+//! One fom as self-contained bytes: its operation, its phase by name, and the phase's data by field name.
 //!
-//! A snapshot is a magic number, the schema and the body in one record of MessagePack, and a checksum. What of it is
-//! written at each transition is the body alone: see [`body`].
+//! A snapshot is a magic number, the schema and the body in one record of MessagePack, and a checksum. A transition
+//! writes only the body: see [`body`].
 
 mod body;
 mod bytes;
@@ -31,17 +31,17 @@ pub(crate) use schema::{Schema, fingerprint, phase_of};
 const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;
 
-/// What is saved beside the operation and its phase.
+/// The data saved beside the operation and its phase.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Meta {
-    /// The fom's id, 0 when it is saved outside of a runtime.
+    /// The id of the fom; 0 if it is saved outside of a runtime.
     pub id: u64,
-    /// How often the phase was tried before.
+    /// The number of earlier attempts at the phase.
     pub attempt: u32,
-    /// What was left of the phase's deadline, in nanoseconds.
+    /// The rest of the phase's deadline, in nanoseconds.
     pub left: Option<u64>,
-    /// It comes out of a snapshot: never saved itself.
+    /// Whether the fom comes from a snapshot; never saved.
     #[serde(skip)]
     pub resumed: bool,
 }
@@ -94,11 +94,12 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Takes bytes for a snapshot after checking that they are one and whole. Those of every earlier release are, too.
+    /// Makes a snapshot from bytes, after a check that they are one and whole. Snapshots of every earlier release are
+    /// accepted too.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::NotASnapshot`] and [`RestoreError::Damaged`].
+    /// Fails with [`RestoreError::NotASnapshot`] or [`RestoreError::Damaged`].
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, RestoreError> {
         let bytes = bytes.into();
         let is_one = bytes.starts_with(MAGIC) || bytes.starts_with(first::MAGIC);
@@ -112,34 +113,34 @@ impl Snapshot {
         Ok(Self { bytes })
     }
 
-    /// The bytes, to be stored or sent.
+    /// Returns the bytes, to store or to send.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The name of the phase, without opening the rest.
+    /// Returns the name of the phase, without opening the rest.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Damaged`] when the record cannot be read.
+    /// Fails with [`RestoreError::Damaged`] if the record cannot be read.
     pub fn phase(&self) -> Result<String, RestoreError> {
         self.parts(|_, parts| Ok(parts.phase.to_owned()))
     }
 
-    /// The name of the machine (the enum of phases).
+    /// Returns the name of the machine (the enum of phases).
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Damaged`] when the record cannot be read.
+    /// Fails with [`RestoreError::Damaged`] if the record cannot be read.
     pub fn machine(&self) -> Result<String, RestoreError> {
         self.parts(|_, parts| Ok(parts.machine.to_owned()))
     }
 
-    /// The version of the machine that saved it: `#[fom(version = ..)]`, and 1 without.
+    /// Returns the version of the machine that saved it: `#[fom(version = ..)]`. The default is 1.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Damaged`] when the record cannot be read.
+    /// Fails with [`RestoreError::Damaged`] if the record cannot be read.
     pub fn version(&self) -> Result<u32, RestoreError> {
         self.parts(|_, parts| Ok(parts.version))
     }
@@ -154,7 +155,7 @@ impl Snapshot {
         Self::of(&Schema::of(O::GRAPH), &body, meta)
     }
 
-    /// A body that stands for itself.
+    /// Makes a self-contained snapshot from a body.
     pub(crate) fn of(schema: &Schema, body: &[u8], meta: Meta) -> Result<Self, SnapshotError> {
         let record = Record {
             meta,
@@ -175,7 +176,7 @@ impl Snapshot {
         self.parts(|meta, _| Ok(meta))
     }
 
-    /// What it is made of, whichever format it has.
+    /// Reads the parts of the snapshot, in either format.
     fn parts<T>(
         &self,
         then: impl FnOnce(Meta, Parts<'_>) -> Result<T, RestoreError>,

@@ -1,4 +1,4 @@
-//! What an earlier release saved, in the hands of a migration.
+//! What an earlier release saved, as input of a migration.
 
 use std::{
     any::type_name,
@@ -16,14 +16,14 @@ use crate::{
     },
 };
 
-/// From which version, and how what it saved becomes what the next would have.
+/// The version from which a migration starts, and the function that migrates to the next version.
 #[doc(hidden)]
 pub type Migration = (u32, fn(&mut Saved) -> Result<(), BoxError>);
 
-/// A saved fom, as a migration gets it: by name, since the types of then are gone.
+/// A saved fom, as a migration gets it. Values are read by name, since the types of the earlier release are gone.
 ///
-/// A migration turns what one version saved into what the next one would have: `#[fom(version = 2, migrate(v1(path)))]`. It
-/// is run for each fom that is restored, and touches nothing else; after an error the fom is kept as it was.
+/// A migration turns the data of one version into the data of the next: `#[fom(version = 2, migrate(v1(path)))]`. The
+/// migration runs for each restored fom and touches nothing else. After an error the fom is kept as before.
 ///
 /// ```
 /// use fom_runtime::{BoxError, Saved, prelude::*};
@@ -67,7 +67,7 @@ pub struct Saved {
     pub(crate) operation: Vec<u8>,
 }
 
-/// What a migration asked for is not there, or does not fit.
+/// A value that a migration asked for is not there, or does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedError {
@@ -76,37 +76,37 @@ pub enum SavedError {
     NoField {
         /// The phase.
         phase: String,
-        /// The field asked for.
+        /// The requested field.
         field: String,
-        /// The fields that it has.
+        /// The fields of the phase.
         has: Vec<String>,
     },
-    /// A field is not of the type asked for.
+    /// A field is not of the requested type.
     #[error("field `{field}` of phase `{phase}` is no `{of}`: {reason}")]
     Field {
         /// The phase.
         phase: String,
         /// The field.
         field: String,
-        /// The type asked for.
+        /// The requested type.
         of: &'static str,
-        /// What its `Deserialize` said.
+        /// The error of its `Deserialize`.
         reason: String,
     },
-    /// The operation is not of the type asked for.
+    /// The operation is not of the requested type.
     #[error("the operation is no `{of}`: {reason}")]
     Operation {
-        /// The type asked for.
+        /// The requested type.
         of: &'static str,
-        /// What its `Deserialize` said.
+        /// The error of its `Deserialize`.
         reason: String,
     },
     /// The new value cannot be saved.
     #[error("`{of}` cannot be saved: {reason}")]
     NotSaved {
-        /// Its type.
+        /// The type of the value.
         of: &'static str,
-        /// What its `Serialize` said.
+        /// The error of its `Serialize`.
         reason: String,
     },
 }
@@ -120,40 +120,41 @@ fn list(names: &[String]) -> String {
 }
 
 impl Saved {
-    /// The version that it is in: that of the release that saved it, and of each next one after its migration.
+    /// Returns the current version: first the version of the release that saved the fom, then the next version after
+    /// each migration.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The name of the phase, as it was called then.
+    /// Returns the name of the phase, as it was then.
     pub fn phase(&self) -> &str {
         &self.phase
     }
 
-    /// Puts it into another phase, whose fields it has to have then.
+    /// Moves the fom to another phase. The fom must then have the fields of that phase.
     ///
-    /// The attempt and what was left of the deadline stay as they were.
+    /// The attempt and the rest of the deadline stay the same.
     pub fn set_phase(&mut self, name: impl Into<String>) {
         self.phase = name.into();
     }
 
-    /// The names of the phase's fields.
+    /// Returns the names of the phase's fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Drops a field of the phase, whatever it is; says whether there was one.
+    /// Removes a field of the phase, whatever its type. Returns whether there was one.
     pub fn remove(&mut self, field: &str) -> bool {
         let before = self.fields.len();
         self.fields.retain(|(name, _)| name != field);
         self.fields.len() < before
     }
 
-    /// Takes a field of the phase out.
+    /// Removes a field of the phase and returns its value.
     ///
     /// # Errors
     ///
-    /// When there is none, or it is of another type; it is still there then.
+    /// Fails if there is no such field, or if it has another type. Then the field stays.
     pub fn take<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, SavedError> {
         let place = self.fields.iter().position(|(name, _)| name == field);
         let place = place.ok_or_else(|| SavedError::NoField {
@@ -171,11 +172,11 @@ impl Saved {
         Ok(value)
     }
 
-    /// Gives the phase a field, in place of the one that has the name.
+    /// Adds a field to the phase, or replaces the field with this name.
     ///
     /// # Errors
     ///
-    /// When it cannot be saved; nothing is changed then.
+    /// Fails if the value cannot be saved. Then nothing changes.
     pub fn put<T: Serialize>(
         &mut self,
         field: impl Into<String>,
@@ -187,11 +188,12 @@ impl Saved {
         Ok(())
     }
 
-    /// The operation, as a type that is like the one of then.
+    /// Returns the operation, as a type with the fields of that time.
     ///
     /// # Errors
     ///
-    /// When it is not; also when it has a field that the type does not have, for that one would be lost.
+    /// Fails if the operation does not fit the type. A field that the type does not have is also an error, because the
+    /// field would be lost.
     pub fn operation<Old: DeserializeOwned>(&self) -> Result<Old, SavedError> {
         decode(&self.operation).map_err(|misfit| SavedError::Operation {
             of: type_name::<Old>(),
@@ -199,11 +201,12 @@ impl Saved {
         })
     }
 
-    /// Replaces the operation: by one that is like that of the next version, which is not yet today's if others follow.
+    /// Replaces the operation by a value like that of the next version. That version is not the current one if more
+    /// migrations follow.
     ///
     /// # Errors
     ///
-    /// When it cannot be saved; nothing is changed then.
+    /// Fails if the value cannot be saved. Then nothing changes.
     pub fn set_operation<New: Serialize>(&mut self, operation: &New) -> Result<(), SavedError> {
         self.operation = encoded(operation)?;
         Ok(())
@@ -231,7 +234,7 @@ impl Saved {
         }
     }
 
-    /// Runs the migrations from its version to this one.
+    /// Runs the migrations from the saved version to version `to`.
     pub(crate) fn migrate(
         &mut self,
         machine: &'static str,

@@ -1,4 +1,4 @@
-//! What the bytes of a body mean: the phases of one release, with their fields, by name.
+//! The meaning of the bytes of a body: the phases of one release and their fields, by name.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,17 @@ use crate::{
     snapshot::encoding::{decode, encode},
 };
 
-/// The names that a release knew: of the machine, the operation, its phases and their fields.
+/// The names of one release: of the machine, the operation, the phases and their fields.
 ///
-/// A body numbers them, so it is only ever read through the schema that it was written with; then names decide.
+/// A body refers to the names by number. So a body is read only through the schema that it was written with; after
+/// that, names decide.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Schema {
     pub(crate) machine: String,
     pub(crate) operation: String,
     pub(crate) version: u32,
     phases: Vec<SchemaPhase>,
-    /// A hash of all the names: it tells schemas apart.
+    /// A hash of all names, which tells schemas apart.
     #[serde(skip)]
     fingerprint: u64,
 }
@@ -29,7 +30,7 @@ struct SchemaPhase {
 }
 
 impl Schema {
-    /// The schema of this release.
+    /// Returns the schema of this release.
     pub(crate) fn of(graph: &Graph) -> Self {
         let phases = graph.phases().iter().map(|phase| SchemaPhase {
             name: phase.name().to_owned(),
@@ -45,25 +46,25 @@ impl Schema {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        // Names and numbers only: it cannot fail.
+        // Only names and numbers, so this cannot fail.
         encode(self).unwrap_or_default()
     }
 
     /// # Errors
     ///
-    /// [`RestoreError::Damaged`] when the bytes are no schema.
+    /// Fails with [`RestoreError::Damaged`] if the bytes are not a schema.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
         let mut schema: Self = decode(bytes).map_err(|_| RestoreError::Damaged)?;
         schema.fingerprint = schema.hash();
         Ok(schema)
     }
 
-    /// What every body of it begins with.
+    /// Returns the fingerprint, with which every body of this schema begins.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// The same as [`fingerprint`] says of the graph that it was made of.
+    /// Returns the same hash as [`fingerprint`] for the graph of this schema.
     fn hash(&self) -> u64 {
         let mut hash = Hash::new()
             .text(&self.machine)
@@ -79,20 +80,20 @@ impl Schema {
         hash.0
     }
 
-    /// The name of a phase, and those of its fields.
+    /// Returns the name of a phase, and the names of its fields.
     pub(super) fn phase(&self, number: u8) -> Option<(&str, &[String])> {
         let phase = self.phases.get(usize::from(number))?;
         Some((&phase.name, &phase.fields))
     }
 }
 
-/// The name of the phase of a body of this schema.
+/// Returns the name of the phase of a body of this schema.
 pub(crate) fn phase_of<'a>(schema: &'a Schema, body: &[u8]) -> Option<&'a str> {
     let number = body.get(size_of::<u64>())?;
     schema.phase(*number).map(|(name, _)| name)
 }
 
-/// The fingerprint of a graph's schema.
+/// Returns the fingerprint of a graph's schema.
 pub(crate) const fn fingerprint(graph: &Graph) -> u64 {
     let mut hash = Hash::new()
         .text(graph.name())
@@ -113,8 +114,8 @@ pub(crate) const fn fingerprint(graph: &Graph) -> u64 {
     hash.0
 }
 
-/// FNV-1a, for it is a few lines, the same everywhere, and may run in the compiler. It guards against mistakes, not
-/// against malice: whoever can write a body can write a schema.
+/// FNV-1a: a few lines, the same everywhere, and possible at compile time. It guards against mistakes, not against
+/// malice: a writer of a body can also write a schema.
 #[derive(Clone, Copy)]
 struct Hash(u64);
 
@@ -127,7 +128,7 @@ impl Hash {
         Self((self.0 ^ byte as u64).wrapping_mul(0x0100_0000_01b3))
     }
 
-    /// A name and its end: the bytes of a `str` never have the one that ends it.
+    /// Adds a name and its end. A `str` never contains the byte that marks the end.
     const fn text(mut self, text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut at = 0;
@@ -148,7 +149,7 @@ impl Hash {
         self
     }
 
-    /// The end of a list of names.
+    /// Adds the end of a list of names.
     const fn end(self) -> Self {
         self.byte(0xfe)
     }

@@ -1,10 +1,12 @@
-//! Reading that loses nothing and guesses nothing, whatever the types of the user's are.
+//! Strict reading: loses nothing and guesses nothing, whatever the user's types are.
 //!
-//! serde's derives read more than they wrote: a field that is not known is passed over, a struct is also read from a
-//! list, by position, a variant also by its number, a float from any number, rounded, and a text from bytes. All of these mean
-//! that the type has changed since the value was written, and are errors here. Every deserializer on the way down is wrapped, which is
-//! how the crate `serde_ignored` finds unknown fields. What goes through a buffer of serde's own is not seen: the insides
-//! of `flatten`, `untagged`, and of enums with a tag.
+//! serde's derives read more than they write. They skip an unknown field. They read a struct from a list by position,
+//! and a variant by its number. They also read a float from any number, with rounding, and a text from bytes. Each of
+//! these means that the type has changed since the value was written, and is an error here.
+//!
+//! Every deserializer on the way down is wrapped, which is how the crate `serde_ignored` finds unknown fields. This
+//! does not see what goes through serde's own buffers: the content of `flatten`, of `untagged`, and of enums with a
+//! tag.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +18,7 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-/// A value on the way down: the key that it has, in what it is in.
+/// The position of a value: its key, and the position of the value around it.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     within: Option<&'a Place<'a>>,
@@ -25,7 +27,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The outermost; the first unknown field is told to `unknown`.
+    /// Returns the outermost position. The first unknown field is stored in `unknown`.
     pub(super) fn outermost(unknown: &'a RefCell<Option<String>>) -> Self {
         Self {
             within: None,
@@ -42,7 +44,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// `address.street`.
+    /// Returns the path, such as `address.street`.
     fn name(&self) -> String {
         let outer = self.within.map(Place::name).unwrap_or_default();
         match self.key {
@@ -53,7 +55,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What was asked for, where more would be taken for it than is written for it.
+/// The requested type, where the reader would accept more than the writer writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Any,
@@ -64,14 +66,14 @@ enum Asked {
     F64,
 }
 
-/// A deserializer that is strict.
+/// A strict deserializer.
 pub(super) struct Strict<'a, 'de, D> {
     inner: D,
     place: Place<'a>,
     key: Option<&'a Key<'de>>,
 }
 
-/// The key that was read last, where it is a name.
+/// The last key, if it is a name.
 type Key<'de> = Cell<Option<&'de str>>;
 
 impl<'a, 'de, D> Strict<'a, 'de, D> {
@@ -135,7 +137,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, 'de, D> {
         deserialize_identifier() as Name;
     }
 
-    /// Only a field that the type does not have is asked for like this.
+    /// serde calls this only for a field that the type does not have.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, D::Error> {
         let name = self.place.name();
         let error = D::Error::custom(format_args!("there is no field `{name}`"));
@@ -148,7 +150,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, 'de, D> {
     }
 }
 
-/// A visitor that takes no more than was asked for, and watches over what is inside.
+/// A visitor that accepts no more than the requested type, and watches the values inside.
 struct Watch<'a, 'de, V> {
     visitor: V,
     asked: Asked,
@@ -241,7 +243,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, 'de, V> {
         let place = self.place;
         let access = &mut seq;
         let value = self.visitor.visit_seq(Inside { access, place })?;
-        // What is left of bytes that are read as a list the reader below passes over.
+        // The reader below skips the rest of bytes that are read as a list.
         match seq.next_element::<IgnoredAny>()? {
             None => Ok(value),
             Some(_) => Err(A::Error::custom("there are more elements than are read")),
@@ -262,13 +264,13 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watch<'_, 'de, V> {
     }
 }
 
-/// What is inside a list or an enum.
+/// Access to the content of a list or an enum.
 struct Inside<'a, A> {
     access: A,
     place: Place<'a>,
 }
 
-/// What is inside a map or a struct.
+/// Access to the content of a map or a struct.
 struct Keyed<'a, 'de, A> {
     access: Inside<'a, A>,
     key: Key<'de>,
@@ -358,7 +360,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Inside<'_, A> {
     }
 }
 
-/// Hands a strict deserializer to whoever reads next.
+/// Passes a strict deserializer to the next reader.
 struct Seed<'a, 'de, T> {
     seed: T,
     place: Place<'a>,

@@ -1,4 +1,4 @@
-//! Bodies: what stands in them, and that they are read through their schema alone.
+//! The content of bodies, and that they are read only through their own schema.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -16,7 +16,7 @@ struct Order {
     note: Option<u8>,
 }
 
-/// A value that does not want to be saved.
+/// Fails for an odd value, so that the operation cannot be saved.
 fn unless_odd<S: Serializer>(value: &Option<u8>, out: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(1) => Err(serde::ser::Error::custom("it is odd")),
@@ -69,7 +69,7 @@ fn packing(label: &str) -> Shop {
     }
 }
 
-/// A body is appended, and is these bytes and no others: it is read by later releases.
+/// A body is appended and has exactly these bytes, because later releases read it.
 #[test]
 fn what_stands_in_a_body() {
     let mut out = b"before".to_vec();
@@ -84,7 +84,7 @@ fn what_stands_in_a_body() {
     assert_eq!(super::fingerprint(Order::GRAPH), 0x5be1_d11f_9fb6_961b);
 }
 
-/// Fields of any length go there and back, also where their length takes more than one byte.
+/// Fields of any length are written and read back, even if their length takes more than one byte.
 #[test]
 fn long_fields_go_there_and_back() {
     let schema = Schema::of(Order::GRAPH);
@@ -100,7 +100,7 @@ fn long_fields_go_there_and_back() {
     }
 }
 
-/// What could not be saved leaves nothing behind.
+/// A failed save leaves nothing behind.
 #[test]
 fn a_failed_save_leaves_the_bytes_as_they_were() {
     let mut out = b"before".to_vec();
@@ -116,7 +116,7 @@ fn a_failed_save_leaves_the_bytes_as_they_were() {
     assert_eq!(out, b"before");
 }
 
-/// The schema of a body is the one that it names, and none other.
+/// A body fits only the schema that it names.
 #[test]
 fn a_body_is_not_read_through_another_schema() {
     let mut body = Vec::new();
@@ -137,7 +137,7 @@ fn a_body_is_not_read_through_another_schema() {
     assert_eq!(error, RestoreError::Damaged);
 }
 
-/// A body with its schema is a snapshot: it stands for itself.
+/// A body with its schema is a self-contained snapshot.
 #[test]
 fn a_body_and_its_schema_are_a_snapshot() {
     let mut body = Vec::new();

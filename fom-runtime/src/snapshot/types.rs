@@ -1,4 +1,4 @@
-//! What a value is read as when its type has changed: as what it is, or not at all.
+//! After a change of its type, a value is read as what was saved, or not at all.
 
 use std::{collections::BTreeMap, fmt::Debug, fmt::Write as _};
 
@@ -57,7 +57,7 @@ enum Reordered {
     Left,
 }
 
-/// What it is read as, type by type; what refuses it is not named.
+/// Lists the types that read the value, and what they read. Types that refuse the value are not named.
 fn readings<T: Serialize>(lines: &mut String, of: &str, value: &T) {
     fn read<T: DeserializeOwned + Debug>(readings: &mut Vec<String>, name: &str, bytes: &[u8]) {
         if let Ok(value) = decode::<T>(bytes) {
