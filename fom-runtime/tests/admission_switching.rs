@@ -14,11 +14,11 @@ use std::{
 
 use fom_runtime::{
     BoxError, Key, TestClock,
-    admission::{Admission, Next, Nudge, Policy, Request, Tags},
+    admission::{Admission, Next, Nudge, Policy, Queued, Request, Tags},
     prelude::*,
 };
 use kit::{limited, many, millis, one};
-use queue::{Held, Random};
+use queue::{Held, Random, Slow};
 
 /// Client and number, in the order of the starts.
 type History = Arc<Mutex<Vec<(u64, u64)>>>;
@@ -277,6 +277,63 @@ fn what_a_policy_declines_is_not_lost() {
         // The holder, and its own three.
         let _ = held.intake.status().await;
         assert_eq!(*ended.lock().unwrap(), [0, 5, 3, 1]);
+    });
+}
+
+/// First in, first out. The caller gives its operation up in the moment in which the operation gets its turn.
+struct GivenUp {
+    queue: VecDeque<Request>,
+    caller: Arc<Mutex<Option<Queued<Slow>>>>,
+}
+
+impl Policy for GivenUp {
+    fn name(&self) -> &str {
+        "given up"
+    }
+    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+        self.queue.push_back(request);
+        Ok(())
+    }
+    fn get(&mut self, _: Duration, _: bool) -> Next {
+        let next = self.queue.pop_front();
+        if next.is_some()
+            && let Some(caller) = self.caller.lock().unwrap().take()
+        {
+            caller.cancel();
+        }
+        next.map_or(Next::Empty, Next::Request)
+    }
+    fn remove(&mut self, request: &Tags) -> Option<Request> {
+        let number = request.number();
+        let place = self.queue.iter().position(|mine| mine.number() == number)?;
+        self.queue.remove(place)
+    }
+    fn visit(&self, visitor: &mut dyn FnMut(&Tags)) {
+        self.queue.iter().for_each(|request| visitor(request));
+    }
+}
+
+/// A cancel is not lost when the caller drops its handle and the operation starts in the same moment.
+#[test]
+fn an_operation_that_is_given_up_while_it_starts_is_cancelled() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let caller = Arc::default();
+        let policy = GivenUp {
+            queue: VecDeque::new(),
+            caller: Arc::clone(&caller),
+        };
+        let mut held = Held::new(Admission::builder(&runtime).policy(policy)).await;
+        let slow = Slow {
+            name: "a".into(),
+            starts: held.starts.clone(),
+        };
+        let queued = held.intake.submit(slow).start().unwrap();
+        *caller.lock().unwrap() = Some(queued);
+        held.go().await;
+        // Without the cancel, the operation waits for an event for ever.
+        runtime.idle().await;
+        assert_eq!(held.intake.status().await.running, 0);
     });
 }
 

@@ -97,13 +97,13 @@ impl Desk {
             }
             Event::Fallen(request) => self.slots.fallen(world, request, now),
             Event::Shed(entry) => self.shed(shared, &entry, now),
-            Event::Cancel(entry) => match self.take_out(shared, &entry, now) {
-                Some(request) => {
+            // An operation that has left the queue is cancelled by its place.
+            Event::Cancel(entry) => {
+                if let Some(request) = self.take_out(shared, &entry, now) {
                     self.cancelled += 1;
                     self.answer(shared, request, Unstarted::Cancelled);
                 }
-                None => fenced(shared, || entry.cancel_fom()),
-            },
+            }
             Event::Promote(entry) => self.slots.promote(world, &entry),
             Event::Ended(entry, policy) => {
                 self.running -= 1;

@@ -33,8 +33,6 @@ pub(super) trait Entry: Send + Sync {
     fn start(&self, seat: Seat);
     /// Answers the operation, which does not start.
     fn answer(&self, why: Unstarted);
-    /// Cancels the operation's fom, if it has started.
-    fn cancel_fom(&self);
 }
 
 pub(super) struct Place<O: Operation> {
@@ -67,6 +65,8 @@ struct Watch {
     waker: Option<Waker>,
     /// The caller wants the outcome.
     wanted: bool,
+    /// The caller cancelled the operation. An operation that starts all the same is cancelled at once.
+    cancelled: bool,
     /// The operation waits for room, and is not in the queue yet.
     outside: bool,
 }
@@ -107,6 +107,7 @@ impl<O: Operation> Place<O> {
         let watch = Watch {
             waker: None,
             wanted,
+            cancelled: false,
             outside,
         };
         Self {
@@ -157,14 +158,36 @@ impl<O: Operation> Place<O> {
         Failure::new(cause, start, Some(operation))
     }
 
+    /// Notes that the caller cancelled the operation. The operation may start before the dispatcher knows.
+    fn cancel(&self) {
+        let started = match &mut *self.stage.lock() {
+            Stage::Queued(_, watch) | Stage::Launching(watch) => {
+                watch.cancelled = true;
+                None
+            }
+            Stage::Started(fom, _) => Some(fom.clone()),
+            Stage::Failed(_) | Stage::Turned(..) | Stage::Gone => None,
+        };
+        if let Some(fom) = started {
+            fom.cancel();
+        }
+    }
+
     /// Stores the next stage, and wakes the caller that waits. `stage` is the lock under which the old stage was taken
     /// out: a caller that looks finds the old stage or the next one.
     fn settle(mut stage: MutexGuard<'_, Stage<O>>, watch: Watch, next: Stage<O>) {
+        let cancelled = match &next {
+            Stage::Started(fom, _) if watch.cancelled => Some(fom.clone()),
+            _ => None,
+        };
         let mut unwanted = next;
         if watch.wanted {
             mem::swap(&mut *stage, &mut unwanted);
         }
         drop(stage);
+        if let Some(fom) = cancelled {
+            fom.cancel();
+        }
         // User code: dropped without the lock.
         drop(unwanted);
         if let Some(waker) = watch.waker {
@@ -197,7 +220,7 @@ impl<O: Operation> Entry for Place<O> {
         let mut stage = self.stage.lock();
         let (parts, wanted) = match mem::replace(&mut *stage, Stage::Gone) {
             Stage::Queued(parts, watch) => {
-                let wanted = watch.wanted;
+                let wanted = watch.wanted || watch.cancelled;
                 *stage = Stage::Launching(watch);
                 (parts, wanted)
             }
@@ -253,16 +276,6 @@ impl<O: Operation> Entry for Place<O> {
             other => *stage = other,
         }
     }
-
-    fn cancel_fom(&self) {
-        let fom = match &*self.stage.lock() {
-            Stage::Started(fom, _) => Some(fom.clone()),
-            _ => None,
-        };
-        if let Some(fom) = fom {
-            fom.cancel();
-        }
-    }
 }
 
 impl<O: Operation> Stage<O> {
@@ -313,7 +326,10 @@ impl<O: Operation> Queued<O> {
     pub fn cancel(&self) {
         match &self.handle {
             Some(handle) => handle.cancel(),
-            None => self.deliver(Event::Cancel),
+            None => {
+                self.place.cancel();
+                self.deliver(Event::Cancel);
+            }
         }
     }
 
