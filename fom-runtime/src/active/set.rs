@@ -132,28 +132,27 @@ impl<T> CallSet<T> {
         }
     }
 
-    /// Like [`next`](Self::next), but blocks the thread. On a handler thread, a call that is not answered yet is given
-    /// up, and its outcome is [`CallError::OnHandler`].
+    /// Like [`next`](Self::next), but blocks the thread. A thread that may not wait for a call gives that call up, unless
+    /// another call is answered already. The outcome is then [`CallError::OnHandler`] or [`CallError::OwnObject`].
     pub fn wait_next(&mut self) -> Option<(usize, Result<T, CallError>)> {
         let refused = self
             .calls
             .iter()
-            .find_map(|Numbered(_, call)| may_block(call).err());
-        match refused {
-            None => crate::sync::block_on(self.next()),
-            Some(error) => {
-                // Answered calls come first.
-                if let Some(next) = futures::FutureExt::now_or_never(self.next()).flatten() {
-                    return Some(next);
-                }
-                let left = std::mem::take(&mut self.calls);
-                let mut left = left.into_iter();
-                let Numbered(number, call) = left.next()?;
-                call.cancel();
-                self.calls = left.collect();
-                Some((number, Err(error)))
+            .find_map(|Numbered(number, call)| Some((*number, may_block(call).err()?)));
+        let Some((number, error)) = refused else {
+            return crate::sync::block_on(self.next());
+        };
+        // Answered calls come first.
+        if let Some(next) = futures::FutureExt::now_or_never(self.next()).flatten() {
+            return Some(next);
+        }
+        for Numbered(of, call) in std::mem::take(&mut self.calls) {
+            match of == number {
+                true => call.cancel(),
+                false => self.calls.push(Numbered(of, call)),
             }
         }
+        Some((number, Err(error)))
     }
 }
 
