@@ -9,8 +9,6 @@ pub(super) struct Json {
     depth: usize,
     /// Whether this level has an item already.
     more: bool,
-    /// Whether a key waits for its value.
-    keyed: bool,
 }
 
 impl Json {
@@ -21,7 +19,6 @@ impl Json {
         self.out.push('\n');
         self.out.extend(std::iter::repeat_n("  ", self.depth));
         self.more = true;
-        self.keyed = true;
     }
 
     pub(super) fn key(&mut self, key: &str) {
