@@ -559,7 +559,7 @@ impl MillingTransitions for Mill {
     }
 }
 
-/// A fom whose next event is always there already does not keep the locality: others have their turn, it hears of its
+/// A fom that always has a next event does not keep the locality: others have their turn, and the fom hears of its
 /// cancellation.
 #[test]
 fn a_flood_of_events_does_not_keep_the_locality() {
