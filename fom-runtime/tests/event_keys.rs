@@ -34,7 +34,7 @@ impl Bank {
         std::mem::take(&mut *self.paid.lock().unwrap())
     }
 
-    /// The first key of each payment, by its number in the order of the keys.
+    /// Returns each payment with the index of the first payment under the same key.
     fn keys(&self) -> Vec<(String, usize)> {
         let paid = self.take();
         let first = |key| paid.iter().position(|other| other.1 == key).unwrap();
@@ -381,7 +381,8 @@ impl AskingTransitions for Asker {
     }
 }
 
-/// The requests for an event have numbers from 1 on: an earlier event may be a later one when the fom takes them again.
+/// The requests for each event are numbered from 1: an earlier event may be a later one when the fom takes the events
+/// again.
 #[test]
 fn requests_are_numbered_anew_for_each_event() {
     limited(async || {
