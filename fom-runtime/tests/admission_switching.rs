@@ -331,7 +331,7 @@ fn an_operation_that_is_given_up_while_it_starts_is_cancelled() {
         let queued = held.intake.submit(slow).start().unwrap();
         *caller.lock().unwrap() = Some(queued);
         held.go().await;
-        // Without the cancel, the operation waits for an event for ever.
+        // Without the cancel, the operation waits for an event forever.
         runtime.idle().await;
         assert_eq!(held.intake.status().await.running, 0);
     });

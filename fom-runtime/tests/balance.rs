@@ -81,8 +81,8 @@ fn distances_in_a_machine() {
     assert_eq!(Distance::between(&plans[0], &plans[2]), Distance::Far);
 }
 
-/// Halving the shortest queue that may be halved gains twice the cost, whatever a run takes. If a run is shorter than
-/// fetching its fom, the fom is never moved.
+/// Halving the shortest queue that may be halved gains at least twice its cost, however long a run takes. If a run is
+/// shorter than fetching its fom, the fom is never moved.
 #[test]
 fn a_move_brings_twice_what_it_costs() {
     for distance in [Distance::Cache, Distance::Node, Distance::Far] {

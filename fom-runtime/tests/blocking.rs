@@ -472,7 +472,7 @@ fn waiting_for_a_fom_of_the_same_locality() {
             .unwrap();
         assert_eq!(child.locality(), cx.locality());
         child.wait().unwrap();
-        // Waits that are nested.
+        // Nested waits.
         let deep = cx.submit(quick(|cx| {
             cx.runtime()
                 .submit(quick(|_| {}))

@@ -100,8 +100,8 @@ fn a_chore_begins_everywhere_or_nowhere() {
     assert!(matches!(error, ChoreError::NoInterval));
 }
 
-/// LO-10: a chore that panics is taken off in that locality, and reported. The others, the locality and its foms go on.
-/// Trap 31.
+/// LO-10: a chore that panics is taken off in that locality, and reported. The other chores, the locality and its foms
+/// go on. Trap 31.
 #[test]
 fn a_chore_that_panics_is_taken_off() {
     let _limit = limit();
@@ -161,7 +161,7 @@ fn chores_take_turns_with_foms() {
 }
 
 /// LO-10, LO-11: what a chore keeps in a locality is made there and dropped there. If the runtime ends with the chore
-/// in place, that is dropped before the locality's own data.
+/// in place, the drop comes before the drop of the locality's own data.
 #[test]
 fn a_chore_ends_with_its_locality() {
     struct Last(Arc<Mutex<Vec<&'static str>>>, &'static str);

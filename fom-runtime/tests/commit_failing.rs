@@ -152,7 +152,7 @@ fn a_step_that_is_committed_later_brings_the_schemas_that_it_needs() {
     });
 }
 
-/// If the step of a fom is committed again while the fom still ends, only one of the two exists at a time.
+/// If the step of a fom is committed again while the fom still ends, the fom comes back only after it has gone.
 #[test]
 fn a_fom_does_not_come_back_before_it_has_gone() {
     limited(|| async {

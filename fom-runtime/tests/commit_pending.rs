@@ -242,7 +242,8 @@ impl CallingTransitions for Caller {
     }
 }
 
-/// If the sender of an event is committed while the runtime shuts down, the event is for the receiver that comes back.
+/// If the step that sends an event is committed while the runtime shuts down, the event is for the receiver that comes
+/// back.
 #[test]
 fn an_event_that_is_sent_during_a_shutdown_is_not_lost() {
     limited(|| async {

@@ -160,7 +160,7 @@ fn an_event_that_its_receiver_did_not_take_is_kept() {
     });
 }
 
-/// Takes no event, and never ends.
+/// Takes no event and never ends.
 #[derive(Serialize, Deserialize)]
 struct Busy;
 

@@ -217,8 +217,8 @@ async fn crashed<O: Operation<Event = Bill>>(make: fn() -> O, by: By) -> Vec<(St
     bank.take()
 }
 
-/// An event from an outbox, or one that its sender repeats with its id, has the same key after a crash, also when
-/// another event comes first. The other event has a key of its own.
+/// An event from an outbox, or an event that its sender repeats with its id, has the same key after a crash. This holds
+/// also when another event comes first. The other event has a key of its own.
 #[test]
 fn another_event_after_a_crash_does_not_get_the_key_of_the_first() {
     for by in [By::Outbox, By::Id] {

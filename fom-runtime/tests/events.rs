@@ -403,7 +403,7 @@ fn each_visit_waits_anew() {
 }
 
 /// A fom gives its own address away, for answers that come as events. The holder of the address does not need the type
-/// of the operation. The address keeps the memory, not the fom.
+/// of the operation. The address keeps the memory alive, not the fom.
 #[test]
 fn a_fom_gives_its_address_away() {
     type Book = Arc<Mutex<Option<EventSender<Call>>>>;

@@ -177,8 +177,8 @@ async fn course<O: Operation>(operation: O) -> (Result<Ended<O>, Failure<O>>, Ve
     (handle.await, heard.take())
 }
 
-/// SM-08, SM-11: an error with its retries used up, a missed deadline and a panic take the declared exit, with their
-/// cause as a value and the data of the phase. The function for the failure has all the time that it needs.
+/// SM-08, SM-11: an error with its retries used up, a missed deadline and a panic take the declared exit. The exit gets
+/// the cause as a value and the data of the phase. The function for the failure has all the time that it needs.
 #[test]
 fn a_failure_goes_along_its_own_way() {
     limited(|| async {

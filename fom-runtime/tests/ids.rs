@@ -69,8 +69,8 @@ impl Journal for Torn {
     }
 }
 
-/// A fom comes back if only its record was written when the crash came, and not the rest of its batch. Its id is not
-/// given to another fom.
+/// If a crash comes when only the record of a fom was written, and not the rest of its batch, the fom comes back. Its
+/// id is not given to another fom.
 #[test]
 fn the_id_of_a_torn_batch_is_not_used_again() {
     limited(|| async {

@@ -232,7 +232,7 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
     assert!(runtime.find::<Call>("a").is_none());
     let refused = runtime.submit(call()).key("a").start().unwrap_err();
     assert_eq!(refused.reason(), RefusedReason::KeyInUse);
-    // A new fom was never there, and its operation is given back.
+    // A new fom was never committed, and its operation is given back.
     let failure = runtime.submit(call()).start().unwrap().wait().unwrap_err();
     assert!(matches!(&failure.cause, Cause::Journal(_)) && failure.operation.is_some());
     assert_eq!(log.lines(), ["locate", "ring 0"]);
