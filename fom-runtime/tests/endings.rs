@@ -83,8 +83,8 @@ fn an_operation_is_dropped_once_on_every_way_out() {
     });
 }
 
-/// The locals of a phase function and the data of its phase are not lost either. When the fom ends, they are dropped
-/// before the caller that awaits the fom gets the outcome.
+/// When a fom ends, the locals of its function and the data of its phase are dropped before the caller that awaits the
+/// fom gets the outcome.
 #[test]
 fn locals_and_data_go_before_the_outcome_is_told() {
     struct Holder(Drops);
