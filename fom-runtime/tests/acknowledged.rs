@@ -1,4 +1,5 @@
-//! "Acknowledged" means on disk: nobody hears of a transition, and the next phase does not begin, before it is committed.
+//! "Acknowledged" means on disk: before a transition is committed, no caller or listener hears of it, and the next
+//! phase does not begin.
 
 mod gate;
 
@@ -8,7 +9,7 @@ use fom_runtime::{BoxError, Reached, prelude::*};
 use gate::Gated;
 use serde::{Deserialize, Serialize};
 
-/// What was run and what was heard, in order.
+/// What ran and what was heard, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -47,7 +48,7 @@ impl ShopTransitions for Order {
     }
 }
 
-/// That a fom is in its first phase says that it is on disk.
+/// A fom that has reached its first phase is on disk.
 #[test]
 fn a_fom_has_not_reached_its_first_phase_before_that_is_committed() {
     let journal = Gated::default();
@@ -57,7 +58,7 @@ fn a_fom_has_not_reached_its_first_phase_before_that_is_committed() {
     let handle = runtime.submit(Order).start().unwrap();
     journal.wait_for_asked(1);
     let mut reached = handle.reached([ShopKind::Pay]).into_future();
-    // A call into its locality comes after the look that `reached` takes there.
+    // This call into the locality comes after the look that `reached` takes there.
     futures::executor::block_on(runtime.call(0, |_| ())).unwrap();
     assert!(futures::FutureExt::now_or_never(&mut reached).is_none());
     journal.open(true);
@@ -68,7 +69,7 @@ fn a_fom_has_not_reached_its_first_phase_before_that_is_committed() {
     futures::executor::block_on(handle).unwrap();
 }
 
-/// One step at a time: whatever is run or heard was committed before, from the start to the end (PR-01).
+/// One step at a time: everything that runs or is heard was committed before, from the start to the end (PR-01).
 #[test]
 fn nobody_hears_of_a_transition_before_it_is_committed() {
     let (journal, log) = (Gated::default(), Log::default());

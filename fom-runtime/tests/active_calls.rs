@@ -29,7 +29,7 @@ impl Account {
         self.cents
     }
 
-    /// Waits its turn until there is enough.
+    /// Waits its turn until there is enough money.
     #[when(self.frozen || self.cents >= cents)]
     pub fn withdraw(&mut self, cents: u64) -> Result<u64, Frozen> {
         if self.frozen {
@@ -70,7 +70,7 @@ impl Account {
     }
 }
 
-/// AO-06: a call is awaited in any async code, and waited for in a plain thread; both faces of one proxy.
+/// AO-06: a call is awaited in async code, or waited for in a plain thread. One proxy has both faces.
 #[test]
 fn a_call_is_awaited_or_waited_for() {
     limited(|| async {
@@ -84,7 +84,8 @@ fn a_call_is_awaited_or_waited_for() {
     });
 }
 
-/// SM-18: a request whose guard is false waits its turn, holds up nobody, and is looked at again when the object changed.
+/// SM-18: a request with a false guard waits its turn and holds up no other request. The guard is evaluated again when
+/// the object has changed.
 #[test]
 fn a_false_guard_waits_until_the_object_changed() {
     limited(|| async {
@@ -107,7 +108,7 @@ fn a_false_guard_waits_until_the_object_changed() {
     });
 }
 
-/// SM-18, trap 31: a guard that panics fails its request alone, and so does a method that panics.
+/// SM-18, trap 31: a guard that panics fails only its own request, and so does a method that panics.
 #[test]
 fn a_panic_fails_one_request() {
     limited(|| async {
@@ -133,7 +134,7 @@ fn a_panic_fails_one_request() {
     });
 }
 
-/// AO-03: an observer is called once, whether it comes before the outcome or after it.
+/// AO-03: an observer is called once, whether it is added before the outcome or after it.
 #[test]
 fn observers_are_called_once() {
     limited(|| async {

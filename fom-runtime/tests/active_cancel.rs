@@ -20,7 +20,7 @@ struct Worker {
     open: bool,
 }
 
-/// Says when it goes.
+/// Logs its drop.
 struct Bell(Log);
 
 impl Drop for Bell {
@@ -41,7 +41,7 @@ impl Worker {
         self.log.put("entered");
     }
 
-    /// Until it is told to stop.
+    /// Spins until it is told to stop.
     pub fn spin(&mut self, begun: mpsc::Sender<()>) -> &'static str {
         begun.send(()).unwrap();
         while !is_cancelled() {
@@ -70,7 +70,7 @@ fn worker(runtime: &Runtime) -> (WorkerProxy, Log) {
     (worker.activate(runtime).unwrap(), log)
 }
 
-/// AO-02, trap 29: a queued call that is cancelled leaves the list, is answered at once, and never runs.
+/// AO-02, trap 29: a call that is cancelled in the queue leaves the list, is answered at once, and never runs.
 #[test]
 fn a_queued_call_is_taken_out() {
     limited(|| async {
@@ -90,7 +90,7 @@ fn a_queued_call_is_taken_out() {
     });
 }
 
-/// AO-02: so does one whose guard is false; a cancel of what was answered is nothing.
+/// AO-02: so does a call with a false guard. Cancelling an answered call does nothing.
 #[test]
 fn a_blocked_call_is_taken_out() {
     limited(|| async {
@@ -109,8 +109,8 @@ fn a_blocked_call_is_taken_out() {
     });
 }
 
-/// AO-02: a plain method that runs is told, and what it returns counts; the next one is not told. From another thread than the one
-/// that waits.
+/// AO-02: a plain method that runs is told, and what it returns counts. The next method is not told. The cancel comes
+/// from another thread than the thread that waits.
 #[test]
 fn a_running_method_is_told() {
     limited(|| async {
@@ -144,7 +144,7 @@ fn an_async_method_is_dropped_at_its_next_wait() {
     });
 }
 
-/// Dropping a call is no cancel.
+/// Dropping a call does not cancel it.
 #[test]
 fn a_dropped_call_runs_nevertheless() {
     limited(|| async {
@@ -156,7 +156,8 @@ fn a_dropped_call_runs_nevertheless() {
     });
 }
 
-/// AO-01, SM-18: a guard that does not turn true is waited for until the deadline, on the runtime's clock; then the request is gone.
+/// AO-01, SM-18: a request waits until the deadline for a guard that stays false, on the runtime's clock. Then the
+/// request is gone.
 #[test]
 fn a_deadline_takes_the_request_back() {
     limited(|| async {
@@ -176,7 +177,7 @@ fn a_deadline_takes_the_request_back() {
         assert!(matches!(absolute.await, Err(CallError::TimedOut(time)) if time == secs(7)));
         assert_eq!(worker.queued(), 0);
         assert_eq!(log.lines(), [""; 0]);
-        // In time it is as if there were no deadline.
+        // Within the time, the deadline has no effect.
         assert_eq!(worker.note("in time").within(secs(1)).await.unwrap(), 1);
     });
 }

@@ -1,4 +1,4 @@
-//! Active objects: how one ends, and that every call is answered.
+//! Active objects: how an object ends, and that every call is answered.
 #![allow(
     unreachable_pub,
     reason = "the proxy has what is `pub`, here as in a library"
@@ -66,8 +66,8 @@ fn shop(log: &Log) -> Shop {
     }
 }
 
-/// Trap 36: when the last proxy goes, what is queued still runs; what could never run any more is answered; then the object is
-/// dropped.
+/// Trap 36: when the last proxy goes, queued requests still run. A request that can never run is answered; then the
+/// object is dropped.
 #[test]
 fn what_is_queued_runs_after_the_last_proxy() {
     limited(|| async {
@@ -103,7 +103,7 @@ fn an_object_ends_with_its_last_proxy() {
     });
 }
 
-/// A shutdown at once answers every call, also those that come later.
+/// A shutdown at once answers every call, also later calls.
 #[test]
 fn a_shutdown_answers_every_call() {
     limited(|| async {
@@ -118,7 +118,7 @@ fn a_shutdown_answers_every_call() {
         gate.open();
         assert!(ending.await.unwrap().remained.is_empty());
         for call in calls {
-            // One may have run before the shutdown began.
+            // A call may have run before the shutdown began.
             assert!(matches!(call.await, Ok(1 | 0) | Err(CallError::Ended)));
         }
         assert!(shop.has_ended());
@@ -127,7 +127,7 @@ fn a_shutdown_answers_every_call() {
     });
 }
 
-/// A runtime that is dropped answers those who wait.
+/// A dropped runtime answers the waiting callers.
 #[test]
 fn a_runtime_that_is_dropped_answers_every_call() {
     limited(|| async {
@@ -140,7 +140,7 @@ fn a_runtime_that_is_dropped_answers_every_call() {
     });
 }
 
-/// What a fom in flight needs of an object, it gets while the runtime drains.
+/// Calls an object while the runtime drains, and gets its answer.
 struct Errand {
     shop: ShopProxy,
     go: tokio::sync::oneshot::Receiver<()>,
@@ -162,8 +162,8 @@ impl RunningTransitions for Errand {
     }
 }
 
-/// A drain runs what is in flight, with what it calls, and does not wait for objects that nobody calls any more, although there
-/// are proxies of them.
+/// A drain runs the foms in flight, with the calls that they make. It does not wait for objects that get no more calls,
+/// although proxies of them exist.
 #[test]
 fn a_drain_ends_objects_last() {
     limited(|| async {
@@ -184,7 +184,7 @@ fn a_drain_ends_objects_last() {
             async move { runtime.shutdown(Shutdown::Drain, secs(20)).await }
         });
         while !matches!(shop_1.stock(0).await, Err(CallError::Ended)) {
-            // Until it drains: then nothing is taken from outside.
+            // Until the drain begins: then nothing is taken from outside.
             tokio::task::yield_now().await;
         }
         assert!(!shop_1.has_ended());
@@ -198,7 +198,7 @@ fn a_drain_ends_objects_last() {
     });
 }
 
-/// What panics when it is dropped (an argument, an answer that nobody takes) harms nobody else.
+/// A value that panics when dropped (an argument, or an answer that no caller takes) harms nothing else.
 #[test]
 fn a_panicking_drop_harms_nobody() {
     limited(|| async {
@@ -218,7 +218,7 @@ fn a_panicking_drop_harms_nobody() {
     });
 }
 
-/// An object may be told to end with the first panic of a method.
+/// With `end_on_panic`, an object ends with the first panic of a method.
 #[test]
 fn an_object_may_end_with_a_panic() {
     limited(|| async {

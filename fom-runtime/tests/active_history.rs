@@ -1,8 +1,9 @@
-//! Active objects: random schedules, and a checker of what they came to.
+//! Active objects: random schedules, and a checker of their histories.
 //!
-//! A history is what callers saw (when they called, and the answer) and what the object saw (which requests ran, in which order). From
-//! that it is checked that each call was answered once, that it ran if and only if its answer says so, that requests of one
-//! priority ran in the order of their calls as far as their guards let them, and that no higher one was passed over.
+//! A history is what callers saw (when they called, and the answer) and what the object saw (which requests ran, in
+//! which order). The checker verifies from a history that each call was answered once, and ran if and only if its
+//! answer says so. Requests of one priority must run in the order of their calls, as far as their guards let them. No
+//! request of a higher priority may be passed over.
 #![allow(
     unreachable_pub,
     reason = "the proxy has what is `pub`, here as in a library"
@@ -25,7 +26,7 @@ use fom_runtime::{
 };
 use kit::{Gate, limited, many, one};
 
-/// A generator of numbers that a seed makes again.
+/// A generator of numbers that can be repeated from its seed.
 struct Draw(u64);
 
 impl Draw {
@@ -37,7 +38,7 @@ impl Draw {
     }
 }
 
-/// What is called: it notes what ran, and has a level that guards look at.
+/// The object that is called: it notes what ran, and has a level for the guards.
 #[derive(Default)]
 struct Tank {
     level: u64,
@@ -87,7 +88,7 @@ impl Tank {
     }
 }
 
-/// What stands in the model's list.
+/// An entry in the model's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Fill,
@@ -143,8 +144,8 @@ impl Kind {
     }
 }
 
-/// AO-02, AO-05, SM-18: what is queued at one time runs exactly as the rule says: of those whose guards are true the one of the highest
-/// priority, and of these the oldest. What was cancelled is as if it had never been called.
+/// AO-02, AO-05, SM-18: what is queued at one time runs exactly as the rule says. Of the requests with true guards, the
+/// highest priority runs first, and of these the oldest. A cancelled request is as if it had never been called.
 #[test]
 fn one_batch_runs_as_the_rule_says() {
     limited(|| async {
@@ -168,7 +169,7 @@ fn one_batch_runs_as_the_rule_says() {
                     listed.push((kind.rank(), *number, *kind));
                 }
             }
-            // The model: the rule, word by word.
+            // The model: the rule, taken literally.
             listed.sort_by_key(|(rank, number, _)| (*rank, *number));
             let (mut level, mut expected) = (0, Vec::new());
             while let Some(at) = listed.iter().position(|(.., kind)| level >= kind.needs()) {
@@ -194,8 +195,8 @@ fn one_batch_runs_as_the_rule_says() {
     });
 }
 
-/// AO-02, AO-05: many threads call, cancel and drop while the object runs, with little room: each call is answered once, it ran
-/// if and only if its answer says so, and what one thread calls without guards runs in its order.
+/// AO-02, AO-05: many threads call, cancel and drop while the object runs, with little room. Each call is answered
+/// once, and it ran if and only if its answer says so. Calls of one thread without guards run in their order.
 #[test]
 fn every_call_is_answered_once() {
     limited(|| async {
@@ -228,7 +229,7 @@ fn every_call_is_answered_once() {
                             match draw.below(4) {
                                 0 => call.cancel(),
                                 1 => {
-                                    // Whatever it came to.
+                                    // Any outcome will do.
                                     let _ = call.wait();
                                     mine.push(number);
                                     continue;

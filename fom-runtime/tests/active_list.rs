@@ -1,4 +1,4 @@
-//! Active objects: the activation list is bounded, knows priorities, and tells of its marks.
+//! Active objects: the activation list is bounded, has priorities, and reports its marks.
 #![allow(
     unreachable_pub,
     reason = "the proxy has what is `pub`, here as in a library"
@@ -55,7 +55,7 @@ fn printer(log: &Log) -> Printer {
     }
 }
 
-/// AO-05: a call that finds the list full is answered at once and gives its arguments back; nothing else is disturbed.
+/// AO-05: a call that finds the list full is answered at once and gives its arguments back. Nothing else is disturbed.
 #[test]
 fn a_full_list_gives_the_arguments_back() {
     limited(|| async {
@@ -80,7 +80,7 @@ fn a_full_list_gives_the_arguments_back() {
     });
 }
 
-/// AO-05: or calls wait for room, in their order; who drops a call that waits takes its request back.
+/// AO-05: or calls wait for room, in their order. Dropping a waiting call takes its request back.
 #[test]
 fn calls_wait_for_room_in_their_order() {
     limited(|| async {
@@ -104,7 +104,7 @@ fn calls_wait_for_room_in_their_order() {
     });
 }
 
-/// AO-05: a request whose guard is false has a place in the list; whoever waits for room gets one when it goes.
+/// AO-05: a request with a false guard has a place in the list. When the request goes, a waiting call gets the place.
 #[test]
 fn a_cancelled_request_makes_room() {
     limited(|| async {
@@ -121,7 +121,7 @@ fn a_cancelled_request_makes_room() {
     });
 }
 
-/// NR-10, AO-05: higher priorities first, and the order of the calls inside one.
+/// NR-10, AO-05: higher priorities first; inside one priority, the order of the calls.
 #[test]
 fn priorities_are_first_in_first_out_inside() {
     limited(|| async {
@@ -140,7 +140,8 @@ fn priorities_are_first_in_first_out_inside() {
     });
 }
 
-/// AO-05, trap 35: the marks have hysteresis, are told in order with no lock held, and each object has its own.
+/// AO-05, trap 35: the marks have hysteresis, and are reported in order with no lock held. Each object has its own
+/// marks.
 #[test]
 fn marks_are_told_once_each_way() {
     limited(|| async {
@@ -150,7 +151,7 @@ fn marks_are_told_once_each_way() {
         let tell = {
             let (told, itself) = (Arc::clone(&told), Arc::clone(&itself));
             move |pressure| {
-                // The list can be asked from in here.
+                // The closure may ask the list.
                 let queued = itself.get().unwrap().queued();
                 told.lock().unwrap().push((pressure, queued));
             }
@@ -165,7 +166,7 @@ fn marks_are_told_once_each_way() {
         assert_eq!(*told.lock().unwrap(), [(Pressure::High, 3)]);
         assert_eq!(marked.pressure(), Pressure::High);
         assert_eq!(other.pressure(), Pressure::Low);
-        // Up and down between the marks: nobody hears of it.
+        // Up and down between the marks: the closure is not called.
         for _ in 0..5 {
             calls.pop().unwrap().cancel();
             calls.push(marked.load(1));
@@ -180,14 +181,14 @@ fn marks_are_told_once_each_way() {
             [(Pressure::High, 3), (Pressure::Low, 1)]
         );
         assert_eq!(marked.pressure(), Pressure::Low);
-        // The closure has a proxy of its own object.
+        // The closure holds a proxy of its own object.
         runtime
             .shutdown(Shutdown::Now, std::time::Duration::from_secs(5))
             .await;
     });
 }
 
-/// Marks that panic are an incident, and the calls go on.
+/// A panic in the closure of the marks is an incident, and the calls go on.
 #[test]
 fn marks_that_panic_harm_nobody() {
     limited(|| async {

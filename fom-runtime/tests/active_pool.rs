@@ -47,16 +47,16 @@ fn calls_go_to_who_is_free() {
         let desks = Pool::start(&runtime, 3, desk).unwrap();
         let homes: Vec<_> = desks.all().iter().map(|desk| desk.locality()).collect();
         assert_eq!(homes, [0, 1, 0]);
-        // Each is kept busy by one, so that the next goes to another.
+        // One call keeps each object busy, so that the next call goes to another object.
         let waiting: Vec<_> = (0..3).map(|_| desks.free().serve()).collect();
         let mut queued: Vec<_> = desks.all().iter().map(|desk| desk.queued()).collect();
         assert_eq!(queued, [1, 1, 1]);
         desks.all()[1].open().await.unwrap();
         runtime.quiet().await;
-        // The one that has become free gets all.
+        // The object that has become free gets all calls.
         for _ in 0..4 {
             assert_eq!(desks.free().number().await.unwrap(), 1);
-            // It is answered before it is done.
+            // The call is answered before the object is done with it.
             runtime.quiet().await;
         }
         for desk in desks.all() {
@@ -89,7 +89,7 @@ fn calls_of_one_key_go_to_one_object() {
     });
 }
 
-/// A pool of none would have nobody to call: it has one.
+/// A pool of none would have no object to call, so it has one.
 #[test]
 fn a_pool_has_one_object_at_least() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! Active objects: the ways to wait for a call, and where one cannot wait.
+//! Active objects: the ways to wait for a call, and the places where waiting is refused.
 #![allow(
     unreachable_pub,
     reason = "the proxy has what is `pub`, here as in a library"
@@ -37,7 +37,7 @@ impl Door {
         who
     }
 
-    /// The object has a proxy of itself, which keeps it alive.
+    /// Gives the object a proxy of itself, which keeps the object alive.
     pub fn meet(&mut self, itself: DoorProxy) {
         self.itself = Some(itself);
     }
@@ -65,7 +65,8 @@ impl Door {
     }
 }
 
-/// AO-01: a timed get takes nothing away: the call goes on, and can be asked again. Both on the runtime's clock.
+/// AO-01: a timed get takes nothing away: the call goes on, and can be asked again. Both limits use the runtime's
+/// clock.
 #[test]
 fn a_timed_get_can_be_repeated() {
     limited(|| async {
@@ -103,7 +104,8 @@ fn copies_share_one_outcome() {
     });
 }
 
-/// AO-04: a set gives outcomes in the order in which they come, each once; with a deadline, after which it goes on.
+/// AO-04: a set gives outcomes in the order of their arrival, each once. It may wait with a deadline, and goes on after
+/// the deadline.
 #[test]
 fn a_set_gives_outcomes_as_they_come() {
     limited(|| async {
@@ -138,7 +140,7 @@ fn a_set_gives_outcomes_as_they_come() {
     });
 }
 
-/// AO-07: an outcome is delivered into the locality that the caller names, where its data is at hand.
+/// AO-07: an outcome is delivered into the locality that the caller names, with the data of the locality at hand.
 #[test]
 fn an_outcome_is_delivered_into_a_locality() {
     limited(|| async {
@@ -157,7 +159,7 @@ fn an_outcome_is_delivered_into_a_locality() {
     });
 }
 
-/// AO-07: a fom that awaits a call goes on at home; listings say what it waits for.
+/// AO-07: a fom that awaits a call goes on at home; listings say what the fom waits for.
 struct Visitor(DoorProxy);
 
 #[fom(operation(Visitor), transient)]
@@ -180,7 +182,7 @@ impl VisitTransitions for Visitor {
     }
 }
 
-/// AO-07: as said above.
+/// AO-07: see `Visitor`.
 #[test]
 fn a_fom_awaits_a_call_at_home() {
     limited(|| async {
@@ -202,7 +204,7 @@ fn a_fom_awaits_a_call_at_home() {
     });
 }
 
-/// Traps 17 and 18: an object that waits for itself, blocking or not, is told so at once, and nothing hangs.
+/// Traps 17 and 18: an object that waits for itself, blocking or not, gets an error at once, and nothing hangs.
 #[test]
 fn an_object_does_not_wait_for_itself() {
     limited(|| async {
@@ -217,7 +219,7 @@ fn an_object_does_not_wait_for_itself() {
             door.await_itself().await.unwrap(),
             Err(CallError::OwnObject)
         ));
-        // The request that could not be waited for is gone.
+        // The request of the refused wait is gone.
         assert_eq!(door.queued(), 0);
         door.forget().await.unwrap();
         drop(door);
@@ -225,7 +227,7 @@ fn an_object_does_not_wait_for_itself() {
     });
 }
 
-/// Traps 17 and 32: a handler thread is never blocked for a call, in a method or in a message to a locality.
+/// Traps 17 and 32: a call never blocks a handler thread, neither in a method nor in a message to a locality.
 #[test]
 fn a_handler_does_not_wait() {
     limited(|| async {
@@ -241,7 +243,7 @@ fn a_handler_does_not_wait() {
             runtime.call(0, move |_| other.echo(1).wait())
         };
         assert!(matches!(posted.await.unwrap(), Err(CallError::OnHandler)));
-        // What is answered already is no wait.
+        // Taking an answer that is already there is no wait.
         let answered = other.echo(5);
         runtime.quiet().await;
         let taken = runtime.call(0, move |_| answered.wait());
@@ -267,7 +269,7 @@ impl BlockingTransitions for Blocker {
     }
 }
 
-/// Traps 17 and 32: as said above.
+/// Traps 17 and 32: see `Blocker`.
 #[test]
 fn a_blocking_section_may_wait() {
     limited(|| async {
@@ -278,7 +280,7 @@ fn a_blocking_section_may_wait() {
     });
 }
 
-/// A method that awaits another object holds up its own requests, and nobody else of its locality.
+/// A method that awaits another object holds up the requests of its own object, and nothing else in its locality.
 #[test]
 fn a_method_may_await_another_object() {
     limited(|| async {
@@ -302,7 +304,7 @@ fn a_method_may_await_another_object() {
     });
 }
 
-/// A request that comes while nothing else runs is seen, whatever the moment: no call is lost between a look and the sleep.
+/// A request that comes while nothing else runs is seen at any moment: no call is lost between a look and the sleep.
 #[test]
 fn no_call_is_lost() {
     limited(|| async {

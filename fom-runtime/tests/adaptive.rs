@@ -1,7 +1,7 @@
 //! Deadlines that follow what visits take (`within = "adaptive"`), on a clock that is moved by hand.
 //!
-//! What is estimated from which visits is tested beside the estimator (`src/adaptive/tests.rs`); here, that the runtime
-//! measures the visits that it should, and gives the others no say.
+//! The estimates have their own tests beside the estimator (`src/adaptive/tests.rs`). The tests here show that the
+//! runtime measures the right visits and ignores the others.
 
 mod kit;
 
@@ -14,12 +14,12 @@ use fom_runtime::{BoxError, Snapshot, TestClock, prelude::*};
 use kit::{Gate, Log, limited, many, millis, one, secs};
 use serde::{Deserialize, Serialize};
 
-/// So many answers are needed before anything is estimated.
+/// Answers that are needed before anything is estimated.
 const ENOUGH: usize = 32;
 const FLOOR: Duration = millis(10);
 const CEILING: Duration = millis(1000);
 
-/// A question that is answered after so many milliseconds.
+/// A question that is answered after `takes` milliseconds.
 #[derive(Clone, Serialize, Deserialize)]
 struct Ask {
     takes: u64,
@@ -57,13 +57,13 @@ impl AskingTransitions for Ask {
     }
 }
 
-/// What its phase is given, which the listing shows.
+/// Returns the time left for the fom's phase, as the listing shows it.
 fn given(runtime: &Runtime, handle: &Handle<impl Operation>) -> Duration {
     let listed = runtime.operation(handle.fom().id()).unwrap();
     listed.deadline_in.unwrap()
 }
 
-/// What the listing of types says: the least and the most that a locality gives.
+/// Returns the least and the most that a locality gives, as the listing of types shows them.
 fn shown(runtime: &Runtime) -> (Duration, Duration) {
     let types = runtime.operations().types;
     let ask = types.iter().find(|info| info.operation == "Ask").unwrap();
@@ -75,7 +75,7 @@ fn shown(runtime: &Runtime) -> (Duration, Duration) {
     (wait.least, wait.most)
 }
 
-/// One visit: what it was given, and where it ended.
+/// Makes one visit. Returns the time that the visit was given, and where it ended.
 async fn visit(runtime: &Runtime, clock: &TestClock, takes: u64) -> (Duration, Asking) {
     visit_at(runtime, clock, takes, 0).await
 }
@@ -96,7 +96,7 @@ async fn visit_at(
     (given, asked.await.unwrap().phase)
 }
 
-/// So many visits that are answered after so long: what the last one was given.
+/// Makes `times` visits that are answered after `takes` milliseconds. Returns the time that the last visit was given.
 async fn visits(runtime: &Runtime, clock: &TestClock, takes: u64, times: usize) -> Duration {
     let mut last = None;
     for _ in 0..times {
@@ -112,17 +112,17 @@ fn it_follows_the_latency_up_and_down() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = one(&clock).build().unwrap();
-        // Nothing is known: the ceiling.
+        // Nothing is known yet: the ceiling.
         assert_eq!(visits(&runtime, &clock, 20, ENOUGH).await, CEILING);
         assert_eq!(shown(&runtime), (millis(40), millis(40)));
         assert_eq!(visits(&runtime, &clock, 20, 1).await, millis(40));
-        // Slower: one is late, which the late function hears. The next one measures how slow it is.
+        // Slower: one visit is late, and the late function runs. The next visit measures how slow it is.
         let (given, phase) = visit(&runtime, &clock, 300).await;
         assert_eq!((given, phase), (millis(40), Asking::GivenUp));
         assert_eq!(visits(&runtime, &clock, 300, 1).await, CEILING);
         visits(&runtime, &clock, 300, 20).await;
         assert_eq!(shown(&runtime), (millis(600), millis(600)));
-        // Faster: after two ceilings the slow ones are forgotten.
+        // Faster: after two ceilings the slow visits are forgotten.
         visits(&runtime, &clock, 20, 150).await;
         assert_eq!(shown(&runtime), (millis(40), millis(40)));
         assert_eq!(visits(&runtime, &clock, 20, 1).await, millis(40));
@@ -142,7 +142,8 @@ fn floor_and_ceiling_hold() {
     });
 }
 
-/// More under way than were ever measured: each has the time that a queue of them needs. Once they left, it is as before.
+/// If more visits are under way than were ever measured, each has the time that a queue of them needs. Once they have
+/// left, the times are as before.
 #[test]
 fn it_follows_the_load() {
     limited(|| async {
@@ -157,7 +158,7 @@ fn it_follows_the_load() {
         times.sort_unstable();
         let expected: Vec<_> = (1..=10).map(|n| millis(40 * n)).collect();
         assert_eq!(times, expected);
-        // Those that end without an answer are no load any more, and no measure.
+        // Visits that end without an answer are no longer load, and are not measured.
         for ask in burst {
             ask.fom().cancel();
             assert!(matches!(ask.await.unwrap_err().cause, Cause::Cancelled));
@@ -171,7 +172,7 @@ fn it_follows_the_load() {
         for ask in burst {
             assert_eq!(ask.await.unwrap().phase, Asking::Answered);
         }
-        // Ten at once were measured now: they take no longer.
+        // Ten visits at once were measured now: they take no longer.
         let burst: Vec<_> = (0..10)
             .map(|_| runtime.submit(Ask { takes: 20 }).start().unwrap())
             .collect();
@@ -180,7 +181,7 @@ fn it_follows_the_load() {
     });
 }
 
-/// An error that comes soon is no answer that came soon.
+/// An error that comes soon is not an answer that came soon.
 #[test]
 fn errors_are_not_measured() {
     limited(|| async {
@@ -196,7 +197,7 @@ fn errors_are_not_measured() {
     });
 }
 
-/// Each locality measures what it sees.
+/// Each locality measures its own visits.
 #[test]
 fn localities_measure_for_themselves() {
     limited(|| async {
@@ -212,7 +213,7 @@ fn localities_measure_for_themselves() {
     });
 }
 
-/// What was left of the deadline is what is left of it; a visit of which only a part was seen measures nothing.
+/// A resumed fom has the time that was left of its deadline. A visit that was seen only in part measures nothing.
 #[test]
 fn a_resumed_fom_has_what_was_left() {
     limited(|| async {
@@ -255,7 +256,7 @@ fn a_resumed_fom_has_what_was_left() {
     });
 }
 
-/// Phases of other kinds: without a late function, tried again, plain, waiting for events, blocking, and going to itself.
+/// Phases of other kinds: without a late function, retried, plain, waiting for events, blocking, and going to itself.
 #[test]
 fn every_kind_of_phase_is_measured() {
     struct Kinds(Log);
@@ -304,7 +305,8 @@ fn every_kind_of_phase_is_measured() {
         let log = Log::default();
         for _ in 0..ENOUGH {
             let fom = runtime.submit(Kinds(log.clone())).start().unwrap();
-            // The first attempt, the wait before the second, the second; and the wait for each of the events.
+            // The first attempt, the wait before the second attempt, and the second attempt. Then the wait for each of
+            // the events.
             for wait in [10, 5, 10] {
                 runtime.quiet().await;
                 clock.advance(millis(wait));
@@ -328,7 +330,7 @@ fn every_kind_of_phase_is_measured() {
             ("Block", millis(1)),
         ];
         assert_eq!(times, expected);
-        // Without a late function it fails, and says where.
+        // Without a late function the fom fails, and the cause says where.
         let fom = runtime.submit(Kinds(log)).start().unwrap();
         runtime.quiet().await;
         for wait in [10, 5, 10, 8] {
@@ -340,7 +342,8 @@ fn every_kind_of_phase_is_measured() {
     });
 }
 
-/// What comes back after its time, because nothing can interrupt it, is an answer, and as slow as it was.
+/// A call that returns after its deadline, because nothing can interrupt it, is an answer and is measured as slow as it
+/// was.
 #[test]
 fn a_blocking_call_that_overran_is_measured() {
     struct Slow(mpsc::Receiver<()>);
@@ -376,7 +379,7 @@ fn a_blocking_call_that_overran_is_measured() {
     });
 }
 
-/// Another phase's deadline, which goes on in an adaptive one, is no measure of that.
+/// The deadline of another phase that goes on in an adaptive phase does not count as a miss there.
 #[test]
 fn a_kept_deadline_is_no_miss() {
     struct Hurry(u64);
@@ -425,7 +428,7 @@ fn a_kept_deadline_is_no_miss() {
     });
 }
 
-/// The clock goes on while those in the queue wait to be taken in: that is no part of a visit.
+/// The clock goes on while a fom in the queue waits to be taken in: that time is no part of a visit.
 #[test]
 fn a_visit_begins_when_it_is_entered() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! What is let in, what is turned away and given back, and in which order it runs.
+//! What is let in, what is refused and given back, and in which order it runs.
 
 mod task;
 
@@ -35,8 +35,8 @@ fn hold(runtime: &Runtime) -> (Handle<task::Task>, Door) {
     (holder, door)
 }
 
-/// SV-02: when the runtime is full a submission is refused with the operation, leaves nothing behind, and a second
-/// refusal is as the first; after an end there is room again.
+/// SV-02: a full runtime refuses a submission with the operation, and leaves nothing behind. A second refusal is like
+/// the first. After an end there is room again.
 #[test]
 fn a_full_runtime_gives_the_operation_back() {
     let _limit = limit();
@@ -75,7 +75,7 @@ fn a_full_runtime_gives_the_operation_back() {
     assert_eq!(dropped.load(SeqCst), 1);
 }
 
-/// SV-02: room comes with each end, from the very moment in which it is told.
+/// SV-02: each end makes room, from the very moment at which the end is told.
 #[test]
 fn room_comes_with_each_end() {
     let _limit = limit();
@@ -85,12 +85,13 @@ fn room_comes_with_each_end() {
         futures::executor::block_on(runtime.idle());
     }
     for _ in 0..500 {
-        // Whoever hears of the end may submit the next.
+        // A caller that hears of the end may submit the next operation.
         futures::executor::block_on(async { runtime.submit(quick(|_| {})).await }).unwrap();
     }
 }
 
-/// SV-02: many submitters at a time never get more in than there is room for, and each gets an answer.
+/// SV-02: however many threads submit at a time, no more foms get in than there is room for, and each thread gets an
+/// answer.
 #[test]
 fn the_capacity_is_never_passed() {
     let _limit = limit();
@@ -132,7 +133,7 @@ fn the_capacity_is_never_passed() {
     );
 }
 
-/// SV-02: a key that a live fom has is refused, and names that fom.
+/// SV-02: a submission with the key of a live fom is refused, and the refusal names that fom.
 #[test]
 fn a_key_in_use_is_refused() {
     let _limit = limit();
@@ -149,7 +150,7 @@ fn a_key_in_use_is_refused() {
     let operation = refused.into_operation();
     live.cancel();
     assert!(live.wait().is_err());
-    // Free from the moment in which the end is told.
+    // The key is free from the moment at which the end is told.
     runtime
         .submit(operation)
         .key(7)
@@ -196,8 +197,8 @@ impl CollectingTransitions for Collect {
     }
 }
 
-/// SV-02: a full mailbox gives the event back; when the fom has taken one there is room again; after the end the event
-/// is given back as well.
+/// SV-02: a full mailbox gives the event back. When the fom has taken an event, there is room again. After the end, the
+/// event is given back as well.
 #[test]
 fn a_full_mailbox_gives_the_event_back() {
     let _limit = limit();
@@ -231,8 +232,8 @@ fn a_full_mailbox_gives_the_event_back() {
     );
 }
 
-/// SV-02: priorities go first to last, first in first out inside one, and the preference is bounded: the lowest that has
-/// work gets one pick in sixteen.
+/// SV-02: priorities run from high to low, first in first out inside one. The preference is bounded: the lowest
+/// priority that has work gets one pick in sixteen.
 #[test]
 fn priorities_are_a_bounded_preference() {
     let _limit = limit();
@@ -264,7 +265,7 @@ fn priorities_are_a_bounded_preference() {
     let last = |priority| log.iter().rposition(|entry| entry.0 == priority).unwrap();
     assert!(last(Priority::High) < last(Priority::Normal));
     assert!(last(Priority::Normal) < last(Priority::Low));
-    // While both others had work: between two low ones there are fifteen of them.
+    // While both other priorities have work, fifteen of them run between two low ones.
     let low: Vec<_> = log
         .iter()
         .enumerate()

@@ -21,8 +21,8 @@ use fom_runtime::{
 use kit::{limited, one, poll_once, secs};
 use queue::{Held, Slow, Starts, Word, reason};
 
-/// Trap 35: full at the high mark until it is down at the low one; who is refused has the operation back, each time the same; each
-/// mark is told once.
+/// Trap 35: the intake is full from the high mark until the queue is down to the low mark. A refused caller has the
+/// operation back, each time the same. Each mark is told once.
 #[test]
 fn the_queue_is_full_from_mark_to_mark() {
     limited(|| async {
@@ -55,7 +55,7 @@ fn the_queue_is_full_from_mark_to_mark() {
             first.started().await.unwrap().send(Word::Go).unwrap();
             first.await.unwrap();
             all[0].started().await.unwrap();
-            // Asked after the start: it knows of that.
+            // Asked after the start, so the status knows of the start.
             assert_eq!(intake.status().await.queued, left);
         }
         assert_eq!(intake.level(), Level::Normal);
@@ -72,7 +72,7 @@ fn the_queue_is_full_from_mark_to_mark() {
     });
 }
 
-/// Trap 35: who waits for room goes in in its order, and nobody overtakes it; a wait that is dropped is over.
+/// Trap 35: submissions that wait for room go in in their order, and none overtakes another. A dropped wait is over.
 #[test]
 fn waits_for_room_are_in_order() {
     limited(|| async {
@@ -102,7 +102,7 @@ fn waits_for_room_are_in_order() {
     });
 }
 
-/// Trap 35: what is shed is the policy's choice, and is given back with the reason.
+/// Trap 35: the policy chooses the request that is shed. The operation is given back with the reason.
 #[test]
 fn the_policy_says_who_is_shed() {
     limited(|| async {
@@ -144,7 +144,7 @@ fn the_policy_says_who_is_shed() {
     });
 }
 
-/// A cancel in the queue takes the operation out and gives it back; it makes room at once.
+/// A cancel in the queue takes the operation out, gives it back, and makes room at once.
 #[test]
 fn what_is_cancelled_leaves_the_queue() {
     limited(|| async {
@@ -183,7 +183,7 @@ fn what_is_cancelled_leaves_the_queue() {
     });
 }
 
-/// Trap 40: a place is given free by the end of its fom in whatever way, also when it could not be started.
+/// Trap 40: the end of a fom frees its place, in whatever way the fom ends, also if it could not start.
 #[test]
 fn every_way_of_ending_gives_the_place_free() {
     limited(|| async {
@@ -211,7 +211,7 @@ fn every_way_of_ending_gives_the_place_free() {
                     one.await.unwrap_err().cause.name()
                 }
                 3 => {
-                    // Its key is in use.
+                    // The key of the twin is in use.
                     let other = runtime
                         .submit(slow("other"))
                         .key("other key")
@@ -247,7 +247,8 @@ fn every_way_of_ending_gives_the_place_free() {
     });
 }
 
-/// SV-09, trap 28: a drain serves what is queued, past its rate; what comes then is refused, and so is who waits for room.
+/// SV-09, trap 28: a drain serves the queue past its rate. Later submissions are refused, and so are submissions that
+/// wait for room.
 #[test]
 fn a_drain_serves_the_queue_past_its_rate() {
     limited(|| async {
@@ -279,8 +280,8 @@ fn a_drain_serves_the_queue_past_its_rate() {
     });
 }
 
-/// SV-09, trap 28: at a shutdown at once everything queued is answered with its operation, whatever the policy; also when the runtime
-/// is dropped.
+/// SV-09, trap 28: a shutdown at once answers every queued submission with its operation, whatever the policy. So does
+/// dropping the runtime.
 #[test]
 fn a_shutdown_at_once_answers_all() {
     limited(|| async {
@@ -310,7 +311,7 @@ fn a_shutdown_at_once_answers_all() {
     });
 }
 
-/// NR-09, 77h: what cannot be is an error that says what to do, and never a panic.
+/// NR-09, 77h: impossible settings are errors that say what to do, never a panic.
 #[test]
 fn bad_settings_are_errors() {
     limited(|| async {
@@ -359,7 +360,7 @@ fn bad_settings_are_errors() {
     });
 }
 
-/// NR-09: a policy's name is a line that makes it again.
+/// NR-09: the name of a policy is a line that makes the policy again.
 #[test]
 fn names_of_policies_are_lines() {
     for line in [

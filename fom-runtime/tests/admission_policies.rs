@@ -1,4 +1,5 @@
-//! In which order the policies let requests start. Ideas of Lustre's sanityn 77a to 77s, by their letters.
+//! The order in which the policies let requests start. The ideas are from Lustre's sanityn 77a to 77s, and keep their
+//! letters.
 
 mod kit;
 mod queue;
@@ -32,7 +33,8 @@ fn fifo_is_the_order_of_arrival() {
     });
 }
 
-/// NR-04, 77b: clients take turns with their quantum; one that skipped a round joins the one that is on, without a credit.
+/// NR-04, 77b: clients take turns with their quantum. A client that skipped a round joins the current round, without a
+/// credit.
 #[test]
 fn clients_take_turns_with_their_quantum() {
     limited(|| async {
@@ -43,7 +45,8 @@ fn clients_take_turns_with_their_quantum() {
     });
 }
 
-/// NR-04, 77b: who comes in the middle of a round goes before those who had their turn in it, and gets no more than they did.
+/// NR-04, 77b: a client that comes in the middle of a round goes before the clients that had their turn in it. It gets
+/// no more than they did.
 #[test]
 fn who_skipped_rounds_joins_the_one_that_is_on() {
     limited(|| async {
@@ -70,7 +73,7 @@ fn who_skipped_rounds_joins_the_one_that_is_on() {
             runtime.quiet().await;
             let running = starts.all().pop().unwrap();
             if served == 1 {
-                // a has had its turn; the first round is still on.
+                // Client a has had its turn; the first round is still on.
                 assert_eq!(running, "a2");
                 submit(&mut going, ["b1", "b2", "b3", "b4", "b5"]);
             }
@@ -82,7 +85,7 @@ fn who_skipped_rounds_joins_the_one_that_is_on() {
     });
 }
 
-/// NR-04, NR-05: each client has a bucket of its own, one after the other inside of it.
+/// NR-04, NR-05: each client has its own bucket, and inside it its requests start one after the other.
 #[test]
 fn each_client_has_its_bucket() {
     limited(|| async {
@@ -108,7 +111,7 @@ fn each_client_has_its_bucket() {
     });
 }
 
-/// NR-04: the earliest deadline first; one without has the default, and is not put off for ever.
+/// NR-04: the earliest deadline first. A request without a deadline has the default, and is not put off forever.
 #[test]
 fn the_earliest_deadline_is_first() {
     limited(|| async {
@@ -123,7 +126,8 @@ fn the_earliest_deadline_is_first() {
     });
 }
 
-/// NR-03, NR-10: higher priorities first, in the order of arrival; after so many in a row a lower one has its turn.
+/// NR-03, NR-10: higher priorities first, in the order of arrival. After so many in a row, a lower priority has its
+/// turn.
 #[test]
 fn preference_is_bounded() {
     limited(|| async {
@@ -147,7 +151,7 @@ fn preference_is_bounded() {
     });
 }
 
-/// NR-03: a promoted request stands where it would if it had come with that priority, and moves once.
+/// NR-03: a promoted request stands where it would stand if it had come with the higher priority. It moves only once.
 #[test]
 fn a_request_is_promoted_once() {
     limited(|| async {
@@ -168,8 +172,8 @@ fn a_request_is_promoted_once() {
     });
 }
 
-/// NR-04, NR-08, 77c: batches by object, ascending inside; equal keys in the order of arrival; what has no object is declined,
-/// and takes turns with the rest.
+/// NR-04, NR-08, 77c: batches by object, ascending inside; equal keys in the order of arrival. A request without an
+/// object is declined, and takes turns with the rest.
 #[test]
 fn batches_are_sorted() {
     limited(|| async {
@@ -189,7 +193,7 @@ fn batches_are_sorted() {
         held.detach_all("none");
         assert_eq!(held.order(&runtime).await, "x1 none x5 x7 y1 y1 again x9");
         let status = held.intake.status().await;
-        // The holder has none, either.
+        // The holder has no object, either.
         assert_eq!(status.policies[1].declined, 2);
     });
 }

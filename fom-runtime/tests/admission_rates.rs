@@ -17,7 +17,7 @@ use fom_runtime::{
 use kit::{limited, many, millis, one, secs};
 use queue::{Quick, Random, Starts};
 
-/// When what of whom started.
+/// The client and the time of each start.
 type Log = Arc<Mutex<Vec<(u64, Duration)>>>;
 
 struct Dated {
@@ -40,15 +40,15 @@ impl DatedPhaseTransitions for Dated {
     }
 }
 
-/// A bucket as one would write it down: in thousandths of a token.
+/// A plain model of a bucket, in thousandths of a token.
 struct Model {
     milli: u64,
     queued: u64,
 }
 
-/// NR-05, NR-06, trap 27 (as `tbf_verify`): over random arrivals and steps of the clock exactly as many start as there are tokens,
-/// whatever the number of localities; never more than `burst + rate * time` in any stretch of time; and nobody waits while
-/// there is one.
+/// NR-05, NR-06, trap 27 (as `tbf_verify`): over random arrivals and steps of the clock, exactly as many requests start
+/// as there are tokens, whatever the number of localities. In any stretch of time at most `burst + rate * time`
+/// requests start, and no request waits while there is a token.
 #[test]
 fn rates_are_exact() {
     limited(|| async {
@@ -144,7 +144,7 @@ impl Limited {
         }
     }
 
-    /// The letter is the client, what stands behind a point the class.
+    /// The letter is the client; the text after a point is the class.
     fn submit(&self, names: &str) {
         for name in names.split_whitespace() {
             let quick = Quick {
@@ -170,8 +170,8 @@ fn rate(per_second: u64) -> Rate {
     Rate::per_second(per_second).unwrap().burst(1).unwrap()
 }
 
-/// NR-04, 77e, 77k, 77n: rules by client, class and operation, alone and together, with wildcards; the newest that matches applies,
-/// and the default after all.
+/// NR-04, 77e, 77k, 77n: rules by client, class and operation, alone and together, with wildcards. The newest matching
+/// rule applies, and the default last.
 #[test]
 fn the_newest_rule_that_matches_applies() {
     limited(|| async {
@@ -190,7 +190,7 @@ fn the_newest_rule_that_matches_applies() {
     });
 }
 
-/// NR-07, 77g, 77i: a change of the rules takes hold of what is queued, at once: the timer too.
+/// NR-07, 77g, 77i: a change of the rules applies at once to the queued requests and to the timer.
 #[test]
 fn a_change_of_rules_takes_hold_of_what_is_queued() {
     limited(|| async {
@@ -202,19 +202,19 @@ fn a_change_of_rules_takes_hold_of_what_is_queued() {
         it.runtime.quiet().await;
         assert_eq!(it.after(millis(99)).await, "");
         assert_eq!(it.after(millis(1)).await, "a2");
-        // A rule of its own: another bucket, which is full.
+        // A rule of its own means another bucket, which is full.
         it.rules
             .start(Rule::new("own", rate(1)).unwrap().client("a"))
             .unwrap();
         assert_eq!(it.after(millis(0)).await, "a3");
-        // Gone again: the old bucket, as it is.
+        // The rule is gone again: the old bucket is as it was.
         it.rules.stop("own").unwrap();
         assert_eq!(it.after(millis(99)).await, "");
         assert_eq!(it.after(millis(1)).await, "a4");
     });
 }
 
-/// NR-07, 77i, 77o: ranks change which rule applies, and a rule ranked anew does no harm.
+/// NR-07, 77i, 77o: ranks decide which rule applies, and ranking a rule anew does no harm.
 #[test]
 fn rules_are_ranked() {
     limited(|| async {
@@ -264,7 +264,7 @@ fn wrong_rules_are_errors() {
     });
 }
 
-/// NR-07, 77q: rules changed by many threads while requests come lose nothing.
+/// NR-07, 77q: many threads that change rules while requests come lose nothing.
 #[test]
 fn rules_changed_by_many_threads_lose_nothing() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! Policies that are changed under load, decline, or misbehave: nothing is lost, and each client keeps its order.
+//! Policies that change under load, decline requests, or misbehave: nothing is lost, and each client keeps its order.
 
 mod kit;
 mod queue;
@@ -45,7 +45,7 @@ impl NumberedPhaseTransitions for Numbered {
     }
 }
 
-/// Policies that keep the order of a client whose requests have one priority, one object and ascending keys.
+/// Policies that keep the order of a client if its requests have one priority, one object and ascending keys.
 const LINES: [&str; 7] = [
     "fifo",
     "crr quantum=1",
@@ -56,15 +56,15 @@ const LINES: [&str; 7] = [
     "batches quantum=4",
 ];
 
-/// NR-01, NR-02, 77g, 77r: whatever the order of submissions, cancels and changes of the policy, every request starts once or is
-/// cancelled, and no client's requests overtake each other.
+/// NR-01, NR-02, 77g, 77r: in any order of submissions, cancels and policy changes, every request starts once or is
+/// cancelled. No request overtakes another request of its client.
 #[test]
 fn changes_under_load_lose_and_reorder_nothing() {
     limited(|| async {
         for seed in 1..=16 {
             let mut random = Random::new(seed);
             let clock = TestClock::new();
-            // One locality keeps the order of what is started; with several only one at a time may run.
+            // One locality keeps the order of the starts; with several localities, only one fom at a time may run.
             let (localities, in_flight) = match random.below(2) {
                 0 => (1, 1 + random.below(8)),
                 _ => (1 + random.below(3), 1),
@@ -118,7 +118,7 @@ fn changes_under_load_lose_and_reorder_nothing() {
                 if random.below(3) == 0 {
                     let policy = LINES[random.below(LINES.len())].parse::<Box<dyn Policy>>();
                     intake.set_policy(policy.unwrap());
-                    // No faster than it is done: each change looks at all that is queued.
+                    // No faster than the change takes: each change looks at all that is queued.
                     let _ = intake.status().await;
                 }
                 clock.advance(millis(1));
@@ -141,7 +141,7 @@ fn changes_under_load_lose_and_reorder_nothing() {
             }
             let cancelled = cancelled.load(SeqCst);
             let all = (CLIENTS * REQUESTS) as usize;
-            // One may be cancelled when it has just started: then it is in both.
+            // A request may be cancelled just after its start: then both counts have it.
             assert!(history.len() <= all && history.len() + cancelled >= all);
             let status = intake.status().await;
             assert_eq!((status.queued, status.running), (0, 0), "seed {seed}");
@@ -150,8 +150,8 @@ fn changes_under_load_lose_and_reorder_nothing() {
     });
 }
 
-/// NR-02, 77g: the old policy serves what it has, in turns with the new one; a client's newer requests wait for its older ones, and
-/// other clients do not.
+/// NR-02, 77g: the old policy serves what it has, in turns with the new policy. A client's newer requests wait for its
+/// older requests; other clients do not wait.
 #[test]
 fn the_old_policy_is_emptied_beside_the_new_one() {
     limited(|| async {
@@ -167,7 +167,7 @@ fn the_old_policy_is_emptied_beside_the_new_one() {
             .iter()
             .map(|policy| (policy.name.as_str(), policy.queued, policy.in_use))
             .collect();
-        // a3 and b2 are with no policy yet.
+        // No policy has a3 and b2 yet.
         assert_eq!(
             lines,
             [
@@ -182,7 +182,7 @@ fn the_old_policy_is_emptied_beside_the_new_one() {
     });
 }
 
-/// The newest first, and nothing of those whose name begins with `x`.
+/// Serves the newest request first, and declines the requests of clients with a name that begins with `x`.
 #[derive(Default)]
 struct Picky {
     queue: VecDeque<Request>,
@@ -259,8 +259,8 @@ impl Drop for Bomb {
     }
 }
 
-/// NR-01: one's own policy; what it declines waits in the queue behind it, and is served in turns with the rest; it hears of each end of
-/// its own.
+/// NR-01: a policy of the user. A request that it declines waits in the queue behind it, and is served in turns with
+/// the rest. The policy hears of each end of its own requests.
 #[test]
 fn what_a_policy_declines_is_not_lost() {
     limited(|| async {
@@ -274,7 +274,7 @@ fn what_a_policy_declines_is_not_lost() {
         held.detach_all("a x1 b x2 c");
         assert_eq!(held.intake.status().await.policies[1].declined, 2);
         assert_eq!(held.order(&runtime).await, "x1 c x2 b a");
-        // The holder, and its own three.
+        // The holder, and the policy's own three requests.
         let _ = held.intake.status().await;
         assert_eq!(*ended.lock().unwrap(), [0, 5, 3, 1]);
     });
@@ -331,14 +331,14 @@ fn an_operation_that_is_given_up_while_it_starts_is_cancelled() {
         let queued = held.intake.submit(slow).start().unwrap();
         *caller.lock().unwrap() = Some(queued);
         held.go().await;
-        // Without the cancel, the operation waits for an event for ever.
+        // Without the cancel, the operation waits for an event forever.
         runtime.idle().await;
         assert_eq!(held.intake.status().await.running, 0);
     });
 }
 
-/// NR-01: a policy that panics, drops requests, or does not give them, is taken out or worked around, and reported; what it had
-/// is served.
+/// NR-01: a policy that panics, drops requests, or does not hand them out is removed or worked around, and reported.
+/// Its requests are served.
 #[test]
 fn a_bad_policy_loses_nothing() {
     limited(|| async {
@@ -376,7 +376,7 @@ fn a_bad_policy_loses_nothing() {
         });
         held.detach_all("a b c d");
         assert_eq!(held.order(&runtime).await.len(), "a b c d".len());
-        // One that gives nothing is found out when the runtime drains.
+        // A policy that hands out no request is found out when the runtime drains.
         let mut held = Held::new(Admission::builder(&runtime)).await;
         held.intake.set_policy(Picky {
             mute: true,
@@ -390,7 +390,7 @@ fn a_bad_policy_loses_nothing() {
     });
 }
 
-/// NR-06: a policy whose settings were changed from outside has the queue look again.
+/// NR-06: if the settings of a policy change from outside, the policy has the queue look again.
 #[test]
 fn a_nudge_makes_the_queue_look_again() {
     limited(|| async {
@@ -413,7 +413,7 @@ fn a_nudge_makes_the_queue_look_again() {
         runtime.quiet().await;
         assert_eq!(held.starts.line(), "a");
         drop((held, runtime));
-        // To an intake that has gone.
+        // To an intake that is gone.
         nudge.nudge();
     });
 }

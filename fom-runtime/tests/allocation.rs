@@ -1,7 +1,7 @@
-//! What running foms costs in memory. In a binary of its own, since there is one allocator for the whole process.
+//! What running foms costs in memory. In a binary of its own, since the whole process has one allocator.
 //!
-//! Each thread counts what it allocates itself: threads of the crew that are still starting, and those of the test
-//! harness, are no part of what is measured.
+//! Each thread counts its own allocations. Threads of the crew that are still starting, and threads of the test
+//! harness, are not measured.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -24,31 +24,31 @@ thread_local! {
 }
 
 fn count() {
-    // An error is a thread that is being taken down.
+    // An error means that the thread is being taken down.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
-/// What this thread has allocated so far.
+/// Returns the number of this thread's allocations so far.
 fn allocated() -> usize {
     ALLOCATIONS.with(Cell::get)
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: asks of its caller what `System` asks.
+    // SAFETY: requires of its caller what `System` requires.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller's promises are the promises that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: asks of its caller what `System` asks.
+    // SAFETY: requires of its caller what `System` requires.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as above; and the pointer came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
-    // SAFETY: asks of its caller what `System` asks.
+    // SAFETY: requires of its caller what `System` requires.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
         // SAFETY: as above.
@@ -66,7 +66,7 @@ enum Event {
     Tick(u64),
 }
 
-/// What a fom tells of its runs: how many, and what the thread that runs it has allocated so far.
+/// What a fom reports of its runs: their number, and the allocations so far of the thread that runs the fom.
 #[derive(Default)]
 struct Runs {
     count: AtomicUsize,
@@ -101,7 +101,7 @@ impl CountedTransitions for Counts {
     }
 }
 
-/// Adds up what it is sent, in a plain function, and goes through two phases each time.
+/// Adds up its events in a plain function, and goes through two phases for each event.
 struct Adds {
     sum: u64,
     runs: Arc<Runs>,
@@ -144,7 +144,7 @@ fn until(runs: &Runs, count: usize) {
 
 const ROUNDS: usize = 1_000;
 
-/// What 1,000 rounds allocate, after some to warm up: on this thread, and on the one that runs the fom.
+/// Returns the allocations of 1,000 rounds, after a warm-up: on this thread, and on the thread that runs the fom.
 fn allocations(runs: &Runs, mut round: impl FnMut()) -> (usize, usize) {
     (0..200).for_each(|_| round());
     let before = (allocated(), runs.allocated.load(Ordering::SeqCst));
@@ -155,12 +155,12 @@ fn allocations(runs: &Runs, mut round: impl FnMut()) -> (usize, usize) {
     )
 }
 
-/// The locality looks at its sockets at the latest every so many runs, and tokio makes a list for each such look.
+/// The locality looks at its sockets at least once in this many runs, and tokio makes a list for each such look.
 const RUNS_A_TURN: usize = 61;
 
-/// FL-13: in the steady state a wake allocates nothing in the thread that wakes, and neither does an event; the run that
-/// follows, with its transitions, allocates nothing of ours. What is left is tokio's: one small list for each turn of a
-/// reactor that did not sleep, at most one in 61 runs. And the size of a fom is published.
+/// FL-13: in the steady state, neither a wake nor an event allocates in the sending thread. The run that follows, with
+/// its transitions, allocates nothing of ours. What is left is tokio's: one small list for each turn of a reactor that
+/// did not sleep, at most one in 61 runs. The size of a fom is published.
 /// WK-01: a wake does not allocate.
 #[test]
 fn waking_and_running_allocate_nothing() {
@@ -200,7 +200,7 @@ fn waking_and_running_allocate_nothing() {
         until(&runs, expected);
     });
     assert_eq!(sender, 0, "allocations by 1,000 events");
-    // A run may find its event taken already by the one before: two runs an event at most.
+    // A run may find its event already taken by the run before: at most two runs for each event.
     assert!(
         handler <= 2 * ROUNDS / RUNS_A_TURN + 1,
         "{handler} allocations in 1,000 events with 2,000 transitions"
@@ -220,8 +220,8 @@ fn waking_and_running_allocate_nothing() {
         );
     }
 
-    // Who submits allocates the fom and its first event's place in the mailbox; the registry and the queues grow now and
-    // then.
+    // A submission allocates the fom and the place of its first event in the mailbox. The registry and the queues grow
+    // now and then.
     let (submitter, _) = allocations(&runs, || {
         let before = runs.count.load(Ordering::SeqCst);
         let fom = runtime

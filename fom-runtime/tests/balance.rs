@@ -1,4 +1,4 @@
-//! When moving pays: the questions that a balanced runtime asks, by themselves.
+//! When moving pays: the questions of a balanced runtime, tested on their own.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn distances_in_a_machine() {
     ] {
         assert!(others.into_iter().all(|other| to(other) == distance));
     }
-    // Several localities on one core: nothing is nearer, and nothing is gained.
+    // Several localities on one core: none is nearer, and a move gains nothing.
     let shared = plan(
         &Machine::synthetic(1, 1, 2, 1),
         &PlanOptions::default().localities(4),
@@ -64,7 +64,7 @@ fn distances_in_a_machine() {
         [to(1), to(2), to(3)],
         [Distance::Cache, Distance::None, Distance::Cache]
     );
-    // Nodes whose caches are not known have a number in common that says nothing.
+    // Nodes with unknown caches have a cache number in common that says nothing.
     let machine = Machine::from_cpus((0..4).map(|id| {
         let mut cpu = Cpu::new(id);
         cpu.node = id / 2;
@@ -81,8 +81,8 @@ fn distances_in_a_machine() {
     assert_eq!(Distance::between(&plans[0], &plans[2]), Distance::Far);
 }
 
-/// The least queue that is halved gains twice what that costs, whatever a run takes; and a run that is shorter than
-/// fetching its fom is never moved.
+/// Halving the shortest queue that may be halved gains at least twice its cost, however long a run takes. If a run is
+/// shorter than fetching its fom, the fom is never moved.
 #[test]
 fn a_move_brings_twice_what_it_costs() {
     for distance in [Distance::Cache, Distance::Node, Distance::Far] {
@@ -107,7 +107,7 @@ fn a_move_brings_twice_what_it_costs() {
     assert!(!foms::pays(&Load::default(), Distance::Cache));
 }
 
-/// The figures that the book names.
+/// The figures in the book.
 #[test]
 fn the_least_queues_that_are_halved() {
     let least =
@@ -118,7 +118,7 @@ fn the_least_queues_that_are_halved() {
     assert_eq!(least(Duration::from_nanos(790)), None);
 }
 
-/// One fom is never taken from who has nothing else, and what must not be moved is not counted on.
+/// A locality never loses its only fom, and foms that must not move do not count.
 #[test]
 fn half_is_given_at_most() {
     assert!(!foms::pays(&queue(1, micros(1_000_000)), Distance::Cache));
@@ -128,23 +128,23 @@ fn half_is_given_at_most() {
     assert_eq!(foms::share(&load), 10);
     load.movable = 0;
     assert!(!foms::pays(&load, Distance::Cache));
-    // Nor is the giver kept from its own work for long.
+    // The giver is not kept from its own work for long, either.
     assert_eq!(foms::share(&queue(1_000_000, micros(10))), 256);
-    // Figures that make no sense are survived.
+    // Figures that make no sense do no harm.
     assert!(foms::pays(
         &queue(usize::MAX, Duration::MAX),
         Distance::Cache
     ));
 }
 
-/// Two localities that pass foms to each other whenever that pays come to rest soon: nothing goes to and fro.
+/// Two localities that pass foms to each other whenever it pays soon come to rest: no fom goes to and fro.
 #[test]
 fn nothing_goes_to_and_fro() {
     let service = micros(10);
     for all in [11, 12, 100, 255] {
         let mut queues = [all, 0];
         let mut moves = 0;
-        // The one gives while the other has nothing. Neither works, which is the worst case.
+        // One locality gives while the other has nothing. Neither works, which is the worst case.
         while let Some(giver) = (0..2).find(|giver| {
             queues[1 - giver] == 0 && foms::pays(&queue(queues[*giver], service), Distance::Cache)
         }) {
@@ -175,7 +175,7 @@ fn the_nearest_idle_one_is_served() {
         None,
         "too short"
     );
-    // What pays near by need not pay far away.
+    // A move that pays nearby may not pay far away.
     let short = queue(1_000, Duration::from_nanos(1_000));
     assert_eq!(foms::whom_to_serve(&short, idle), Some(7));
     assert_eq!(foms::whom_to_serve(&short, [(5, Distance::Far)]), None);
@@ -200,7 +200,7 @@ fn processors_of_who_is_idle_for_long() {
     let mut much = starved();
     much.borrowed = 100;
     assert_eq!(borrow(&much, IDLE), None);
-    // Nothing is gained where both have the same processors, nor from one that has had to borrow itself.
+    // A loan gains nothing if both have the same processors, or if the lender has borrowed itself.
     let mut borrower = idle(IDLE);
     borrower.borrowed = 1;
     let useless = [
@@ -216,7 +216,7 @@ fn a_loan_ends_when_the_lender_has_work_or_the_borrower_has_none() {
     assert!(processors::gives_back(&starved(), &queue(1, micros(10))));
     assert!(processors::gives_back(&idle(IDLE), &idle(IDLE)));
     assert!(!processors::gives_back(&idle(IDLE / 2), &idle(IDLE)));
-    // Having what one needs, thanks to the loan, is no reason to end it: that would be to and fro.
+    // A borrower that has enough thanks to the loan is no reason to end the loan: that would be to and fro.
     let mut well = starved();
     well.share = 1.0;
     assert!(!processors::gives_back(&well, &idle(IDLE)));

@@ -1,4 +1,4 @@
-//! Enter-block and leave-block: what the locality does meanwhile, and who may wait for what.
+//! Enter-block and leave-block: what the locality does meanwhile, and which waits are allowed.
 
 mod copying;
 mod task;
@@ -21,7 +21,7 @@ use task::{Door, limit, locality, one, pause, quick, task, until};
 #[derive(Clone, Copy, Default)]
 struct Count(u64);
 
-/// LO-04: while a fom is in a blocking section the other foms of its locality run, also ones submitted meanwhile.
+/// LO-04: while a fom is in a blocking section, the other foms of its locality run, also foms submitted meanwhile.
 #[test]
 fn others_run_while_one_blocks() {
     let _limit = limit();
@@ -47,7 +47,7 @@ fn others_run_while_one_blocks() {
     assert_eq!(locality(&runtime, 0).blocked_threads, 0);
 }
 
-/// LO-04: on leave-block the fom resumes before all that is in the queue.
+/// LO-04: on leave-block, the fom resumes before all foms in the queue.
 #[test]
 fn returning_foms_run_before_the_queue() {
     let _limit = limit();
@@ -69,7 +69,7 @@ fn returning_foms_run_before_the_queue() {
     };
     let returning = returning.start().unwrap();
     has_entered.recv().unwrap();
-    // This fom holds the locality until the other one stands at the door and a queue has formed.
+    // This fom holds the locality until the other fom waits for the locality and a queue has formed.
     let (running, runs) = mpsc::channel();
     let hold = Door::default();
     let holder = {
@@ -88,7 +88,7 @@ fn returning_foms_run_before_the_queue() {
     let holder = holder.start().unwrap();
     runs.recv().unwrap();
     leave.open();
-    // No channel tells that a thread waits for the locality. It has long left its section when it has slept once.
+    // No channel reports that a thread waits for the locality. A thread that has slept has long left its section.
     until("the thread waits for its locality", || sleeps(&runtime));
     hold.open();
     holder.wait().unwrap();
@@ -100,8 +100,8 @@ fn returning_foms_run_before_the_queue() {
     );
 }
 
-/// FL-03: what a locality owns needs no lock, while foms block, return and wait: no increment is lost. FL-02: nor does a
-/// fom run twice at a time.
+/// FL-03: what a locality owns needs no lock while foms block, return and wait: no increment is lost. FL-02: no fom
+/// runs twice at the same time.
 #[test]
 fn locality_data_needs_no_lock() {
     let _limit = limit();
@@ -127,7 +127,7 @@ fn locality_data_needs_no_lock() {
                     for round in 0..ROUNDS {
                         let here = &inside[cx.locality()];
                         assert_eq!(here.fetch_add(1, SeqCst), 0, "two handlers in one locality");
-                        // Read, let time pass, write: another handler would get in between.
+                        // Read, let time pass, write: a second handler would interfere here.
                         let seen = cx.local(|count: &mut Count| count.0);
                         std::hint::spin_loop();
                         cx.local(|count: &mut Count| count.0 = seen + 1);
@@ -158,7 +158,7 @@ fn locality_data_needs_no_lock() {
     assert_eq!(sum, [FOMS / 2 * ROUNDS; 2]);
 }
 
-/// FL-02: at most one run of a fom at a time, however many threads wake it at once, also while it blocks.
+/// FL-02: at most one run of a fom at a time, however many threads wake the fom at once, also while the fom blocks.
 #[test]
 fn runs_of_a_fom_do_not_overlap() {
     let _limit = limit();
@@ -170,7 +170,7 @@ fn runs_of_a_fom_do_not_overlap() {
         runtime.submit(task(move |cx| {
             Box::pin(async move {
                 let inside = AtomicBool::new(false);
-                // Looked at in every run, and nothing is ever ready but the end.
+                // Polled in every run; nothing but the end makes the future ready.
                 std::future::poll_fn(|_| {
                     assert!(!inside.swap(true, SeqCst), "two runs at a time");
                     if runs.fetch_add(1, SeqCst).is_multiple_of(3) {
@@ -208,7 +208,7 @@ fn runs_of_a_fom_do_not_overlap() {
     fom.wait().unwrap();
 }
 
-/// LO-03: the posts of plain threads reach a locality whose handler blocks and returns all the time: no wake is lost.
+/// LO-03: posts of plain threads reach a locality while its handler blocks and returns all the time: no wake is lost.
 #[test]
 fn no_post_is_lost_while_the_core_moves() {
     let _limit = limit();
@@ -234,7 +234,7 @@ fn no_post_is_lost_while_the_core_moves() {
     };
     let mover = mover.start().unwrap();
     for n in 1..=3000 {
-        // Each is answered before the next is sent: a lost one would hang here.
+        // Each call is answered before the next is sent: a lost call would hang here.
         let count = futures::executor::block_on(runtime.call(0, |local| {
             let count = local.data::<Count>();
             count.0 += 1;
@@ -246,7 +246,7 @@ fn no_post_is_lost_while_the_core_moves() {
     mover.wait().unwrap();
 }
 
-/// Leaks its guard, and goes on to a phase with a deadline: armed while the locality is somebody else's.
+/// Leaks its guard, and goes on to a phase with a deadline while another thread has the locality.
 struct Leaks;
 
 #[derive(Debug)]
@@ -276,7 +276,7 @@ impl LeakingTransitions for Leaks {
     }
 }
 
-/// LO-04: the deadline that a fom comes to after it has leaked its guard is armed in its locality.
+/// LO-04: if a fom has leaked its guard, the deadline of its next phase is still armed in its locality.
 #[test]
 fn a_leaked_guard_does_not_keep_a_deadline_from_being_armed() {
     let _limit = limit();
@@ -298,7 +298,7 @@ fn a_leaked_guard_does_not_keep_a_deadline_from_being_armed() {
     );
 }
 
-/// Leaks its guard, and then loops.
+/// Leaks its guard, then loops.
 struct Loops;
 
 #[fom(operation(Loops), transient)]
@@ -336,14 +336,14 @@ fn a_leaked_guard_ends_with_the_next_step() {
     assert!(matches!(fom.wait().unwrap_err().cause, Cause::Cancelled));
 }
 
-/// LO-04: enter-block does not nest, and is an error outside of a phase function's own turn.
+/// LO-04: enter-block does not nest, and is an error outside the turn of a phase function.
 #[test]
 fn entering_twice_is_an_error() {
     let _limit = limit();
     let runtime = one();
     let (tell, told) = mpsc::channel();
     let outer = runtime.submit(quick(move |cx| {
-        // The guard borrows the context, so only a leaked one leaves a way to try.
+        // The guard borrows the context, so a second call is possible only after a leak.
         std::mem::forget(cx.enter_block().unwrap());
         tell.send(matches!(cx.enter_block(), Err(BlockError::NotInPhase)))
             .unwrap();
@@ -352,7 +352,7 @@ fn entering_twice_is_an_error() {
     assert!(told.recv().unwrap());
 }
 
-/// LO-04: a guard that is leaked ends with the run of its fom; the locality lives, and gets its thread back.
+/// LO-04: a leaked guard ends with the run of its fom. The locality lives and gets its thread back.
 #[test]
 fn a_leaked_guard_does_not_kill_the_locality() {
     let _limit = limit();
@@ -370,7 +370,7 @@ fn a_leaked_guard_does_not_kill_the_locality() {
     until("all threads are back", || {
         locality(&runtime, 0).blocked_threads == 0
     });
-    // Leaked while others are due: then somebody else has the locality when the run ends.
+    // Leaked while other foms are due: another thread has the locality when the run ends.
     let leaks = task(|cx| {
         Box::pin(async move {
             let runtime = cx.runtime();
@@ -391,7 +391,7 @@ fn a_leaked_guard_does_not_kill_the_locality() {
     assert!(report.remained.is_empty());
 }
 
-/// LO-04: a panic inside a blocking section leaves it, fails the fom alone, and the locality goes on.
+/// LO-04: a panic inside a blocking section leaves the section and fails only its fom. The locality goes on.
 #[test]
 fn a_panic_inside_leaves_the_section() {
     let _limit = limit();
@@ -425,12 +425,12 @@ fn a_panic_inside_leaves_the_section() {
         .unwrap();
 }
 
-/// Trap 14: leave-block wakes a handler that sleeps, again and again.
+/// Trap 14: leave-block wakes a sleeping handler, again and again.
 #[test]
 fn leaving_wakes_a_sleeping_handler() {
     let _limit = limit();
     let runtime = one();
-    // A fom that waits for good, so that the handler keeps the locality and sleeps in it while the other blocks.
+    // A fom that waits forever: the handler keeps the locality, and sleeps in it while the other fom blocks.
     let waits = runtime
         .submit(task(|_| Box::pin(std::future::pending())))
         .start()
@@ -448,7 +448,7 @@ fn leaving_wakes_a_sleeping_handler() {
         };
         let blocks = blocks.start().unwrap();
         has_entered.recv().unwrap();
-        // Round trip: somebody else is the handler by now, and goes to sleep after this.
+        // Round trip: another thread is the handler by now, and goes to sleep after this call.
         futures::executor::block_on(runtime.call(0, |_| ())).unwrap();
         leave.open();
         blocks.wait().unwrap();
@@ -457,7 +457,8 @@ fn leaving_wakes_a_sleeping_handler() {
     assert!(waits.wait().is_err());
 }
 
-/// Trap 18: waiting for a fom of the same locality inside a phase is no deadlock: it is a blocking section by itself. LO-15.
+/// Trap 18: waiting for a fom of the same locality inside a phase does not deadlock: the wait is a blocking section.
+/// LO-15.
 #[test]
 fn waiting_for_a_fom_of_the_same_locality() {
     let _limit = limit();
@@ -471,7 +472,7 @@ fn waiting_for_a_fom_of_the_same_locality() {
             .unwrap();
         assert_eq!(child.locality(), cx.locality());
         child.wait().unwrap();
-        // Nested a few deep.
+        // Nested waits.
         let deep = cx.submit(quick(|cx| {
             cx.runtime()
                 .submit(quick(|_| {}))
@@ -487,7 +488,8 @@ fn waiting_for_a_fom_of_the_same_locality() {
     outer.start().unwrap().wait().unwrap();
 }
 
-/// Trap 17: a wait inside a job has no fom whose section it could be: it is refused, and does not stop the locality.
+/// Trap 17: a wait inside a job is refused, since no fom can have a section for it. The refusal does not stop the
+/// locality.
 #[test]
 fn waiting_inside_a_job_is_refused() {
     let _limit = limit();
@@ -498,7 +500,7 @@ fn waiting_inside_a_job_is_refused() {
         .unwrap();
     let fom = forever.fom().clone();
     runtime.post(0, move |_| drop(forever.wait())).unwrap();
-    // Answered only when the job before it did not block.
+    // Answered only if the job before it did not block.
     futures::executor::block_on(runtime.call(0, |_| ())).unwrap();
     let incidents = runtime.operations().incidents;
     assert!(
@@ -508,7 +510,7 @@ fn waiting_inside_a_job_is_refused() {
     fom.cancel();
 }
 
-/// Trap 17: nor has a task that a fom spawned on its locality's reactor.
+/// Trap 17: a wait inside a task that a fom spawned on its locality's reactor is refused, too.
 #[test]
 fn waiting_inside_a_spawned_task_is_refused() {
     let _limit = limit();
@@ -531,7 +533,7 @@ fn waiting_inside_a_spawned_task_is_refused() {
     runtime.submit(spawns).start().unwrap().wait().unwrap();
 }
 
-/// Trap 17: as well inside `Cx::local`.
+/// Trap 17: a wait inside `Cx::local` is refused, too.
 #[test]
 fn waiting_inside_local_is_refused() {
     let _limit = limit();
@@ -555,11 +557,12 @@ fn waiting_inside_local_is_refused() {
         .unwrap();
 }
 
-/// Trap 16: a section belongs to its thread, so its guard is not `Send` and cannot be held over an `.await`. (That the
-/// locality's data is out of reach in it stands in the documentation of `Cx::enter_block`, as code that must not compile.)
+/// Trap 16: a section belongs to its thread, so its guard is not `Send` and cannot be held over an `.await`. (The
+/// documentation of `Cx::enter_block` has code that must not compile: the locality's data is out of reach in a
+/// section.)
 #[test]
 fn guards_stay_on_their_thread() {
-    // The inherent function is there for `Send` types alone, and then takes the place of the trait's.
+    // The inherent function exists only for `Send` types, and there takes precedence over the trait's.
     struct Is<T>(std::marker::PhantomData<T>);
     trait Otherwise {
         fn is_send(&self) -> bool {
@@ -577,14 +580,14 @@ fn guards_stay_on_their_thread() {
     assert!(!Is::<BlockingCx<'static>>(std::marker::PhantomData).is_send());
 }
 
-/// LO-04: a blocking section may wait for what runs in its own locality: foms, timers, and tokio's tasks spawned there.
+/// LO-04: a blocking section may wait for work in its own locality: foms, timers, and tokio tasks spawned there.
 #[test]
 fn a_section_may_wait_for_its_own_locality() {
     let _limit = limit();
     let runtime = one();
     let waits = runtime.submit(quick(|cx| {
         let (tell, told) = mpsc::channel();
-        // Nothing else is in flight: only the spawned task keeps somebody at the reactor.
+        // Nothing else is in flight: only the spawned task keeps a thread at the reactor.
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(1)).await;
             tell.send(()).unwrap();
@@ -592,7 +595,7 @@ fn a_section_may_wait_for_its_own_locality() {
         let guard = cx.enter_block().unwrap();
         told.recv().unwrap();
         drop(guard);
-        // Spawned inside the section, when nobody has the locality any more.
+        // Posted inside the section, when no thread has the locality any more.
         let guard = cx.enter_block().unwrap();
         let (tell, told) = mpsc::channel();
         guard
@@ -604,7 +607,7 @@ fn a_section_may_wait_for_its_own_locality() {
     waits.start().unwrap().wait().unwrap();
 }
 
-/// LO-04: what is submitted in a section comes before what its fom submits after it.
+/// LO-04: what a fom submits in a section comes before what the fom submits after the section.
 #[test]
 fn order_is_kept_over_the_end_of_a_section() {
     let _limit = limit();
@@ -646,7 +649,7 @@ fn order_is_kept_over_the_end_of_a_section() {
     }
 }
 
-/// One locality whose time stands still: so its sections follow each other closely, and all are guessed short.
+/// One locality with a clock that stands still. Its sections follow each other closely, so all are guessed short.
 fn hasty() -> Runtime {
     Runtime::builder()
         .localities(1)
@@ -656,7 +659,8 @@ fn hasty() -> Runtime {
         .unwrap()
 }
 
-/// LO-04: a section that was guessed short and blocks for long does not stop its locality, whatever was ready there before.
+/// LO-04: a section that was guessed short and blocks for long does not stop its locality, whatever was ready there
+/// before.
 #[test]
 fn a_section_guessed_short_may_block() {
     let _limit = limit();

@@ -1,4 +1,4 @@
-//! The crash at each boundary, for users: it passes what survives, and says of what does not survive where and why.
+//! The crash at each boundary, for users: it passes what survives, and says where and why the rest does not survive.
 
 use std::{
     sync::{
@@ -75,8 +75,8 @@ fn trip() -> Trip {
     }
 }
 
-/// Retries, sleeps, late functions and loops of async phases survive a crash after each of their commits: also after each
-/// failed attempt.
+/// Retries, sleeps, late functions and loops of async phases survive a crash after each of their commits, also after
+/// the commit of each failed attempt.
 #[test]
 fn an_async_machine_survives_at_each_boundary() {
     let tried = crash_at_each_boundary(|| {
@@ -87,11 +87,11 @@ fn an_async_machine_survives_at_each_boundary() {
             (*legs, end.operation.log.clone())
         })
     });
-    // Pack, two rides of three attempts each, the rest, and the end.
+    // Pack, two rides with three attempts each, the rest, and the end.
     assert_eq!(tried.crashes, 1 + 2 * 3 + 1 + 1);
 }
 
-/// The time for which the program is down counts: what became overdue meanwhile fires at once.
+/// The time for which the program is down counts: a deadline that passed meanwhile fires at once.
 #[test]
 fn a_long_time_down_is_survived_too() {
     crash_at_each_boundary(|| {
@@ -166,7 +166,8 @@ impl DialTransitions for Call {
     }
 }
 
-/// A machine of plain functions that takes events and stays for some. All are sent again after the crash: each is taken once.
+/// A machine of plain functions that takes events, and stays for some. All events are sent again after the crash: each
+/// is taken once.
 #[test]
 fn a_machine_with_events_survives_at_each_boundary() {
     let tried = crash_at_each_boundary(|| {
@@ -177,10 +178,10 @@ fn a_machine_with_events_survives_at_each_boundary() {
         .key("a call")
         .drive(move |life| async move {
             for digit in digits {
-                // A digit that was dialled is in the record: it is not dialled twice.
+                // A dialled digit is in the record, so it is not dialled twice.
                 life.fom.send(CallEvent::Digit(digit)).unwrap();
             }
-            // It rings once for this one, whichever life takes it.
+            // The call rings once for this answer, whichever life takes it.
             let answer = life.fom.send_with_id("answer", CallEvent::Answer);
             answer.unwrap();
             life.fom.send(CallEvent::Bye).unwrap();
@@ -191,7 +192,7 @@ fn a_machine_with_events_survives_at_each_boundary() {
     assert_eq!(tried.crashes, 6);
 }
 
-/// Somebody who forgets to save what matters.
+/// Forgets to save what matters.
 #[derive(Serialize, Deserialize)]
 struct Forgets {
     #[serde(skip)]
@@ -232,7 +233,8 @@ fn differences<O: Persistent>(trial: impl Fn() -> Trial<O>) -> Vec<String> {
     }
 }
 
-/// State that matters and is not saved is found at the boundary where it is missing, and named by what comes of it.
+/// State that matters but is not saved is found at the boundary where it is missing. The message names what follows
+/// from the loss.
 #[test]
 fn state_that_is_not_saved_is_found() {
     let trial = || {
@@ -255,7 +257,7 @@ fn state_that_is_not_saved_is_found() {
     );
 }
 
-/// Pays in one of several wrong ways.
+/// Pays in the right way, or in one of several wrong ways.
 #[derive(Serialize, Deserialize)]
 struct Payment {
     how: How,
@@ -313,8 +315,8 @@ fn payment(how: How) -> Trial<Payment> {
         .outside(move || *bank.0.lock().unwrap())
 }
 
-/// An effect that is run again after the crash must be told by its step key: none, another one, and one for two effects are
-/// found.
+/// An effect that runs again after the crash must be recognized by its step key. A missing key, another key, and one
+/// key for two effects are found.
 #[test]
 fn effects_that_are_not_idempotent_are_found() {
     assert_eq!(
@@ -343,7 +345,7 @@ fn effects_that_are_not_idempotent_are_found() {
     );
 }
 
-/// Starts a child with the transition, or in a phase function that waits for it.
+/// Starts a child with the transition, or in a phase function that waits for the child.
 #[derive(Serialize, Deserialize)]
 struct Parent {
     posts: bool,
@@ -406,8 +408,8 @@ impl GrowingTransitions for Child {
     }
 }
 
-/// Children come back as well. One that is started in a phase function is an effect like any other: after a crash there are
-/// two of it, and what they do under their own keys is found to be done twice.
+/// Children come back as well. A child that is started in a phase function is an effect like any other: after a crash
+/// there are two of it. What they do under their own keys is found to be done twice.
 #[test]
 fn children_come_back_too() {
     let trial = |pays| move || Trial::new(Parent { posts: false, pays });
@@ -420,7 +422,7 @@ fn children_come_back_too() {
     );
 }
 
-/// One that is in the outbox is started exactly once.
+/// A child in the outbox is started exactly once.
 #[test]
 fn a_child_of_the_outbox_is_started_once() {
     let trial = || {
@@ -430,11 +432,11 @@ fn a_child_of_the_outbox_is_started_once() {
         })
     };
     let tried = crash_at_each_boundary(trial);
-    // The child's start is in the same group as the transition of its parent.
+    // The child's start is in the same group as its parent's transition.
     assert_eq!(tried.crashes, 5);
 }
 
-/// A lazy operation may lose its last steps; it comes to the same end nevertheless.
+/// A lazy operation may lose its last steps, but comes to the same end.
 #[test]
 fn a_lazy_operation_comes_to_the_same_end() {
     #[derive(Serialize, Deserialize)]
@@ -463,7 +465,8 @@ fn a_lazy_operation_comes_to_the_same_end() {
     assert!(crash_at_each_boundary(trial).crashes >= 1);
 }
 
-/// What does not end by itself is an error in time that says what it waits for, undisturbed and after a crash; nothing hangs.
+/// An operation that does not end by itself is an error in time, undisturbed and after a crash. The error says what the
+/// operation waits for, and nothing hangs.
 #[test]
 fn what_does_not_end_is_said_in_time() {
     let limit = Duration::from_millis(300);
@@ -528,7 +531,8 @@ fn nothing_committed_is_an_error() {
     );
 }
 
-/// A child that is lazy may lose its last steps, and makes them again: that is no difference, as long as it comes to its end.
+/// A lazy child may lose its last steps, and makes them again. That is no difference, as long as the child comes to its
+/// end.
 #[test]
 fn a_lazy_child_may_lose_its_last_steps() {
     #[derive(Serialize, Deserialize)]

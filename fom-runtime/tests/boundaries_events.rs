@@ -6,7 +6,7 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The key that it gives to the provider for a payment.
+/// The key that the till gives to the provider for a payment.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Under {
     StepKey,

@@ -1,4 +1,4 @@
-//! The crash at each boundary, of an operation whose outbox goes to foms that never end.
+//! The crash at each boundary, for an operation with an outbox to foms that never end.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What is on the accounts, as they tell it.
+/// The balances, as the accounts report them.
 type Balances = Arc<Mutex<BTreeMap<String, i64>>>;
 
 #[derive(Serialize, Deserialize)]
@@ -108,18 +108,18 @@ fn trial() -> Trial<Transfer> {
                     name: name.into(),
                     cents: 100,
                 };
-                // An account that came back is asked for once more, and is the same.
+                // An account that came back is submitted once more, and is the same account.
                 let submission = life.runtime.submit(account).key(name).once(name);
                 drop(submission.start());
             }
-            // Not taken where it has gone on before the crash.
+            // Not taken if the fom had gone on before the crash.
             let _ = life.fom.send(Told::Go);
         })
         .outside(move || told.lock().unwrap().clone())
 }
 
-/// An operation that sends to foms that never end can be tried: no money is lost or made at any boundary, also not after the
-/// operation's own end.
+/// An operation that sends to foms that never end can be tried. No money is lost or made at any boundary, not even
+/// after the operation's own end.
 #[test]
 fn what_sends_to_foms_that_stay_can_be_tried() {
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -135,7 +135,7 @@ fn what_sends_to_foms_that_stay_can_be_tried() {
     assert!(told.lock().unwrap().iter().all(|cents| *cents == 30));
 }
 
-/// Without it they are waited for, and the message says what to write.
+/// Without `staying`, the trial waits for these foms, and the message says what to write.
 #[test]
 fn foms_that_stay_are_named_when_they_are_waited_for() {
     let error =

@@ -9,7 +9,8 @@ use fom_runtime::{FomState, TestClock, prelude::*};
 use foms::{Oops, Word, walker};
 use kit::{Gate, Log, limited, one};
 
-/// Cancelled in the queue: it never runs. Waiting: it ends at once. Twice: the same. After the end: nothing.
+/// A fom that is cancelled in the queue never runs; a fom that waits ends at once. A second cancel changes nothing, and
+/// a cancel after the end does nothing.
 #[test]
 fn cancel_in_the_queue_while_waiting_and_after_the_end() {
     limited(|| async {
@@ -32,7 +33,7 @@ fn cancel_in_the_queue_while_waiting_and_after_the_end() {
         let address = waiting.fom().clone();
         runtime.quiet().await;
         assert_eq!(log.take(), ["waiting begins", "waiting waits"]);
-        // An event that is there already does not come first: what it would do is dropped.
+        // An event that is already there does not come first: its effect is dropped.
         let gate = Gate::close(&runtime, 0);
         waiting.send(Word::Go).unwrap();
         assert!(runtime.cancel(waiting.id()));
@@ -54,8 +55,8 @@ fn cancel_in_the_queue_while_waiting_and_after_the_end() {
     });
 }
 
-/// Cancelled while it runs, blocked or not: it is told, goes on to its next wait, and is dropped there. When it ends
-/// before, it has ended.
+/// A fom that is cancelled while it runs, blocked or not, is told. It goes on to its next wait, and is dropped there.
+/// If it ends before that, it has ended.
 #[test]
 fn cancel_while_it_runs() {
     struct Busy {

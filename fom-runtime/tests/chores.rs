@@ -46,8 +46,8 @@ fn note(runtime: &Runtime, every: Duration) -> fom_runtime::Chore {
     block_on(chore).unwrap()
 }
 
-/// LO-10, trap 12: a chore ticks at each of its intervals in localities that are idle and have never had anything to do; missed
-/// ticks are not made up for, and the next comes when it would have come without them.
+/// LO-10, trap 12: a chore ticks at each of its intervals, also in idle localities that never had work. Missed ticks
+/// are not made up for. The next tick comes at the time at which it would have come anyway.
 #[test]
 fn chores_tick_on_time_in_idle_localities() {
     let _limit = limit();
@@ -66,8 +66,8 @@ fn chores_tick_on_time_in_idle_localities() {
     assert_eq!(ticks(&runtime)[0].len(), 4);
 }
 
-/// LO-10: when it cannot begin in one locality, it is over in the others before that is said; what it had there is dropped, and it
-/// never ticks.
+/// LO-10: if a chore cannot begin in one locality, it ends in the others before the error is returned. What it had
+/// there is dropped, and it never ticks.
 #[test]
 fn a_chore_begins_everywhere_or_nowhere() {
     let _limit = limit();
@@ -100,7 +100,8 @@ fn a_chore_begins_everywhere_or_nowhere() {
     assert!(matches!(error, ChoreError::NoInterval));
 }
 
-/// LO-10: one that panics is taken off where it did, and reported; the others, the locality and its foms go on. Trap 31.
+/// LO-10: a chore that panics is taken off in that locality, and reported. The other chores, the locality and its foms
+/// go on. Trap 31.
 #[test]
 fn a_chore_that_panics_is_taken_off() {
     let _limit = limit();
@@ -128,7 +129,8 @@ fn a_chore_that_panics_is_taken_off() {
     fom.start().unwrap().wait().unwrap();
 }
 
-/// LO-08, FL-03: a chore never runs beside a fom of its locality, and foms that always run do not keep it from its time.
+/// LO-08, FL-03: a chore never runs beside a fom of its locality. Foms that always run do not keep a chore from its
+/// time.
 #[test]
 fn chores_take_turns_with_foms() {
     let _limit = limit();
@@ -158,8 +160,8 @@ fn chores_take_turns_with_foms() {
     busy.into_iter().for_each(|fom| drop(fom.wait().unwrap()));
 }
 
-/// LO-10, LO-11: what a chore keeps in a locality is made there and dropped there, also when the runtime ends with the chore in
-/// place, and before the locality's own data.
+/// LO-10, LO-11: what a chore keeps in a locality is made there and dropped there. If the runtime ends with the chore
+/// in place, the drop comes before the drop of the locality's own data.
 #[test]
 fn a_chore_ends_with_its_locality() {
     struct Last(Arc<Mutex<Vec<&'static str>>>, &'static str);

@@ -1,4 +1,4 @@
-//! A journal that fails for a while: nothing that was acknowledged is lost, and everything goes on when it works again.
+//! A journal that fails for a while: nothing acknowledged is lost, and everything goes on when the journal works again.
 
 mod held;
 mod kit;
@@ -30,7 +30,7 @@ fn runtime(journal: impl Journal, log: &Log) -> Runtime {
     builder.journal_with(journal).build().unwrap()
 }
 
-/// Until it is there: what it waits for is in another thread and tells nobody.
+/// Polls until `look` finds a value. The value appears in another thread, which sends no signal.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -93,7 +93,8 @@ impl CardingTransitions for Card {
     }
 }
 
-/// A step that failed is tried again by itself, also when its fom heard of that only after the journal had come to rest.
+/// A failed step is tried again by itself, also if its fom learned of the failure only after the journal had come to
+/// rest.
 #[test]
 fn a_failed_step_is_tried_again_although_nothing_else_is_committed() {
     limited(|| async {
@@ -112,7 +113,7 @@ fn a_failed_step_is_tried_again_although_nothing_else_is_committed() {
         journal.fail(true);
         journal.hold_commits(false);
         journal.wait_for_tidied(tidied + 1);
-        // It goes to rest now, which nobody can see.
+        // The journal goes to rest now, which no thread can observe.
         thread::sleep(Duration::from_millis(100));
         journal.fail(false);
         gate.open();
@@ -128,7 +129,7 @@ fn a_failed_step_is_tried_again_although_nothing_else_is_committed() {
     });
 }
 
-/// What a step started for the first time of its kind is known when the step is committed later.
+/// If a step starts an operation type for the first time, the later commit of the step brings the schema of that type.
 #[test]
 fn a_step_that_is_committed_later_brings_the_schemas_that_it_needs() {
     limited(|| async {
@@ -151,7 +152,7 @@ fn a_step_that_is_committed_later_brings_the_schemas_that_it_needs() {
     });
 }
 
-/// A fom whose step is committed again while it still ends: one of the two at a time.
+/// If the step of a fom is committed again while the fom still ends, the fom comes back only after it has gone.
 #[test]
 fn a_fom_does_not_come_back_before_it_has_gone() {
     limited(|| async {
@@ -163,7 +164,7 @@ fn a_fom_does_not_come_back_before_it_has_gone() {
             .listen(move |transition| {
                 if transition.to().is_none() {
                     slow.fail(false);
-                    // Longer than it takes until the journal is tried again.
+                    // Longer than the time until the journal is tried again.
                     slow.has_done(usize::MAX, Duration::from_millis(1200));
                 }
             })
@@ -210,7 +211,8 @@ impl IdlingTransitions for Idler {
     }
 }
 
-/// What a lazy fom did while the journal failed is committed when it works again, although the fom does nothing more.
+/// A lazy step that failed with the journal is committed when the journal works again, although the fom does nothing
+/// more.
 #[test]
 fn a_lazy_step_that_failed_is_committed_later() {
     limited(|| async {
@@ -228,7 +230,7 @@ fn a_lazy_step_that_failed_is_committed_later() {
     });
 }
 
-/// Lazy and other foms share a batch: that one of them failed does not lose the other.
+/// Lazy and other foms share a batch: the failure of the other fom does not lose the lazy fom.
 #[test]
 fn a_lazy_step_beside_one_that_failed_is_committed_later() {
     limited(|| async {
@@ -256,7 +258,7 @@ fn a_lazy_step_beside_one_that_failed_is_committed_later() {
     });
 }
 
-/// A lazy fom that has gone while the journal failed does not come back.
+/// A lazy fom that ended while the journal failed does not come back.
 #[test]
 fn a_lazy_end_that_failed_is_committed_later() {
     limited(|| async {
@@ -267,7 +269,7 @@ fn a_lazy_end_that_failed_is_committed_later() {
         journal.wait_for_asked(1);
         let tidied = journal.tidied();
         journal.hold_commits(false);
-        // From here on it is not behind.
+        // From here on the journal is not behind.
         journal.wait_for_tidied(tidied + 1);
         journal.fail(true);
         lazy.send(Go::On).unwrap();
@@ -280,7 +282,7 @@ fn a_lazy_end_that_failed_is_committed_later() {
     });
 }
 
-/// A step key names one visit of one fom, also when that fom was lost with what was not committed.
+/// A step key names one visit of one fom, also if that fom was lost because it was not committed.
 #[test]
 fn a_step_key_of_a_lost_fom_is_not_given_again() {
     limited(|| async {
@@ -304,7 +306,7 @@ fn a_step_key_of_a_lost_fom_is_not_given_again() {
     });
 }
 
-/// Does not even know how large it is.
+/// Panics on demand in `stats` and in its drop, or fails to recover.
 #[derive(Clone, Default)]
 struct Rude {
     journal: MemoryJournal,
@@ -339,7 +341,7 @@ impl Drop for Rude {
     }
 }
 
-/// A journal that panics, wherever, ends nobody, and a runtime that is dropped does not wait for it.
+/// A panic in the journal ends no fom, and a dropped runtime does not wait for the journal.
 #[test]
 fn a_journal_that_panics_takes_nobody_down() {
     limited(|| async {
@@ -370,7 +372,7 @@ fn a_recovery_that_fails_waits_for_nobody() {
     });
 }
 
-/// Takes short entries alone, and says so.
+/// Takes only short entries, and reports the limit.
 #[derive(Clone, Default)]
 struct Short(MemoryJournal);
 
@@ -418,14 +420,14 @@ impl WritingTransitions for Diary {
     }
 }
 
-/// A record that the journal does not take fails its own fom, and that alone: a lazy step that is refused would be tried before all
-/// that comes later, for ever.
+/// A record that is too long for the journal fails only its own fom. A lazy step that is refused would otherwise be
+/// tried before all later steps, forever.
 #[test]
 fn a_record_that_is_too_long_harms_nobody_else() {
     limited(|| async {
         let (begin, begun) = mpsc::channel();
         let begun = Mutex::new(Some(begun));
-        // The thread that commits begins late.
+        // The thread that commits starts late.
         let spawn = move |name: String, main: Box<dyn FnOnce() + Send>| {
             let waits = match name.as_str() {
                 "fom-journal" => begun.lock().unwrap().take(),
@@ -433,7 +435,7 @@ fn a_record_that_is_too_long_harms_nobody_else() {
             };
             let thread = thread::Builder::new().name(name);
             let spawned = thread.spawn(move || {
-                // An error: the test is over.
+                // An error means that the test is over.
                 let _ = waits.map(|begun| begun.recv());
                 main();
             });
@@ -445,7 +447,7 @@ fn a_record_that_is_too_long_harms_nobody_else() {
         let diary = runtime.submit(Diary(String::new())).start().unwrap();
         diary.send(Go::On).unwrap();
         diary.send(Go::On).unwrap();
-        // It has failed, or waits since the journal is behind by now.
+        // The fom has failed, or waits because the journal is behind by now.
         let waits = |fom: &FomInfo| fom.waiting_for.as_deref() == Some("the journal");
         wait_for(|| runtime.operations().foms.iter().all(waits).then_some(()));
         begin.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! Code of the user's that panics around a commit: the worker goes on, and so does everything else.
+//! User code that panics around a commit: the worker goes on, and so does everything else.
 
 mod kit;
 
@@ -18,7 +18,7 @@ fn runtime(journaled: bool, log: &Log) -> Runtime {
     .unwrap()
 }
 
-/// Cannot be shown.
+/// Panics when displayed.
 #[derive(Debug)]
 struct Shy;
 
@@ -53,7 +53,7 @@ impl TryingTransitions for Try {
     }
 }
 
-/// An error that panics when it is shown fails its own fom alone, and that is remembered as any failure.
+/// An error that panics when displayed fails only its own fom, and is remembered like any failure.
 #[test]
 fn an_error_that_cannot_be_shown_is_remembered() {
     for journaled in [false, true] {
@@ -74,7 +74,7 @@ fn an_error_that_cannot_be_shown_is_remembered() {
     }
 }
 
-/// Panics when it is dropped before it was started.
+/// Panics when dropped before it has run.
 #[derive(Serialize, Deserialize)]
 struct Fragile {
     was_run: bool,
@@ -121,7 +121,7 @@ impl RaisingTransitions for Parent {
     }
 }
 
-/// A child that cannot start, and panics when it is dropped, harms neither who sent it nor what was sent after it.
+/// A child that cannot start, and panics when dropped, harms neither its sender nor what was sent after it.
 #[test]
 fn a_child_that_panics_when_it_is_refused_stops_nothing() {
     for journaled in [false, true] {
@@ -139,7 +139,7 @@ fn a_child_that_panics_when_it_is_refused_stops_nothing() {
     }
 }
 
-/// Panics when it is written down, once it was told to.
+/// Panics when serialized, once `panics` is set.
 #[derive(Deserialize)]
 struct Unwritable {
     panics: bool,
@@ -174,7 +174,8 @@ impl WritingTransitions for Unwritable {
     }
 }
 
-/// What cannot be written down fails, and nothing of it is in the journal after that; others are committed as before.
+/// An operation that cannot be serialized fails, and nothing of it is in the journal after that. Others are committed
+/// as before.
 #[test]
 fn an_operation_that_panics_when_it_is_written_down_fails_alone() {
     limited(|| async {
@@ -198,7 +199,7 @@ fn an_operation_that_panics_when_it_is_written_down_fails_alone() {
     });
 }
 
-/// Panics when it is dropped.
+/// Panics when dropped.
 #[derive(Serialize, Deserialize)]
 struct Bomb;
 
@@ -232,8 +233,8 @@ impl BurningTransitions for Fuse {
     }
 }
 
-/// What a phase leaves behind may panic when it is dropped. The fom has failed by that, for the journal as well: it does not come
-/// back to burn once more, and with an operation id the failure is remembered.
+/// What a phase leaves behind may panic when dropped. The panic fails the fom, in the journal as well: the fom does not
+/// come back to burn once more. With an operation id the failure is remembered.
 #[test]
 fn a_panic_in_a_drop_ends_the_fom_in_the_journal_too() {
     limited(|| async {
@@ -260,8 +261,8 @@ fn a_panic_in_a_drop_ends_the_fom_in_the_journal_too() {
     });
 }
 
-/// Who hears of the recovery panics, at its beginning or when foms are back already: then there is no runtime, nothing is left
-/// running, and the next one has the journal and all that is in it.
+/// The function that hears of the recovery panics, at the beginning or when foms are already back. Then there is no
+/// runtime, and nothing is left running. The next runtime has the journal and all that is in it.
 #[test]
 fn a_panic_while_it_recovers_fails_the_build() {
     limited(async || {
@@ -288,7 +289,7 @@ fn a_panic_while_it_recovers_fails_the_build() {
     });
 }
 
-/// Parked for ever.
+/// Parked forever.
 #[derive(Serialize, Deserialize)]
 struct Ear;
 

@@ -1,4 +1,4 @@
-//! What comes while a step is on its way into the journal: a cancel, a deadline, a shutdown.
+//! A cancel, a deadline or a shutdown that comes while a step is on its way into the journal.
 
 mod held;
 mod kit;
@@ -15,7 +15,7 @@ fn runtime(journal: &Held, log: &Log) -> Runtime {
     builder.journal_with(journal.clone()).build().unwrap()
 }
 
-/// Everything that is in the inbox and the queue of the locality has been run once.
+/// Returns after everything in the inbox and the queue of the locality has run once.
 fn a_round(runtime: &Runtime) {
     for _ in 0..2 {
         let (tell, told) = mpsc::channel();
@@ -58,7 +58,8 @@ impl SlowlyTransitions for Slow {
     }
 }
 
-/// A cancel that comes while a failed attempt is committed ends the fom after that, not after the wait for the next attempt.
+/// A cancel during the commit of a failed attempt ends the fom after the commit, not after the wait for the next
+/// attempt.
 #[test]
 fn a_cancel_is_heard_while_a_failed_attempt_is_committed() {
     limited(|| async {
@@ -84,7 +85,7 @@ fn a_cancel_is_heard_while_a_failed_attempt_is_committed() {
                 });
             }
             journal.wait_for_asked(1);
-            // Between the first and the second commit nobody gets in: the second one is held.
+            // No commit slips through between the first and the second: the second commit is held.
             journal.hold_tidying(true);
             journal.hold_commits(false);
             journal.wait_for_done(1);
@@ -137,8 +138,8 @@ fn wait_for_line(log: &Log) -> String {
     }
 }
 
-/// A shutdown at once, while a step is still to be handed to the journal, on a clock that stands still: the step is committed, and
-/// its fom ends.
+/// A shutdown at once, on a clock that stands still, while a step is not yet handed to the journal. The step is
+/// committed, and its fom ends.
 #[test]
 fn a_shutdown_waits_for_a_step_that_was_not_handed_over_yet() {
     limited(|| async {
@@ -159,7 +160,7 @@ fn a_shutdown_waits_for_a_step_that_was_not_handed_over_yet() {
     });
 }
 
-/// Processor time of a thread so far, in ticks of ten milliseconds.
+/// Returns the processor time of a thread so far, in ticks of ten milliseconds.
 fn ticks(thread: &str) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap();
     let fields = stat.rsplit(')').next().unwrap();
@@ -167,7 +168,7 @@ fn ticks(thread: &str) -> u64 {
     field(11).unwrap() + field(12).unwrap()
 }
 
-/// While a shutdown waits for the disk, nobody runs.
+/// While a shutdown waits for the disk, no thread runs.
 #[test]
 fn a_shutdown_that_waits_for_the_disk_keeps_no_processor_busy() {
     limited(|| async {
@@ -184,7 +185,7 @@ fn a_shutdown_that_waits_for_the_disk_keeps_no_processor_busy() {
         });
         journal.wait_for_asked(2);
         let before = ticks(&thread);
-        // Not to wait for something: it is the time in which nothing is to happen.
+        // Not a wait for an event: nothing must happen during this time.
         thread::sleep(Duration::from_millis(500));
         let took = ticks(&thread) - before;
         journal.hold_commits(false);
@@ -241,7 +242,8 @@ impl CallingTransitions for Caller {
     }
 }
 
-/// An event whose sender is committed while the runtime shuts down is for the receiver that comes back.
+/// If the step that sends an event is committed while the runtime shuts down, the event is for the receiver that comes
+/// back.
 #[test]
 fn an_event_that_is_sent_during_a_shutdown_is_not_lost() {
     limited(|| async {
@@ -258,7 +260,7 @@ fn an_event_that_is_sent_during_a_shutdown_is_not_lost() {
         journal.hold_commits(true);
         journal.hold_tidying(false);
         journal.wait_for_asked(3);
-        // In the batch after that of the caller's step.
+        // In the batch after the batch of the caller's step.
         let other = runtime.submit(Listener).start().unwrap();
         a_round(&runtime);
         let runtime2 = runtime.clone();
@@ -283,7 +285,7 @@ fn an_event_that_is_sent_during_a_shutdown_is_not_lost() {
 #[derive(Serialize, Deserialize)]
 struct Busy;
 
-/// Runs on and on, until somebody says that it is enough.
+/// Runs on and on until the test says that it is enough.
 #[fom(operation(Busy), durability = "none")]
 enum Busily {
     #[phase(sync, start, to(Run, Enough))]
@@ -301,7 +303,7 @@ impl BusilyTransitions for Busy {
     }
 }
 
-/// A locality that always has something to run hands its commits over also on a clock that stands still.
+/// A locality that always has work hands its commits over, also on a clock that stands still.
 #[test]
 fn a_busy_locality_commits_on_a_clock_that_stands_still() {
     limited(|| async {
@@ -315,7 +317,7 @@ fn a_busy_locality_commits_on_a_clock_that_stands_still() {
     });
 }
 
-/// What an async phase gave to its outbox before its deadline dropped it is not sent by its late function.
+/// The deadline drops the async phase. The late function does not send what the phase had put into its outbox.
 #[derive(Serialize, Deserialize)]
 struct Hesitant;
 

@@ -1,4 +1,4 @@
-//! Events that were sent through an outbox and that nobody takes: set aside, tried again, discarded.
+//! Events sent through an outbox that no fom takes: set aside, tried again, discarded.
 
 mod kit;
 
@@ -8,7 +8,7 @@ use fom_runtime::{
 use kit::{limited, one};
 use serde::{Deserialize, Serialize};
 
-/// Has money sent to it.
+/// Receives money.
 #[derive(Serialize, Deserialize)]
 struct Account {
     cents: u32,
@@ -40,7 +40,7 @@ impl HoldingTransitions for Account {
     }
 }
 
-/// Sends it, in one step.
+/// Sends the money, in one step.
 #[derive(Serialize, Deserialize)]
 struct Transfer {
     to: String,
@@ -77,7 +77,7 @@ fn transfer(cents: &[u32]) -> Transfer {
     }
 }
 
-/// Is opened, gets what there is, and says how much it has.
+/// Opens the account, delivers the events that there are, and returns the account's sum.
 async fn total(runtime: &Runtime, deliver: impl FnOnce(&Runtime)) -> u32 {
     let account = runtime.submit(Account { cents: 0 }).key("ada");
     let account = account.start().unwrap();
@@ -88,7 +88,8 @@ async fn total(runtime: &Runtime, deliver: impl FnOnce(&Runtime)) -> u32 {
     account.await.unwrap().operation.cents
 }
 
-/// It is listed with its receiver and the reason, survives a restart, and comes when there is somebody and it is tried again.
+/// The event is listed with its receiver and the reason, and survives a restart. A retry delivers it once there is a
+/// receiver.
 #[test]
 fn an_event_for_nobody_is_kept() {
     limited(|| async {
@@ -124,7 +125,7 @@ fn an_event_for_nobody_is_kept() {
     });
 }
 
-/// Two events come while their receiver does something else, and it ends without them.
+/// Two events come while their receiver is busy, and the receiver ends without them.
 #[test]
 fn an_event_that_its_receiver_did_not_take_is_kept() {
     limited(|| async {
@@ -159,7 +160,7 @@ fn an_event_that_its_receiver_did_not_take_is_kept() {
     });
 }
 
-/// Takes nothing, and never ends.
+/// Takes no event and never ends.
 #[derive(Serialize, Deserialize)]
 struct Busy;
 
@@ -207,7 +208,7 @@ impl NotingTransitions for Note {
     }
 }
 
-/// They are bounded: of more than may be set aside the newest are dropped, and that is told.
+/// The events that are set aside are bounded: above the limit, the newest are dropped, and that is reported.
 #[test]
 fn no_more_events_are_kept_than_may_be() {
     limited(|| async {

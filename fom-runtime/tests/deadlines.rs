@@ -1,4 +1,4 @@
-//! Deadlines, of one visit and kept over several phases, and the clock that they go by.
+//! Deadlines of one visit, deadlines kept over several phases, and their clock.
 
 mod kit;
 
@@ -12,9 +12,10 @@ enum News {
     Ping(u32),
 }
 
-/// WK-10: a deadline is absolute, belongs to one visit of a phase, fires as soon as it passed and not before, and can
-/// never fire after the phase was left.
-/// WK-12: who is late is told why: by the late function, or by a cause that names the phase; and listeners by theirs.
+/// WK-10: a deadline is absolute and belongs to one visit of a phase. It fires as soon as it has passed and not before,
+/// and never after the phase was left.
+/// WK-12: the fom learns that it is late through its late function, or fails with a cause that names the phase.
+/// Listeners get a cause, too.
 #[test]
 fn a_deadline_belongs_to_one_visit() {
     struct Visits(Log);
@@ -77,7 +78,7 @@ fn a_deadline_belongs_to_one_visit() {
         clock.advance(Duration::from_nanos(1));
         runtime.quiet().await;
         assert_eq!(log.take(), ["late at 6s, due None", "late"]);
-        // The next visit has a deadline of its own, and no late function.
+        // The next visit has its own deadline, and no late function.
         clock.advance(secs(4));
         runtime.quiet().await;
         assert_eq!(log.take(), [""; 0]);
@@ -89,7 +90,7 @@ fn a_deadline_belongs_to_one_visit() {
             ("Second", true)
         );
         assert_eq!(log.take(), ["late"]);
-        // Left in time: what was armed is gone.
+        // Left in time: the armed deadline is gone.
         let fom = runtime.submit(Visits(log.clone())).start().unwrap();
         runtime.quiet().await;
         clock.advance(secs(4));
@@ -100,15 +101,15 @@ fn a_deadline_belongs_to_one_visit() {
         runtime.quiet().await;
         assert_eq!(fom.state(), FomState::Waiting);
         assert_eq!(log.take(), ["first, due Some(16s)", "third"]);
-        // A deadline that passed long ago fires as soon as it is looked at.
+        // A deadline that passed long ago fires as soon as the locality looks at it.
         clock.advance(secs(3600));
         let failure = fom.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Late { armed_in: "Third" }));
     });
 }
 
-/// WK-10: a deadline that passes while its fom runs or stands in the queue takes nothing from it: a result that is there
-/// counts, and an event that came in time is lost only if it comes after the deadline was seen.
+/// WK-10: a deadline that passes while its fom runs or is queued takes nothing from the fom: a result that is there
+/// counts. An event is lost only if it comes after the deadline was seen.
 #[test]
 fn a_result_beats_a_deadline_that_passed_meanwhile() {
     struct Slow(mpsc::Sender<()>, mpsc::Receiver<()>);
@@ -134,14 +135,14 @@ fn a_result_beats_a_deadline_that_passed_meanwhile() {
         let fom = runtime.submit(Slow(stands, gone)).start().unwrap();
         standing.recv().unwrap();
         clock.advance(secs(2));
-        // The locality looked at its timers meanwhile.
+        // The locality has looked at its timers meanwhile.
         assert_eq!(runtime.call(0, |local| local.index()).await, Ok(0));
         go.send(()).unwrap();
         assert!(matches!(fom.await.unwrap().phase, Slowly::Done));
     });
 }
 
-/// Goes through phases of which some keep the first one's deadline.
+/// Goes through phases, some of which keep the deadline of the first phase.
 struct Keeps {
     stop: &'static str,
     log: Log,
@@ -222,21 +223,21 @@ async fn keeps(runtime: &Runtime, clock: &TestClock, fom: &FomRef<Keeps>, second
         runtime.quiet().await;
         clock.advance(secs(*second));
         runtime.quiet().await;
-        // An error: it ended.
+        // An error means that the fom ended.
         let _ = fom.send(News::Ping(0));
     }
     runtime.quiet().await;
 }
 
-/// WK-11: a deadline that is kept goes on in the phases of its set, beside their own, the nearer one counts; leaving the
-/// set cancels it. (That its exits fit all of those phases is checked by the macro: tests/ui.)
+/// WK-11: a kept deadline goes on in the phases of its set, beside their own deadlines; the nearer deadline counts.
+/// Leaving the set cancels the kept deadline. (The macro checks that its exits fit all of those phases: tests/ui.)
 #[test]
 fn a_kept_deadline_goes_on_in_its_set_and_ends_outside() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = one(&clock).build().unwrap();
         let log = Log::default();
-        // Through two of the set and out: nothing fires later.
+        // Through two phases of the set and out: nothing fires later.
         let fom = runtime
             .submit(Keeps {
                 stop: "Inner",
@@ -256,7 +257,7 @@ fn a_kept_deadline_goes_on_in_its_set_and_ends_outside() {
         keeps(&runtime, &clock, &fom, &[1000]).await;
         assert!(matches!(fom.await.unwrap().phase, Keeping::Done));
 
-        // It passes in a phase whose own deadline is farther: the cause names who armed it.
+        // The deadline passes in a phase with a farther deadline of its own: the cause names the phase that armed it.
         let start = runtime.now();
         let fom = runtime
             .submit(Keeps {
@@ -281,8 +282,8 @@ fn a_kept_deadline_goes_on_in_its_set_and_ends_outside() {
     });
 }
 
-/// WK-11: a phase of the set that misses its own, nearer deadline runs its late function, and the kept one goes on: it
-/// counts in the next phase of the set, and a new visit of the phase that arms it begins it anew.
+/// WK-11: a phase of the set that misses its own, nearer deadline runs its late function, and the kept deadline goes
+/// on. The kept deadline counts in the next phase of the set. A new visit of the phase that arms it starts it anew.
 #[test]
 fn a_kept_deadline_outlives_a_nearer_one_that_was_missed() {
     limited(|| async {
@@ -317,7 +318,7 @@ fn a_kept_deadline_outlives_a_nearer_one_that_was_missed() {
         let failure = fom.await.unwrap_err();
         assert_eq!((failure.cause.name(), failure.phase), ("late", "Outer"));
 
-        // Kept, and missed in the phase after.
+        // Kept, and missed in the next phase.
         let start = runtime.now();
         let fom = runtime
             .submit(Keeps {
@@ -337,7 +338,7 @@ fn a_kept_deadline_outlives_a_nearer_one_that_was_missed() {
     });
 }
 
-/// Waits for ever, within a short real time.
+/// Waits forever, with a deadline of a few milliseconds.
 struct Real;
 
 #[fom(operation(Real), transient)]
@@ -363,9 +364,10 @@ impl ReallyTransitions for Real {
     }
 }
 
-/// WK-16: all times come from one clock: a test's, which moves when it is told, or the machine's monotonic one. On a
-/// clock that stands, nothing is ever late. Not shown: a step of the machine's date, which no test sets.
-/// Trap 12: a locality that is idle, with nobody posting anything to it, still minds its deadlines and sleeps.
+/// WK-16: all times come from one clock: the clock of a test, which moves when the test moves it, or the machine's
+/// monotonic clock. On a clock that stands still, nothing is ever late. Not shown: a step of the machine's date, which
+/// no test sets.
+/// Trap 12: an idle locality without any posts still serves its deadlines and its sleeps.
 #[test]
 fn time_comes_from_the_clock_and_passes_while_idle() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! What is left of a fom, however it ended or was refused: nothing, and an answer for whoever waits.
+//! What is left of a fom, however it ended or was refused: nothing, and an answer for each waiting caller.
 
 mod foms;
 mod kit;
@@ -9,8 +9,8 @@ use fom_runtime::{Reached, RefusedReason, TestClock, prelude::*};
 use foms::{Drops, Held, Oops, WalkKind, Walker, Word, walker};
 use kit::{Gate, Log, limited, many, one, poll_once, secs};
 
-/// FL-05: an operation is dropped exactly once, whatever way its fom ended, and before `idle` returns; nothing of the fom
-/// is touched after.
+/// FL-05: an operation is dropped exactly once, in whatever way its fom ended, and before `idle` returns. Nothing
+/// touches the fom after that.
 #[test]
 fn an_operation_is_dropped_once_on_every_way_out() {
     limited(|| async {
@@ -24,7 +24,7 @@ fn an_operation_is_dropped_once_on_every_way_out() {
         let clock = TestClock::new();
         let runtime = one(&clock).capacity(1).build().unwrap();
 
-        // Ended, and the operation given back.
+        // Ended; the operation is given back.
         let fom = runtime.submit(op()).start().unwrap();
         fom.send(Word::Stop).unwrap();
         let ended = fom.await.unwrap();
@@ -33,14 +33,14 @@ fn an_operation_is_dropped_once_on_every_way_out() {
         drop(ended);
         assert_eq!(drops.count(), 1);
 
-        // Nobody wants the outcome: gone before the runtime is idle.
+        // No caller wants the outcome: the operation is dropped before the runtime is idle.
         let fom = runtime.submit(op()).start().unwrap();
         fom.send(Word::Stop).unwrap();
         drop(fom);
         runtime.idle().await;
         assert_eq!(drops.count(), 2);
 
-        // Failed, and cancelled while it waits.
+        // Failed, or cancelled while it waits.
         for word in [Some(Word::Fail), None] {
             let before = drops.count();
             let fom = runtime.submit(op()).start().unwrap();
@@ -83,8 +83,8 @@ fn an_operation_is_dropped_once_on_every_way_out() {
     });
 }
 
-/// What a fom lends or leaves is not lost either: locals of its function, and data of its phase, go when it ends, before
-/// whoever awaits it hears of it.
+/// When a fom ends, the locals of its function and the data of its phase are dropped before the caller that awaits the
+/// fom gets the outcome.
 #[test]
 fn locals_and_data_go_before_the_outcome_is_told() {
     struct Holder(Drops);
@@ -122,8 +122,8 @@ fn locals_and_data_go_before_the_outcome_is_told() {
     });
 }
 
-/// SV-02: a refused submission gives the operation back, leaves nothing behind, and a second one is refused the same way,
-/// for each reason.
+/// SV-02: for each reason, a refused submission gives the operation back and leaves nothing behind. A second submission
+/// is refused in the same way.
 #[test]
 fn a_refusal_leaves_nothing_behind() {
     limited(|| async {
@@ -195,11 +195,11 @@ fn a_refusal_leaves_nothing_behind() {
         assert_eq!(refuse("b", Some("m"), None), full);
         assert!(runtime.find::<Walker>("m").is_none());
         assert_eq!(state(&runtime), before);
-        // Awaited, the refusal is the failure, with the operation.
+        // When awaited, the refusal is the failure, with the operation.
         let failure = runtime.submit(walker(&log, "c")).await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Refused(RefusedReason::Full)));
         assert_eq!(failure.operation.map(|op| op.name), Some("c"));
-        // When there is room again, there is room.
+        // After an end there is room again.
         second.cancel();
         assert!(second.await.is_err());
         while runtime.in_flight() > 1 {
@@ -224,7 +224,7 @@ fn a_refusal_leaves_nothing_behind() {
     });
 }
 
-/// SV-05: `idle` returns only when no fom is in flight, from wherever they end, and then nothing of them is left.
+/// SV-05: `idle` returns only when no fom is in flight, wherever the foms end. Nothing of the foms is left then.
 #[test]
 fn idle_waits_for_every_fom() {
     limited(|| async {
@@ -264,7 +264,7 @@ fn idle_waits_for_every_fom() {
     });
 }
 
-/// The end of a runtime gives an answer to whoever waits for a fom, waiting, queued or sleeping.
+/// Dropping the runtime gives an answer to each caller of a fom, whether the fom waits, is queued or sleeps.
 #[test]
 fn dropping_the_runtime_answers_everybody() {
     limited(|| async {

@@ -34,7 +34,7 @@ impl Bank {
         std::mem::take(&mut *self.paid.lock().unwrap())
     }
 
-    /// The first key of each payment, by its number in the order of the keys.
+    /// Returns each payment with the index of the first payment under the same key.
     fn keys(&self) -> Vec<(String, usize)> {
         let paid = self.take();
         let first = |key| paid.iter().position(|other| other.1 == key).unwrap();
@@ -217,8 +217,8 @@ async fn crashed<O: Operation<Event = Bill>>(make: fn() -> O, by: By) -> Vec<(St
     bank.take()
 }
 
-/// An event from an outbox, or one that its sender repeats with its id, has the same key after a crash, also when
-/// another event comes first. The other event has a key of its own.
+/// An event from an outbox, or an event that its sender repeats with its id, has the same key after a crash. This holds
+/// also when another event comes first. The other event has a key of its own.
 #[test]
 fn another_event_after_a_crash_does_not_get_the_key_of_the_first() {
     for by in [By::Outbox, By::Id] {
@@ -381,7 +381,8 @@ impl AskingTransitions for Asker {
     }
 }
 
-/// The requests for an event have numbers from 1 on: an earlier event may be a later one when the fom takes them again.
+/// The requests for each event are numbered from 1: an earlier event may be a later one when the fom takes the events
+/// again.
 #[test]
 fn requests_are_numbered_anew_for_each_event() {
     limited(async || {

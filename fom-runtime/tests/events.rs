@@ -21,10 +21,10 @@ enum Call {
     Quit,
 }
 
-/// Takes events in async phases, each its own kinds.
+/// Takes events in async phases; each phase takes its own kinds.
 struct Listener {
     log: Log,
-    /// How many events `First` takes.
+    /// Number of events that `First` takes.
     first: u32,
 }
 
@@ -50,7 +50,7 @@ impl ListeningTransitions for Listener {
     }
 
     async fn deaf(&mut self, cx: &mut Cx<'_, Call>) -> Result<(), Oops> {
-        // It declares no event, so none comes, whatever the phase before took.
+        // This phase declares no event, so none comes, whatever the phase before took.
         self.log.put(format_args!("deaf {:?}", cx.try_event()));
         let none = cx.event_within(secs(1)).await;
         self.log.put(format_args!("deaf {none:?}"));
@@ -68,10 +68,10 @@ impl ListeningTransitions for Listener {
     }
 }
 
-/// WK-07: events that come while the fom does not wait are kept and taken in the order of their arrival.
-/// WK-06: an event that the phase does not take is left where it is, and uses nothing up: the wait goes on, and the event
+/// WK-07: events that come while the fom does not wait are kept, and taken in the order of their arrival.
+/// WK-06: an event that the phase does not take stays where it is, and uses nothing up. The wait goes on, and the event
 /// waits for a phase that takes it. No filter of the user runs in the sending thread.
-/// Trap 9: a filtered event does not consume the wait. Trap 10: kept events are not turned round, and all of them come.
+/// Trap 9: a filtered event does not consume the wait. Trap 10: kept events keep their order, and all of them come.
 #[test]
 fn events_wait_in_order_for_a_phase_that_takes_them() {
     limited(|| async {
@@ -124,7 +124,7 @@ fn events_wait_in_order_for_a_phase_that_takes_them() {
     });
 }
 
-/// Events of one sender come in its order, from any number of senders, and none is lost or doubled.
+/// The events of each sender come in its order, from any number of senders. No event is lost or doubled.
 #[test]
 fn events_of_many_senders() {
     struct Adds(Vec<u32>);
@@ -173,7 +173,8 @@ fn events_of_many_senders() {
     });
 }
 
-/// A full mailbox gives the event back, and there is room again when one was taken; a fom that ended gives it back too.
+/// A full mailbox gives the event back, and has room again after an event was taken. A fom that ended gives the event
+/// back, too.
 #[test]
 fn a_full_mailbox_gives_the_event_back() {
     limited(|| async {
@@ -222,7 +223,7 @@ fn a_full_mailbox_gives_the_event_back() {
     });
 }
 
-/// A switch of plain functions: it waits for events in phases that are themselves the wait.
+/// A switch of plain functions. Each of its waiting phases is itself the wait for events.
 struct Switch {
     log: Log,
     presses: u32,
@@ -284,8 +285,8 @@ fn switch(log: &Log) -> Switch {
     }
 }
 
-/// A plain function with `on(..)` runs once for each event; with `Stay` the visit goes on: its data is kept, its deadline
-/// too, and nobody hears of a transition.
+/// A plain function with `on(..)` runs once for each event. With `Stay` the visit goes on: its data and its deadline
+/// are kept, and no listener hears of a transition.
 #[test]
 fn stay_waits_for_the_next_event_in_the_same_visit() {
     limited(|| async {
@@ -332,8 +333,8 @@ fn stay_waits_for_the_next_event_in_the_same_visit() {
     });
 }
 
-/// The deadline of such a phase is not moved by the events that it stays for, and its late function is asked; an error of
-/// the function fails the fom.
+/// The events for which such a phase stays do not move its deadline, and its late function runs. An error of the
+/// function fails the fom.
 #[test]
 fn a_wait_for_events_has_one_deadline() {
     limited(|| async {
@@ -362,7 +363,8 @@ fn a_wait_for_events_has_one_deadline() {
     });
 }
 
-/// A new visit of the phase is a new wait, with a new deadline; what an earlier phase left in the mailbox comes first.
+/// A new visit of the phase is a new wait, with a new deadline. The events that an earlier phase left in the mailbox
+/// come first.
 #[test]
 fn each_visit_waits_anew() {
     limited(|| async {
@@ -400,8 +402,8 @@ fn each_visit_waits_anew() {
     });
 }
 
-/// A fom gives its own address away for answers that come as events; who has it needs no type of the operation, and
-/// keeps the memory, not the fom.
+/// A fom gives its own address away, for answers that come as events. The holder of the address does not need the type
+/// of the operation. The address keeps the memory alive, not the fom.
 #[test]
 fn a_fom_gives_its_address_away() {
     type Book = Arc<Mutex<Option<EventSender<Call>>>>;
@@ -418,7 +420,7 @@ fn a_fom_gives_its_address_away() {
     impl GivingTransitions for Gives {
         fn give(&mut self, cx: &mut Cx<'_, Call>) -> Result<(), Oops> {
             *cx.resource::<Book>().lock().unwrap() = Some(cx.address());
-            // To itself works too, and comes first.
+            // A send to itself works too, and its event comes first.
             cx.address()
                 .send(Call::Ack(1))
                 .map_err(|_| Oops("to itself"))
@@ -451,7 +453,7 @@ fn a_fom_gives_its_address_away() {
     });
 }
 
-/// `event_within` gives up on the runtime's clock, and an event that comes later is for the next one who asks.
+/// `event_within` gives up on the runtime's clock. A later event is for the next call that asks.
 #[test]
 fn a_wait_for_an_event_with_a_limit() {
     struct Patient(Log);
@@ -492,8 +494,8 @@ fn a_wait_for_an_event_with_a_limit() {
     });
 }
 
-/// What no phase took comes back with the outcome, whichever it is, and is counted; what comes later comes back to who
-/// sends it.
+/// Events that no phase took come back with the outcome, success or failure, and are counted. A later event comes back
+/// to its sender.
 #[test]
 fn events_that_no_phase_took_are_given_back() {
     limited(|| async {
@@ -535,7 +537,7 @@ fn events_that_no_phase_took_are_given_back() {
     });
 }
 
-/// Sends itself the next event whenever it takes one.
+/// Sends itself the next event whenever it takes an event.
 struct Mill;
 
 #[fom(operation(Mill), event(Call), transient)]
@@ -557,7 +559,7 @@ impl MillingTransitions for Mill {
     }
 }
 
-/// A fom whose next event is always there already does not keep the locality: others have their turn, it hears of its
+/// A fom that always has a next event does not keep the locality: others have their turn, and the fom hears of its
 /// cancellation.
 #[test]
 fn a_flood_of_events_does_not_keep_the_locality() {

@@ -1,4 +1,5 @@
-//! A release that changed: what the one before saved is read as what it is, or refused, and never as something else.
+//! A changed release reads what the release before saved as what it is, or refuses it, and never reads it as something
+//! else.
 
 mod record;
 mod release;
@@ -66,7 +67,7 @@ fn talk() -> before::Route {
     before::Route::Talk { media }
 }
 
-/// What a later release reads, which is the same from all formats, also with a schema that knows no other phase.
+/// Returns what a later release reads. That is the same from all formats, also with a schema that knows no other phase.
 fn read<O: Persistent<Phase: PartialEq + std::fmt::Debug> + PartialEq + std::fmt::Debug>(
     phase: before::Route,
 ) -> Result<(O, O::Phase), RestoreError> {
@@ -79,7 +80,7 @@ fn read<O: Persistent<Phase: PartialEq + std::fmt::Debug> + PartialEq + std::fmt
     read
 }
 
-/// The release as it was, but for the operation's fields.
+/// The release as it was, except for the operation's fields.
 macro_rules! with_fields {
     ($name:ident { $($fields:tt)* }) => {
         release!($name() struct { $($fields)* } to(Ring, Talk, Over) {
@@ -93,7 +94,7 @@ macro_rules! with_fields {
     };
 }
 
-/// The release as it was, but for the phases.
+/// The release as it was, except for the phases.
 macro_rules! with_phases {
     ($name:ident to($($to:ident),*) { $($phases:tt)* }) => {
         release!($name() struct {
@@ -141,7 +142,7 @@ with_fields!(reordered {
     pub(super) address: Address,
 });
 
-/// A field that is new is there with its default wherever it stands; without one the operation is refused.
+/// A new field has its default, wherever the field stands. Without a default the operation is refused.
 #[test]
 fn fields_of_the_operation_are_added() {
     let (new, phase) = read::<appended::Call>(ring()).unwrap();
@@ -203,8 +204,8 @@ with_fields!(removed_inside {
     pub(super) media: Vec<Media>,
 });
 
-/// A field that was removed is not dropped unseen, however deep it is: that is a migration's to say. One that has another name
-/// is found by serde's `alias`.
+/// A removed field is never dropped silently, however deep it is: a migration must say so. A renamed field is found by
+/// serde's `alias`.
 #[test]
 fn fields_of_the_operation_are_removed() {
     let lost = |field: &str| RestoreError::UnknownOperationField {
@@ -261,7 +262,7 @@ with_fields!(by_position {
     pub(super) media: Vec<Media>,
 });
 
-/// What stands in the map that an address has become.
+/// A value in the map that an address has become.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -269,8 +270,8 @@ enum Number {
     Named(String),
 }
 
-/// Of a type that has changed what was saved is read where it is the same value, and refused elsewhere. Variants are found by
-/// name.
+/// If a type has changed, a saved value is read where it is the same value, and refused elsewhere. Variants are found
+/// by name.
 #[test]
 fn types_in_the_operation_change() {
     let (new, _) = read::<wider::Call>(ring()).unwrap();
@@ -338,7 +339,8 @@ with_phases!(phase_dropped to(Talk, Over) {
     Over,
 });
 
-/// Phases are found by name, wherever they stand; one that is gone is refused, with those that are still there read.
+/// Phases are found by name, wherever they stand. A phase that is gone is refused; the phases that are still there are
+/// read.
 #[test]
 fn phases_change() {
     let endpoint = || "10.0.0.7".to_owned();
@@ -400,7 +402,7 @@ with_phases!(data_defaulted to(Ring, Talk, Over) {
         least: u64,
         count: u64,
         most: u64,
-        /// Who else.
+        /// The others.
         #[phase(default)]
         others: Vec<String>,
     },
@@ -426,8 +428,8 @@ with_phases!(data_of_other_types to(Ring, Talk, Over) {
     Over,
 });
 
-/// The data of a phase are found by name; what is new needs a default, what is gone is not dropped unseen, and what does not
-/// fit is refused.
+/// The data of phases are found by name. New data need a default, removed data are never dropped silently, and data
+/// that do not fit are refused.
 #[test]
 fn data_of_phases_change() {
     let error = read::<data_added::Call>(ring()).unwrap_err();
@@ -492,8 +494,8 @@ with_fields!(flattened {
     pub(super) media: Vec<Media>,
 });
 
-/// The one hole, which the documentation names: what serde reads through a buffer of its own, here for `flatten`, passes over
-/// what it does not know.
+/// The one hole, which the documentation names: serde reads some values through a buffer of its own, here for
+/// `flatten`, and skips what it does not know.
 #[test]
 fn what_serde_buffers_is_not_watched() {
     let (new, _) = read::<flattened::Call>(ring()).unwrap();

@@ -1,4 +1,5 @@
-//! `retry` with `exhausted`: what is used up goes where the phase says, with what every attempt said, also over a restart.
+//! `retry` with `exhausted`: when the attempts are used up, the fom goes where the phase says. It has what every
+//! attempt said, also over a restart.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ impl ShopTransitions for Order {
 #[derive(Default)]
 struct Said(std::sync::Mutex<Vec<String>>);
 
-/// Asks for that.
+/// Asks for these causes.
 struct Ask;
 
 #[fom(operation(Ask), transient)]
@@ -60,7 +61,7 @@ impl AskedTransitions for Ask {
     }
 }
 
-/// The same without an answer to it, with an error that can only be debugged.
+/// The same without an `exhausted` function, and with an error that only has `Debug`.
 #[derive(Serialize, Deserialize)]
 struct Other;
 
@@ -124,7 +125,7 @@ fn what_is_used_up_goes_where_the_phase_says() {
     }
 }
 
-/// Attempts are counted over a restart, and what they said is not forgotten.
+/// Attempts are counted over a restart, and what they said is kept.
 #[test]
 fn attempts_and_what_they_said_survive() {
     let (clock, journal) = (TestClock::new(), MemoryJournal::new());
@@ -166,7 +167,7 @@ fn a_failure_says_what_every_attempt_said() {
     assert_eq!(failure.attempts, ["Code(0)", "Code(1)"]);
 }
 
-/// Comes back to something that is not there at first.
+/// Comes back to a resource that is not there at first.
 #[derive(Serialize, Deserialize)]
 struct Session;
 
@@ -206,7 +207,7 @@ impl TalkTransitions for Session {
     }
 }
 
-/// A `resume` that fails is tried again as the phase is, and the phase's function is not run before it has done.
+/// A `resume` that fails is tried again as the phase is. The phase's function runs only after `resume` has succeeded.
 #[test]
 fn a_resume_that_fails_is_tried_again() {
     let (clock, journal) = (TestClock::new(), MemoryJournal::new());
@@ -231,13 +232,13 @@ fn a_resume_that_fails_is_tried_again() {
     assert_eq!(said, ["resume 0", "resume 1", "resume 2", "speak"]);
 }
 
-/// The same without a journal, for one that is resumed from a snapshot.
+/// The same without a journal, for a fom that is resumed from a snapshot.
 #[test]
 fn a_resume_from_a_snapshot_that_fails_is_tried_again() {
     let clock = TestClock::new();
     let builder = Runtime::builder().localities(1).pin(false).clock(&clock);
     let runtime = builder.resource(Said::default()).build().unwrap();
-    // As the process before: it never gets further than here.
+    // As in the process before, which never got further than this.
     let saved = Session.snapshot(&Talk::Speak).unwrap();
     runtime.resume::<Session>(&saved).unwrap().detach().unwrap();
     attempt(&runtime, &clock);

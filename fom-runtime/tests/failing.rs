@@ -1,4 +1,5 @@
-//! `failed(..)`: a failure of a phase has a way of its own, with the cause as a value, and the first one is never lost.
+//! `failed(..)`: a failure of a phase has exits of its own, with the cause as a value, and the first failure is never
+//! lost.
 
 mod kit;
 
@@ -25,7 +26,7 @@ enum Do {
     Hang,
 }
 
-/// What it does when it is run, and what it does when it has failed.
+/// What the job does when it runs, and what it does when it has failed.
 struct Job {
     log: Log,
     work: Do,
@@ -47,7 +48,7 @@ impl Job {
         match what {
             Do::Well | Do::Hang => Ok(()),
             Do::Fail(why) => Err(Oops(why)),
-            // No panic hook, so that the output of the test stays readable.
+            // Runs no panic hook, so that the output of the test stays readable.
             Do::Panic(why) => resume_unwind(Box::new(why)),
         }
     }
@@ -100,7 +101,7 @@ impl AwaitingTransitions for Awaits {
         cause: Cause<Oops>,
     ) -> Result<AwaitingAfterWorkFailed, Oops> {
         self.0.has_failed(cx, &cause)?;
-        // It may take its time.
+        // The function may take its time.
         cx.sleep(secs(30)).await;
         let number = *number;
         Ok(AwaitingAfterWorkFailed::Broken { cause, number })
@@ -158,7 +159,7 @@ impl PlainlyTransitions for Plain {
     }
 }
 
-/// Runs it as long as anything is to come.
+/// Runs the operation while the clock goes on for 60 s. Returns the outcome, and the transitions that a listener heard.
 async fn course<O: Operation>(operation: O) -> (Result<Ended<O>, Failure<O>>, Vec<String>) {
     let clock = TestClock::new();
     let runtime = one(&clock).build().unwrap();
@@ -176,8 +177,8 @@ async fn course<O: Operation>(operation: O) -> (Result<Ended<O>, Failure<O>>, Ve
     (handle.await, heard.take())
 }
 
-/// SM-08, SM-11: an error whose retries are used up, a missed deadline and a panic go along the way that is declared, with their cause
-/// as a value and the data of the phase; the function for that has all the time it needs.
+/// SM-08, SM-11: an error with its retries used up, a missed deadline and a panic take the declared exit. The exit gets
+/// the cause as a value and the data of the phase. The function for the failure has all the time that it needs.
 #[test]
 fn a_failure_goes_along_its_own_way() {
     limited(|| async {
@@ -233,7 +234,7 @@ fn a_plain_function_fails_along_its_own_way_too() {
             let way = format!("Broken ({word})");
             assert_eq!(heard, ["Begin (started)", "Work (returned)", &way]);
         }
-        // A way that leads to another phase: what failed is over, and that one fails by itself.
+        // An exit to another phase: the failed phase is over, and the other phase fails by itself.
         let log = Log::default();
         let (ended, heard) = course(Plain(Job::new(&log, Do::Panic("oh"), Do::Hang))).await;
         assert!(matches!(ended.unwrap().phase, Plainly::Done));
@@ -245,7 +246,7 @@ fn a_plain_function_fails_along_its_own_way_too() {
     });
 }
 
-/// SM-08: if the function for a failure fails as well, that ends the fom, and what was first is not lost.
+/// SM-08: if the function for a failure fails as well, the fom ends, and the first failure is not lost.
 #[test]
 fn the_first_failure_is_never_lost() {
     limited(|| async {
@@ -268,7 +269,7 @@ fn the_first_failure_is_never_lost() {
     });
 }
 
-/// SM-11: a cancel is no failure of the phase, and ends the fom, also in the function for a failure.
+/// SM-11: a cancel is no failure of the phase. It ends the fom, also in the function for a failure.
 #[test]
 fn a_cancel_does_not_go_along_the_way_of_a_failure() {
     limited(|| async {
@@ -293,7 +294,7 @@ fn a_cancel_does_not_go_along_the_way_of_a_failure() {
     });
 }
 
-/// SM-15: the graph tells the ways of failures from the others.
+/// SM-15: the graph tells the exits of failures from the others.
 #[test]
 fn the_graph_shows_the_ways_of_failures() {
     let graph = Plain::GRAPH;

@@ -1,4 +1,4 @@
-//! The threads that take a locality over while one of its foms blocks: made, refused, waited for, and let go.
+//! The threads that take a locality over while one of its foms blocks: created, refused, waited for, and let go.
 
 mod copying;
 mod task;
@@ -17,7 +17,7 @@ use copying::{copy, sleeps};
 use fom_runtime::{BlockError, Cause, Followers, prelude::*};
 use task::{Door, limit, locality, quick, until};
 
-/// A spawner that makes so many threads and then no more.
+/// Returns a spawner that makes `threads` threads and then no more.
 fn only(
     threads: usize,
 ) -> impl Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync {
@@ -29,8 +29,8 @@ fn only(
     }
 }
 
-/// LO-05: without an idle thread enter-block creates one; when that fails it is an error, and the fom goes on with its
-/// locality. Trap 15: the locality is not dead then.
+/// LO-05: without an idle thread, enter-block creates one. If that fails, enter-block returns an error, and the fom
+/// goes on with its locality. Trap 15: the locality is not dead then.
 #[test]
 fn no_thread_to_take_over_is_an_error() {
     let _limit = limit();
@@ -49,13 +49,14 @@ fn no_thread_to_take_over_is_an_error() {
     let refused = runtime.submit(quick(move |cx| {
         let error = cx.enter_block().map(drop).unwrap_err();
         tell.send(error.to_string()).unwrap();
-        // Still at home.
+        // The fom is still at home.
         assert_eq!(cx.locality(), 0);
         drop(cx.runtime().submit(quick(|_| {})).start().unwrap());
     }));
     refused.start().unwrap().wait().unwrap();
     assert!(told.recv().unwrap().contains("no more threads"));
-    // A phase that blocks as a whole has no way to handle it: it fails with that cause, and gives the operation back.
+    // A phase that blocks as a whole cannot handle the error: the fom fails with that cause, and gives the operation
+    // back.
     let (operation, _never) = copy(&door, false);
     let failure = runtime
         .submit(operation)
@@ -71,12 +72,12 @@ fn no_thread_to_take_over_is_an_error() {
     assert_eq!(failure.phase, "Write");
     door.open();
     blocked.wait().unwrap();
-    // With the thread back there is one to take over again.
+    // The thread is back, so a thread can take over again.
     let again = quick(|cx| drop(cx.enter_block().unwrap()));
     runtime.submit(again).start().unwrap().wait().unwrap();
 }
 
-/// Trap 15: a spawner that panics is one that failed, and the locality lives. LO-05.
+/// Trap 15: a spawner that panics counts as a spawner that failed, and the locality lives. LO-05.
 #[test]
 fn a_spawner_that_panics() {
     let _limit = limit();
@@ -112,7 +113,7 @@ fn a_spawner_that_panics() {
     blocked.wait().unwrap();
 }
 
-/// LO-05: a wait inside a phase needs a thread as well; without one it fails the fom and not the locality.
+/// LO-05: a wait inside a phase needs a thread as well. Without a thread the wait fails the fom, not the locality.
 #[test]
 fn a_wait_without_a_thread_fails_the_fom_alone() {
     let _limit = limit();
@@ -139,7 +140,7 @@ fn a_wait_without_a_thread_fails_the_fom_alone() {
     blocked.wait().unwrap();
 }
 
-/// LO-06: threads are created up to `most`, and go down to `least` after the idle time, and no further.
+/// LO-06: threads are created up to `most`. After the idle time they go down to `least`, and no further.
 #[test]
 fn followers_come_and_go() {
     let _limit = limit();
@@ -179,13 +180,13 @@ fn followers_come_and_go() {
             locality(&runtime, 0).threads == 3
         });
     }
-    // The least stays: still enough to block.
+    // The least stays, and is enough to block.
     let blocks = quick(|cx| drop(cx.enter_block().unwrap()));
     runtime.submit(blocks).start().unwrap().wait().unwrap();
     assert_eq!(locality(&runtime, 0).threads, 3);
 }
 
-/// LO-06: at `most`, a further enter-block waits until one is back, and then goes on.
+/// LO-06: at `most`, a further enter-block waits until a thread is back, and then goes on.
 #[test]
 fn at_most_a_further_enter_waits() {
     let _limit = limit();
@@ -235,7 +236,7 @@ fn at_most_a_further_enter_waits() {
     assert!(entered.load(SeqCst));
     doors[0].open();
     still.wait().unwrap();
-    // Many that want to block at a time, with few places: all go through.
+    // Many foms block at the same time, with few places: all go through.
     let crowd: Vec<_> = (0..50)
         .map(|_| {
             let blocks = quick(|cx| {

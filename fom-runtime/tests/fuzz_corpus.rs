@@ -1,5 +1,5 @@
-//! What the fuzzer begins with and what it found is read without harm: see `fuzz/README.md`. In a binary of its own, since the
-//! allocator refuses what is too much.
+//! The seeds and the findings of the fuzzer are read without harm: see `fuzz/README.md`. In a binary of its own, since
+//! the allocator refuses too much memory.
 
 #[path = "../fuzz/src/mod.rs"]
 #[allow(unreachable_pub, reason = "it is a library of its own, too")]
@@ -16,7 +16,7 @@ const TARGETS: [(&str, Target); 4] = [
     ("snapshot", fuzz::snapshot),
 ];
 
-/// One at a time: how much may be allocated is the same for all.
+/// Lets one test run at a time: all share the limit of what may be allocated.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn corpus(target: &str) -> PathBuf {
@@ -39,7 +39,7 @@ fn seeds() -> [(&'static str, Vec<Vec<u8>>); 4] {
     ]
 }
 
-/// Each file of the corpus, with the target that it is for.
+/// Each file of the corpus is read by its target.
 #[test]
 fn the_corpus_is_read_without_harm() {
     let _alone = ALONE.lock();
@@ -51,14 +51,14 @@ fn the_corpus_is_read_without_harm() {
         files.sort();
         assert!(!files.is_empty());
         for file in files {
-            // Told if it panics or the process is ended.
+            // Shown if the target panics or the process is ended.
             println!("{}", file.display());
             target(&fs::read(file).unwrap());
         }
     }
 }
 
-/// What the library writes today is read, too; the corpus has what it wrote before.
+/// What the library writes today is read, too. The corpus has what the library wrote before.
 #[test]
 fn what_is_written_today_is_read() {
     let _alone = ALONE.lock();

@@ -1,4 +1,4 @@
-//! Snapshots of every earlier release are kept in `tests/golden`, and read as what they are.
+//! Snapshots of every earlier release are kept in `tests/golden`, and are read as what they are.
 
 use std::{fs, path::Path};
 
@@ -109,7 +109,7 @@ mod today {
     pub(super) struct Order {
         pub(super) number: u64,
         pub(super) items: Vec<Item>,
-        /// In the first two there was one or none.
+        /// The first two releases had one note or none.
         pub(super) notes: Vec<String>,
         #[serde(default)]
         pub(super) gift: bool,
@@ -152,7 +152,7 @@ mod today {
         }
     }
 
-    /// The second release has rows of ten in its shelves.
+    /// The second release has shelves with rows of ten.
     fn rows(saved: &mut Saved) -> Result<(), BoxError> {
         if saved.phase() == "Packing" {
             let shelf: u16 = saved.take("shelf")?;
@@ -162,7 +162,7 @@ mod today {
         Ok(())
     }
 
-    /// The third has any number of notes, and says why it ended.
+    /// The third release has any number of notes, and says why an order ended.
     fn notes(saved: &mut Saved) -> Result<(), BoxError> {
         let first::Order {
             number,
@@ -199,7 +199,7 @@ mod today {
         }
     }
 
-    /// The phases of [`first::phases`], in their order; what they did not have is as `until` and `why` say.
+    /// The phases of [`first::phases`], in their order. The data that those lack are as `until` and `why` say.
     pub(super) fn phases(until: Option<u64>, why: &str) -> Vec<Shop> {
         let method = Method::Card {
             digits: [4, 7, 1, 1],
@@ -226,8 +226,8 @@ fn golden(name: &str) -> Snapshot {
     Snapshot::from_bytes(bytes).unwrap()
 }
 
-/// Snapshots in the first format, which were made by the release that wrote it, are still what they were: version 1, with
-/// every name and value.
+/// Snapshots in the first format, made by the release that wrote it, are still what they were: version 1, with every
+/// name and value.
 #[test]
 fn snapshots_in_the_first_format_are_still_read() {
     for phase in first::phases() {
@@ -242,8 +242,8 @@ fn snapshots_in_the_first_format_are_still_read() {
     }
 }
 
-/// What the first and the second release saved, in either format, is today what it was then: the same order in the same
-/// phase, with what has been added since as its default.
+/// What the first and the second release saved, in either format, is today the same order in the same phase. Data that
+/// were added since have their default.
 #[test]
 fn what_any_release_saved_is_read_today() {
     let then = ["Received", "Paying", "Packing", "Sent", "Refused"];
@@ -271,7 +271,7 @@ fn what_any_release_saved_is_read_today() {
     }
 }
 
-/// And the next release is held to what this one saves.
+/// The next release must read what this release saves.
 #[test]
 fn no_parked_order_is_stranded() {
     let phases = today::phases(Some(7), "paid twice").into_iter();

@@ -1,4 +1,4 @@
-//! The home of a fom: chosen when it is submitted, passed on to what it submits, and the only place where it runs.
+//! The home of a fom: chosen at submission, passed on to what the fom submits, and the only place where the fom runs.
 
 mod foms;
 mod kit;
@@ -7,7 +7,7 @@ use fom_runtime::{RefusedReason, TestClock, prelude::*};
 use foms::{Oops, Oops2, Word};
 use kit::{limited, many, secs};
 
-/// Says where it lives, before and after a wait.
+/// Reports its locality, before and after a wait.
 struct Native;
 
 #[fom(operation(Native), error(Oops), event(Word), transient)]
@@ -32,7 +32,7 @@ impl LivingTransitions for Native {
         before: &mut usize,
     ) -> Result<LivingAfterWaits, Oops> {
         cx.event().await;
-        // Where it really runs: the locality whose data this thread holds.
+        // Where the fom really runs: the locality with the data that this thread holds.
         let after = cx.local(|index: &mut usize| *index);
         Ok(LivingAfterWaits::Told {
             before: *before,
@@ -48,7 +48,7 @@ fn three() -> Runtime {
         .unwrap()
 }
 
-/// FL-07: a fom's home is chosen once, when it is submitted, and it is run there alone, whoever wakes it.
+/// FL-07: a fom's home is chosen once, at submission. The fom runs only there, whichever thread wakes it.
 #[test]
 fn a_fom_never_moves() {
     limited(|| async {
@@ -83,8 +83,8 @@ fn a_fom_never_moves() {
     });
 }
 
-/// FL-08: homes by round-robin, least load, a number, a key, the caller's own, or this one; one that does not exist is
-/// refused.
+/// FL-08: homes by round-robin, by least load, by a number, by a key, at the caller's own home, or in a given locality.
+/// A locality that does not exist is refused.
 #[test]
 fn placements() {
     limited(|| async {
@@ -137,8 +137,8 @@ fn placements() {
     });
 }
 
-/// FL-08: what a fom submits lives with it, unless it is placed elsewhere.
-/// WK-15: a follow-up lands in the locality of the one that it follows: by `Placement::Here` inside, by its number from
+/// FL-08: what a fom submits lives with the fom, unless it is placed elsewhere.
+/// WK-15: a follow-up lands in the locality of the fom that it follows: by `Placement::Here` inside, by its number from
 /// outside.
 #[test]
 fn what_a_fom_submits_lives_with_it() {

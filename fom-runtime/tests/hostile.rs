@@ -1,6 +1,5 @@
-//! Bytes that were made to hurt: whatever stands in a snapshot, its schema or its body, reading it gives a value or an error,
-//! never a panic, and allocates no more than the bytes justify. In a binary of its own, since there is one allocator for the
-//! whole process.
+//! Hostile bytes: whatever is in a snapshot, its schema or its body, reading gives a value or an error, never a panic.
+//! Reading allocates no more than the bytes justify. In a binary of its own, since the whole process has one allocator.
 
 mod record;
 
@@ -22,26 +21,26 @@ thread_local! {
 }
 
 fn count(bytes: usize) {
-    // An error is a thread that is being taken down.
+    // An error means that the thread is being taken down.
     let _ = BYTES.try_with(|count| count.set(count.get().saturating_add(bytes)));
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: asks of its caller what `System` asks.
+    // SAFETY: requires of its caller what `System` requires.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller's promises are the promises that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: asks of its caller what `System` asks.
+    // SAFETY: requires of its caller what `System` requires.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as above; and the pointer came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
-    // SAFETY: asks of its caller what `System` asks.
+    // SAFETY: requires of its caller what `System` requires.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size);
         // SAFETY: as above.
@@ -157,7 +156,7 @@ fn snapshots() -> Vec<Vec<u8>> {
     all
 }
 
-/// Reads them as what they may be; says how much was allocated for it.
+/// Reads the bytes as a snapshot. Returns how many bytes were allocated for that.
 fn read(bytes: &[u8]) -> usize {
     let before = BYTES.with(Cell::get);
     if let Ok(snapshot) = Snapshot::from_bytes(bytes) {
@@ -171,7 +170,8 @@ fn read(bytes: &[u8]) -> usize {
     BYTES.with(Cell::get) - before
 }
 
-/// An empty vector in a vector takes a byte there and 24 here; a snapshot is read four times, and copied for migrations.
+/// Returns the most that reading may allocate. An empty vector in a vector takes one byte in the snapshot, and 24 in
+/// memory. A snapshot is read four times, and copied for migrations.
 fn most(length: usize) -> usize {
     512 * length + 64 * 1024
 }
@@ -243,7 +243,7 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Good snapshots of both formats and versions, changed anywhere, under a right checksum.
+    /// Good snapshots of both formats and versions, changed anywhere, under a correct checksum.
     #[test]
     fn changed_snapshots(which in any::<Index>(), changes in changes()) {
         let all = snapshots();
@@ -269,7 +269,7 @@ proptest! {
         }
     }
 
-    /// Any bytes at all as a schema and a body.
+    /// Any bytes as a schema and a body.
     #[test]
     fn any_schema_and_body(schema in collection::vec(any::<u8>(), 0..100), body in collection::vec(any::<u8>(), 0..100)) {
         #[derive(Serialize)]
@@ -285,7 +285,7 @@ proptest! {
     }
 }
 
-/// Lists in lists that each promise more than there is: no room is made for what is not there.
+/// Nested lists that each promise more than there is: no memory is allocated for what is not there.
 #[test]
 fn no_room_is_made_for_what_is_not_there() {
     let snapshot = Snapshot::from_bytes(snapshots()[11].clone()).unwrap();

@@ -14,7 +14,7 @@ use fom_runtime::{
 use kit::{limited, one, secs};
 use serde::{Deserialize, Serialize};
 
-/// Waits for ever.
+/// Waits for an hour.
 #[derive(Serialize, Deserialize)]
 struct Wait;
 
@@ -33,7 +33,8 @@ impl WaitingTransitions for Wait {
     }
 }
 
-/// Keeps all but the last group of each batch after the first so many, and says so: as when a crash breaks off a write.
+/// Commits the first `whole` batches. Of each later batch it keeps all groups but the last and returns an error, as
+/// when a crash breaks off a write.
 struct Torn {
     journal: MemoryJournal,
     whole: u32,
@@ -68,8 +69,8 @@ impl Journal for Torn {
     }
 }
 
-/// A fom of which only the record was written when the crash came, and not the rest of its batch, comes back; and its id is not
-/// given to another one.
+/// If a crash comes when only the record of a fom was written, and not the rest of its batch, the fom comes back. Its
+/// id is not given to another fom.
 #[test]
 fn the_id_of_a_torn_batch_is_not_used_again() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! Interposers: a stack round each phase that looks, takes its place, or replaces its result.
+//! Interposers: a stack around each phase that looks, takes the phase's place, or replaces its result.
 
 mod kit;
 mod trip;
@@ -7,10 +7,10 @@ use fom_runtime::{Interpose, TestClock, prelude::*};
 use kit::{Log, limited, one};
 use trip::{Leg, Oops, Trip};
 
-/// In this phase, this result.
+/// A phase, and the result to use there.
 type Instead = (&'static str, fn() -> Result<Leg, Oops>);
 
-/// Takes down what it is asked, and changes what it is told to.
+/// Logs its calls, and replaces the results that a test names.
 struct Layer {
     name: &'static str,
     log: Log,
@@ -53,7 +53,7 @@ impl Interpose<Trip> for Layer {
     }
 }
 
-/// SM-14: interposers are stacked, the last one added outermost; `before` goes inwards, `after` outwards.
+/// SM-14: interposers are stacked, with the last one added outermost. `before` goes inwards, `after` outwards.
 #[test]
 fn interposers_stand_round_each_phase_in_the_order_of_a_stack() {
     limited(|| async {
@@ -79,7 +79,7 @@ fn interposers_stand_round_each_phase_in_the_order_of_a_stack() {
                 "outer after Walk: There",
             ]
         );
-        // Last in, first out is enforced, and the one that may not go yet is given back, still in place.
+        // The order is last in, first out. An interposer that may not go yet is given back, still in place.
         let inner = inner.remove().unwrap_err().0;
         outer.remove().unwrap();
         let mut trip = Trip::new(&["Lost"]);
@@ -95,8 +95,8 @@ fn interposers_stand_round_each_phase_in_the_order_of_a_stack() {
     });
 }
 
-/// SM-14: a `before` may take the place of the phase function: neither that nor the interposers inside run, but every
-/// `after` sees the result.
+/// SM-14: a `before` may take the place of the phase function. Then neither the function nor any inner `before` runs,
+/// but every `after` sees the result.
 #[test]
 fn a_before_takes_the_place_of_the_phase() {
     limited(|| async {
@@ -127,8 +127,8 @@ fn a_before_takes_the_place_of_the_phase() {
     });
 }
 
-/// SM-14: an `after` may replace the result: an exit, an error by an exit, an exit by an error; an exit that the phase
-/// does not declare fails the fom, and says which one it was.
+/// SM-14: an `after` may replace the result: an exit, an error by an exit, an exit by an error. An exit that the phase
+/// does not declare fails the fom, and the cause names the exit.
 #[test]
 fn an_after_replaces_the_result() {
     limited(|| async {
@@ -174,7 +174,7 @@ fn an_after_replaces_the_result() {
     });
 }
 
-/// SM-14: an interposer that panics fails the fom that it was asked for, and nothing else.
+/// SM-14: an interposer that panics fails only the fom for which it was called.
 #[test]
 fn an_interposer_that_panics_fails_its_fom() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! What survives: transitions are committed before anybody hears of them, and foms come back.
+//! What survives: transitions are committed before any caller hears of them, and foms come back.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What the operations of one test did, outside of them.
+/// What the operations of one test did, kept outside of them.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -148,8 +148,8 @@ fn runtime(journal: impl Journal, log: &Log) -> Runtime {
         .unwrap()
 }
 
-/// PR-04: a fom is back with its data, in the phase that it committed last, and what cannot be saved is made again. Nothing of an
-/// ended one stays.
+/// PR-04: a fom comes back with its data, in the phase that it committed last, and makes again what cannot be saved.
+/// Nothing of an ended fom stays.
 #[test]
 fn a_fom_goes_on_from_its_last_committed_phase() {
     let (journal, log) = (MemoryJournal::new(), Log::default());
@@ -173,7 +173,7 @@ fn a_fom_goes_on_from_its_last_committed_phase() {
     assert_eq!(journal.ids().len(), 2, "the head and a schema");
 }
 
-/// What an event changed in a phase that stays is on disk before the next event is taken.
+/// If an event changes data in a phase that stays, the change is on disk before the next event is taken.
 #[test]
 fn what_an_event_changed_survives() {
     let (journal, log) = (MemoryJournal::new(), Log::default());
@@ -212,8 +212,8 @@ fn a_shutdown_loses_nothing_and_a_cancel_is_an_end() {
     assert!(runtime.find::<Call>("goes").is_none());
 }
 
-/// A full disk fails the transition that needs it, with a clear error; what was acknowledged stays, and goes on by itself when
-/// there is room.
+/// A full disk fails the transition that needs it, with a clear error. What was acknowledged stays, and goes on by
+/// itself when there is room.
 #[test]
 fn a_full_disk_fails_transitions_and_then_they_go_on() {
     let (journal, log) = (Flaky::default(), Log::default());
@@ -228,16 +228,16 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
         "{failure:?}"
     );
     assert_eq!(runtime.set_aside().len(), 1);
-    // Its key waits for it: nobody overtakes it.
+    // The fom's key stays in use: no submission overtakes the fom.
     assert!(runtime.find::<Call>("a").is_none());
     let refused = runtime.submit(call()).key("a").start().unwrap_err();
     assert_eq!(refused.reason(), RefusedReason::KeyInUse);
-    // A new one was never there, and its operation is given back.
+    // A new fom was never committed, and its operation is given back.
     let failure = runtime.submit(call()).start().unwrap().wait().unwrap_err();
     assert!(matches!(&failure.cause, Cause::Journal(_)) && failure.operation.is_some());
     assert_eq!(log.lines(), ["locate", "ring 0"]);
     journal.fail(false);
-    // Whatever is committed next shows that there is room.
+    // The next commit, of any fom, shows that there is room.
     let next = runtime.submit(call()).start().unwrap();
     next.reached([RouteKind::Ring]).wait();
     let fom = wait_for(|| runtime.find::<Call>("a"));
@@ -248,7 +248,7 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
     assert_eq!(log.lines().last().unwrap(), "bye Some(\"open\")");
 }
 
-/// Until it is there, at most ten seconds: what waits for it is in another thread and tells nobody.
+/// Polls until `look` finds a value, at most ten seconds. The value appears in another thread, which sends no signal.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = std::time::Instant::now();
     loop {
@@ -266,7 +266,7 @@ struct Order {
     fails: u32,
 }
 
-/// Starts what it started twice: as a child, whatever becomes of its first attempts.
+/// Starts a child once, whatever becomes of its first attempts.
 #[fom(operation(Order))]
 enum Ordering2 {
     #[phase(sync, start, to(Paid), retry = "3, 1ms..1ms")]
@@ -307,8 +307,8 @@ impl Ordering2Transitions for Order {
     }
 }
 
-/// PR-04: what is in the outbox is started once, when the transition is committed, however often the function was run before; and a
-/// visit has one key in all its attempts, and no other visit has it.
+/// PR-04: the contents of an outbox are started once, when the transition is committed, however often the function ran
+/// before. A visit has one key in all its attempts, and no other visit has that key.
 #[test]
 fn an_outbox_is_sent_once_and_a_visit_has_one_key() {
     for journaled in [true, false] {
@@ -337,13 +337,13 @@ fn an_outbox_is_sent_once_and_a_visit_has_one_key() {
     }
 }
 
-/// A directory of one test, removed when it is over.
+/// The directory of one test, removed at its end.
 struct Directory(std::path::PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("fom-{name}-{}", std::process::id()));
-        // What an earlier run left, if it left anything.
+        // Removes what an earlier run left, if anything.
         let _ = std::fs::remove_dir_all(&path);
         Self(path)
     }
@@ -419,7 +419,7 @@ impl CollectTransitions for Account {
     }
 }
 
-/// Pays once into an account, and fails before that as often as it is told to.
+/// Pays once into an account, and fails as often as `fails` says before that.
 #[derive(Serialize, Deserialize)]
 struct Payment {
     to: u64,
@@ -444,8 +444,8 @@ impl PayTransitions for Payment {
     }
 }
 
-/// An event that is sent through an outbox comes once, whether or not the process ends between the commit of the sender and the
-/// step of the receiver that takes it.
+/// An event that is sent through an outbox comes once. This holds also if the process ends between the commit of the
+/// sender and the step of the receiver that takes the event.
 #[test]
 fn an_event_through_an_outbox_comes_once() {
     for crash in [false, true] {
@@ -459,7 +459,7 @@ fn an_event_through_an_outbox_comes_once() {
         }
         let second;
         let runtime = if crash {
-            // Some events are taken by now, and some are not.
+            // Some events are taken by now, others are not.
             second = runtime(journal.fork(), &log);
             drop((first, account));
             second
@@ -477,7 +477,7 @@ fn an_event_through_an_outbox_comes_once() {
     }
 }
 
-/// Closes an account, and sees what was in it.
+/// Closes an account, which logs its sum.
 #[derive(Serialize, Deserialize)]
 struct Watch {
     account: u64,

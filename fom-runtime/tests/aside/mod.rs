@@ -1,4 +1,4 @@
-//! Two releases of a shop, of which the second one cannot read what the first one saved.
+//! Two releases of a shop. The second release cannot read what the first release saved.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::kit::one;
 
-/// Goes on with an operation.
+/// The event that makes an operation go on.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Go {
     /// To the end.
     On,
 }
 
-/// One release of the program.
+/// The first release of the program.
 pub mod first {
     use super::*;
 
@@ -53,7 +53,7 @@ pub mod first {
     }
 }
 
-/// The next one, which has forgotten about the first.
+/// The second release, which does not know the operation of the first.
 pub mod second {
     use super::*;
 
@@ -88,11 +88,11 @@ pub mod second {
 }
 
 thread_local! {
-    /// Of the test's thread, which builds the runtime.
+    /// Set on the test's thread, which builds the runtime.
     pub static PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Its type is known to a program that names it.
+/// A generic operation: its type is known only to a program that names it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job<T> {
     pub what: T,

@@ -1,4 +1,4 @@
-//! A fom that blocks until it is let go, and a look at whether the threads of its locality sleep.
+//! A fom that blocks until it is let go, and a check whether the threads of its locality sleep.
 
 use std::sync::mpsc;
 
@@ -6,7 +6,7 @@ use fom_runtime::{BlockingCx, BoxError, prelude::*};
 
 use crate::task::Door;
 
-/// A machine whose phase is a blocking section as a whole.
+/// A machine with one phase, which is a blocking section as a whole.
 pub(crate) struct CopyFile {
     pub(crate) go: Door,
     pub(crate) began: mpsc::Sender<()>,
@@ -42,11 +42,12 @@ pub(crate) fn copy(go: &Door, panics: bool) -> (CopyFile, mpsc::Receiver<()>) {
     )
 }
 
-/// Whether all threads of locality 0 sleep in the kernel, as they do when one is held at a door and the others wait.
+/// Returns whether all threads of locality 0 sleep in the kernel, as when one thread is held at a door and the others
+/// wait.
 pub(crate) fn sleeps(runtime: &Runtime) -> bool {
     assert_eq!(runtime.localities(), 1);
     let me = std::process::id();
-    // Several looks in a row: a thread on its way may be seen asleep once, on a lock.
+    // Checks several times in a row: a thread that still runs may be seen asleep once, on a lock.
     (0..20).all(|_| {
         std::thread::yield_now();
         std::fs::read_dir(format!("/proc/{me}/task"))

@@ -1,4 +1,4 @@
-//! Foms that the tests of several rooms submit: one that waits for a word, counted when it is dropped, and a chain.
+//! Foms that several tests submit: one that waits for a word and is counted when dropped, and a chain.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -17,7 +17,7 @@ use crate::kit::Log;
 #[derive(Debug, PartialEq)]
 pub struct Oops;
 
-/// An error that nobody makes.
+/// An error that is never made.
 #[derive(Debug)]
 pub enum Oops2 {}
 
@@ -27,7 +27,7 @@ impl From<Oops2> for fom_runtime::BoxError {
     }
 }
 
-/// Waits for a word to go on, any number of times; says when it does what.
+/// Waits for a word to go on, any number of times, and logs what it does.
 pub struct Walker {
     pub log: Log,
     pub name: &'static str,
@@ -85,7 +85,7 @@ pub fn walker(log: &Log, name: &'static str) -> Walker {
     }
 }
 
-/// Counts what was dropped.
+/// Counts drops.
 #[derive(Clone, Default)]
 pub struct Drops(pub Arc<AtomicUsize>);
 
@@ -106,7 +106,7 @@ impl Drop for Held {
     }
 }
 
-/// A chain of sync phases that says where it is.
+/// A chain of sync phases that logs its name in each link.
 pub struct Chain {
     pub name: char,
     pub links: usize,

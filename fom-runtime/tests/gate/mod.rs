@@ -19,26 +19,26 @@ pub(crate) struct Gated {
 
 #[derive(Debug, Default)]
 struct Gate {
-    /// So many may go through; and how many came.
+    /// Commits that may go through, and commits that came.
     let_through: usize,
     asked: usize,
 }
 
 impl Gated {
-    /// Lets all through, or no more.
+    /// Lets all commits through, or no more.
     pub(crate) fn open(&self, open: bool) {
         let mut gate = self.gate.0.lock().unwrap();
         gate.let_through = if open { usize::MAX } else { gate.asked };
         self.gate.1.notify_all();
     }
 
-    /// Lets one more through.
+    /// Lets one more commit through.
     pub(crate) fn let_one(&self) {
         self.gate.0.lock().unwrap().let_through += 1;
         self.gate.1.notify_all();
     }
 
-    /// Waits until so many commits have been asked for in all.
+    /// Waits until `commits` commits have been asked for in all.
     pub(crate) fn wait_for_asked(&self, commits: usize) {
         let gate = self.gate.0.lock().unwrap();
         let limit = Duration::from_secs(20);

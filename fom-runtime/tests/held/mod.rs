@@ -1,4 +1,4 @@
-//! A journal that commits, fails and tidies only as a test says.
+//! A journal that commits, fails and tidies as a test directs.
 
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
@@ -11,7 +11,7 @@ use fom_runtime::journal::{
     Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
 };
 
-/// How long anything may take.
+/// The longest time that a wait may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, Default)]
@@ -25,11 +25,11 @@ struct State {
     holds_commits: bool,
     holds_tidying: bool,
     fails: bool,
-    /// Commits that were asked for, that were done, and that failed.
+    /// Commits that were asked for, done, and failed.
     asked: usize,
     done: usize,
     failed: usize,
-    /// How often it was to tidy.
+    /// How often `tidy` was called.
     tidied: usize,
 }
 
@@ -39,17 +39,17 @@ impl Held {
         self.state.1.notify_all();
     }
 
-    /// What is to be committed waits, from now on.
+    /// Makes commits wait from now on, or lets them go.
     pub fn hold_commits(&self, holds: bool) {
         self.change(|state| state.holds_commits = holds);
     }
 
-    /// After a commit it waits, from now on.
+    /// Makes the journal wait after each commit from now on, or lets it go.
     pub fn hold_tidying(&self, holds: bool) {
         self.change(|state| state.holds_tidying = holds);
     }
 
-    /// The disk is full, or it is not.
+    /// Makes the disk full, or not.
     pub fn fail(&self, fails: bool) {
         self.change(|state| state.fails = fails);
     }
@@ -66,7 +66,7 @@ impl Held {
         self.state.0.lock().unwrap().tidied
     }
 
-    /// Whether so many have been done in this time.
+    /// Returns whether `commits` commits are done within this time.
     pub fn has_done(&self, commits: usize, within: Duration) -> bool {
         self.wait(within, |state| state.done >= commits)
     }
