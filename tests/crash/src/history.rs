@@ -1,8 +1,9 @@
-//! What happened, one line each, in a file that is no part of the journal. A line is one `write`, so that a process that is
-//! killed after it leaves it whole; one that it is killed in is seen by its missing end and is not counted.
+//! The history has one line for each thing that happened, in a file outside the journal. Each line is one `write`. A
+//! process killed after the write leaves the line whole. A process killed during it leaves a line without its end,
+//! which is not counted.
 //!
-//! Each begins with the time, in microseconds since the machine was started, which goes on over kills; and has the letter of its
-//! operation type where there is one.
+//! Each line begins with the time in microseconds since the machine started; that clock goes on across kills. Where
+//! there is an operation type, the line has its letter.
 //!
 //! | line | what |
 //! | --- | --- |
@@ -35,15 +36,15 @@ use std::{
 /// The end of each line.
 const END: &str = " ;";
 
-/// How long the machine has been up: a clock that all processes have in common.
+/// Returns the uptime of the machine, a clock that all processes share.
 pub(crate) fn now() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a system call that writes into what it is given, which is ours.
+    // SAFETY: a system call that writes into the memory it is given, which is ours.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
-    // It counts from zero, and nanoseconds are below a second.
+    // The clock counts from zero, and nanoseconds are below a second.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
@@ -57,7 +58,7 @@ impl History {
         Ok(Self(Arc::new(file)))
     }
 
-    /// Writes a line. Whoever cannot has nothing to say to a checker, and must not go on as if it had.
+    /// Writes a line. A process that cannot write has nothing to tell a checker, and must not go on.
     pub(crate) fn line(&self, line: fmt::Arguments<'_>) {
         let line = format!("{} {line}{END}\n", now().as_micros());
         if let Err(error) = (&*self.0).write_all(line.as_bytes()) {
@@ -72,7 +73,8 @@ impl History {
     }
 }
 
-/// The time of a line in microseconds, and the line without it and its end; none for one that was not ended.
+/// Returns the time of a line in microseconds, and the line without its time and end. Returns `None` for a line without
+/// its end.
 pub(crate) fn whole(line: &str) -> Option<(u64, &str)> {
     let (time, line) = line.strip_suffix(END)?.split_once(' ')?;
     Some((time.parse().ok()?, line))
