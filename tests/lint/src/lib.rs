@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Call;
 
-/// What it can be told.
+/// Its events.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Signal {
@@ -84,7 +84,7 @@ impl RouteTransitions for Call {
     }
 }
 
-/// An operation of plain functions, seen by nobody else.
+/// An operation of plain functions, private to this crate.
 #[derive(Debug)]
 struct Quick;
 

@@ -73,7 +73,7 @@ impl Lazy {
 }
 
 impl Checker {
-    /// A commit went well: those that began before it and were handed over before that are on disk.
+    /// Notes a successful commit. Transitions handed over before it was assembled are on disk.
     pub(super) fn committed(&mut self) {
         let begun = self.lazy.begun;
         let again = self.lazy.again;

@@ -135,7 +135,7 @@ struct Operation {
     fom: Option<u64>,
     /// The last known transition and the phase it led to.
     at: Option<(u32, String)>,
-    /// It did something in this visit; how many attempts there were, and the hash of the step key.
+    /// The last visit with an effect: its transition, its attempt, and the hash of its step key.
     effect: Option<(u32, u32, u64)>,
     ended: bool,
     outcome: Option<String>,
