@@ -30,7 +30,7 @@ pub enum Route {
     Ring {
         /// How often.
         times: u8,
-        /// Whom.
+        /// The name.
         name: String,
     },
     /// Talk.
