@@ -1,10 +1,10 @@
 //! Some operations block; how much work do the others still get done? 128 flows of small operations (four times 190 ns
-//! of work) run in two workers, without and with 64 other operations that block for 5 ms at a time. Those could block
+//! of work) run in two workers. They run alone, and beside 64 operations that block for 5 ms at a time, which could be
 //! 12,800 times a second.
 //!
 //! A peer's flow is a task that yields between the four parts. In `fom` every operation is a fom of its own, which
-//! submits the next one at its end. In `fom:turns` a flow is a fom with a budget of one phase, which goes to the tail
-//! after each phase as the peers' tasks do. Peers' workers are not pinned: pinning would keep threads that come back
+//! submits the next one at its end. In `fom:turns` a flow is a fom with a budget of one phase. It goes to the tail
+//! after each phase, as the peers' tasks do. Peers' workers are not pinned: pinning would keep threads that come back
 //! from blocking off a free core.
 
 #[path = "blocking/fom.rs"]

@@ -53,7 +53,7 @@ unsafe impl GlobalAlloc for Bounded {
 }
 
 /// Runs with a limit on each allocation: 64 KiB plus 32 times the input. An empty list in a list takes one byte in the
-/// input and 24 bytes here, and the capacity of a list may be twice its length.
+/// input and 24 bytes here. The capacity of a list may also be twice its length.
 pub(super) fn bounded<T>(bytes: &[u8], run: impl FnOnce() -> T) -> T {
     struct Unbounded;
     impl Drop for Unbounded {

@@ -7,22 +7,22 @@
 //!
 //! | line | what |
 //! | --- | --- |
-//! | `L life orders` | a child is started; by the parent |
-//! | `S n letter once` | operation `n` is going to be submitted |
+//! | `L life orders` | the parent starts a child |
+//! | `S n letter once` | the user is about to submit operation `n` |
 //! | `T n letter fom hops from to cause key locality outcome` | a listener heard of a transition |
 //! | `E n fom hops phase attempt step-key` | a phase function did something |
 //! | `P n fom event step-key` | a phase function paid for an event |
 //! | `H n outcome` | a handle was told the outcome |
 //! | `G n lock mode` | a phase function begins, and has this lock |
-//! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase has the lock, too, or has not |
-//! | `W n`, `D n` | a phase with a deadline does its work; the deadline has passed |
+//! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase also has the lock (`V`), or not (`U`) |
+//! | `W n`, `D n` | a phase with a deadline works (`W`); the deadline has passed (`D`) |
 //! | `C`, `c` | the journal begins to commit; it has committed |
 //! | `O`, `c` | the same, with changes of failed commits only |
-//! | `R foms` | so many foms came back |
-//! | `A fom why` | this one was set aside, as it should |
+//! | `R foms` | this many foms came back |
+//! | `A fom why` | this fom was set aside, as expected |
 //! | `! point` | the child kills itself here |
-//! | `X what` | what must never be |
-//! | `Z` | nothing is in flight any more |
+//! | `X what` | something that must never happen |
+//! | `Z` | nothing is in flight |
 
 use std::{
     fmt,

@@ -26,7 +26,7 @@ const CHAINS: u64 = 6;
 /// The number of keys at which operations wait: posted and submitted ones, and those that share a key.
 const LINES: u64 = 4;
 
-/// The number of keys that senders in several localities post for.
+/// The number of keys for which senders in several localities post.
 const FEEDS: u64 = 4;
 
 /// The most operations of one user that wait at a key.

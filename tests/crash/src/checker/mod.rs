@@ -1,10 +1,11 @@
-//! What must hold in a history, over any number of kills.
+//! The rules for a history, over any number of kills.
 //!
-//! A transition is *known* to be committed once a listener heard of it, a handle was told of it, or the function of the
-//! target phase did something. Each fom numbers its own transitions (`hops`, saved with the fom). The rules:
+//! A transition is *known* to be committed once a listener heard of it or a handle was told of it. The same holds once
+//! the function of the target phase did something. Each fom numbers its own transitions (`hops`, saved with the fom).
+//! The rules:
 //!
-//! - none is lost: a restored fom is in the last known phase, or one transition further, if that one was committed and
-//!   the crash came before any listener heard of it; every fom comes back unless it ended;
+//! - none is lost: a restored fom is in the last known phase, or one transition further (that one was committed, and
+//!   the crash came before any listener heard of it); every fom comes back unless it ended;
 //! - none is twice: each number is heard of once, in order, and each transition starts in the phase to which the one
 //!   before led;
 //! - each operation has one fom, and each fom one operation;

@@ -33,14 +33,14 @@ impl Holds {
         let _ = self.runtime.set(runtime.clone());
     }
 
-    /// Operation `n` begins.
+    /// Notes that operation `n` begins.
     pub(crate) fn begins(&self, n: u64) {
         if let Ok(mut posted) = self.posted.lock() {
             posted.remove(&n);
         }
     }
 
-    /// Whether the operation before `n` begins after it.
+    /// Returns whether the operation before `n` begins after it.
     pub(crate) fn is_overtaken_by(&self, n: u64) -> bool {
         let posted = self.posted.lock();
         posted.is_ok_and(|posted| posted.contains(&(n - NEXT)))
@@ -55,7 +55,7 @@ impl Holds {
         }
     }
 
-    /// The localities to hold after the commit that begins now.
+    /// Returns the localities to hold after the commit that begins now.
     pub(crate) fn take(&self) -> Vec<usize> {
         let wanted = self.wanted.lock();
         wanted.map_or_else(|_| Vec::new(), |mut wanted| std::mem::take(&mut *wanted))
@@ -86,7 +86,7 @@ impl Feed {
         Self { mark, line, holds }
     }
 
-    /// The key that it posts for.
+    /// Returns the key for which it posts.
     pub(crate) fn key(line: u64) -> Key {
         ("feed", line).into()
     }
