@@ -156,7 +156,7 @@ impl Run {
         (batch, after)
     }
 
-    /// Runs until a crash before an operation of the disk. Returns the disk after it.
+    /// Calls `run` with a crash before an operation of the disk. Returns the disk that the crash leaves, if it happens.
     fn crash_in(
         &mut self,
         operation: Operation,

@@ -243,7 +243,7 @@ impl<'a> Parent<'a> {
         let picks: [u64; AGAIN] = std::array::from_fn(|_| random.any());
         let mut again: Vec<_> = self.checker.submitted_once(false).collect();
         if !drain {
-            // The latest operations, and some whose outcome is known.
+            // The latest operations with unknown outcomes, and some with known outcomes.
             again.reverse();
             again.truncate(AGAIN);
             let told: Vec<_> = self.checker.submitted_once(true).collect();

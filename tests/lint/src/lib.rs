@@ -102,7 +102,7 @@ impl PrivateTransitions for Quick {
     }
 }
 
-/// Uses it.
+/// Uses the operation.
 #[must_use]
 pub const fn name() -> &'static str {
     let Quick = Quick;
