@@ -13,7 +13,7 @@ pub(super) struct Keys(HashMap<(char, String), Key>);
 struct Key {
     /// The operations that began and are not known to have ended.
     have: BTreeSet<u64>,
-    /// The highest number that began, and the highest number of an operation that does not share the key.
+    /// The highest number that began, and the number of the last operation that began without sharing the key.
     last: u64,
     last_alone: u64,
 }
