@@ -1,4 +1,4 @@
-//! What balancing does, and that it does no harm: the simulation of the example `balancing`, with 64 localities.
+//! Balancing helps, and does no harm: the simulation of the example `balancing`, with 64 localities.
 
 #[path = "../examples/balancing/simulation/mod.rs"]
 mod simulation;
@@ -28,7 +28,7 @@ fn is_no_worse(with: &Outcome, without: &Outcome) {
     }
 }
 
-/// With the same load everywhere next to nothing is moved, and nobody waits longer.
+/// With the same load everywhere, almost no fom is moved, and no fom waits longer.
 #[test]
 fn a_uniform_load_is_left_alone() {
     let off = run(Load::Uniform, Balance::Off);
@@ -38,7 +38,7 @@ fn a_uniform_load_is_left_alone() {
     is_no_worse(&both, &off);
 }
 
-/// Queues that come and go by chance are short, and moving them brings little; it does no harm.
+/// Random queues are short, and moving them gains little; it does no harm.
 #[test]
 fn chance_is_no_reason_to_move_much() {
     let off = run(Load::Random, Balance::Off);
@@ -47,7 +47,7 @@ fn chance_is_no_reason_to_move_much() {
     is_no_worse(&foms, &off);
 }
 
-/// What arrives in few localities is spread over all of them, and ends as fast as it arrives.
+/// Foms that arrive in few localities are spread over all of them, and end as fast as they arrive.
 #[test]
 fn an_unbalanced_load_is_spread() {
     let off = run(Load::Unbalanced, Balance::Off);
@@ -67,7 +67,7 @@ fn a_burst_is_spread() {
     assert!(foms.moved <= 4 * foms.waits.len());
 }
 
-/// The foms of one key run one after the other at one home: nothing helps them, and nothing is to hurt them.
+/// The foms of one key run one after the other at one home. Balancing cannot help them, and must not hurt them.
 #[test]
 fn a_hot_key_is_neither_helped_nor_hurt() {
     let off = run(Load::HotKey, Balance::Off);
@@ -79,7 +79,7 @@ fn a_hot_key_is_neither_helped_nor_hurt() {
     }
 }
 
-/// A second processor is for what computes beside the handler; a handler alone cannot use it.
+/// A second processor is for computations beside the handler. A handler alone cannot use it.
 #[test]
 fn processors_help_who_computes_in_blocking_sections() {
     let off = run(Load::Blocking, Balance::Off);
@@ -94,7 +94,7 @@ fn processors_help_who_computes_in_blocking_sections() {
     }
 }
 
-/// Whatever is moved, each fom runs once (`run` looks at that) and what ended in time can only be what arrived.
+/// Each fom runs once, wherever it is moved (`run` checks that). Only foms that arrived can have ended in time.
 #[test]
 fn nothing_is_lost_on_the_way() {
     for load in Load::ALL {
@@ -103,7 +103,7 @@ fn nothing_is_lost_on_the_way() {
     }
 }
 
-/// The same seed, the same run: what is asserted here does not depend on luck.
+/// The same seed gives the same run, so these assertions do not depend on luck.
 #[test]
 fn runs_are_reproducible() {
     assert_eq!(

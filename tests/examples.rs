@@ -1,6 +1,6 @@
-//! Every example is run, and the README shows what the first one says.
+//! Runs every example, and checks that the README shows the output of the first one.
 
-/// The file as a module, and a test that runs its `main` (which is `pub(crate)` for that).
+/// Includes the file as a module, with a test that runs its `main` (which is `pub(crate)` for that).
 macro_rules! examples {
     ($($name:ident $file:literal)*) => {$(
         #[path = $file]
@@ -43,7 +43,7 @@ examples! {
     waiting "../examples/waiting.rs"
 }
 
-/// A new example is run, too, and stands in the list.
+/// A new example must run, too, and be in the list.
 #[test]
 fn every_example_is_run_and_listed() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -60,11 +60,11 @@ fn every_example_is_run_and_listed() {
             );
         }
     }
-    // One that is a folder, and no crate of its own.
+    // This example is a folder, and not a crate of its own.
     assert!(list.contains("[`balancing`](balancing)"));
 }
 
-/// Killed where that is worst, and started again: every order is sent, and nobody pays twice.
+/// The program is killed at the worst moment and restarted. Every order is sent, and no customer pays twice.
 #[test]
 fn survive_goes_on_after_a_kill() {
     let directory = std::env::temp_dir().join(format!("fom-survive-{}", std::process::id()));
@@ -104,7 +104,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// What the README shows of the example that is killed stands in it.
+/// The README's part of the killed example is in that example.
 #[test]
 fn readme_shows_what_survives() {
     let readme = include_str!("../README.md");
@@ -119,7 +119,7 @@ fn readme_shows_what_survives() {
     }
 }
 
-/// What the README shows is what runs.
+/// The README shows the program that runs.
 #[test]
 fn readme_shows_the_program_and_its_diagram() {
     let readme = include_str!("../README.md");
@@ -143,7 +143,7 @@ fn book_shows_what_balancing_brings() {
     assert_eq!(blocks(page, "text"), [table]);
 }
 
-/// What the reference says that the compiler says is what the tests of the messages expect.
+/// The compiler messages in the reference are those that the tests of the messages expect.
 #[test]
 fn reference_quotes_the_compiler() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -170,7 +170,7 @@ fn reference_quotes_the_compiler() {
     }
 }
 
-/// Every test that the README, the table of traps and the chapters on surviving and on versions name is there.
+/// Every test named by the README, the table of traps and the chapters on surviving and on versions exists.
 #[test]
 fn tests_that_are_named_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -182,7 +182,7 @@ fn tests_that_are_named_exist() {
     let words = pages
         .iter()
         .flat_map(|page| page.split('`').skip(1).step_by(2));
-    // The chapters have code as well, whose names are not written like those of tests.
+    // The chapters also have code, whose names do not look like those of tests.
     let chapters = [
         include_str!("../book/src/durability.md"),
         include_str!("../book/src/versions.md"),
@@ -220,7 +220,7 @@ fn tests_that_are_named_exist() {
     assert!(named > 30, "only {named} names found");
 }
 
-/// Where the power can go: each point of the table has a test, and each place that it says the crash harness kills at is one.
+/// Each point of the table of power cuts has a test. Each kill point that the table names is one of the crash harness.
 #[test]
 fn points_where_the_power_can_go_are_those_of_the_harness() {
     let chapter = include_str!("../book/src/durability.md");
@@ -257,7 +257,7 @@ fn points_where_the_power_can_go_are_those_of_the_harness() {
     }
 }
 
-/// The blocks of a language.
+/// Returns the code blocks of a language.
 fn blocks<'a>(markdown: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     markdown

@@ -1,11 +1,11 @@
-//! What a declaration means when it runs: each kind of phase, each key, in one machine.
+//! What a declaration means at run time: each kind of phase and each key, in one machine.
 
 use std::time::Duration;
 
 use fom_runtime::{Mode, prelude::*};
 use serde::{Deserialize, Serialize};
 
-/// Counts what it is told, writes the sum, and says so.
+/// Counts the numbers that it receives, writes the sum, and says it.
 #[derive(Serialize, Deserialize, Debug, Default)]
 struct Count {
     sum: u32,
@@ -38,7 +38,7 @@ enum Counting {
     /// It was said.
     #[phase(end)]
     Done { said: String },
-    /// Somebody was rude.
+    /// The sender was rude.
     #[phase(end, failure)]
     Rude,
 }
@@ -347,8 +347,8 @@ impl TryingTransitions for Stubborn {
     }
 }
 
-/// The deadline stands over the attempts, and an error of the late function is no further attempt: the visit has no
-/// deadline any more.
+/// The deadline covers all attempts. An error of the late function causes no further attempt: the visit has no deadline
+/// any more.
 #[tokio::test]
 async fn an_error_of_a_late_function_is_the_last_word() {
     let clock = fom_runtime::TestClock::new();

@@ -1,7 +1,8 @@
 //! The layout of the code: packages and folders import in one direction.
 //!
-//! Each package has a list of its folders, lowest first. A file imports from its own folder and from lower ones. The methods of a
-//! type stand in the folder of the type. What breaks that today is listed in `tests/layout/*.txt`; these lists only shrink.
+//! Each package has a list of its folders, lowest first. A file imports from its own folder and from lower ones. The
+//! methods of a type are in the folder of the type. `tests/layout/*.txt` lists the present exceptions; these lists only
+//! shrink.
 
 #[path = "layout/source.rs"]
 mod source;
@@ -120,13 +121,14 @@ fn check(package: &str, folders: &[&str]) {
     );
 }
 
-/// The folder directly below `src` that a file is in, or the file's own name.
+/// Returns the folder directly below `src` that a file is in, or the file's own name.
 fn folder_of(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     first.strip_suffix(".rs").unwrap_or(first)
 }
 
-/// Imports are found through re-exports, renamed, relative, in a path of the code, and from an inner module.
+/// Imports are found through re-exports, under new names, as relative paths, in a path of the code, and from an inner
+/// module.
 #[test]
 fn what_points_up_is_found() {
     let src = std::env::temp_dir().join(format!("fom-layout-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Waiting for a phase that a fom only passes through, asked for while the fom runs.
+//! Waiting for a phase that a fom only passes through. The wait begins while the fom runs.
 
 use std::{sync::mpsc, time::Duration};
 
@@ -9,7 +9,7 @@ enum Signal {
 }
 
 struct Walk {
-    /// `First` says that it runs, and holds its locality until it may go on.
+    /// `First` reports that it runs, and holds its locality until it may go on.
     runs: mpsc::SyncSender<()>,
     go_on: mpsc::Receiver<()>,
 }
@@ -53,7 +53,7 @@ async fn a_wait_that_begins_before_the_send_sees_what_the_event_leads_through() 
     let walk = runtime.submit(Walk { runs, go_on }).start().unwrap();
     does_run.recv_timeout(Duration::from_secs(60)).unwrap();
 
-    // It does not come to its jobs before it has passed through `Passed`.
+    // The fom does not reach its jobs before it has passed through `Passed`.
     let passed = walk.reached([WalkingKind::Passed]);
     walk.send(Signal::Go).map_err(|_| "not sent").unwrap();
     may_go_on.send(()).unwrap();

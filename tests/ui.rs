@@ -1,4 +1,4 @@
-//! What the compiler says to mistakes, and what has to compile.
+//! The compiler's messages for mistakes, and code that must compile.
 
 #[test]
 fn mistakes() {

@@ -1,4 +1,4 @@
-//! Bytes that may be anything are read without a panic and without much memory.
+//! Arbitrary bytes are read without a panic and without much memory.
 
 #[path = "store/kit/mod.rs"]
 mod kit;
@@ -18,12 +18,12 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// Remembers the largest piece of memory that was asked for.
+/// Remembers the size of the largest allocation.
 struct Watched;
 
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: each function hands its arguments on to the system's allocator, and does nothing else but count.
+// SAFETY: each function passes its arguments on to the system's allocator, and otherwise only counts.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Watched {
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
 
-/// A segment as it is written.
+/// Returns the bytes of a valid segment.
 fn segment() -> Vec<u8> {
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
@@ -60,7 +60,7 @@ fn reads_within_bounds(bytes: &[u8]) -> usize {
     LARGEST.store(0, Ordering::Relaxed);
     let entries = read_hostile_segment(bytes);
     let largest = LARGEST.load(Ordering::Relaxed);
-    // A row of 16 bytes is a little larger in memory, and a list may be twice as large as it must be.
+    // A row of 16 bytes takes a little more in memory, and the capacity of a list may be twice its length.
     assert!(
         largest <= 8 * bytes.len() + 4096,
         "{largest} bytes of memory for {} bytes",
@@ -69,7 +69,7 @@ fn reads_within_bounds(bytes: &[u8]) -> usize {
     entries
 }
 
-/// How a good segment is spoiled.
+/// A way to spoil a valid segment.
 #[derive(Clone, Debug)]
 enum Spoil {
     Flip(usize, u8),
@@ -121,7 +121,7 @@ fn spoiled(bytes: &[u8], spoils: &[Spoil]) -> Vec<u8> {
     bytes
 }
 
-/// Puts right the checksums of the header and of the first frame, so that what is wrong is found behind them.
+/// Corrects the checksums of the header and of the first frame, so that the reader gets past them to the fault.
 fn with_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = |salt: u32, bytes: &[u8]| {
         let mut hasher = crc32fast::Hasher::new_with_initial(salt);
@@ -153,7 +153,7 @@ fn with_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// One test, since the memory of all is counted.
+/// One test, since the allocator counts for the whole process.
 #[test]
 fn any_bytes_are_read_without_harm() {
     let good = segment();
@@ -183,7 +183,7 @@ fn any_bytes_are_read_without_harm() {
     }
 }
 
-/// The same bytes as the only segment of a journal: opened or refused, and looked at.
+/// Opens a journal with these bytes as its only segment, and inspects it. The open may fail.
 fn whole_journal(bytes: &[u8]) {
     let place = Place::new();
     fs::create_dir(place.path()).unwrap();

@@ -1,5 +1,5 @@
-//! `cargo bench`: builds the benchmarks, a package of their own so that no build but this one knows the peers, and runs
-//! them. What follows `--` goes to `suite.rs`.
+//! `cargo bench`: builds the benchmarks and runs them. They are a package of their own, so that no other build knows
+//! the peers. The arguments after `--` go to `suite.rs`.
 
 use std::{
     env,
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         .arg(&manifest)
         .arg("--target-dir")
         .arg(&target)
-        // It has no target for another machine, and runs here.
+        // The benchmarks run on this machine.
         .env_remove("CARGO_BUILD_TARGET")
         .status();
     let run = |status: std::io::Result<std::process::ExitStatus>, what: &str| match status {

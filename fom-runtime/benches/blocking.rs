@@ -1,10 +1,11 @@
-//! Others block; what is left for those that do not? 128 flows of small operations (four times 190 ns of work) go round in
-//! two workers, without and with 64 operations beside them that block 5 ms at a time, which could be 12,800 a second.
+//! Some operations block; how much work do the others still get done? 128 flows of small operations (four times 190 ns
+//! of work) run in two workers. They run alone, and beside 64 operations that block for 5 ms at a time, which could be
+//! 12,800 times a second.
 //!
-//! A peer's flow is a task that yields between the four parts. In `fom` every operation is a fom of its own, which submits
-//! the next one at its end; in `fom:turns` a flow is a fom with a budget of one phase, which goes to the tail after each
-//! as the peers' do. Peers' workers are not pinned: that would keep threads that come back from blocking from the core that
-//! is free.
+//! A peer's flow is a task that yields between the four parts. In `fom` every operation is a fom of its own, which
+//! submits the next one at its end. In `fom:turns` a flow is a fom with a budget of one phase. It goes to the tail
+//! after each phase, as the peers' tasks do. Peers' workers are not pinned: pinning would keep threads that come back
+//! from blocking off a free core.
 
 #[path = "blocking/fom.rs"]
 mod fom;
@@ -115,7 +116,7 @@ fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// A figure with blockers as a part of the same peer's without.
+/// Returns a figure with blockers as a fraction of the same peer's figure without.
 fn to_own(round: &Round, peer: &str, figure: &str) -> Option<f64> {
     let without = match family(peer) {
         "fom" => peer,
@@ -128,32 +129,32 @@ const WORKERS: usize = 2;
 const FLOWS: usize = 128;
 const BLOCKERS: usize = 64;
 
-/// Latencies count.
+/// Whether latencies count.
 static ON: AtomicBool = AtomicBool::new(false);
-/// Calls that have blocked.
+/// The number of calls that have blocked.
 static BLOCKS: AtomicU64 = AtomicU64::new(0);
 
-/// Of each worker's flows, as they were at the beginning.
+/// Returns the latencies for each worker. A flow belongs to the worker in which it began.
 fn latencies() -> &'static [&'static Histogram; WORKERS] {
     static ALL: OnceLock<[&Histogram; WORKERS]> = OnceLock::new();
     ALL.get_or_init(|| [(); WORKERS].map(|()| Histogram::new()))
 }
 
-/// One part of an operation: about 190 ns.
+/// Does one part of an operation: about 190 ns.
 fn work(x: u64) -> u64 {
     (0..WORK).fold(x, |x, _| mix(black_box(x)))
 }
 
 const WORK: u32 = 94;
 
-/// An operation has ended, which began then.
+/// Counts an operation that ended and that began at `begun`.
 fn ended(flow: usize, begun: u64) {
     if ON.load(Ordering::Relaxed) {
         latencies()[flow % WORKERS].add(now() - begun);
     }
 }
 
-/// What blocks.
+/// Blocks for 5 ms.
 fn block() {
     thread::sleep(Duration::from_millis(5));
     BLOCKS.fetch_add(1, Ordering::Relaxed);

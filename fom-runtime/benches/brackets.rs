@@ -1,9 +1,11 @@
-//! Enter-block and leave-block around code that does not block: what does the precaution cost when it was not needed?
-//! Around nothing, and around 5 microseconds of work; alone in the worker, and beside 64 others that are always ready.
+//! Enter-block and leave-block around code that does not block: what does the unneeded precaution cost? The bracket
+//! contains nothing, or 5 microseconds of work. The operation is alone in the worker, or beside 64 others that are
+//! always ready.
 //!
-//! One worker. Shown is what a bracket takes on top of what stands in it, and how often threads gave up their processor for
-//! it: a hand-over is two or more of that. Beside others the time of a bracket in which the worker was handed over is the
-//! time until it came back, in which the others did something useful; `others` says how often one of them ran meanwhile.
+//! There is one worker. The figures are the time that a bracket adds to its content, and how often threads gave up
+//! their processor for it. A hand-over is two or more of those. If the worker was handed over beside others, the time
+//! of the bracket lasts until it came back. The others did useful work in that time; `others` says how often one of
+//! them ran.
 
 #[path = "brackets/fom.rs"]
 mod fom;
@@ -100,7 +102,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            // None but by chance: once in a hundred.
+            // Only random ones: one in a hundred.
             target: Target {
                 text: "0",
                 absolute: Some(0.01),
@@ -115,7 +117,7 @@ fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// What is done between two brackets' ends.
+/// The work between the ends of two brackets.
 #[derive(Clone, Copy)]
 struct Plan {
     times: u32,
@@ -123,17 +125,17 @@ struct Plan {
     others: usize,
 }
 
-/// How often one of the others ran.
+/// The number of runs of the others.
 static OTHERS_RAN: AtomicU64 = AtomicU64::new(0);
 
 /// A run of one of the others: some 100 ns.
 fn other() {
     black_box((0..50).fold(1, |x, _| mix(black_box(x))));
-    // One worker only: nobody else writes.
+    // There is only one worker, so no other thread writes.
     OTHERS_RAN.store(OTHERS_RAN.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Work for a time, by the clock.
+/// Works for a time, by the clock.
 fn work(time: Duration) {
     if time.is_zero() {
         return;
@@ -144,15 +146,15 @@ fn work(time: Duration) {
     }
 }
 
-/// What a series took.
+/// The cost of a series.
 struct Took {
     wall: Duration,
     switches: u64,
     others: u64,
 }
 
-/// So many brackets, after a tenth of it to get warm. After each it goes to the tail of the worker's queue: a second
-/// `block_in_place` in one poll is free where the first one gave the worker away.
+/// Runs `times` brackets, after a tenth of that as warm-up. After each bracket the task goes to the tail of the
+/// worker's queue. Otherwise a second `block_in_place` in one poll would be free if the first one gave the worker away.
 async fn series(times: u32, mut bracket: impl FnMut()) -> Took {
     for _ in 0..times / 10 {
         bracket();
@@ -172,7 +174,7 @@ async fn series(times: u32, mut bracket: impl FnMut()) -> Took {
     }
 }
 
-/// The same without brackets, and with them.
+/// The costs without brackets, and with them.
 type Answer = [Took; 2];
 
 fn run(one: &One) -> Figures {
@@ -205,7 +207,7 @@ fn run(one: &One) -> Figures {
         .with(OTHERS, per(|took| took.others as f64))
 }
 
-/// Not pinned: who takes the worker over needs a processor, too.
+/// Not pinned: the thread that takes the worker over needs a processor, too.
 fn tokio(plan: Plan, tell: mpsc::Sender<Answer>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -230,7 +232,7 @@ fn tokio(plan: Plan, tell: mpsc::Sender<Answer>) {
     std::mem::forget(runtime);
 }
 
-/// Two swaps of a word that others would look at, and others that run when it is their turn.
+/// Two swaps of a word that other threads would look at, and others that run when it is their turn.
 fn limit(plan: Plan, tell: mpsc::Sender<Answer>) {
     static WORD: AtomicU64 = AtomicU64::new(0);
     pin(0);

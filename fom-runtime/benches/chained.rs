@@ -1,9 +1,9 @@
-//! Chained requests: each operation asks a service three times, one after the other. What does a call cost, and how long
-//! does an operation wait for its turn after its answer came?
+//! Chained requests: each operation calls a service three times, one call after the other. What does a call cost, and
+//! how long does an operation wait for its turn after its answer came?
 //!
-//! One worker on one core; the service is a thread on another one, which takes requests from a channel and answers from
-//! there. Always the same number of operations is in flight: one that ends starts the next. The wake is counted from just
-//! before the service answers to the operation running again, for every 16th call.
+//! One worker has one core. The service is a thread on another core; it takes requests from a channel and answers them.
+//! The number of operations in flight is constant: an operation that ends starts the next. The wake is the time from
+//! just before the service answers until the operation runs again, measured for every 16th call.
 
 #[path = "chained/fom.rs"]
 mod fom;
@@ -112,14 +112,14 @@ const QUESTION: Question = Question {
     run,
 };
 
-/// Calls of an operation.
+/// The number of calls of an operation.
 const CALLS: u32 = 3;
 
 fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// So many in flight, who counts those that ended, and how long the wakes took.
+/// The number of operations in flight, the count of ended ones, and the durations of the wakes.
 #[derive(Clone, Copy)]
 struct Load {
     flying: usize,

@@ -1,13 +1,15 @@
-//! A million deadlines. Which never fire: how large is an operation that has one, and what does it cost to arm it, and to
-//! cancel it because the event came? And which fire within one second: what does each cost in all, and how late is it?
+//! A million deadlines. Some never fire: how large is an operation with a deadline, and what does it cost to arm it,
+//! and to cancel it because the event came? Others fire within one second: what does each cost in all, and how late is
+//! it?
 //!
-//! - `never`: every peer of `timed/`. Bytes are what the process grew by, with all that is needed to wake each.
+//! - `never`: every peer of `timed/`. Bytes are the growth of the process, with everything needed to wake each
+//!   operation.
 //! - `sleep`: all are spawned at once, each with a time of its own; they fire one after another, the first after two
 //!   seconds.
 //! - `within`: each has two seconds from its spawning, and they are spawned within one second: a thousand times a
-//!   thousand. What fom's `within` is made for, and what a server has.
+//!   thousand. That is the purpose of fom's `within`, and the load of a server.
 //!
-//! Lateness is measured from when it should have fired, of the wall clock.
+//! Lateness is measured on the wall clock, from the time at which the deadline should have fired.
 
 mod firing;
 mod timed;
@@ -148,7 +150,7 @@ const QUESTION: Question = Question {
     run,
 };
 
-/// As measured where the targets were set: tokio 3,297, the limit 273.
+/// Measured when the targets were set: tokio 3,297, the limit 273.
 const FIRE: Target = Target {
     text: "550",
     of_tokio: Some(550.0 / 3297.0),
@@ -216,6 +218,6 @@ fn fire(one: &One, operations: usize, spawn: firing::Spawn) -> Figures {
         .with(P99, percentile(&late, 0.99) / 1e6)
 }
 
-/// How long before the first deadline, and over how long they are spread.
+/// The time before the first deadline, and the time over which the deadlines are spread.
 const LEAD: Duration = Duration::from_secs(2);
 const SPREAD: Duration = Duration::from_secs(1);

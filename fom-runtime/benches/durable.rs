@@ -1,12 +1,13 @@
-//! Transitions that are on the disk before the next phase begins. How many a second, and how long does each wait?
+//! Transitions that are on the disk before the next phase begins. How many are there per second, and how long does each
+//! wait?
 //!
-//! Always the same number of operations is in flight. Each makes a transition, waits until its record (an id of 16 bytes
-//! and 134 bytes of state) is on the disk, and goes on. With the last of six transitions its record is deleted, and the next
-//! operation begins. All who wait share one write and one sync. One thread works, another one commits.
+//! The number of operations in flight is constant. Each makes a transition, waits until its record (an id of 16 bytes
+//! and 134 bytes of state) is on the disk, and goes on. The last of six transitions deletes the record, and the next
+//! operation begins. All waiting operations share one write and one sync. One thread works, another one commits.
 //!
-//! `fom:journal` is the journal without foms, `fom:2` has two localities, and `fom:memory` shows what foms cost when there is
-//! no disk to wait for. `fom:kept` has many foms beside it that only wait: what they have written stands between what is no longer
-//! needed, and is written again to make room.
+//! `fom:journal` is the journal without foms, `fom:2` has two localities, and `fom:memory` shows what foms cost without
+//! a disk to wait for. `fom:kept` has many other foms that only wait. Their records lie between records that are no
+//! longer needed, and are written again to make room.
 
 #[path = "durable/fom.rs"]
 mod fom;
@@ -27,7 +28,7 @@ use kit::{
     remove, written_bytes,
 };
 
-/// Not asked for.
+/// No target.
 const NONE: Target = Target {
     text: "",
     of_tokio: None,
@@ -195,21 +196,21 @@ const QUESTION: Question = Question {
     run,
 };
 
-/// Transitions of an operation.
+/// The number of transitions of an operation.
 const LIFE: u32 = 6;
 
 fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// So many in flight, and who counts.
+/// The number of operations in flight, and the counters.
 #[derive(Clone, Copy)]
 struct Load {
     flying: usize,
-    /// Transitions that were committed, and heard of.
+    /// The transitions that were committed, and that the operation knows of.
     done: &'static Tally,
     syncs: &'static Tally,
-    /// From the end of a phase's function to the beginning of the next one's.
+    /// The time from the end of a phase's function to the beginning of the next function.
     waits: &'static Histogram,
 }
 
@@ -244,7 +245,7 @@ fn run(one: &One) -> Figures {
     };
     thread::sleep(one.time(Duration::from_millis(300)));
     if one.peer == "fom:kept" {
-        // Until it has gone once through what is kept.
+        // Until the journal has moved as much as it keeps.
         let round = |stats: &JournalStats| stats.moved_bytes >= stats.live_bytes;
         let by = Instant::now() + one.time(Duration::from_secs(20));
         while !round(&journal()) && Instant::now() < by {
@@ -270,7 +271,7 @@ fn run(one: &One) -> Figures {
         .with("wait_p50_us", load.waits.percentile(0.50) / 1e3)
         .with("wait_p99_us", load.waits.percentile(0.99) / 1e3)
         .with("bytes_per_transition", written as f64 / done)
-        // Of these: to give new files their place on the disk, and to make room.
+        // Of these: the bytes to reserve the place of new files on the disk, and the bytes to make room.
         .with("prepared_bytes", each(|stats| stats.prepared_bytes))
         .with("moved_bytes", each(|stats| stats.moved_bytes))
         .with("transitions_per_sync", 1.0 / syncs)

@@ -1,9 +1,10 @@
-//! Does cost grow as the work? Throughput against operations in flight, localities, phases, state, and blocking.
+//! Does the cost grow with the work? Throughput against operations in flight, localities, phases, state, and blocking.
 //!
-//! Operations as in `spawn`, of which one thing at a time is varied: 4096 in flight in each of two workers, 4 phases,
-//! 8 bytes of state, nothing that blocks. A case is called by what is varied and its value, which is the figure `x`, too.
-//! Tokio's tasks yield between two phases. What blocks does so for 1 ms in one of its phases: a fom in a `blocking` phase,
-//! a task of tokio's in `spawn_blocking` or, as `tokio-mt:in-place`, in `block_in_place`.
+//! The operations are those of `spawn`, with one property varied at a time. The base is 4096 in flight in each of two
+//! workers, 4 phases, 8 bytes of state, and no blocking. The name of a case is the varied property and its value, which
+//! is also the figure `x`. Tokio's tasks yield between two phases. A blocking operation blocks for 1 ms in one of its
+//! phases: a fom in a `blocking` phase, a task of tokio in `spawn_blocking` or, as `tokio-mt:in-place`, in
+//! `block_in_place`.
 
 #[path = "growth/fom.rs"]
 mod fom;
@@ -89,7 +90,7 @@ const QUESTION: Question = Question {
     run,
 };
 
-/// Growth has no target of its own: the plots are what is looked at.
+/// Growth has no target of its own: its results are the plots.
 const fn row(question: &'static str, value: fn(&kit::Round, &str) -> Option<f64>) -> Row {
     Row {
         question,
@@ -109,14 +110,14 @@ const fn row(question: &'static str, value: fn(&kit::Round, &str) -> Option<f64>
 
 const RATE: &str = "ops_per_s";
 
-/// How long one blocks.
+/// How long a blocking operation blocks.
 const BLOCK: Duration = Duration::from_millis(1);
 
 fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// What is varied.
+/// The varied properties.
 #[derive(Clone, Copy)]
 struct Shape {
     load: Load,
@@ -136,7 +137,7 @@ fn run(one: &One) -> Figures {
     };
     let usual = with(2, 4, 4096);
     let shape = match varied {
-        // All of them together; one worker has the only one.
+        // `x` is the number in all workers together. A single operation needs a single worker.
         "in_flight" if x == 1 => with(1, 4, 1),
         "in_flight" => with(2, 4, x / 2),
         "localities" => with(x, 4, 4096),

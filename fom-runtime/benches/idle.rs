@@ -1,6 +1,6 @@
-//! A hundred thousand parked operations, each with a deadline that is far off: what does it cost to have them?
+//! A hundred thousand parked operations, each with a distant deadline: what does it cost to have them?
 //!
-//! Every peer of `timed/`, over two seconds in which nothing happens. One wake-up in two seconds would be seen.
+//! Measures every peer of `timed/` over two idle seconds. One wake-up in two seconds would be visible.
 
 mod timed;
 
@@ -37,7 +37,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            // Less than a thousandth is what reading the clocks takes.
+            // Reading the clocks takes less than a thousandth.
             target: Target {
                 absolute: Some(0.01),
                 ..NO_TARGET
@@ -75,9 +75,9 @@ fn run(one: &One) -> Figures {
     let span = one.time(Duration::from_secs(2));
     thread::sleep(span);
     let (switches, cpu) = (context_switches() - switches, cpu_time() - cpu);
-    // One is this thread's own sleep.
+    // One switch is this thread's own sleep.
     let switches = switches.saturating_sub(1);
-    // They are all there still.
+    // All operations are still there.
     assert_eq!(parked.ended(), 0);
     parked.wake();
     settle();

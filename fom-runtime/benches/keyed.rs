@@ -1,10 +1,12 @@
-//! A stream of requests over many keys, in order for each key: how many a second, and what does one cost beside its work?
+//! A stream of requests over many keys, in order for each key: how many are served per second, and what does one cost
+//! besides its work?
 //!
-//! One thread submits 2,000,000 requests for 10,000 keys, two workers serve them; each is about 190 ns of work. Every request
-//! checks that it is the next of its key, and that no other of its key runs: a peer that breaks that fails. `shard` has a channel for each
-//! worker and hashes the key, `shard64` 64 of them; `perkey` a task for each key that is always there, `ondemand` a queue
-//! for each key that has something, with a task that empties it. Shards cannot wait: a request that does holds up all keys of its
-//! shard. In the case `waiting` every other request of one key does, for 1 ms: how much of its rate does each keep?
+//! One thread submits 2,000,000 requests for 10,000 keys, and two workers serve them. Each request is about 190 ns of
+//! work. Every request checks that it is the next of its key, and that no other request of its key runs; a peer that
+//! breaks that fails. `shard` has a channel for each worker and hashes the key; `shard64` has 64 channels. `perkey` has
+//! a permanent task for each key. `ondemand` has a queue for each key with requests, and a task that empties it. Shards
+//! cannot wait: a waiting request holds up all keys of its shard. In the case `waiting` every other request of one key
+//! waits for 1 ms: how much of its rate does each peer keep?
 
 #[path = "keyed/fom.rs"]
 mod fom;
@@ -33,7 +35,7 @@ const PEERS: &[&str] = &[
     "fom:single",
 ];
 
-/// What can wait, and a shard beside it.
+/// The peers that can wait, and a shard for comparison.
 const PATIENT: &[&str] = &[
     "tokio-mt:shard",
     "tokio-mt:shard64",

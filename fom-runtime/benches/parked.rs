@@ -1,9 +1,9 @@
-//! A million parked operations with 64 bytes of state: how much memory is each, what it is woken by included, and what
-//! does it cost to wake all of them?
+//! A million parked operations with 64 bytes of state. How much memory does each take, including what wakes it, and
+//! what does it cost to wake all of them?
 //!
-//! Two workers, each with a generator that starts its half, 1024 at a time; each operation waits for an event of its own,
-//! which its generator keeps a sender or handle of. Then the main thread wakes all, in turns from both halves, and waits
-//! for the last to end. Bytes are the growth of resident memory.
+//! There are two workers, each with a generator that starts its half, 1024 at a time. Each operation waits for an event
+//! of its own, and its generator keeps a sender or handle of the event. Then the main thread wakes all, in turns from
+//! both halves, and waits for the last to end. Bytes are the growth of resident memory.
 
 #[path = "parked/fom.rs"]
 mod fom;
@@ -116,27 +116,27 @@ const QUESTION: Question = Question {
 };
 
 const WORKERS: usize = 2;
-/// Started at a time; those have parked before the next ones are started.
+/// The number started at a time. Those have parked before the next ones are started.
 const BATCH: usize = 1024;
 
 fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// What an operation keeps while it waits.
+/// The state that an operation keeps while it waits.
 type State = [u64; 8];
 
 fn state(n: u64) -> State {
     std::array::from_fn(|place| n + place as u64)
 }
 
-/// What each generator does.
+/// The work of each generator.
 struct Load<H> {
-    /// Operations in each worker.
+    /// The number of operations in each worker.
     each: usize,
-    /// Says how many have ended, for each worker.
+    /// The number of ended operations, for each worker.
     ended: &'static [Tally],
-    /// Takes what they are woken by, once all are parked.
+    /// Takes the handles that wake the operations, once all are parked.
     parked: mpsc::Sender<(usize, Vec<H>)>,
 }
 
@@ -150,7 +150,7 @@ impl<H> Clone for Load<H> {
     }
 }
 
-/// Parks and wakes: `start` starts the workers, `wake` wakes one.
+/// Parks and wakes: `start` starts the workers, `wake` wakes one operation.
 fn measure<H>(one: &One, start: impl FnOnce(Load<H>), wake: impl Fn(H)) -> Figures {
     let each = one.size(1_000_000, 20_000) / WORKERS;
     let all = (each * WORKERS) as u64;

@@ -1,9 +1,9 @@
-//! Draws what `cargo bench` measured: the plots of the book, and the table of its chapter on speed.
+//! Draws the measurements of `cargo bench`: the plots of the book, and the table of its chapter on speed.
 //!
-//! From the root of the repository, after `cargo bench`: `target/bench/release/plots`. It reads `results.jsonl` and
-//! `answers.jsonl` in `target/bench` (or in the folder that is its argument) and `instructions.txt` beside itself, writes
-//! `book/src/plots/*.svg`, and puts two tables between their marks in `book/src/speed.md`. Small sizes (`--quick`) are
-//! drawn as well, and say so.
+//! Run `target/bench/release/plots` from the root of the repository, after `cargo bench`. It reads `results.jsonl` and
+//! `answers.jsonl` in `target/bench` (or in the folder given as argument) and `instructions.txt` beside itself. It
+//! writes `book/src/plots/*.svg`, and puts two tables between their marks in `book/src/speed.md`. Results of small
+//! sizes (`--quick`) are drawn as well, and marked as such.
 
 #[path = "plots/axis.rs"]
 mod axis;
@@ -24,12 +24,12 @@ use axis::Scale;
 use chart::{Chart, Point, Series};
 use kit::{Answer, Record};
 
-/// A plot: the question it is of, what is varied there, and what it is drawn against.
+/// A plot: its question, the varied property, and the property on its axis.
 struct Plot {
     question: &'static str,
-    /// Names the file, and in `growth` the cases, too.
+    /// The name of the file, and in `growth` of the cases, too.
     varied: &'static str,
-    /// Who is drawn, in this order, and what the plot calls them.
+    /// The peers to draw, in this order, with their names in the plot.
     peers: &'static [(&'static str, &'static str)],
     title: &'static str,
     x: (&'static str, Scale),
@@ -144,19 +144,19 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One value of each line.
+/// Reads one value from each line.
 fn lines<T: serde::de::DeserializeOwned>(file: &Path) -> Result<Vec<T>, Box<dyn Error>> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     Ok(lines.map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// The plot, if any of it was measured.
+/// Returns the plot, if any of it was measured.
 fn draw(plot: &Plot, records: &[Record]) -> Option<String> {
     let mut series = Vec::new();
     let mut quick = false;
     for (peer, name) in plot.peers {
-        // By x, which is made of whole numbers.
+        // By x, which is a whole number.
         let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for record in records {
             let varied = record.case.split(' ').next();
@@ -199,7 +199,7 @@ fn draw(plot: &Plot, records: &[Record]) -> Option<String> {
     (!chart.series.is_empty()).then(|| chart.svg())
 }
 
-/// The median of the rounds, and the least and the greatest.
+/// Returns the median of the rounds, and the least and the greatest.
 fn point(x: f64, mut values: Vec<f64>) -> Point {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values[0], values[values.len() - 1]);

@@ -1,10 +1,10 @@
-//! A process is killed and started again: how long until 1,000,000 parked operations are there again, and how much memory
+//! A process is killed and restarted: how long until 1,000,000 parked operations are there again, and how much memory
 //! does each take?
 //!
-//! Another process of this program puts them on the disk, each in two transitions (the limit in one: what a log is that
-//! holds nothing old), and is killed by SIGKILL. Then the kernel is made to forget the files, and the time runs from opening
-//! them to the last record in its place: for the stores that is a hash map that knows how many will come, for fom `build` returns then.
-//! `settled_s` is when nothing is left to do.
+//! Another process of this program writes them to the disk, each in two transitions, and is killed by SIGKILL. (The
+//! limit writes each in one: a log without old records.) Then the kernel drops its cache of the files. The time runs
+//! from opening the files until the last record is in its place. For the stores that place is a hash map that knows the
+//! count in advance; for fom it is when `build` returns. `settled_s` is the time until nothing is left to do.
 
 #[path = "recovery/fom.rs"]
 mod fom;
@@ -28,7 +28,7 @@ use kit::{
 };
 use stored::{Change, STATE, Store};
 
-/// Not asked for.
+/// No target.
 const NONE: Target = Target {
     text: "",
     of_tokio: None,
@@ -84,14 +84,14 @@ const QUESTION: Question = Question {
     run,
 };
 
-/// Put into one group.
+/// The number of records in one group.
 const GROUP: u64 = 1024;
 
 fn main() -> ExitCode {
     ask(&QUESTION)
 }
 
-/// Names the folder to the process that is killed.
+/// The variable with the folder for the process that is killed.
 const FOLDER: &str = "FOM_BENCH_RECOVERY";
 
 fn run(one: &One) -> Figures {
@@ -116,7 +116,7 @@ fn run(one: &One) -> Figures {
         found
     });
     assert_eq!(reading.done, all, "all of them are there");
-    // Foms are there, and look once whether what they wait for has come.
+    // The foms are there, and check once whether their event has come.
     let settling = Spent::on(|| {
         settle();
         all
@@ -135,7 +135,7 @@ fn run(one: &One) -> Figures {
         .with("read_bytes_each", each(read))
 }
 
-/// A process that has put all on the disk.
+/// Starts a process that has written all to the disk.
 fn loader(one: &One, folder: &Path) -> Child {
     let mut command = Command::new(env::current_exe().expect("a program has a path"));
     command
@@ -156,7 +156,7 @@ fn loader(one: &One, folder: &Path) -> Child {
     child
 }
 
-/// Puts all on the disk, says so, and waits for its end.
+/// Writes all to the disk, reports it, and waits for its end.
 fn load(one: &One, all: u64) -> ! {
     let folder = PathBuf::from(env::var_os(FOLDER).expect("the folder"));
     if one.peer == "fom" {
@@ -180,7 +180,7 @@ fn load(one: &One, all: u64) -> ! {
     loaded();
 }
 
-/// Waits to be killed.
+/// Waits for the kill.
 fn loaded() -> ! {
     println!("loaded");
     loop {
@@ -192,7 +192,7 @@ fn open(one: &One, folder: &Path, room: u64) -> Box<dyn Store> {
     stored::open(&one.peer, folder, room).unwrap_or_else(|| one.unknown())
 }
 
-/// How many there are, and what keeps them.
+/// Returns how many operations there are, and the value that keeps them.
 fn recover(one: &One, folder: &Path, all: u64) -> (u64, Box<dyn Any>) {
     if one.peer == "fom" {
         let (found, runtime) = fom::recover(folder);

@@ -1,10 +1,10 @@
-//! Small operations of four phases, from spawn to finish: what does a transition cost, and do two localities do twice as
-//! much as one?
+//! Small operations of four phases, from spawn to finish: what does a transition cost, and do two localities do twice
+//! as much as one?
 //!
-//! Each worker has a generator that keeps at most 4096 operations in flight and spawns them 1024 at a time. An operation
-//! mixes a number in each phase. Between two phases a peer yields, so that others have their turn; a fom runs on within
-//! its budget of 64 phases, `fom:turns` has a budget of one and is queued at every transition as the peers are, and in the
-//! case `straight` the peers do not yield either.
+//! Each worker has a generator that keeps at most 4096 operations in flight and spawns them 1024 at a time. An
+//! operation mixes a number in each phase. Between two phases a peer yields, so that others have their turn. A fom runs
+//! on within its budget of 64 phases. `fom:turns` has a budget of one phase, and is queued at every transition as the
+//! peers are. In the case `straight` the peers do not yield either.
 
 #[path = "spawn/fom.rs"]
 mod fom;

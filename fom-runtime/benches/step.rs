@@ -1,6 +1,6 @@
-//! Instructions, by callgrind: what does a step of the generated code take beside a match by hand, and what do the hot
-//! paths take beside the least that would do? The counts are those of `instructions/`, which says how they are made; here
-//! they stand in the table.
+//! Instructions, counted by callgrind. What does a step of the generated code take beside a match by hand, and what do
+//! the hot paths take beside the least possible? The counts are those of `instructions/`, which explains how they are
+//! made. Here they are part of the table.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ const NO_TARGET: Target = Target {
 
 const QUESTION: Question = Question {
     name: "step",
-    // They hardly differ from run to run.
+    // The counts hardly differ from run to run.
     cases: &[
         Case {
             name: "step",

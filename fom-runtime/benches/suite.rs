@@ -1,5 +1,5 @@
-//! Runs every question, each in a process of its own, and ends with one table. `cargo bench` at the root of the repository
-//! builds and runs this.
+//! Runs every question, each in a process of its own, and ends with one table. `cargo bench` at the root of the
+//! repository builds and runs this.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
 use kit::{Answer, Record, table};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The questions in the order of the table, and about how many seconds each takes.
+/// The questions in the order of the table, each with its approximate duration in seconds.
 const QUESTIONS: &[(&str, u64)] = &[
     ("spawn", 90),
     ("chained", 80),
@@ -66,7 +66,7 @@ fn args() -> Args {
     args
 }
 
-/// One value of each line; none if there is no such file.
+/// Reads one value from each line; returns none if there is no such file.
 fn lines<T: DeserializeOwned>(file: &Path) -> io::Result<Vec<T>> {
     let text = match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -101,12 +101,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all questions were answered.
+/// Returns whether all questions were answered.
 fn run(args: &Args) -> io::Result<bool> {
     fs::create_dir_all(&args.out)?;
     let results = args.out.join("results.jsonl");
     let answers_file = args.out.join("answers.jsonl");
-    // What other questions said stays: one can be asked again alone.
+    // The answers of other questions stay, so that one question can be asked again alone.
     let asked = |name: &str| args.questions.iter().any(|(asked, _)| *asked == name);
     let mut kept: Vec<Record> = lines(&results)?;
     kept.retain(|record| !asked(&record.question));

@@ -1,11 +1,12 @@
-//! A thread outside wakes an operation: how long until that runs? The worker is on one core, the thread on another. It
-//! sends the next ping when the pong has come.
+//! A thread outside wakes an operation: how long until the operation runs? The worker has one core, the thread another.
+//! The thread sends the next ping when the pong has come.
 //!
 //! - `back-to-back`: at once. The thread outside sleeps until the pong, the worker until the ping.
 //! - `after-1ms`: after a millisecond, in which the worker's core has gone to rest.
 //! - `spinning`: the thread outside spins for the pong, and so do workers that can: they are awake when the ping comes.
 //!
-//! `wake` is from before the ping is sent to the operation's first instruction, `trip` until the thread has the pong.
+//! `wake` lasts from before the ping is sent until the operation's first instruction, `trip` until the thread has the
+//! pong.
 
 #[path = "wake/fom.rs"]
 mod fom;
@@ -34,7 +35,7 @@ const PEERS: &[&str] = &[
     "tokio-mt", "tokio-ct", "smol", "glommio", "monoio", "limit", "fom",
 ];
 
-/// At most what a futex takes; differences of less than 10 % are noise.
+/// At most the time of a futex; differences of less than 10 % are noise.
 const FUTEX: Target = Target {
     text: "1.0 of limit",
     of_tokio: None,
@@ -101,7 +102,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom:spin",
             limit: "limit:spin",
-            // 75 ns is what the limit takes on a busy machine, 15 on a quiet one.
+            // The limit takes 75 ns on a busy machine, 15 on a quiet one.
             target: Target {
                 text: "0.2",
                 of_tokio: Some(0.2 / 15.0),
@@ -118,10 +119,10 @@ fn main() -> ExitCode {
 
 /// What the operation tells the thread outside.
 struct Pong {
-    /// How long it took to wake it, in nanoseconds and one more; zero: not yet.
+    /// The duration of the wake in nanoseconds, plus one; zero means not yet.
     took: AtomicU64,
     outside: OnceLock<Thread>,
-    /// The thread outside spins.
+    /// Whether the thread outside spins.
     spins: OnceLock<bool>,
 }
 
@@ -132,7 +133,7 @@ static PONG: Pong = Pong {
 };
 
 impl Pong {
-    /// The operation runs, because of a ping that was sent then.
+    /// Notes that the operation runs because of a ping sent at `sent`.
     fn send(&self, sent: u64) {
         let took = now().saturating_sub(sent);
         self.took.store(took + 1, Ordering::Release);
@@ -172,7 +173,7 @@ fn run(one: &One) -> Figures {
     PONG.outside
         .set(thread::current())
         .expect("this is the first time");
-    // Threads that are started from here on are on the worker's core.
+    // Threads started from here on are on the worker's core.
     pin(0);
     let started = match &*one.peer {
         "fom" => Some(fom::start(Duration::ZERO)),
@@ -196,7 +197,7 @@ fn run(one: &One) -> Figures {
         let sent = now();
         ping(sent);
         let took = PONG.wait(spins);
-        // The first tenth is for getting warm.
+        // The first tenth is the warm-up.
         if n >= pings / 10 {
             wakes.push(took);
             trips.push(now() - sent);

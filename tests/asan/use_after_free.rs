@@ -2,8 +2,8 @@
 
 fn main() {
     let memory = Box::into_raw(Box::new(7_u64));
-    // SAFETY: it came out of a box.
+    // SAFETY: the pointer came out of a box.
     drop(unsafe { Box::from_raw(memory) });
-    // SAFETY: none, on purpose: it is freed.
+    // SAFETY: none, on purpose: the memory is freed.
     println!("{}", unsafe { std::hint::black_box(memory).read_volatile() });
 }

@@ -19,17 +19,17 @@ pub(crate) struct Source {
 
 #[derive(Default)]
 struct Module {
-    /// The file, from `src`.
+    /// The file, relative to `src`.
     file: String,
-    /// Names that the module defines.
+    /// The names that the module defines.
     defined: BTreeSet<String>,
-    /// Names that it imports, and the whole path of each.
+    /// The names that the module imports, each with its whole path.
     imported: HashMap<String, Names>,
-    /// Modules of which it imports all names.
+    /// The modules of which it imports all names.
     globs: Vec<Names>,
-    /// Paths that its code uses, from the root of the package.
+    /// The paths that its code uses, from the root of the package.
     used: BTreeSet<Names>,
-    /// Types that get methods here.
+    /// The types that get methods here.
     extended: BTreeSet<Names>,
 }
 
@@ -47,7 +47,7 @@ impl Source {
         let mut source = Self::default();
         source.read_file(src, Path::new("lib.rs"), Vec::new());
         assert!(source.modules.len() > 1, "{} has no modules", src.display());
-        // What a path begins with is known when all modules are.
+        // The first name of a path can only be resolved when all modules are known.
         source
     }
 
@@ -89,7 +89,7 @@ impl Source {
         }
     }
 
-    /// The imports from one file to another.
+    /// Returns the imports from one file to another.
     pub(crate) fn imports(&self) -> BTreeSet<Edge> {
         self.edges(|module| {
             module
@@ -100,7 +100,7 @@ impl Source {
         })
     }
 
-    /// The methods that a file adds to a type of another file.
+    /// Returns the methods that a file adds to a type of another file.
     pub(crate) fn additions(&self) -> BTreeSet<Edge> {
         self.edges(|module| module.extended.iter())
     }
@@ -127,7 +127,7 @@ impl Source {
         edges
     }
 
-    /// The file that defines what a path names. None for what is not of this package, or made by a macro.
+    /// Returns the file that defines the path. `None` if the path is not of this package, or a macro defines it.
     fn defines(&self, path: &[String], depth: usize) -> Option<&str> {
         let mut at = Names::new();
         for (index, name) in path.iter().enumerate() {
@@ -156,7 +156,7 @@ impl Source {
     }
 }
 
-/// The file of a module without a body.
+/// Returns the file of a module without a body.
 fn find(src: &Path, file: &Path, module: &ItemMod, name: &str) -> std::path::PathBuf {
     let directory = match file.file_stem().unwrap().to_str().unwrap() {
         "lib" | "mod" => file.parent().unwrap().to_owned(),
@@ -196,7 +196,7 @@ fn name_of(item: &Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// Whether a module is a part of the tests only.
+/// Returns whether a module is only part of the tests.
 fn is_test(module: &ItemMod) -> bool {
     let is_test = |attribute: &syn::Attribute| {
         let syn::Meta::List(list) = &attribute.meta else {
@@ -208,7 +208,7 @@ fn is_test(module: &ItemMod) -> bool {
     module.attrs.iter().any(is_test)
 }
 
-/// Collects what a module's code names.
+/// Collects the names that a module's code uses.
 struct Reader {
     at: Names,
     module: Module,
@@ -216,7 +216,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The path from the root of the package, of a path in this module.
+    /// Returns the path from the root of the package for a path in this module.
     fn absolute(&self, path: &[String]) -> Option<Names> {
         let mut at = self.at.clone();
         let mut rest = path;
@@ -230,7 +230,7 @@ impl Reader {
                 }
                 return Some([at.as_slice(), rest].concat());
             }
-            // A name of this module, or of another package: then no module of this one has it.
+            // A name of this module, or of another package. In the second case no module of this package has the name.
             _ => return Some([at.as_slice(), path].concat()),
         }
         rest = &rest[1..];

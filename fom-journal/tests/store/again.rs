@@ -1,4 +1,4 @@
-//! What a file was before it was used again, or before a sync of it failed, is never read.
+//! The journal never reads the old content of a reused file, or of a file whose sync failed.
 
 use std::{fs, io::ErrorKind, path::Path};
 
@@ -9,7 +9,7 @@ use fom_journal::{
 
 use crate::kit::{FIRST, Given, Place, forgetful::Forgetful, open, put, small};
 
-/// A batch of such groups, each with one entry of 400 bytes.
+/// Makes a batch of groups, each with one entry of 400 bytes.
 fn batch(ids: std::ops::Range<u64>, byte: u8) -> Batch {
     let mut batch = Batch::new();
     for id in ids {
@@ -19,8 +19,8 @@ fn batch(ids: std::ops::Range<u64>, byte: u8) -> Batch {
     batch
 }
 
-/// The groups of a failed commit stand, with the numbers that come next, in a file that is used again: they are not read behind those
-/// that were written over the first of them, though the end of that write was lost.
+/// A reused file still holds the groups of a failed commit, with the next numbers. A new write covers the first of
+/// them, and its end is lost. The journal does not read the old groups behind it.
 #[test]
 fn old_groups_in_a_file_that_is_used_again_are_not_read() {
     let place = Place::new();
@@ -41,7 +41,7 @@ fn old_groups_in_a_file_that_is_used_again_are_not_read() {
     fail(&mut journal, &batch(80_000..80_020, 1), 3);
     let spoiled = place.segments().pop().unwrap();
     let old = fs::read(&spoiled).unwrap();
-    // The manifest names a third segment instead, and its commit fails, too. The spoiled segment is free now.
+    // The manifest names a third segment instead, and its commit fails too. The spoiled segment is free now.
     fail(&mut journal, &batch(80_000..80_001, 1), 3);
     journal.commit(&batch(90_000..90_012, 2)).unwrap();
     let place = place.copy();
@@ -66,7 +66,7 @@ fn old_groups_in_a_file_that_is_used_again_are_not_read() {
     );
 }
 
-/// After a sync that failed nothing is written to that file any more: nobody knows what of it is on the disk.
+/// After a failed sync the journal writes nothing more to that file: the content on the disk is unknown.
 #[test]
 fn a_file_whose_sync_failed_is_left_as_it_is() {
     let place = Place::new();
@@ -81,11 +81,11 @@ fn a_file_whose_sync_failed_is_left_as_it_is() {
     assert_eq!(fs::read(&file).unwrap(), bytes);
 }
 
-/// Commits failed, all but the first in segments of their own, which were removed or cleared. A recovery takes what is left for what
-/// is there; then the power goes, and nobody had synced that the segments are gone. They must not be there again.
+/// Commits failed, all but the first in segments of their own, which were removed or cleared. A recovery accepts the
+/// remaining files. Then the power fails, before any sync of the removals. The segments must not come back.
 #[test]
 fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
-    // Which of the first pieces survive that were not synced.
+    // The bits say which of the first unsynced pieces survive.
     for pieces in 0..64u32 {
         for failures in 0..6 {
             let disk = Forgetful::default();
@@ -96,20 +96,20 @@ fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
             };
             let (mut journal, ..) = opened(&disk);
             put(&mut journal, &[(70_000, b"before")]).unwrap();
-            // Made before, so that the next sync is that of the commit.
+            // The segment is made first, so that the next sync is that of the commit.
             put(&mut journal, &[(70_001, &[0; 600])]).unwrap();
             journal.tidy().unwrap();
             disk.fail_sync();
             put(&mut journal, &[(80_000, b"first")]).unwrap_err();
             disk.fail_sync();
             put(&mut journal, &[(80_001, b"second")]).unwrap_err();
-            // Further ones fail while they clear the file, or make another.
+            // Further syncs fail while the commits clear the file, or make another.
             (0..failures).for_each(|_| disk.fail_sync());
             for id in 80_002..80_004 {
                 let _ = put(&mut journal, &[(id, b"later")]);
             }
             disk.heal();
-            // The process has ended, the system has not.
+            // The process has ended, but the system has not.
             let killed = disk.killed();
             drop(journal);
             let (_journal, first, _) = opened(&killed);

@@ -1,4 +1,4 @@
-//! A journal that was closed says where it ends: what is missing there is damage, and is never cut off as a torn end.
+//! A closed journal records where it ends. Missing bytes there are damage, and are never cut off as a torn end.
 
 use std::{fs, io::ErrorKind, path::PathBuf};
 
@@ -9,7 +9,7 @@ use fom_journal::{
 
 use crate::kit::{FIRST, Given, Place, open, put, small};
 
-/// Some commits, the last one of three groups; then it is closed.
+/// Makes some commits, the last one of three groups, and closes the journal.
 fn closed() -> Place {
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
@@ -29,7 +29,7 @@ fn is_closed(place: &Place) -> bool {
     inspection.unwrap().closed
 }
 
-/// The only segment with entries, its bytes, and where they end.
+/// Returns the only segment with entries, its bytes, and where they end.
 fn last(place: &Place) -> (PathBuf, Vec<u8>, usize) {
     let path = place.segments()[0].clone();
     let bytes = fs::read(&path).unwrap();
@@ -37,7 +37,7 @@ fn last(place: &Place) -> (PathBuf, Vec<u8>, usize) {
     (path, bytes, end)
 }
 
-/// Wherever the end is taken away, by zeros or by a shorter file, it is refused, and the place is named.
+/// Zeros or a shorter file remove the end, at each place. The open fails and names the place.
 #[test]
 fn an_end_that_is_missing_is_damage() {
     let place = closed();
@@ -51,7 +51,7 @@ fn an_end_that_is_missing_is_damage() {
             let refused = open(small(), place.path());
             let damage = match refused {
                 Err(JournalError::Damaged(damage)) => damage,
-                // The bytes of one entry alone: it is known whose.
+                // Only the bytes of one entry are missing, so the entry is known.
                 Ok((_, given, found)) if given.damaged.len() == 1 => {
                     assert_eq!((found.torn, found.gaps), (None, vec![]), "cut at {cut}");
                     given.damaged.into_values().next().unwrap()
@@ -69,7 +69,7 @@ fn an_end_that_is_missing_is_damage() {
     }
 }
 
-/// With `salvage` it goes on without what is missing, and says so.
+/// With `salvage` the journal opens without the missing part, and reports it.
 #[test]
 fn who_goes_on_without_the_end_is_told() {
     let place = closed();
@@ -85,7 +85,7 @@ fn who_goes_on_without_the_end_is_told() {
     assert_eq!((given.entries.len(), found.gaps), (5, vec![]));
 }
 
-/// A process that is killed says nothing: its torn end is cut and reported, as ever.
+/// A killed process records no end. As always, the torn end is cut and reported.
 #[test]
 fn a_torn_end_after_a_kill_is_cut() {
     let place = Place::new();
@@ -104,7 +104,7 @@ fn a_torn_end_after_a_kill_is_cut() {
     assert_eq!(found.torn.unwrap().file, path);
 }
 
-/// What says that it is closed is of no use once something follows, and is then gone. It stays while nothing does.
+/// The record of the end is useless once a commit follows, and is then gone. Until then it stays.
 #[test]
 fn opening_and_closing_leave_no_files_behind() {
     let place = closed();
@@ -124,7 +124,7 @@ fn opening_and_closing_leave_no_files_behind() {
     assert!(files.iter().all(|files| *files <= 6), "{files:?}");
 }
 
-/// A commit that failed is settled by closing: it is not there, whatever of it reached the disk.
+/// Closing settles a failed commit: the commit is gone, whatever part of it reached the disk.
 #[test]
 fn a_commit_that_failed_is_gone_when_it_is_closed() {
     for first in [true, false] {
@@ -133,11 +133,11 @@ fn a_commit_that_failed_is_gone_when_it_is_closed() {
         let (mut journal, ..) = open(small().disk(disk.clone()), place.path()).unwrap();
         put(&mut journal, &[(70_000, b"kept")]).unwrap();
         if first {
-            // The next one begins a segment.
+            // The next commit begins a segment.
             drop(journal);
             journal = open(small().disk(disk.clone()), place.path()).unwrap().0;
         }
-        // A new file takes a sync of its own, and so does the manifest.
+        // A new file needs a sync of its own, and so does the manifest.
         let nth = if first { 3 } else { 1 };
         disk.inject(Operation::Sync, nth, Fault::FailAfter(ErrorKind::Other));
         put(&mut journal, &[(70_001, b"lost")]).unwrap_err();
@@ -148,7 +148,7 @@ fn a_commit_that_failed_is_gone_when_it_is_closed() {
     }
 }
 
-/// What breaks off while it says that it is closed takes nothing else along.
+/// A crash while the journal records its end loses nothing else.
 #[test]
 fn a_crash_while_it_is_closed_costs_nothing() {
     let place = Place::new();

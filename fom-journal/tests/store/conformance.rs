@@ -26,7 +26,7 @@ fn check_file(options: impl Fn() -> FileJournalOptions) {
     });
 }
 
-/// The one in memory.
+/// The journal in memory.
 #[test]
 fn memory_conforms() {
     conformance::check(|| {
@@ -35,7 +35,7 @@ fn memory_conforms() {
     });
 }
 
-/// The one in files, with segments so small that each group of promises needs many.
+/// The journal in files, with segments so small that each group of promises needs many.
 #[test]
 fn files_conform() {
     check_file(small);
@@ -47,13 +47,13 @@ fn files_made_ahead_conform() {
     check_file(|| small().background(true));
 }
 
-/// The same as users have it.
+/// The same with the default options.
 #[test]
 fn files_of_the_usual_size_conform() {
     check_file(FileJournal::options);
 }
 
-/// As a kill leaves it: a copy of the directory that was opened last.
+/// The journal after a kill: a copy of the directory that was opened last.
 #[test]
 fn files_conform_when_killed() {
     conformance::check_killed(|| {
@@ -67,7 +67,7 @@ fn files_conform_when_killed() {
     });
 }
 
-/// The one in memory.
+/// The journal in memory after a kill.
 #[test]
 fn memory_conforms_when_killed() {
     conformance::check_killed(|| {
@@ -97,7 +97,7 @@ fn files_conform_when_one_is_missing() {
     });
 }
 
-/// With a disk that is full, that breaks off writes, and whose syncs fail.
+/// With a disk that is full, breaks off writes, or fails to sync.
 #[test]
 fn files_conform_when_they_fail() {
     use Operation::{Create, Rename, Sync, Write};
@@ -354,7 +354,7 @@ fn check_all(wrong: Wrong) {
     });
 }
 
-/// Whatever of the promises a journal breaks, the suite says so; one without a fault passes.
+/// The suite reports each promise that a journal breaks. A journal without a fault passes.
 #[test]
 fn each_broken_promise_is_found() {
     check_all(Wrong::Nothing);

@@ -1,4 +1,4 @@
-//! Copies of a journal: what a backup may be, and what is none.
+//! Copies of a journal: which ones can be a backup, and which cannot.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,12 @@ use crate::kit::{Place, open, small};
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// A program that changes a few entries again and again, so that files are filled, freed and used again.
+/// A program that changes a few entries again and again, so that files are filled, freed and reused.
 struct Program {
     journal: FileJournal,
     place: Place,
     seed: u64,
-    /// What there was after each group.
+    /// The state after each group.
     states: Vec<State>,
 }
 
@@ -63,7 +63,7 @@ impl Program {
         }
     }
 
-    /// As `cp` does it: the files in any order, each in pieces, and what is gone by then is left out.
+    /// Copies as `cp` does: the files in any order, each in pieces. A file that is gone by then is left out.
     fn copy_while_it_runs(&mut self) -> Place {
         let copy = Place::new();
         fs::create_dir(copy.path()).unwrap();
@@ -90,8 +90,9 @@ impl Program {
     }
 }
 
-/// With no process at it, or by a snapshot of the whole file system, a copy is the journal; also when it was taken between two
-/// commits of a program that goes on. (In the middle of one it is what a crash leaves: `journal_crash`.)
+/// A copy is the journal if no process uses the journal, or if the copy is a snapshot of the whole file system. That
+/// holds also between two commits of a running program. (A copy during a commit is what a crash leaves:
+/// `journal_crash`.)
 #[test]
 fn a_copy_of_one_moment_is_whole() {
     let mut program = Program::new(7);
@@ -105,8 +106,8 @@ fn a_copy_of_one_moment_is_whole() {
     }
 }
 
-/// Files that were copied one after the other under a running program are never taken for a state that there was not. But they are no
-/// backup: most are refused, and some are the journal as it was *before* the copy was begun, without a word.
+/// Files copied one after the other under a running program never give a state that did not exist. But they are no
+/// backup: most are refused, and some silently give the journal as it was *before* the copy began.
 #[test]
 fn files_copied_one_by_one_are_no_copy() {
     let (mut refused, mut right, mut old) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! After any crash a journal holds what was acknowledged, at most what was begun beside it, and nothing half.
+//! After any crash a journal holds what was acknowledged, at most what was begun besides, and nothing in part.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use proptest::{collection::vec, prelude::*};
 use crate::kit::{Given, forgetful::Forgetful};
 
 type Entries = BTreeMap<u64, Vec<u8>>;
-/// Some changes: an entry, and its length if it is put.
+/// Changes of entries: the entry, and its length if it is put.
 type Changes = Vec<(u64, Option<usize>)>;
 
 #[derive(Clone, Debug)]
@@ -27,14 +27,14 @@ enum Step {
     Reopen,
     /// A crash before an operation of the disk, in a commit.
     CrashIn(Vec<Changes>, Operation, u64, u64),
-    /// A crash before an operation of the disk, while it tidies.
+    /// A crash before an operation of the disk, while the journal tidies.
     CrashTidying(Operation, u64, u64),
-    /// A crash before an operation of the disk, while it is closed.
+    /// A crash before an operation of the disk, while the journal closes.
     CrashClosing(Operation, u64, u64),
     Crash(u64),
     /// The process is killed, and the system goes on.
     Kill,
-    /// A crash before an operation of the disk, while it recovers.
+    /// A crash before an operation of the disk, while the journal recovers.
     CrashRecovering(Operation, u64, u64),
 }
 
@@ -74,7 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Entry numbers on both sides of [`EntryId::HEAD`].
+/// Returns entry numbers on both sides of [`EntryId::HEAD`].
 fn id_of(number: u64) -> u64 {
     if number < 4 { number } else { 70_000 + number }
 }
@@ -83,9 +83,9 @@ struct Run {
     disk: Forgetful,
     faulty: FaultyDisk,
     journal: Option<FileJournal>,
-    /// What is there for sure.
+    /// The certain entries.
     entries: Entries,
-    /// What is there if the groups of a commit of unknown end are, one more each.
+    /// The entries if the groups of a commit with an unknown result are there, with one more group each.
     perhaps: Vec<Entries>,
     stamp: u8,
 }
@@ -129,7 +129,7 @@ impl Run {
         self.journal = None;
     }
 
-    /// Makes a batch, and says what is there after each of its groups.
+    /// Makes a batch. Returns it with the entries after each of its groups.
     fn batch(&mut self, groups: &[Changes]) -> (Batch, Vec<Entries>) {
         let mut batch = Batch::new();
         let mut after = Vec::new();
@@ -156,7 +156,7 @@ impl Run {
         (batch, after)
     }
 
-    /// Runs while a crash is to happen before an operation of the disk; what that leaves.
+    /// Calls `run` with a crash before an operation of the disk. Returns the disk that the crash leaves, if it happens.
     fn crash_in(
         &mut self,
         operation: Operation,
@@ -182,7 +182,7 @@ impl Run {
                 let (batch, after) = self.batch(&groups);
                 self.journal.as_mut().unwrap().commit(&batch).unwrap();
                 self.entries = after.last().unwrap().clone();
-                // What failed before can not come back.
+                // An earlier failed commit cannot come back.
                 self.perhaps.clear();
             }
             Step::Fail(groups) => {
@@ -190,7 +190,7 @@ impl Run {
                 self.disk.fail_sync();
                 let done = self.journal.as_mut().unwrap().commit(&batch);
                 self.disk.heal();
-                // The sync of a file that is made ahead is tried again with another.
+                // If the sync of a file made ahead fails, the journal tries another file.
                 match done {
                     Ok(()) => {
                         self.entries = after.last().unwrap().clone();
@@ -278,7 +278,7 @@ impl Run {
     }
 }
 
-/// The disk after a crash or after a kill. After a kill the system still has the bytes that are not synced.
+/// Returns the disk after a crash or after a kill. After a kill the system still has the unsynced bytes.
 fn end(disk: &Forgetful, seed: u64) -> Forgetful {
     match seed % 5 {
         4 => disk.killed(),
@@ -286,7 +286,7 @@ fn end(disk: &Forgetful, seed: u64) -> Forgetful {
     }
 }
 
-/// Whether a piece survives: by chance, or none, or all.
+/// Decides whether a piece survives: at random, never, or always.
 fn luck(seed: u64) -> impl FnMut() -> bool {
     let mut state = seed | 1;
     move || match seed % 4 {
@@ -304,7 +304,7 @@ fn luck(seed: u64) -> impl FnMut() -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is done, wherever it crashes, and whatever of the unsynced bytes survives.
+    /// Any steps, with a crash anywhere, and any part of the unsynced bytes left.
     #[test]
     fn what_was_acknowledged_survives(steps in vec(step(), 1..80)) {
         let mut run = Run::new();

@@ -1,4 +1,4 @@
-//! Damage is found, named by its place, and never given as an entry.
+//! The journal finds damage, names its place, and never returns it as an entry.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -6,7 +6,7 @@ use fom_journal::{Damage, FileJournal, Journal, JournalError};
 
 use crate::kit::{FIRST, Given, Place, delete, is_used, open, put, small};
 
-/// Some segments, all of whose entries have bytes that say which they are and how new.
+/// Writes some segments. The bytes of each entry say which entry it is and how new.
 fn written() -> (Place, BTreeMap<u64, Vec<u8>>) {
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
@@ -37,22 +37,22 @@ fn written() -> (Place, BTreeMap<u64, Vec<u8>>) {
     (place, entries)
 }
 
-/// The segments that hold entries.
+/// Returns the segments that hold entries.
 fn used(place: &Place) -> Vec<PathBuf> {
     let inspection = FileJournal::inspect(place.path(), &mut Given::default()).unwrap();
     let mut used = place.segments();
     used.retain(|path| is_used(path));
-    // A free segment may precede them.
+    // Free segments may precede them.
     used.split_off(used.len() - inspection.segments)
 }
 
-/// Every place that a recovery told of.
+/// Returns every place that a recovery reported.
 fn told(given: &Given, torn: Option<Damage>, gaps: Vec<Damage>) -> Vec<Damage> {
     let damaged = given.damaged.values().cloned();
     damaged.chain(torn).chain(gaps).collect()
 }
 
-/// One flipped bit anywhere: what is given is right, and the place is told, except where nothing is kept.
+/// One bit is flipped, at each place. The entries are right and the place is reported, except in unused bytes.
 #[test]
 fn every_flipped_bit_is_found() {
     let (place, entries) = written();
@@ -83,7 +83,8 @@ fn check_flipped(place: &Place, file: &PathBuf, offset: u64, entries: &BTreeMap<
     };
     match open(small(), place.path()) {
         Ok((_, given, recovery)) => {
-            // It was closed, so its last write is no more in doubt than the others: what looks torn is what says so, and all is there.
+            // The journal was closed, so its last write is as certain as the others. If the record of the end looks
+            // torn, all entries are there.
             let told = told(&given, recovery.torn, recovery.gaps);
             assert!(told.iter().any(names), "{context}: {told:?} {given:?}");
             for (id, bytes) in &given.entries {
@@ -100,7 +101,7 @@ fn check_flipped(place: &Place, file: &PathBuf, offset: u64, entries: &BTreeMap<
     }
 }
 
-/// Goes on without what was damaged, and is whole from then on.
+/// Opens the journal without the damaged part. From then on it is whole.
 fn salvage(place: &Place, context: &str, entries: &BTreeMap<u64, Vec<u8>>) {
     let (mut journal, given, recovery) = open(small().salvage(true), place.path()).unwrap();
     assert!(!recovery.gaps.is_empty(), "{context}");
@@ -120,7 +121,7 @@ fn salvage(place: &Place, context: &str, entries: &BTreeMap<u64, Vec<u8>>) {
     assert_eq!(again.entries.len(), given.entries.len() + 1, "{context}");
 }
 
-/// A segment that is gone is missed, wherever it stood, and named.
+/// A segment that is gone is noticed at any position, and named.
 #[test]
 fn a_missing_segment_is_named() {
     let (place, _) = written();
@@ -142,7 +143,7 @@ fn a_missing_segment_is_named() {
     }
 }
 
-/// A segment out of another journal is not read as one of this.
+/// A segment of another journal is not read as one of this journal.
 #[test]
 fn a_foreign_segment_is_refused() {
     let ((place, _), (other, _)) = (written(), written());
@@ -155,7 +156,7 @@ fn a_foreign_segment_is_refused() {
     );
 }
 
-/// Looking at a journal gives what it holds and tells what is damaged, and changes not a byte.
+/// An inspection returns the entries, reports the damage, and changes no byte.
 #[test]
 fn inspecting_changes_nothing() {
     let (place, entries) = written();
@@ -179,7 +180,7 @@ fn inspecting_changes_nothing() {
     assert!(before == snapshot(&place));
 }
 
-/// An entry that is damaged is told again after it was moved to another segment, until it is put anew.
+/// A damaged entry is reported again after a move to another segment, until it is put anew.
 #[test]
 fn a_damaged_entry_stays_so_until_it_is_put() {
     let place = Place::new();
@@ -220,8 +221,8 @@ fn a_damaged_entry_stays_so_until_it_is_put() {
     );
 }
 
-/// Something else in place of a segment, or what is left of one that was cut, is named, and is never taken for a file that holds
-/// nothing: the newest, the only one, or one between others.
+/// A foreign file in place of a segment, or the rest of a cut segment, is named and never taken for an empty file. The
+/// segment is the newest, the only one, or one between others.
 #[test]
 fn something_else_in_the_place_of_a_segment_is_named() {
     let only = Place::new();

@@ -1,4 +1,5 @@
-//! Whatever operation of the disk fails: what was acknowledged stays, nothing is there by half, and it works again after.
+//! Any operation of the disk may fail. Acknowledged entries stay, nothing is there in part, and the journal works again
+//! after.
 
 use std::{collections::BTreeMap, io::ErrorKind};
 
@@ -23,8 +24,8 @@ const OPERATIONS: [Operation; 9] = [
     Operation::List,
 ];
 
-/// Commits that need many segments, with tidying in between; what is there for sure, and what the failed ones would have made of it.
-/// Both groups of a batch say in which round they were written.
+/// Makes commits that need many segments, and tidies in between. Updates the certain entries. Returns the entries that
+/// the failed commits could have made of them. Both groups of a batch have the number of their round.
 fn run(journal: &mut FileJournal, entries: &mut Entries, rounds: u64) -> Vec<(Entries, Entries)> {
     let mut unknown = Vec::new();
     for round in 0..rounds {
@@ -60,14 +61,14 @@ fn run(journal: &mut FileJournal, entries: &mut Entries, rounds: u64) -> Vec<(En
     unknown
 }
 
-/// Opens with a fault and runs; what must be there then is.
+/// Opens with a fault, runs, and checks the entries afterwards.
 fn check(operation: Operation, nth: u64, fault: &Fault, lasting: bool) -> bool {
     let context = format!("{operation:?} {nth} {fault:?} lasting {lasting}");
     let place = Place::new();
     let disk = FaultyDisk::new(RealDisk);
     let mut entries = Entries::new();
     {
-        // Of another size, so that they cannot be used again.
+        // Of another size, so that they cannot be reused.
         let (mut journal, ..) = open(small().segment_bytes(1500), place.path()).unwrap();
         run(&mut journal, &mut entries, 8);
     }
@@ -83,12 +84,12 @@ fn check(operation: Operation, nth: u64, fault: &Fault, lasting: bool) -> bool {
         let hit = disk.count(operation) - before >= nth;
         disk.heal();
         if hit {
-            // It works again when the cause is gone, and what failed is not mixed up with it.
+            // The journal works again when the cause is gone, and does not mix in what failed.
             unknown = run(&mut journal, &mut entries, 6);
             assert!(unknown.is_empty(), "{context}: it goes on");
             while journal.tidy().unwrap() {}
         }
-        // What was moved is right as long as it runs, too.
+        // Moved entries are also right while the journal runs.
         assert_eq!(journal.stats().entries, entries.len() as u64, "{context}");
     }
     let hit = disk.count(operation) - before >= nth;
@@ -125,7 +126,7 @@ fn each_operation_may_fail() {
     }
 }
 
-/// From each operation on, all of a kind fail until the cause is gone.
+/// From each operation on, all operations of a kind fail until the cause is gone.
 #[test]
 fn all_operations_may_fail_for_a_time() {
     for operation in OPERATIONS {
@@ -155,7 +156,7 @@ fn each_write_may_be_short() {
     }
 }
 
-/// A full disk and one that cannot be written to have errors of their own, and it goes on when there is room.
+/// A full disk and a read-only disk have errors of their own. The journal goes on when there is room.
 #[test]
 fn a_full_disk_says_so() {
     for (kind, background) in [
@@ -193,7 +194,7 @@ fn a_full_disk_says_so() {
     }
 }
 
-/// A sync that failed is not tried again in the same place: what it was for must not be there after something later is.
+/// A failed sync is not tried again in the same place. Its data must not be there once later data is.
 #[test]
 fn a_failed_sync_does_not_come_back() {
     let place = Place::new();
@@ -236,8 +237,8 @@ fn a_recovery_may_be_tried_again() {
     assert_eq!(given.entries, entries);
 }
 
-/// Of a batch that is larger than a segment, nothing is kept when the disk is full in the middle of it: whoever was told so has
-/// their operation back, and may have given its key to another by the next commit.
+/// If the disk is full in the middle of a batch larger than a segment, no part of the batch is kept. The caller has the
+/// operation back, and may have given its key to another by the next commit.
 #[test]
 fn a_large_batch_that_failed_leaves_nothing() {
     for nth in 0..12 {
@@ -253,7 +254,7 @@ fn a_large_batch_that_failed_leaves_nothing() {
         let full = Fault::Torn(1000, ErrorKind::StorageFull);
         disk.inject(Operation::Write, disk.count(Operation::Write) + nth, full);
         let failed = journal.commit(&large).is_err();
-        // Whatever faults are left meet these, which are tried again as the runtime does.
+        // The remaining faults hit these commits, which are tried again as the runtime does.
         while put(&mut journal, &[(70_001, b"after")]).is_err() {}
         drop(journal);
         let (_journal, given, _) = open(small(), place.path()).unwrap();

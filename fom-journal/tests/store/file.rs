@@ -6,7 +6,7 @@ use fom_journal::{Batch, EntryId, FileJournal, Journal, JournalError};
 
 use crate::kit::{Given, Place, delete, open, put, small};
 
-/// What was committed is there when it is opened again, the newest of each entry.
+/// A reopened journal has the committed entries, each in its newest version.
 #[test]
 fn committed_entries_are_there_again() {
     let place = Place::new();
@@ -37,7 +37,7 @@ fn committed_entries_are_there_again() {
     assert_eq!(recovery.gaps, []);
 }
 
-/// A second opening is refused while the first lasts, and leaves it in peace.
+/// A second open fails while the first lasts, and does not disturb it.
 #[test]
 fn a_journal_is_opened_once_at_a_time() {
     let place = Place::new();
@@ -55,7 +55,7 @@ fn a_journal_is_opened_once_at_a_time() {
     assert_eq!(given.entries.len(), 2);
 }
 
-/// A directory with something else in it is refused, and so is a file; both stay as they are.
+/// The open refuses a directory with other content, and a file. Both stay as they are.
 #[test]
 fn what_is_no_journal_is_left_alone() {
     let place = Place::new();
@@ -78,7 +78,7 @@ fn what_is_no_journal_is_left_alone() {
     assert_eq!(fs::read(&thesis).unwrap(), b"years of work");
 }
 
-/// A journal of a later release is refused, and named.
+/// The open refuses a journal of a later release, and names its format.
 #[test]
 fn a_newer_format_is_refused() {
     let place = Place::new();
@@ -99,7 +99,7 @@ fn a_newer_format_is_refused() {
     assert_eq!(fs::read(segment).unwrap(), bytes);
 }
 
-/// An entry that no journal takes is refused before anything of its batch is written.
+/// A journal refuses an entry that is too long before it writes any part of the batch.
 #[test]
 fn too_long_an_entry_is_refused_whole() {
     let place = Place::new();
@@ -118,7 +118,7 @@ fn too_long_an_entry_is_refused_whole() {
     assert_eq!(given.entries, [(70_002, b"c".to_vec())].into());
 }
 
-/// A group that is larger than a segment is kept, and so is a batch of many that are.
+/// The journal keeps a group larger than a segment, and a batch of many such groups.
 #[test]
 fn large_groups_are_kept() {
     let place = Place::new();
@@ -137,7 +137,7 @@ fn large_groups_are_kept() {
     }
 }
 
-/// Without the right to write, the error says so.
+/// Without the permission to write, the error says so.
 #[test]
 fn a_place_that_cannot_be_made_is_named() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What the store of files keeps, through crashes, faults of the disk and damaged files.
+//! What the store of files keeps, through crashes, disk faults and damaged files.
 
 mod again;
 mod closed;

@@ -1,4 +1,4 @@
-//! Where a journal lies, who else has it, and what becomes of it when that changes under it.
+//! The directory of a journal: which processes may use it, and what happens when it changes under the journal.
 
 use std::{
     env, fs,
@@ -14,7 +14,8 @@ use fom_journal::{FileJournal, Journal, JournalError};
 
 use crate::kit::{Place, open, put, small};
 
-/// A directory that it makes is for the process's user alone; one that is there keeps its rights.
+/// A directory that the journal makes is for the user of the process alone. An existing directory keeps its
+/// permissions.
 #[test]
 fn nobody_else_may_look() {
     let mode = |place: &Place| fs::metadata(place.path()).unwrap().permissions().mode() & 0o777;
@@ -28,7 +29,7 @@ fn nobody_else_may_look() {
     assert_eq!(mode(&place), 0o750);
 }
 
-/// The directory may be a link to another one; the lock is that of the directory, by whatever name.
+/// The directory may be a link to another one. The lock belongs to the directory, by any name.
 #[test]
 fn a_link_to_a_directory_is_that_directory() {
     let place = Place::new();
@@ -52,7 +53,7 @@ fn a_link_to_a_directory_is_that_directory() {
     assert_eq!(open(small(), place.path()).unwrap().1.entries.len(), 50);
 }
 
-/// A directory that is gone is an error as soon as a file is to be made, and the error names it.
+/// If the directory is gone, the next attempt to make a file fails, and the error names the directory.
 #[test]
 fn a_directory_that_is_gone_is_named() {
     let place = Place::new();
@@ -66,7 +67,7 @@ fn a_directory_that_is_gone_is_named() {
     }
 }
 
-/// Numbers stand in the files as little-endian whatever the machine: these bytes were written by the first release.
+/// Numbers in the files are little-endian on every machine. The first release wrote these bytes.
 #[test]
 fn the_files_are_the_same_on_every_machine() {
     let place = Place::new();
@@ -85,10 +86,10 @@ fn the_files_are_the_same_on_every_machine() {
     assert_eq!(given.entries, expected.into());
 }
 
-/// The place that a parent process names to the process of a child.
+/// The variable with the place that a parent process passes to its child.
 const PLACE: &str = "FOM_TEST_PLACE";
 
-/// Runs the test of that name again in a process of its own, which finds `place` in its environment.
+/// Runs the test of that name again in a process of its own, with `place` in its environment.
 fn run_again(test: &str, place: &Place) -> ExitStatus {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -97,13 +98,13 @@ fn run_again(test: &str, place: &Place) -> ExitStatus {
     command.status().unwrap()
 }
 
-/// The place of a child process; `None` in the parent.
+/// Returns the place of a child process; `None` in the parent.
 fn given_place() -> Option<PathBuf> {
     env::var_os(PLACE).map(Into::into)
 }
 
-/// A fork shares the journal and its lock: its commits fail. Dropping its journal does not record where the end is, and does not
-/// unlock the journal.
+/// A fork shares the journal and its lock: its commits fail. Dropping its journal does not record where the end is, and
+/// does not unlock the journal.
 #[test]
 fn a_fork_does_not_write() {
     if let Some(place) = given_place() {
@@ -118,18 +119,18 @@ fn a_fork_does_not_write() {
 fn fork_in(place: &Path) {
     let (mut journal, ..) = open(small(), place).unwrap();
     put(&mut journal, &[(70_000, b"before")]).unwrap();
-    // SAFETY: the fork does what it does with this thread alone, and ends without what runs at an exit.
+    // SAFETY: the fork does all its work with this thread alone, and ends without running exit handlers.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = put(&mut journal, &[(70_001, b"in the fork")]);
         let refused = matches!(refused, Err(JournalError::Locked(_)));
         let tidied = journal.tidy().is_err();
         drop(journal);
-        // SAFETY: it ends the process, and nothing else.
+        // SAFETY: the call ends the process, and does nothing else.
         unsafe { libc::_exit(if refused && tidied { 0 } else { 1 }) };
     }
     let mut status = 0;
-    // SAFETY: it waits for the fork and writes to a number that is here.
+    // SAFETY: the call waits for the fork and writes to a local number.
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(ended, child);
     let status = ExitStatus::from_raw(status);
@@ -145,7 +146,7 @@ fn fork_in(place: &Path) {
     assert!(status.success(), "{status}");
 }
 
-/// A process may go to another directory after it opened a journal by a relative path.
+/// A process may change its directory after it opened a journal by a relative path.
 #[test]
 fn a_relative_path_stays_where_it_was() {
     if let Some(place) = given_place() {

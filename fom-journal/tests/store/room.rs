@@ -1,4 +1,4 @@
-//! A journal does not grow without bound, and what that costs is bounded and counted.
+//! The size of a journal is bounded, and the cost of that is bounded and counted.
 
 use std::{collections::BTreeMap, fs};
 
@@ -13,8 +13,8 @@ fn size_of(place: &Place) -> u64 {
     files.map(|path| fs::metadata(path).unwrap().len()).sum()
 }
 
-/// Beside so many parked entries others come, change and go; after each commit the size is within its bound, whether somebody tidies
-/// or not. Gives how many bytes were moved for each byte that was written for its own sake.
+/// Beside `parked` entries, other entries come, change and go. After each commit the size is within its bound, with or
+/// without a call of `tidy`. Returns the number of moved bytes for each byte that was written for its own sake.
 fn churn(parked: u64, tidies: bool, background: bool) -> f64 {
     let place = Place::new();
     let options = FileJournal::options()
@@ -35,7 +35,7 @@ fn churn(parked: u64, tidies: bool, background: bool) -> f64 {
     let mut from = journal.stats();
     for round in 0..3_000u64 {
         if round == 1_500 {
-            // When what is parked has spread.
+            // The parked entries have spread by now.
             from = journal.stats();
         }
         batch.clear();
@@ -73,7 +73,7 @@ fn churn(parked: u64, tidies: bool, background: bool) -> f64 {
     let moved = stats.moved_bytes - from.moved_bytes;
     let prepared = stats.prepared_bytes - from.prepared_bytes;
     let own = stats.written_bytes - from.written_bytes - moved - prepared;
-    // The beginning of a file that is used again is cleared, which is a quarter of such small ones.
+    // A reused file is cleared at its beginning, which is a quarter of such small files.
     let most = (own + moved) * 3 / 8;
     assert!(
         prepared < most,
@@ -86,7 +86,7 @@ fn churn(parked: u64, tidies: bool, background: bool) -> f64 {
     moved as f64 / own as f64
 }
 
-/// With nothing parked nearly nothing is moved; with much parked about as much as is written.
+/// With no parked entries almost nothing is moved; with many, about as much as is written.
 #[test]
 fn the_size_is_bounded_and_so_is_its_cost() {
     for background in [false, true] {
@@ -97,7 +97,7 @@ fn the_size_is_bounded_and_so_is_its_cost() {
     }
 }
 
-/// Who never tidies pays while committing.
+/// A caller that never tidies pays while committing.
 #[test]
 fn the_size_is_bounded_though_nobody_tidies() {
     for parked in [0, 300, 2_000] {
@@ -106,7 +106,7 @@ fn the_size_is_bounded_though_nobody_tidies() {
     }
 }
 
-/// Opening it often, each time for one commit, does not fill the disk either.
+/// Frequent opens, each for one commit, do not fill the disk either.
 #[test]
 fn opening_it_often_takes_no_room() {
     let place = Place::new();
@@ -124,7 +124,7 @@ fn opening_it_often_takes_no_room() {
     }
 }
 
-/// One entry that is much larger than a segment is no reason to tidy for ever.
+/// One entry that is much larger than a segment does not make the journal tidy for ever.
 #[test]
 fn tidying_a_large_entry_comes_to_an_end() {
     let place = Place::new();

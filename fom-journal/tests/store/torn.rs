@@ -1,4 +1,4 @@
-//! A crash in the middle of a write costs what was not acknowledged, and nothing else.
+//! A crash in the middle of a write loses only what was not acknowledged.
 
 use std::{fs, path::PathBuf};
 
@@ -6,8 +6,8 @@ use fom_journal::{Batch, EntryId, Journal, JournalError};
 
 use crate::kit::{FIRST, LINK, Place, is_used, open, put, small};
 
-/// The files that a kill leaves after three syncs, the last of three groups, and where the last sync of the first
-/// segment begins and ends.
+/// Returns the files that a kill leaves after three syncs, the last of three groups. Also returns where the last sync
+/// of the first segment begins and ends.
 fn written(place: &Place) -> (Vec<(PathBuf, Vec<u8>)>, usize, usize) {
     let (mut journal, ..) = open(small(), place.path()).unwrap();
     put(&mut journal, &[(1, b"schema")]).unwrap();
@@ -27,8 +27,8 @@ fn written(place: &Place) -> (Vec<(PathBuf, Vec<u8>)>, usize, usize) {
     (content, begin, end)
 }
 
-/// Wherever the last write breaks off, whole groups from its beginning are there, in order, the rest is cut, and the journal
-/// goes on.
+/// The last write breaks off at each byte. Whole groups from its beginning are there, in order; the rest is cut, and
+/// the journal goes on.
 #[test]
 fn the_last_write_may_break_off_at_every_byte() {
     let place = Place::new();
@@ -62,7 +62,7 @@ fn the_last_write_may_break_off_at_every_byte() {
                 assert!(torn[between + kept.len()..].iter().all(|byte| *byte == 0));
             }
         }
-        // What was cut off does not come back, whatever is written then.
+        // The cut part does not come back, whatever is written then.
         put(&mut journal, &[(80_000, b"later")]).unwrap();
         drop(journal);
         let (_journal, again, recovery) = open(small(), place.path()).unwrap();
@@ -71,7 +71,7 @@ fn the_last_write_may_break_off_at_every_byte() {
     }
 }
 
-/// The first write of a segment may break off at every byte, too. Nothing of it was acknowledged, and everything before
+/// The first write of a segment may break off at every byte, too. No part of it was acknowledged, and everything before
 /// it was.
 #[test]
 fn the_first_write_of_a_segment_may_break_off_at_every_byte() {
@@ -117,7 +117,8 @@ fn the_first_write_of_a_segment_may_break_off_at_every_byte() {
     }
 }
 
-/// The pages of one write reach the disk in any order. Those of the last one may be missing in front of others that are there.
+/// The pages of one write reach the disk in any order. Pages of the last write may be missing in front of others that
+/// are there.
 #[test]
 fn the_last_write_may_lose_any_part() {
     let place = Place::new();
@@ -131,7 +132,7 @@ fn the_last_write_may_lose_any_part() {
             torn[from..to].fill(0);
             fs::write(&segment, &torn).unwrap();
             let (mut journal, given, _) = open(small(), place.path()).unwrap();
-            // Bytes of a group that were zeros anyhow are not missed.
+            // Missing bytes of a group that were zeros anyway do not matter.
             let whole = given.entries.len() - 3;
             assert!(whole >= (from - begin) / ((end - begin) / 3));
             for id in 70_002..70_002 + whole as u64 {
@@ -145,7 +146,7 @@ fn the_last_write_may_lose_any_part() {
     }
 }
 
-/// What a later write follows was acknowledged: it is not cut off but named.
+/// A write with a later write behind it was acknowledged. The journal does not cut it off, but names it.
 #[test]
 fn what_was_acknowledged_is_not_taken_for_torn() {
     let place = Place::new();
@@ -164,7 +165,7 @@ fn what_was_acknowledged_is_not_taken_for_torn() {
     assert_eq!(fs::read(&segment).unwrap(), bytes, "it is left as it is");
 }
 
-/// Of many torn ends only the newest are kept aside.
+/// The journal keeps only the newest of many torn ends.
 #[test]
 fn torn_ends_do_not_fill_the_disk() {
     let mut place = Place::new();
@@ -172,7 +173,7 @@ fn torn_ends_do_not_fill_the_disk() {
         let (mut journal, given, _) = open(small(), place.path()).unwrap();
         assert_eq!(given.entries.len() as u64, round);
         put(&mut journal, &[(70_000 + round, b"a")]).unwrap();
-        // One that is closed has no torn end.
+        // A closed journal has no torn end.
         place = place.copy();
         let mut segments = place.segments();
         segments.retain(|path| is_used(path));
@@ -188,7 +189,7 @@ fn torn_ends_do_not_fill_the_disk() {
     assert!((1..=8).contains(&torn), "{torn} files");
 }
 
-/// The last write is torn, and the one before it is damaged: the one is cut, the other told, each for itself.
+/// The last write is torn, and the one before it is damaged. The journal cuts the one and reports the other.
 #[test]
 fn a_torn_write_behind_a_damaged_one_is_cut() {
     let place = Place::new();

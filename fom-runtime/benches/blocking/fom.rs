@@ -12,7 +12,7 @@ struct Small {
     flow: usize,
     x: u64,
     begun: u64,
-    /// The flow goes on in this fom.
+    /// Whether the flow goes on in this fom.
     stays: bool,
 }
 

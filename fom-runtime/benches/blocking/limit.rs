@@ -1,4 +1,4 @@
-//! The least that any program could do: a ring for each worker, and a thread for each that blocks.
+//! The least that any program could do: a ring for each worker, and a thread for each blocking operation.
 
 use std::{collections::VecDeque, hint::black_box, thread};
 

@@ -6,7 +6,7 @@ use kit::{now, peers::self_wake};
 
 use super::{FLOWS, WORKERS, block, ended, work};
 
-/// Operations one after the other, for ever.
+/// Runs operations one after the other, for ever.
 async fn flow<Y: Future<Output = ()>>(flow: usize, yields: impl Fn() -> Y) {
     let mut x = 1;
     loop {
@@ -41,7 +41,7 @@ async fn block_by_spawn() {
 async fn block_in_place() {
     loop {
         tokio::task::block_in_place(block);
-        // Or it would be one poll for ever.
+        // Without this, the task would be one poll for ever.
         tokio::task::yield_now().await;
     }
 }
@@ -63,7 +63,7 @@ fn tokio_mt(blockers: usize, in_place: bool) {
     std::mem::forget(runtime);
 }
 
-/// One worker with its half; `spawn_blocking` is its only way.
+/// One worker with its half of the flows. `spawn_blocking` is its only way to block.
 fn tokio_ct(n: usize, blockers: usize) {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()

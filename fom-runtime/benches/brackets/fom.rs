@@ -55,7 +55,7 @@ impl OtheringTransitions for Other {
 }
 
 pub(crate) fn start(plan: Plan, tell: mpsc::Sender<Answer>) {
-    // The second one is idle: so the first has a core of its own.
+    // The second locality is idle, so the first has a core of its own.
     let runtime = Runtime::builder()
         .localities(2)
         .build()

@@ -1,4 +1,4 @@
-//! Foms that call three times, a phase each.
+//! Foms that call three times, with a phase for each call.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! The least: the operation itself is the node of two lists, one each way.
+//! The least: the operation itself is the node of two lists, one for each direction.
 
 use std::{ptr, thread};
 
@@ -25,7 +25,7 @@ pub(crate) fn start(load: Load) {
         pin(1);
         loop {
             for op in there.take() {
-                // SAFETY: it came by the list; after the push it is the worker's.
+                // SAFETY: the operation came by the list; after the push it is the worker's.
                 unsafe {
                     let answer = Answer::to((*op).x);
                     (*op).x = answer.x;
@@ -50,13 +50,13 @@ fn work(load: Load, there: &Inbox<Op>, back: &Inbox<Op>) -> ! {
             given: 0,
             left: CALLS,
         };
-        // SAFETY: a box that nobody else has.
+        // SAFETY: the box has no other owner.
         unsafe { there.push(Box::into_raw(Box::new(op))) };
     };
     (0..load.flying as u64).for_each(start);
     loop {
         for op in back.take() {
-            // SAFETY: it came by the list, and was made by `Box::into_raw`.
+            // SAFETY: the operation came by the list, and was made by `Box::into_raw`.
             let mut op = unsafe { Box::from_raw(op) };
             let (x, given) = (op.x, op.given);
             op.x = Answer { x, given }.arrived(load.wakes);

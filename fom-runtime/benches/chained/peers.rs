@@ -1,4 +1,4 @@
-//! Tasks of the peers, which wait for a `oneshot` for each call, or (`slot`) for one cell that serves all three.
+//! Tasks of the peers. They wait for a `oneshot` per call, or (`slot`) for one cell that serves all three calls.
 
 use std::{
     future::{Future, poll_fn},
@@ -43,11 +43,11 @@ impl Calls for Oneshot {
     }
 }
 
-/// One cell for all calls of an operation: the best that is written by hand.
+/// One cell for all calls of an operation: the best handwritten way.
 #[derive(Default)]
 struct Cell {
     waker: AtomicWaker,
-    /// One more than when it was given; 0 before.
+    /// The time of the answer plus one; 0 before the answer.
     given: AtomicU64,
     x: AtomicU64,
 }
@@ -102,7 +102,7 @@ async fn op<C: Calls>(mut x: u64, load: Load, service: &Service<C::Reply>) -> u6
     x
 }
 
-/// Counts one that ended. There is one worker, so nobody else writes.
+/// Counts an operation that ended. There is one worker, so no other thread writes.
 fn ended(load: Load) {
     load.ended.add_alone();
 }
@@ -126,14 +126,14 @@ pub(crate) fn start(load: Load, peer: &str) {
     }
 }
 
-/// The service, for ever.
+/// Starts the service, for ever.
 fn forever<C: Calls>() -> &'static Service<C::Reply> {
     Box::leak(Box::new(service()))
 }
 
-/// An operation that starts the next one when it ends, on tokio.
+/// Runs an operation on tokio. It starts the next one when it ends.
 fn on_tokio<C: Calls>(x: u64, load: Load, service: &'static Service<C::Reply>) {
-    // Boxed by name, since a future cannot hold its own type.
+    // The future is boxed under a named type, since it cannot hold its own type.
     #[expect(
         clippy::manual_async_fn,
         reason = "that it is `Send` cannot be inferred from itself"

@@ -5,7 +5,7 @@ use std::thread;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use kit::{Histogram, mix, now, pin};
 
-/// An answer, and when it was given if anybody wants to know, else 0.
+/// An answer, and the time at which it was given if the time is measured, else 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) x: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// To this question.
+    /// Answers this question.
     pub(crate) fn to(x: u64) -> Self {
         Self {
             x: mix(x),
@@ -21,7 +21,7 @@ impl Answer {
         }
     }
 
-    /// It has arrived.
+    /// Notes that the answer has arrived, and returns its number.
     pub(crate) fn arrived(self, wakes: &Histogram) -> u64 {
         if self.given > 0 {
             wakes.add(now().saturating_sub(self.given));
@@ -30,7 +30,7 @@ impl Answer {
     }
 }
 
-/// Where an answer goes.
+/// The place where an answer goes.
 pub(crate) trait Reply: Send + 'static {
     fn reply(self, answer: Answer);
 }
@@ -48,7 +48,7 @@ pub(crate) struct Request<R> {
 
 pub(crate) type Service<R> = Sender<Request<R>>;
 
-/// Starts it on the second core.
+/// Starts the service on the second core.
 pub(crate) fn service<R: Reply>() -> Service<R> {
     let (ask, asked): (_, Receiver<Request<R>>) = unbounded();
     thread::spawn(move || {

@@ -16,7 +16,7 @@ static LOAD: OnceLock<Load> = OnceLock::new();
 #[derive(Serialize, Deserialize)]
 struct Op {
     state: State,
-    /// When its last phase's function returned.
+    /// The time when the function of its last phase returned.
     #[serde(skip)]
     made: u64,
 }
@@ -47,7 +47,7 @@ impl Op {
         }
     }
 
-    /// One transition.
+    /// Makes one transition.
     fn go(&mut self) -> Result<(), Infallible> {
         let load = LOAD.get().expect("set before");
         load.waits.add(now() - self.made);
@@ -81,7 +81,7 @@ impl LifeTransitions for Op {
 
     fn sixth(&mut self, cx: &mut Cx<'_>) -> Result<(), Infallible> {
         let x = mix(now());
-        // It begins when the end of this one is committed.
+        // The next operation begins when the end of this one is committed.
         let posted = cx.outbox().submit(Self::new(x)).post();
         posted.expect("it can be saved");
         self.go()
@@ -113,10 +113,10 @@ impl WaitsTransitions for Waiting {
     }
 }
 
-/// Foms that wait beside those in flight.
+/// The number of foms that wait beside those in flight.
 const KEPT: u64 = 200_000;
 
-/// Starts as many as are to be in flight. Says what the journal did so far.
+/// Starts the operations in flight. Returns a function that returns the statistics of the journal.
 pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> JournalStats + use<> {
     LOAD.get_or_init(|| load);
     let localities = if peer == "fom:2" { 2 } else { 1 };

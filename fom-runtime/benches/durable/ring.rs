@@ -12,11 +12,11 @@ use crate::{
 
 struct Op {
     id: u64,
-    /// The one before it, which ended with the transition that began this one.
+    /// The operation before this one. It ended with the transition that began this one.
     ended: Option<u64>,
-    /// Transitions to its end.
+    /// The number of transitions until its end.
     left: u32,
-    /// When its last transition was made.
+    /// The time of its last transition.
     made: u64,
     state: State,
 }
@@ -32,7 +32,7 @@ impl Op {
         }
     }
 
-    /// One transition. `next` is the id of the next operation.
+    /// Makes one transition. `next` is the id of the next operation.
     fn go(&mut self, next: &mut u64) {
         self.ended = None;
         self.left -= 1;
@@ -56,8 +56,8 @@ impl Op {
     }
 }
 
-/// Starts both threads. All operations travel together: with two halves, of which one is worked on while the other one is
-/// committed, there are twice as many syncs, and it is slower with few in flight and no faster with many.
+/// Starts both threads. All operations travel together. With two halves, one worked on while the other is committed,
+/// there are twice as many syncs. That is slower with few operations in flight and no faster with many.
 pub(crate) fn start(load: Load, store: Box<dyn Store>) {
     let (made, to_commit) = unbounded();
     let (committed, to_work) = unbounded();
@@ -100,7 +100,7 @@ fn commit(
     }
 }
 
-/// All in one thread: nothing is handed over, and nothing is done while it syncs.
+/// Does everything in one thread: nothing is handed over, and no operation runs during a sync.
 pub(crate) fn alone(load: Load, mut store: Box<dyn Store>) {
     let mut ops = begin(load);
     thread::spawn(move || {

@@ -32,14 +32,14 @@ impl SleepingTransitions for Sleeper {
     }
 }
 
-/// Is late.
+/// Waits for an event that never comes, so it is late.
 struct Waiter {
     plan: Plan,
     number: usize,
     deadline: Instant,
 }
 
-/// Never comes.
+/// An event that never comes.
 #[expect(dead_code, reason = "nobody sends it")]
 enum Answer {
     Answer,
@@ -47,7 +47,7 @@ enum Answer {
 
 #[fom(operation(Waiter), event(Answer), error(Infallible), transient)]
 enum Waiting {
-    // As `LEAD`.
+    // The same as `LEAD`.
     #[phase(start, sync, on(Answer), to(Done), within = "2s", late)]
     Wait,
     #[phase(end)]

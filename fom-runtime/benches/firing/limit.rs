@@ -1,5 +1,5 @@
-//! The least that any program could do: a slab with a free list, and a hashed wheel of a millisecond a slot, in one
-//! thread.
+//! The least that any program could do: a slab with a free list, and a hashed wheel with one slot per millisecond, in
+//! one thread.
 
 use std::{
     hint::black_box,
@@ -49,7 +49,7 @@ impl Wheel {
                 }
                 Vec::new()
             }
-            // Both workers' parts.
+            // The parts of both workers.
             Spawn::Spread => {
                 let [one, other] = [0, 1].map(|worker| self.plan.ticks(worker));
                 one.zip(other)
@@ -68,7 +68,7 @@ impl Wheel {
                     self.spawn(number, Instant::now() + LEAD);
                 }
             }
-            // What is due by now, and no more: a tick late at most.
+            // Fires only what is due by now, at most one tick late.
             let slot = &mut self.slots[tick as usize % SLOTS];
             let mut at = std::mem::replace(slot, NONE);
             while at != NONE {
@@ -79,7 +79,7 @@ impl Wheel {
 
     fn spawn(&mut self, number: usize, deadline: Instant) {
         let since = deadline.saturating_duration_since(self.plan.begun);
-        // The first tick that is not before it. Nothing here is further off than one turn of the wheel.
+        // The first tick that is not before the deadline. No deadline is further off than one turn of the wheel.
         let slot = &mut self.slots[since.as_nanos().div_ceil(TICK.as_nanos()) as usize % SLOTS];
         let entry = Entry {
             number: number as u32,

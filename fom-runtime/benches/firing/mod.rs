@@ -13,27 +13,27 @@ use std::{
 use crate::{LEAD, SPREAD};
 
 const WORKERS: usize = 2;
-/// Spawned before the others have their turn.
+/// The number spawned before other tasks have their turn.
 const BATCH: usize = 1024;
 /// How often a generator spawns when the spawning is spread.
 const TICK: Duration = Duration::from_millis(1);
 const TICKS: usize = 1000;
 
-/// When the operations are spawned. Either way they fire over one second, two seconds later.
+/// When the operations are spawned. In both cases they fire over one second, two seconds later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spawn {
-    /// All at once; the time that each has is its own.
+    /// All at once; each has a time of its own.
     AtOnce,
-    /// Over one second; each has two.
+    /// Over one second; each has two seconds.
     Spread,
 }
 
-/// What is to fire when, and how late each was.
+/// The deadlines, and the lateness of each.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     spawn: Spawn,
     begun: Instant,
-    /// In nanoseconds, by the number of the operation; zero until it has fired.
+    /// The lateness plus one in nanoseconds, by the number of the operation; zero until it has fired.
     late: &'static [AtomicU64],
 }
 
@@ -41,7 +41,7 @@ impl Plan {
     pub(crate) fn new(operations: usize, spawn: Spawn) -> Self {
         Self {
             spawn,
-            // The table of the lateness is made before.
+            // The table of the lateness is made before the operations.
             late: Box::leak((0..operations).map(|_| AtomicU64::new(0)).collect()),
             begun: Instant::now(),
         }
@@ -51,17 +51,17 @@ impl Plan {
         self.late.len()
     }
 
-    /// When this one fires, if all are spawned at once.
+    /// Returns the time at which this operation fires, if all are spawned at once.
     fn deadline(&self, number: usize) -> Instant {
         self.begun + LEAD + SPREAD.mul_f64(number as f64 / self.operations() as f64)
     }
 
-    /// The numbers that a worker spawns.
+    /// Returns the numbers that a worker spawns.
     fn numbers(&self, worker: usize) -> impl Iterator<Item = usize> + use<> {
         (worker..self.operations()).step_by(WORKERS)
     }
 
-    /// When a worker spawns which, if that is spread.
+    /// Returns when a worker spawns which operations, if the spawning is spread.
     fn ticks(&self, worker: usize) -> impl Iterator<Item = (Instant, Vec<usize>)> + use<> {
         let (begun, operations) = (self.begun, self.operations());
         (0..TICKS).map(move |tick| {
@@ -71,16 +71,16 @@ impl Plan {
         })
     }
 
-    /// One has fired.
+    /// Notes that an operation has fired.
     fn fired(&self, number: usize, deadline: Instant) {
         let late = Instant::now()
             .saturating_duration_since(deadline)
             .as_nanos() as u64;
-        // One is added, so that who is in time has fired, too.
+        // The stored value is one higher, so that an operation without lateness also counts as fired.
         self.late[number].store(late + 1, Ordering::Relaxed);
     }
 
-    /// Until all have fired.
+    /// Waits until all have fired.
     pub(crate) fn wait(&self) {
         thread::sleep(LEAD + SPREAD);
         while self
@@ -94,11 +94,11 @@ impl Plan {
             );
             thread::sleep(Duration::from_millis(50));
         }
-        // What comes after the firing belongs to it.
+        // The work after the firing belongs to it.
         kit::settle();
     }
 
-    /// Sorted, in nanoseconds.
+    /// Returns the lateness of all, sorted, in nanoseconds.
     pub(crate) fn lateness(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self
             .late
@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-/// Starts a peer's workers; `false` when it is not known.
+/// Starts a peer's workers; returns `false` for an unknown peer.
 pub(crate) fn start(peer: &str, plan: Plan) -> bool {
     match peer {
         "fom" => fom::start(plan),

@@ -1,4 +1,4 @@
-//! Tasks of the peers, which sleep until their time, or time out while they wait for what never comes.
+//! Tasks of the peers. They sleep until their time, or time out while they wait for an event that never comes.
 
 use std::{future::pending, time::Instant};
 
@@ -8,7 +8,7 @@ use kit::peers::{self_wake, smol_io, tokio_ct, tokio_mt};
 use super::{BATCH, Plan, Spawn, WORKERS};
 use crate::LEAD;
 
-/// A worker's generator. A macro, since the two kinds of task are of two types, which no closure can spawn.
+/// A worker's generator. It is a macro, since the two kinds of task have two types, which no closure can spawn.
 macro_rules! generator {
     ($n:expr, $plan:expr, $peer:ident, |$task:ident| $spawn:expr) => {{
         let (n, plan): (usize, Plan) = ($n, $plan);

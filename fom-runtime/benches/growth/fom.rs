@@ -1,4 +1,4 @@
-//! Foms with so much state and so many phases, some of which block.
+//! Foms with a given amount of state and number of phases, some of which block.
 
 use std::{
     convert::Infallible,
@@ -14,7 +14,7 @@ use kit::{
 
 use crate::{BLOCK, Shape};
 
-/// So many of 100 block. One setting for the process.
+/// The percentage of operations that block. One setting for the process.
 static BLOCKING_PERCENT: AtomicU64 = AtomicU64::new(0);
 
 struct Work<const WORDS: usize> {

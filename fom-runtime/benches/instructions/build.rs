@@ -1,4 +1,4 @@
-//! Which compiler built this: counts depend on it.
+//! Records the compiler of this build, because counts depend on it.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Ours: lanes, with a feed that hands over batches, or one request at a time.
+//! Lanes of fom, with a feed that hands over batches, or one request at a time.
 
 use std::{convert::Infallible, sync::OnceLock};
 
@@ -7,7 +7,7 @@ use kit::{Spent, peers};
 
 use crate::load::{Load, PAUSE, Request, WORKERS};
 
-/// What all of them share.
+/// The load, shared by all operations.
 static LOAD: OnceLock<Load> = OnceLock::new();
 
 struct Serve(Request);
@@ -30,7 +30,7 @@ impl ServingTransitions for Serve {
     }
 }
 
-/// One that may wait.
+/// A request that may wait.
 struct Wait(Request);
 
 #[fom(operation(Wait), error(Infallible), transient)]
@@ -95,5 +95,5 @@ fn push<O: Operation>(load: Load, one_at_a_time: bool, make: fn(Request) -> O) -
     )
 }
 
-/// As many as the locality's cache holds beside the keys.
+/// The number that the locality's cache holds beside the keys.
 const BOUND: usize = 32_768;

@@ -1,4 +1,4 @@
-//! The limit: a ring for each worker with one writer and one reader, which shows what it has written 32 at a time.
+//! The limit: a ring for each worker, with one writer and one reader. The writer publishes 32 requests at a time.
 
 use std::{
     cell::UnsafeCell,
@@ -53,7 +53,7 @@ impl Writer {
                 thread::yield_now();
             }
         }
-        // SAFETY: read by now, so it is the writer's.
+        // SAFETY: the slot has been read by now, so it is the writer's.
         unsafe { (*self.ring.slots[self.at % SLOTS].get()).write(request) };
         self.at += 1;
         if self.at.is_multiple_of(BATCH) {
@@ -76,7 +76,7 @@ fn read(ring: &Ring, load: Load, done: &Tally) {
             continue;
         }
         while at < written {
-            // SAFETY: written, and not read yet.
+            // SAFETY: the slot is written, and not read yet.
             let request = unsafe { (*ring.slots[at % SLOTS].get()).assume_init() };
             at += 1;
             load.work(request);

@@ -1,4 +1,4 @@
-//! What is served: requests with a key and a number in the order of its key, and what they check.
+//! The load: requests with a key and a number in the order of its key, and the checks that they make.
 
 use std::{
     hint::black_box,
@@ -11,15 +11,15 @@ use kit::{Spent, cpu_time, mix};
 
 pub(crate) const KEYS: usize = 10_000;
 pub(crate) const WORKERS: usize = 2;
-/// Steps of work in a request.
+/// The steps of work in a request.
 const STEPS: u32 = 100;
 
-/// How long a request waits that does.
+/// How long a waiting request waits.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1);
-/// Whose requests wait in the case `waiting`: every other.
+/// The key of which every other request waits in the case `waiting`.
 const PATIENT: u32 = 4_711;
 
-/// What belongs to a key.
+/// The state of a key.
 #[derive(Default)]
 #[repr(align(64))]
 struct Seat {
@@ -30,19 +30,19 @@ struct Seat {
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) key: u32,
-    /// Which of its key.
+    /// The number of the request within its key.
     pub(crate) number: u32,
 }
 
 impl Request {
-    /// Whether it is one of those that wait, where some do.
+    /// Returns whether the request waits, in a case with waiting requests.
     #[inline]
     pub(crate) fn waits(self) -> bool {
         self.key == PATIENT && self.number % 2 == 1
     }
 }
 
-/// All requests, and what they check.
+/// All requests, and the state for their checks.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) requests: &'static [Request],
@@ -81,7 +81,7 @@ impl Load {
         })
     }
 
-    /// The hottest key gets 15 % of them.
+    /// Makes requests of which the hottest key gets 15 %.
     pub(crate) fn zipf(requests: usize) -> Self {
         let weight = |n: usize| ((n + 1) as f64).powf(-1.1);
         let total: f64 = (0..KEYS).map(weight).sum();
@@ -98,7 +98,7 @@ impl Load {
         })
     }
 
-    /// The work of a request, with its checks.
+    /// Does the work of a request, with its checks.
     #[inline]
     pub(crate) fn work(&self, request: Request) {
         self.begin(request);
@@ -128,7 +128,7 @@ impl Load {
         seat.busy.store(false, Ordering::Relaxed);
     }
 
-    /// What the work of one takes, by itself.
+    /// Returns the duration of one request's work alone.
     pub(crate) fn work_ns(&self) -> f64 {
         let other = Self::uniform(200_000);
         let one = || {
@@ -147,7 +147,7 @@ impl Load {
         one().min(one()).min(one())
     }
 
-    /// Submits all, and waits until so many are done.
+    /// Submits all requests, and waits until all are done.
     pub(crate) fn measure(&self, submit: impl FnOnce(), mut done: impl FnMut() -> u64) -> Spent {
         let requests = self.requests.len() as u64;
         Spent::on(|| {
@@ -159,7 +159,7 @@ impl Load {
         })
     }
 
-    /// Panics unless each came once and in order.
+    /// Panics unless each request came once and in order.
     pub(crate) fn check(&self) {
         let broken = self.broken.load(Ordering::Relaxed);
         assert_eq!(
@@ -175,7 +175,7 @@ impl Load {
     }
 }
 
-/// Which of so many shards a key belongs to.
+/// Returns the shard of a key.
 #[inline]
 pub(crate) fn shard(key: u32, shards: usize) -> usize {
     (((u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * shards as u64) >> 32) as usize

@@ -95,7 +95,7 @@ async fn serve_one(load: Load, request: Request, waiting: bool) {
 
 type Queues = Arc<[Mutex<HashMap<u32, VecDeque<Request>>>]>;
 
-/// A queue for a key as long as it has something, and a task that empties it.
+/// A queue for each key with requests, and a task that empties it.
 fn on_demand(load: Load, waiting: bool) -> Spent {
     let done = Tally::of(64);
     let queues: Queues = (0..64).map(|_| Mutex::default()).collect();

@@ -2,21 +2,21 @@
 
 use std::{path::PathBuf, process::exit};
 
-/// How a question is run.
+/// The options of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Args {
-    /// Measure this case of this peer in this process, print the figures, and exit.
+    /// The case and peer to measure in this process, which prints the figures and exits.
     pub(crate) one: Option<(String, String)>,
-    /// Small sizes, one round: does it run at all?
+    /// Small sizes and one round, to see whether it runs at all.
     pub(crate) quick: bool,
-    /// Rounds, instead of each case's own.
+    /// The number of rounds, instead of each case's own.
     pub(crate) rounds: Option<u32>,
-    /// Only these cases and peers; empty is all.
+    /// The cases and peers to measure; empty means all.
     pub(crate) cases: Vec<String>,
     pub(crate) peers: Vec<String>,
-    /// Where the lines go, appended.
+    /// The file to which the lines are appended.
     pub(crate) out: Option<PathBuf>,
-    /// The answers as JSON lines on stdout, instead of a table.
+    /// Whether to print the answers as JSON lines on stdout, instead of a table.
     pub(crate) json: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where a question keeps files, and what that costs.
+//! The folders of a question's files, and the cost of their use.
 
 use std::{
     env,
@@ -12,14 +12,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Says another place than the one that the build goes to.
+/// The variable that names another place than the one of the build.
 const PLACE: &str = "FOM_BENCH_DIR";
 
-/// An empty folder of this name on the disk: beside the folder of this program, or in `$FOM_BENCH_DIR`.
+/// Makes an empty folder of this name on the disk: beside the folder of this program, or in `$FOM_BENCH_DIR`.
 ///
 /// # Panics
 ///
-/// When it cannot be made, or lies in memory: then there would be nothing to measure.
+/// Panics if the folder cannot be made, or lies in memory: then there would be nothing to measure.
 pub fn folder(name: &str) -> PathBuf {
     let place = match env::var_os(PLACE) {
         Some(place) => PathBuf::from(place),
@@ -40,9 +40,9 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Removes a folder of [`folder`], also under a thread that still writes there.
+/// Removes a folder of [`folder`], even while a thread still writes there.
 pub fn remove(folder: &Path) {
-    // It may not be there, and what stays is removed by the next one that wants it.
+    // The folder may be missing. The next user of the name removes what is left.
     let _ = fs::remove_dir_all(folder);
 }
 
@@ -57,13 +57,13 @@ fn in_memory(folder: &Path) -> bool {
     [libc::TMPFS_MAGIC, 0x8584_58f6].contains(&stat.f_type)
 }
 
-/// Bytes that this process has handed to `write` and its like so far. What the kernel counts as written to the disk is
-/// of no use: it counts whole folios.
+/// Returns the bytes that this process has passed to `write` and similar calls so far. The kernel's count of bytes
+/// written to the disk is no use: it counts whole folios.
 pub fn written_bytes() -> u64 {
     counted("wchar: ")
 }
 
-/// Bytes that this process has had read from the disk.
+/// Returns the bytes that were read from the disk for this process.
 pub fn read_bytes() -> u64 {
     counted("read_bytes: ")
 }
@@ -74,7 +74,7 @@ fn counted(name: &str) -> u64 {
     count.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Bytes of the files in a folder, and in those below it.
+/// Returns the bytes of the files in a folder and its subfolders.
 pub fn size_of_files(folder: &Path) -> u64 {
     let mut size = 0;
     each_file(folder, &mut |file| {
@@ -83,10 +83,10 @@ pub fn size_of_files(folder: &Path) -> u64 {
     size
 }
 
-/// Makes the kernel forget what it keeps in memory of the files in a folder, so that they are read from the disk.
+/// Makes the kernel drop its cache of the files in a folder, so that they are read from the disk.
 pub fn forget_files(folder: &Path) {
     each_file(folder, &mut |file| {
-        // Only what is on the disk can be forgotten.
+        // The kernel can drop only what is on the disk.
         let _ = file.sync_all();
         // SAFETY: the file is open, and no memory is involved.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };

@@ -1,28 +1,28 @@
-//! What a measurement gives, and its line in the results.
+//! The results of a measurement, and their line in the results file.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Named figures of one measurement. The unit stands in the name: `ns_per_call`, `bytes_per_op`.
+/// Named figures of one measurement. The name has the unit: `ns_per_call`, `bytes_per_op`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Figures(pub BTreeMap<String, f64>);
 
 impl Figures {
-    /// None yet.
+    /// Makes an empty set of figures.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With this one, too.
+    /// Adds a figure.
     #[must_use]
     pub fn with(mut self, name: &str, value: f64) -> Self {
         self.0.insert(name.to_owned(), value);
         self
     }
 
-    /// Takes all of the other's.
+    /// Adds all figures of the other set.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
@@ -33,16 +33,16 @@ impl Figures {
 /// One measurement: one line of `results.jsonl`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// The question, its case, who was measured, and in which round.
+    /// The question, its case, the peer, and the round.
     pub question: String,
     pub case: String,
     pub peer: String,
     pub round: u32,
-    /// Of small sizes: good for nothing but to see that it runs.
+    /// Whether the sizes were small: then the figures only show that it runs.
     pub quick: bool,
-    /// Cores that others kept busy meanwhile: how quiet the machine was.
+    /// The number of cores that other processes kept busy meanwhile: how quiet the machine was.
     pub foreign_cpu: f64,
-    /// How long the process ran.
+    /// How long the process ran, in seconds.
     pub seconds: f64,
     pub figures: Figures,
     /// Why there are no figures.

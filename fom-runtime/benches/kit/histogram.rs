@@ -16,25 +16,25 @@ pub struct Histogram(Box<[AtomicU64]>);
 const STEPS: usize = 32;
 
 impl Histogram {
-    /// One for ever.
+    /// Makes a histogram that lives for ever.
     pub fn new() -> &'static Self {
         let counts = (0..64 * STEPS).map(|_| AtomicU64::new(0)).collect();
         Box::leak(Box::new(Self(counts)))
     }
 
-    /// Once more this value.
+    /// Counts this value.
     pub fn add(&self, value: u64) {
         self.0[place(value)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes all of another one's.
+    /// Adds all values of another histogram.
     pub fn add_all(&self, other: &Self) {
         for (count, other) in self.0.iter().zip(&other.0) {
             count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.0
             .iter()
@@ -42,14 +42,14 @@ impl Histogram {
             .sum()
     }
 
-    /// Forgets what was added: the warm-up is over.
+    /// Removes all values, at the end of the warm-up.
     pub fn clear(&self) {
         self.0
             .iter()
             .for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
-    /// The value below which this part (0 to 1) lies.
+    /// Returns the value below which this part (0 to 1) lies.
     pub fn percentile(&self, part: f64) -> f64 {
         let counts: Vec<_> = self
             .0
@@ -85,7 +85,7 @@ fn middle(place: usize) -> f64 {
     size * (1.0 + (step as f64 + 0.5) / STEPS as f64)
 }
 
-/// Nanoseconds since the process first asked; never 0.
+/// Returns the nanoseconds since the first call in the process; never 0.
 pub fn now() -> u64 {
     static BEGUN: OnceLock<Instant> = OnceLock::new();
     BEGUN.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1

@@ -1,4 +1,4 @@
-//! The least that waking by another thread can be: a list that the operations themselves are the nodes of.
+//! The least for a wake by another thread: a list with the operations themselves as nodes.
 
 use std::{
     fmt, hint, ptr,
@@ -9,13 +9,13 @@ use std::{
     thread::{self, Thread},
 };
 
-/// What can stand in an [`Inbox`].
+/// A type that can be in an [`Inbox`].
 pub trait Node {
-    /// Its link.
+    /// Returns its link.
     fn next(&mut self) -> &mut *mut Self;
 }
 
-/// A stack that is taken as a whole, by one swap. Its reader looks 200 times before it sleeps.
+/// A stack whose reader takes everything with one swap. The reader looks 200 times before it sleeps.
 #[repr(align(128))]
 pub struct Inbox<T> {
     head: AtomicPtr<T>,
@@ -40,20 +40,20 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T: Node> Inbox<T> {
-    /// One for ever.
+    /// Makes an inbox that lives for ever.
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }
 
-    /// Puts one in, from any thread.
+    /// Adds a node, from any thread.
     ///
     /// # Safety
     ///
-    /// The node is valid, and the caller's alone; from here on it is the reader's.
+    /// The node must be valid and owned by the caller alone. From this call on it is the reader's.
     pub unsafe fn push(&self, node: *mut T) {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            // SAFETY: it is the caller's until the exchange succeeds.
+            // SAFETY: the node is the caller's until the exchange succeeds.
             unsafe { *(*node).next() = head };
             match self
                 .head
@@ -63,7 +63,8 @@ impl<T: Node> Inbox<T> {
                 Err(now) => head = now,
             }
         }
-        // Either this sees that the reader is about to sleep, or the reader sees the node: both look after they wrote.
+        // Either this thread sees that the reader is about to sleep, or the reader sees the node: both look after they
+        // wrote.
         if self.asleep.load(Ordering::SeqCst)
             && self.asleep.swap(false, Ordering::SeqCst)
             && let Some(reader) = self.reader.get()
@@ -72,7 +73,7 @@ impl<T: Node> Inbox<T> {
         }
     }
 
-    /// All that is there, oldest first; sleeps while there is nothing. For one thread, always the same.
+    /// Takes all nodes, oldest first; sleeps while there are none. Always call it from the same thread.
     pub fn take(&self) -> Taken<T> {
         self.reader.get_or_init(thread::current);
         loop {
@@ -91,7 +92,7 @@ impl<T: Node> Inbox<T> {
     }
 }
 
-/// What was taken. What is not taken out of it is leaked.
+/// The taken nodes. Nodes that are not taken out of it are leaked.
 #[derive(Debug)]
 pub struct Taken<T>(*mut T);
 

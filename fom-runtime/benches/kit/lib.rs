@@ -1,8 +1,8 @@
-//! What the questions share: rounds of processes, figures, ratios, and the table at the end.
+//! Code that the questions share: rounds of processes, figures, ratios, and the table at the end.
 //!
-//! A question is a program of its own with a [`Question`] and [`ask`] in its `main`. It runs every peer of every case in
-//! a process of its own, so that none disturbs another; a round runs each once, in rotated order; a ratio is taken inside
-//! a round, and what is shown is the median of those.
+//! A question is a program with a [`Question`] and [`ask`] in its `main`. It runs every peer of every case in a process
+//! of its own, so that none disturbs another. A round runs each peer once, in rotated order. Ratios are taken within a
+//! round, and the table shows their median.
 
 mod args;
 mod disk;

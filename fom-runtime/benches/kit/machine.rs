@@ -1,8 +1,8 @@
-//! What Linux says of this machine and this process, and where its threads run.
+//! What Linux reports of this machine and this process, and where its threads run.
 
 use std::{fs, io, mem::MaybeUninit, time::Duration};
 
-/// The processors that this process may use.
+/// Returns the processors that this process may use.
 pub fn cores() -> Vec<usize> {
     // SAFETY: a `cpu_set_t` is plain bits, and the call fills in at most the size that it is given.
     let set = unsafe {
@@ -18,7 +18,7 @@ pub fn cores() -> Vec<usize> {
         .collect()
 }
 
-/// Binds this thread to the `n`th of the process's processors (round again when there are fewer).
+/// Binds this thread to the `n`th of the process's processors. If there are fewer, counting starts over.
 pub fn pin(n: usize) {
     let cores = all_cores();
     // SAFETY: as above; the index comes from the set that the process was given.
@@ -29,7 +29,7 @@ pub fn pin(n: usize) {
     }
 }
 
-/// As the process had them when it began: a pinned thread and its children see only their own.
+/// Returns the processors as at the start of the process: a pinned thread and its children see only their own.
 fn all_cores() -> &'static [usize] {
     static ALL: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
     ALL.get_or_init(cores)
@@ -52,22 +52,22 @@ fn time_used(who: libc::c_int) -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Processor time of all threads of this process.
+/// Returns the processor time of all threads of this process.
 pub fn cpu_time() -> Duration {
     time_used(libc::RUSAGE_SELF)
 }
 
-/// How often the threads of this process have given up their processor of their own will: slept, waited, handed over.
+/// Returns how often the threads of this process gave up their processor voluntarily: slept, waited, handed over.
 pub fn context_switches() -> u64 {
     u64::try_from(rusage(libc::RUSAGE_SELF).ru_nvcsw).unwrap_or(0)
 }
 
-/// Processor time of the processes that this one has waited for.
+/// Returns the processor time of the processes that this one has waited for.
 pub(crate) fn cpu_time_of_children() -> Duration {
     time_used(libc::RUSAGE_CHILDREN)
 }
 
-/// Busy time of all processors together, of all processes.
+/// Returns the busy time of all processors together, of all processes.
 pub(crate) fn cpu_time_of_machine() -> io::Result<Duration> {
     let stat = fs::read_to_string("/proc/stat")?;
     let ticks: Vec<u64> = stat
@@ -85,7 +85,7 @@ pub(crate) fn cpu_time_of_machine() -> io::Result<Duration> {
     Ok(Duration::from_secs_f64(busy as f64 / per_second))
 }
 
-/// Memory of this process that is resident.
+/// Returns the resident memory of this process.
 pub fn resident_bytes() -> u64 {
     // SAFETY: no memory is involved.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
@@ -94,8 +94,8 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * page
 }
 
-/// Takes what quiet a busy machine can give: a scheduling group of its own that goes first, where that is allowed. All
-/// peers get the same. The process ends with the one that started it.
+/// Keeps this process as undisturbed as a busy machine allows: a scheduling group of its own that goes first, where
+/// permitted. All peers get the same. The process ends with the one that started it.
 pub(crate) fn keep_others_away() {
     all_cores();
     // SAFETY: no memory is involved.
@@ -103,11 +103,12 @@ pub(crate) fn keep_others_away() {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setsid();
     }
-    // Only root may, and not every kernel has it: then it runs as it is, and `foreign_cpu` tells.
+    // Only root may do this, and not every kernel supports it. If it fails, the process runs as it is, and
+    // `foreign_cpu` shows the effect.
     let _ = fs::write("/proc/self/autogroup", "-20");
 }
 
-/// Ends the process at once, while the peer's threads are still at it: nothing is dropped, nobody is joined.
+/// Ends the process at once, while the peer's threads still run: nothing is dropped, and no thread is joined.
 pub(crate) fn leave() -> ! {
     // SAFETY: no memory is involved, and no code of this process runs after it.
     unsafe { libc::_exit(0) }

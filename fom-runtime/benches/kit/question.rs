@@ -17,29 +17,30 @@ use crate::{
     table,
 };
 
-/// A question, with who is asked.
+/// A question, with its cases.
 #[derive(Debug)]
 pub struct Question {
-    /// As its program is called.
+    /// The name of its program.
     pub name: &'static str,
     pub cases: &'static [Case],
-    /// What it puts into the table.
+    /// Its rows in the table.
     pub rows: &'static [Row],
-    /// Measures one peer in one case; called in a process of its own, which ends after it. Panics count as "cannot".
+    /// Measures one peer in one case. It is called in a process of its own, which ends after it. A panic counts as
+    /// "cannot".
     pub run: fn(&One) -> Figures,
 }
 
-/// One setting that the peers are measured in.
+/// One setting in which the peers are measured.
 #[derive(Debug)]
 pub struct Case {
     pub name: &'static str,
-    /// How often each is measured. Memory needs one; times need five.
+    /// How often each peer is measured. Memory needs one round; times need five.
     pub rounds: u32,
-    /// `family` or `family:variant`: of variants, the best one counts.
+    /// `family` or `family:variant`. The best variant counts.
     pub peers: &'static [&'static str],
 }
 
-/// What one process is to measure.
+/// The measurement of one process.
 #[derive(Debug)]
 pub struct One {
     pub case: String,
@@ -48,26 +49,26 @@ pub struct One {
 }
 
 impl One {
-    /// A size: small when only to see that it runs.
+    /// Returns a size: `quick` if the run must only show that it works.
     pub fn size(&self, real: usize, quick: usize) -> usize {
         if self.quick { quick } else { real }
     }
 
-    /// A time, a tenth of it when only to see that it runs.
+    /// Returns a time: a tenth of `real` if the run must only show that it works.
     pub fn time(&self, real: Duration) -> Duration {
         if self.quick { real / 10 } else { real }
     }
 
-    /// For what `run` does not know.
+    /// Panics for a case or peer that `run` does not know.
     pub fn unknown(&self) -> ! {
         panic!("{} cannot do {}", self.peer, self.case)
     }
 }
 
-/// A process that takes longer hangs.
+/// A process that takes longer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks: the whole of a question's `main`.
+/// Asks the question. This is the whole `main` of a question.
 pub fn ask(question: &Question) -> ExitCode {
     let args = Args::read();
     if let Some((case, peer)) = args.one {
@@ -79,7 +80,7 @@ pub fn ask(question: &Question) -> ExitCode {
         };
         let figures = (question.run)(&one);
         let line = serde_json::to_string(&figures).expect("numbers by name");
-        // Whoever asked reads no figures, should this fail.
+        // If this fails, the asking process reads no figures.
         let _ = writeln!(io::stdout(), "{line}");
         leave();
     }
@@ -176,7 +177,7 @@ fn one(question: &Question, case: &str, peer: &str, round: u32, quick: bool) -> 
         .stderr(Stdio::piped())
         .spawn()?;
     let (tell, told) = mpsc::channel();
-    // Pipes are read by threads, so that the patience holds.
+    // Threads read the pipes, so that `PATIENCE` holds.
     let said = read_all(child.stdout.take(), tell.clone());
     let complained = read_all(child.stderr.take(), tell);
     for _ in 0..2 {
@@ -224,7 +225,7 @@ fn read_all(
     thread::spawn(move || {
         let mut all = Vec::new();
         if let Some(mut from) = from {
-            // What came before an error is shown all the same.
+            // The output before an error is shown all the same.
             let _ = from.read_to_end(&mut all);
         }
         let _ = tell.send(());

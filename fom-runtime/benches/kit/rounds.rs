@@ -1,10 +1,10 @@
-//! What was measured, by round; medians and ratios of it.
+//! The measurements by round, with their medians and ratios.
 
 use std::collections::BTreeMap;
 
 use crate::{Figures, Record};
 
-/// The part of a peer's name that its variants share.
+/// Returns the part of a peer's name that its variants share.
 pub fn family(peer: &str) -> &str {
     peer.split(':').next().unwrap_or(peer)
 }
@@ -13,12 +13,12 @@ pub fn family(peer: &str) -> &str {
 #[derive(Debug, Default)]
 pub struct Rounds(Vec<Round>);
 
-/// Those of one round: what ratios are taken of.
+/// The measurements of one round. Ratios are taken within a round.
 #[derive(Debug, Default)]
 pub struct Round(BTreeMap<(String, String), Figures>);
 
 impl Round {
-    /// A figure of a peer in a case, when it was measured.
+    /// Returns a figure of a peer in a case, if it was measured.
     pub fn get(&self, case: &str, peer: &str, figure: &str) -> Option<f64> {
         let figures = self.0.get(&(case.to_owned(), peer.to_owned()))?;
         figures
@@ -43,7 +43,7 @@ impl Rounds {
             .insert((record.case, record.peer), record.figures);
     }
 
-    /// The median over the rounds of what is made of each.
+    /// Returns the median over the rounds of the value that `of` computes for each.
     pub fn median(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
         let mut values: Vec<f64> = self.0.iter().filter_map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -54,7 +54,7 @@ impl Rounds {
         }
     }
 
-    /// Who was measured, each once.
+    /// Returns the measured peers, each once.
     pub fn peers(&self) -> Vec<&str> {
         let mut all: Vec<_> = self
             .0
@@ -67,7 +67,7 @@ impl Rounds {
         all
     }
 
-    /// The names of the figures of a case.
+    /// Returns the names of the figures of a case.
     pub fn figures(&self, case: &str) -> Vec<&str> {
         let all = self.0.iter().flat_map(|round| &round.0);
         let mut all: Vec<_> = all

@@ -1,4 +1,4 @@
-//! A row of the table: a figure of ours beside those of the peers, the limit and the target.
+//! A row of the table: a figure of fom beside those of the peers, the limit and the target.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ pub enum Better {
     More,
 }
 
-/// What we want. All that is given must hold.
+/// The target. All given parts must hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Target {
-    /// As the table shows it.
+    /// The text in the table.
     pub text: &'static str,
-    /// Ours by the best variant of tokio's multi-threaded runtime, by the limit, and as it is. The last one only for what
-    /// does not depend on the machine: bytes, instructions, counts.
+    /// Fom's figure divided by the best variant of tokio's multi-threaded runtime, divided by the limit, and as it is.
+    /// The last one is only for figures that do not depend on the machine: bytes, instructions, counts.
     pub of_tokio: Option<f64>,
     pub of_limit: Option<f64>,
     pub absolute: Option<f64>,
@@ -28,10 +28,10 @@ pub struct Target {
 pub struct Row {
     pub question: &'static str,
     pub unit: &'static str,
-    /// The figure of a peer in one round; `None` for who takes no part.
+    /// Returns the figure of a peer in one round; `None` for a peer that takes no part.
     pub value: fn(&Round, &str) -> Option<f64>,
     pub better: Better,
-    /// Which peer is ours, and which one is the limit (empty: there is none).
+    /// The peer that is fom, and the one that is the limit (empty: there is none).
     pub fom: &'static str,
     pub limit: &'static str,
     pub target: Target,
@@ -44,7 +44,7 @@ pub struct Best {
     pub value: f64,
 }
 
-/// What came out: one JSON line of a question's answers.
+/// The result of a row: one JSON line of a question's answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub program: String,
@@ -84,7 +84,7 @@ impl Row {
             let peer = &*best.as_ref()?.peer;
             let ratio = rounds
                 .median(|round| Some((self.value)(round, self.fom)? / (self.value)(round, peer)?));
-            // Nothing by nothing is no ratio.
+            // Zero divided by zero is no ratio.
             ratio.filter(|ratio| ratio.is_finite())
         };
         let (by_tokio, by_limit) = (by(&tokio), by(&limit));

@@ -4,12 +4,12 @@ use std::{thread, time::Duration};
 
 use crate::cpu_time;
 
-/// Waits until this process uses no more processor time: all that was spawned is parked, or has ended. So nobody has to
-/// count what has got that far, which would cost as much as some of the things that are measured.
+/// Waits until this process uses no more processor time: everything spawned is parked, or has ended. So no counter of
+/// progress is needed, which would cost as much as some of the measured actions.
 ///
 /// # Panics
 ///
-/// After 30 seconds.
+/// Panics after 30 seconds.
 pub fn settle() {
     let (look, idle) = (Duration::from_millis(10), Duration::from_micros(500));
     let mut quiet = 0;

@@ -1,4 +1,4 @@
-//! Measuring from beside: what was done, how long that took, and what it cost.
+//! Measuring from another thread: the work done, its time, and its cost.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -8,49 +8,50 @@ use std::{
 
 use crate::{Figures, cpu_time};
 
-/// What one worker has finished, on a cache line of its own. It says so once for many: the line moves when it is read.
+/// The work that one worker has finished, on a cache line of its own. The worker updates it once for many operations:
+/// the line moves when it is read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// One for each worker, for ever.
+    /// Makes one tally for each worker. They live for ever.
     pub fn of(workers: usize) -> &'static [Self] {
         Box::leak((0..workers).map(|_| Self::default()).collect())
     }
 
-    /// So many are finished by now.
+    /// Sets the number finished so far.
     pub fn set(&self, finished: u64) {
         self.0.store(finished, Ordering::Relaxed);
     }
 
-    /// One more. For its only writer.
+    /// Adds one. For tallies with a single writer.
     pub fn add_alone(&self) {
         self.set(self.get() + 1);
     }
 
-    /// One more, from anywhere.
+    /// Adds one, from any thread.
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many that are.
+    /// Returns the number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What was done in a time, at what cost.
+/// The work done in a time, and its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Spent {
     pub done: u64,
     pub wall: Duration,
-    /// Of all threads.
+    /// The processor time of all threads.
     pub cpu: Duration,
 }
 
 impl Spent {
-    /// Runs this and says what it took; `f` gives back how much it did.
+    /// Runs `f`, which returns how much it did, and returns the cost.
     pub fn on(f: impl FnOnce() -> u64) -> Self {
         let (wall, cpu) = (Instant::now(), cpu_time());
         let done = f();
@@ -61,17 +62,17 @@ impl Spent {
         }
     }
 
-    /// Nanoseconds of wall clock for each of `parts` parts of what was done.
+    /// Returns the nanoseconds of wall clock for each of `parts` parts of the work.
     pub fn ns(&self, parts: u64) -> f64 {
         self.wall.as_nanos() as f64 / (self.done * parts).max(1) as f64
     }
 
-    /// Nanoseconds of processor time for each.
+    /// Returns the nanoseconds of processor time for each part.
     pub fn cpu_ns(&self, parts: u64) -> f64 {
         self.cpu.as_nanos() as f64 / (self.done * parts).max(1) as f64
     }
 
-    /// Both, as `ns_per_<unit>` and `cpu_ns_per_<unit>`.
+    /// Returns both as `ns_per_<unit>` and `cpu_ns_per_<unit>`.
     pub fn figures(&self, unit: &str, parts: u64) -> Figures {
         Figures::new()
             .with(&format!("ns_per_{unit}"), self.ns(parts))
@@ -79,7 +80,7 @@ impl Spent {
     }
 }
 
-/// Looks at workers that run on by themselves: lets them warm up, then counts for `span`, or longer where they have not
+/// Observes workers that run by themselves: lets them warm up, then counts for `span`, or longer if they have not
 /// finished anything by then. The measuring thread sleeps meanwhile.
 pub fn measure(tallies: &[Tally], warm: Duration, span: Duration) -> Spent {
     let done = || tallies.iter().map(Tally::get).sum::<u64>();
@@ -96,7 +97,7 @@ pub fn measure(tallies: &[Tally], warm: Duration, span: Duration) -> Spent {
     })
 }
 
-/// The value below which this part (0 to 1) of the sorted ones lies.
+/// Returns the value below which this part (0 to 1) of the sorted values lies.
 pub fn percentile(sorted: &[u64], part: f64) -> f64 {
     match sorted.len() {
         0 => f64::NAN,

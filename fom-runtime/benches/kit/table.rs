@@ -1,10 +1,10 @@
-//! Figures, for people.
+//! Figures for human readers.
 
 use std::fmt::Write as _;
 
 use crate::{Answer, Best, Case, Rounds};
 
-/// Three digits, and no more zeros than a reader can count.
+/// Formats a value with three digits, and a suffix instead of many zeros.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     let (value, suffix) = match size {
@@ -23,7 +23,7 @@ pub fn short(value: f64) -> String {
     format!("{value:.digits$}{suffix}")
 }
 
-/// Columns as wide as what stands in them; those after the `left` first are set to the right.
+/// Formats columns as wide as their content. The first `left` columns are aligned left, the others right.
 fn columns(rows: &[Vec<String>], left: usize) -> String {
     let width = |n: usize| {
         rows.iter()
@@ -49,7 +49,7 @@ fn columns(rows: &[Vec<String>], left: usize) -> String {
     text
 }
 
-/// The one table.
+/// Returns the one table.
 pub fn table(answers: &[Answer]) -> String {
     let head = [
         "question",
@@ -88,7 +88,7 @@ pub fn table(answers: &[Answer]) -> String {
     columns(&rows, 2)
 }
 
-/// All medians; cases with the same figures stand together.
+/// Returns all medians. Cases with the same figures are in one table.
 pub fn details(cases: &[Case], rounds: &Rounds) -> String {
     let mut text = String::new();
     let figures_of = |case: &Case| rounds.figures(case.name);

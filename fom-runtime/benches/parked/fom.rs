@@ -14,7 +14,7 @@ enum Go {
     Go,
 }
 
-/// What a locality's operations count in.
+/// The tally of a locality's ended operations.
 struct Ended(&'static Tally);
 
 fn ended<E>(cx: &mut Cx<'_, E>, state: &State) {
@@ -65,7 +65,7 @@ impl AsynchronouslyTransitions for Async {
     }
 }
 
-/// One of the two.
+/// One of the two operations.
 trait Waits: Operation<Event = Go> {
     fn new(state: State) -> Self;
 }
@@ -82,10 +82,10 @@ impl Waits for Async {
     }
 }
 
-/// What is kept of each, to wake it.
+/// The reference that is kept to wake each operation.
 type Handle<O> = FomRef<O>;
 
-/// Starts all of one locality.
+/// Starts all operations of one locality.
 struct Generator<O: Waits> {
     load: Load<Handle<O>>,
     operation: PhantomData<O>,
@@ -133,7 +133,7 @@ pub(crate) fn run_async(one: &One) -> Figures {
     park::<Async>(one).with("future_bytes", future_size(Async::step) as f64)
 }
 
-/// The size of the future that `step` makes, without making one.
+/// Returns the size of the future that `step` makes, without making one.
 fn future_size<'a, 'b: 'a, O, F>(
     _: impl FnOnce(&'a mut O, At<'a, 'b, O::Phase, O::Event>) -> F,
 ) -> usize

@@ -1,4 +1,4 @@
-//! The least: the state and a link, an allocation each or all in one; waking is a push to the worker's list.
+//! The least: the state and a link, in one allocation each or in one for all. A wake is a push to the worker's list.
 
 use std::{cell::Cell, hint::black_box, ptr, sync::mpsc, thread};
 
@@ -19,13 +19,13 @@ impl Node for Op {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Memory {
-    /// An allocation each.
+    /// An allocation for each operation.
     Malloc,
-    /// A piece of one.
+    /// A piece of one allocation.
     Slab,
 }
 
-/// What main holds of an operation: a pointer. Its worker is known from whose turn it is.
+/// What the main thread holds of an operation: a pointer. The turn tells which worker it belongs to.
 struct Handle(*mut Op);
 
 // SAFETY: an operation is used by one thread at a time: its worker makes it and sends the handle away, and gets it back
@@ -77,7 +77,8 @@ fn finish(inbox: &Inbox<Op>, load: &Load<Handle>, n: usize, memory: Memory) -> !
     let mut free = Vec::with_capacity(load.each);
     loop {
         for op in inbox.take() {
-            // SAFETY: it came by the list; and it was made by `Box::into_raw` where it is made a box again.
+            // SAFETY: the operation came by the list. `Box::into_raw` made it, in the case that turns it into a box
+            // again.
             unsafe {
                 black_box((*op).state.iter().sum::<u64>());
                 match memory {

@@ -1,4 +1,4 @@
-//! Tasks of the peers. Each waits for a `oneshot`, whose sender is what it is woken by.
+//! Tasks of the peers. Each waits for a `oneshot`, and its sender wakes the task.
 
 use std::{future::Future, hint::black_box};
 
@@ -12,12 +12,12 @@ use crate::{BATCH, Load, State, WORKERS, measure, state};
 
 type Handle = oneshot::Sender<()>;
 
-/// Tells that an operation waits.
+/// Notes that an operation waits.
 trait Window: 'static {
     fn done(&self);
     fn add(&self, n: usize);
     fn empty(&self) -> impl Future<Output = ()>;
-    /// Counts one that ended.
+    /// Counts an operation that ended.
     fn end(ended: &Tally);
 }
 
@@ -57,8 +57,8 @@ impl Window for SharedWindow {
     }
 }
 
-/// One operation. What is needed only to measure is in `of`, so that it is one pointer. A block, since an `async fn` would
-/// keep its arguments twice.
+/// One operation. The data for the measurement is in `of`, so that it is one pointer. It is a block, since an `async
+/// fn` would keep its arguments twice.
 #[expect(clippy::manual_async_fn, reason = "168 bytes instead of 96")]
 fn op<W: Window>(
     state: State,
@@ -78,7 +78,7 @@ struct Of<W: 'static> {
     ended: &'static Tally,
 }
 
-/// The size of an operation's future.
+/// Returns the size of an operation's future.
 fn size() -> usize {
     let (_, event) = oneshot::channel();
     let of = Box::leak(Box::new(Of {
@@ -88,7 +88,7 @@ fn size() -> usize {
     size_of_val(&op(state(0), event, of))
 }
 
-/// Starts all of one worker.
+/// Starts all operations of one worker.
 async fn park<W: Window>(
     n: usize,
     load: Load<Handle>,

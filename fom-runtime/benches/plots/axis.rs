@@ -1,15 +1,15 @@
-//! An axis: where a value stands, and which values are written at it.
+//! An axis: the position of a value, and the values written at it.
 
 /// How values are spread over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// From zero, or from the least value if that is far from it.
+    /// From zero, or from the least value if that is far from zero.
     Linear,
-    /// Each decade as long as the next.
+    /// Logarithmic: each decade has the same length.
     Log,
 }
 
-/// One axis, from `from` to `to` in what is drawn.
+/// One axis, from `from` to `to` in drawing units.
 #[derive(Debug)]
 pub(crate) struct Axis {
     scale: Scale,
@@ -20,7 +20,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Holds all `values`, of which there is one at least. A linear one begins with zero if `zero`.
+    /// Makes an axis for all `values`, at least one. A linear axis begins at zero if `zero`.
     pub(crate) fn new(scale: Scale, values: &[f64], zero: bool, from: f64, to: f64) -> Self {
         let mut least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let mut most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -35,7 +35,7 @@ impl Axis {
                 }
             }
             Scale::Log => {
-                // Zero has no place here; nothing that is drawn so is zero.
+                // Zero has no place on this axis; no value drawn on it is zero.
                 least = least.max(f64::MIN_POSITIVE);
                 if zero {
                     least = 10f64.powf(least.log10().floor());
@@ -55,7 +55,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` is drawn.
+    /// Returns the position of `value`.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.least) / (self.most - self.least),
@@ -66,7 +66,7 @@ impl Axis {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values between the ends: about five, or the decades.
+    /// Returns round values between the ends: about five, or the decades.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let inside = |value: &f64| *value >= self.least * 0.999 && *value <= self.most * 1.001;
         match self.scale {
@@ -93,7 +93,7 @@ impl Axis {
     }
 }
 
-/// `1500000` as `1.5M`.
+/// Formats `1500000` as `1.5M`.
 pub(crate) fn label(value: f64) -> String {
     let (value, suffix) = match value.abs() {
         v if v >= 1e9 => (value / 1e9, "G"),

@@ -1,5 +1,6 @@
-//! A line chart as SVG. Text and lines are of a grey, and series of colours, that can be read on white and on black: a
-//! picture does not know on which of the two a book shows it. Series differ in their marks, too, for who sees no colours.
+//! A line chart as SVG. Text, lines and series have colours that are readable on white and on black, because the
+//! picture does not know the background of the book. The series also have different marks, for readers who do not see
+//! colours.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,7 @@ const BOTTOM: f64 = 60.0;
 
 const COLOURS: [&str; 4] = ["#1f9e89", "#e1743c", "#8f78d1", "#b58a00"];
 
-/// What is drawn.
+/// The content of a chart.
 #[derive(Debug)]
 pub(crate) struct Chart<'a> {
     pub(crate) title: String,
@@ -23,14 +24,14 @@ pub(crate) struct Chart<'a> {
     pub(crate) series: Vec<Series<'a>>,
 }
 
-/// One line of it.
+/// One line of the chart.
 #[derive(Debug)]
 pub(crate) struct Series<'a> {
     pub(crate) name: &'a str,
     pub(crate) points: Vec<Point>,
 }
 
-/// A median, and what it is the median of.
+/// A median, and the range of its values.
 #[derive(Debug)]
 pub(crate) struct Point {
     pub(crate) x: f64,
@@ -40,7 +41,7 @@ pub(crate) struct Point {
 }
 
 impl Chart<'_> {
-    /// The whole file.
+    /// Returns the whole file.
     pub(crate) fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let xs: Vec<f64> = points().map(|point| point.x).collect();
@@ -84,7 +85,7 @@ impl Chart<'_> {
                 label(tick)
             );
         }
-        // Few values are written as they are: nobody had 1.5 localities.
+        // If there are few values, each is written as it is: there are no 1.5 localities.
         let mut own = xs.to_vec();
         own.sort_by(f64::total_cmp);
         own.dedup();
@@ -119,7 +120,7 @@ impl Series<'_> {
         let mut line = String::new();
         for point in &self.points {
             let (at, low, high) = (x.at(point.x), y.at(point.low), y.at(point.high));
-            // From the worst round to the best one: how far the median can be trusted.
+            // From the worst round to the best: how reliable the median is.
             let _ = write!(
                 svg,
                 "<path d=\"M{at:.1} {low:.1}V{high:.1}\" stroke=\"{colour}\" stroke-opacity=\"0.5\" \
@@ -138,7 +139,7 @@ impl Series<'_> {
     }
 }
 
-/// The mark of the `n`th series.
+/// Draws the mark of the `n`th series.
 fn mark(svg: &mut String, n: usize, x: f64, y: f64) {
     let colour = COLOURS[n % COLOURS.len()];
     let _ = match n % 4 {

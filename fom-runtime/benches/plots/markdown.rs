@@ -20,7 +20,7 @@ pub(crate) const INSTRUCTIONS: Place = Place {
 };
 
 impl Place {
-    /// The chapter with `table` in this place.
+    /// Returns the chapter with `table` in this place.
     pub(crate) fn filled(&self, chapter: &str, table: &str) -> Result<String, String> {
         let Place { begin, end } = self;
         let parts = chapter.split_once(begin).and_then(|(before, rest)| {
@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// What `instructions.txt` records, as Markdown.
+/// Formats the records of `instructions.txt` as Markdown.
 pub(crate) fn instructions(recorded: &str) -> String {
     let mut text = String::from(
         "| | instructions of | fom | tokio | limit |\n| --- | --- | ---: | ---: | ---: |\n",
@@ -50,7 +50,7 @@ pub(crate) fn instructions(recorded: &str) -> String {
     text
 }
 
-/// The answers as Markdown.
+/// Formats the answers as Markdown.
 pub(crate) fn answers(answers: &[Answer], quick: bool) -> String {
     let mut text = String::new();
     if quick {
@@ -62,12 +62,12 @@ pub(crate) fn answers(answers: &[Answer], quick: bool) -> String {
     );
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
     let of = |best: &Option<Best>| number(best.as_ref().map(|best| best.value));
-    // The instructions have a table of their own, which is counted again with each change.
+    // The instructions have a table of their own, and are counted again with each change.
     let timed = answers
         .iter()
         .filter(|answer| answer.unit != "instructions");
     for answer in timed {
-        // A part of the question above it is set in by two spaces, which Markdown does not show.
+        // A part of the question above is indented by two spaces, which Markdown does not show.
         let question = match answer.question.strip_prefix("  ") {
             Some(part) => format!("… {part}"),
             None => answer.question.clone(),

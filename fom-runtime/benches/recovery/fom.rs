@@ -48,7 +48,7 @@ impl WaitingTransitions for Op {
     }
 }
 
-/// A runtime of this journal, with the foms that are in it.
+/// Makes a runtime on this journal, with the foms in it.
 fn runtime(folder: &Path) -> Runtime {
     let builder = Runtime::builder().journal(folder);
     let runtime = builder.build().expect("a runtime");
@@ -57,7 +57,7 @@ fn runtime(folder: &Path) -> Runtime {
     runtime
 }
 
-/// Starts them, and returns when all wait.
+/// Starts the foms, and returns when all wait.
 pub(crate) fn load(folder: &Path, all: u64) {
     let runtime = runtime(folder);
     for n in 0..all {
@@ -74,7 +74,7 @@ pub(crate) fn load(folder: &Path, all: u64) {
     std::mem::forget(runtime);
 }
 
-/// Brings them back. Says how many there are, and what keeps them.
+/// Restores the foms. Returns how many there are, and the runtime that keeps them.
 pub(crate) fn recover(folder: &Path) -> (u64, Runtime) {
     let runtime = runtime(folder);
     (runtime.in_flight() as u64, runtime)

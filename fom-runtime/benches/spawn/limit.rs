@@ -38,7 +38,7 @@ pub(crate) fn start(load: Load, memory: Memory, straight: bool) {
     }
 }
 
-/// Whether it is at its end.
+/// Makes a step. Returns whether the operation has ended.
 #[inline]
 fn step(op: &mut Op) -> bool {
     op.x = match op.phase {
@@ -53,7 +53,7 @@ fn step(op: &mut Op) -> bool {
 }
 
 fn work<const SLAB: bool, const STRAIGHT: bool>(load: Load, n: usize) -> ! {
-    // What came from other threads: looked at on every transition, as one has to.
+    // The operations from other threads. A runtime must look at them on every transition.
     let inbox = black_box(Box::leak(Box::new(AtomicPtr::<Op>::new(ptr::null_mut()))));
     let mut ready: VecDeque<Box<Op>> = VecDeque::with_capacity(load.window);
     let mut free: Vec<Box<Op>> = Vec::with_capacity(load.window);

@@ -9,12 +9,12 @@ use kit::{
     },
 };
 
-/// What is between two phases.
+/// What happens between two phases.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum How {
-    /// The executor's own way to yield.
+    /// The executor's own yield.
     Yield,
-    /// Without it: the task wakes itself.
+    /// The task wakes itself instead.
     SelfWake,
     /// Nothing.
     Straight,
@@ -34,7 +34,7 @@ pub(crate) fn start(load: Load, peer: &str, how: How) {
         ("smol:local", How::Straight) => smol_local(load, nothing),
         ("smol:local", _) => smol_local(load, futures_lite::future::yield_now),
         ("glommio", How::Straight) => glommio(load, nothing),
-        // Its own yields only when it was long at it.
+        // Glommio's own yield acts only after a long run.
         ("glommio", _) => glommio(load, self_wake),
         ("monoio", How::Straight) => monoio(load, |_| nothing()),
         ("monoio", _) => monoio(load, DeferredYield::yields),
@@ -78,7 +78,7 @@ where
     Y: Future<Output = ()> + Send + 'static,
 {
     peers::tokio_ct(load.workers, move |n| async move {
-        // Spawned tasks have to be `Send`, so what they share is, too.
+        // Spawned tasks must be `Send`, so their shared data must be, too.
         let window = SharedWindow::new();
         generate_shared(load, n, window, |x| {
             tokio::spawn(async move {

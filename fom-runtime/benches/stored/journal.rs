@@ -10,7 +10,7 @@ use crate::stored::{Change, RECORD, Store};
 
 pub(crate) struct Journal {
     journal: FileJournal,
-    /// It is read before it takes anything.
+    /// Whether the journal has been read. It must be read before the first commit.
     is_read: bool,
     batch: Batch,
 }
@@ -30,7 +30,7 @@ impl Journal {
     }
 }
 
-/// Below it stands what the runtime needs.
+/// The runtime needs the ids below `HEAD`.
 fn entry(id: u64) -> EntryId {
     EntryId(EntryId::HEAD.0 + id)
 }

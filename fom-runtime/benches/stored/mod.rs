@@ -1,4 +1,5 @@
-//! What the questions of durability keep, and where: a record for each operation, in a raw file (the limit) or a store.
+//! What the questions of durability store, and where: a record for each operation, in a raw file (the limit) or a
+//! store.
 
 mod journal;
 mod peers;
@@ -18,7 +19,7 @@ pub(crate) const RECORD: usize = 16 + STATE;
 pub(crate) struct State(pub(crate) [u8; STATE]);
 
 impl State {
-    /// At the beginning of an operation.
+    /// Returns the state at the beginning of an operation.
     pub(crate) fn new(id: u64) -> Self {
         let mut state = [0; STATE];
         for (n, part) in state.chunks_exact_mut(8).enumerate() {
@@ -27,7 +28,7 @@ impl State {
         Self(state)
     }
 
-    /// What a transition does.
+    /// Changes the state as a transition does.
     pub(crate) fn change(&mut self) {
         let part = &mut self.0[..8];
         let x = u64::from_le_bytes((&*part).try_into().expect("8 bytes"));
@@ -49,12 +50,12 @@ impl<'de> Deserialize<'de> for State {
     }
 }
 
-/// One change to what is kept, all of it or none.
+/// One change of the stored records, applied as a whole or not at all.
 pub(crate) struct Change<'a> {
-    /// Rises with time, as a fom's does.
+    /// The id, which rises with time, as a fom's does.
     pub(crate) id: u64,
     pub(crate) state: &'a [u8; STATE],
-    /// The operation that ended with it.
+    /// The operation that ended with this change.
     pub(crate) ended: Option<u64>,
 }
 
@@ -67,21 +68,21 @@ impl Change<'_> {
     }
 }
 
-/// Sorts as the id does.
+/// Returns a key that sorts as the id does.
 fn key(id: u64) -> [u8; 16] {
     u128::from(id).to_be_bytes()
 }
 
 /// Keeps records on the disk.
 pub(crate) trait Store: Send {
-    /// All of them are on the disk when it returns. One sync.
+    /// Writes the changes with one sync. All of them are on the disk when it returns.
     fn commit(&mut self, changes: &mut dyn Iterator<Item = Change<'_>>);
 
-    /// Gives the state of each, or of each change in order, where none is an end.
+    /// Passes the state of each record, or of each change in order, with `None` for an end.
     fn read(&mut self, each: &mut dyn FnMut(u64, Option<&[u8]>));
 }
 
-/// The store of this peer in this folder, with what is there already.
+/// Opens the store of this peer in this folder, with its present content.
 pub(crate) fn open(peer: &str, folder: &Path, room: u64) -> Option<Box<dyn Store>> {
     Some(match peer {
         "limit" | "limit:alone" => Box::new(raw::Raw::open(folder, room)),

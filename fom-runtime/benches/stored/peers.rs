@@ -1,5 +1,5 @@
-//! Stores of others, each as its documentation recommends for many short records: all changes of a group in one batch,
-//! one sync.
+//! Stores of other projects, each as its documentation recommends for many short records: all changes of a group in one
+//! batch, with one sync.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The least: records with a checksum, one after another in a file that has its place on the disk already.
+//! The least: records with a checksum, one after another in a file with its place on the disk reserved.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,7 +13,7 @@ const FRAME: usize = 4 + 4 + RECORD + 8;
 
 pub(crate) struct Raw {
     file: File,
-    /// Bytes that the file has; it begins again at its end, as a store does that uses its old files again.
+    /// The size of the file. Writing starts over at its end, as in a store that reuses its old files.
     room: u64,
     at: u64,
     group: Vec<u8>,
@@ -25,8 +25,8 @@ impl Raw {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false);
         let file = file.open(path).expect("a file");
-        // Zeros are really written: a block that was only reserved costs a change of the file system's own at its first
-        // write.
+        // Real zeros are written. A block that was only reserved would cost a change of the file system's metadata at
+        // its first write.
         let zeros = vec![0; 1 << 20];
         let mut at = file.metadata().expect("a length").len();
         while at < room {

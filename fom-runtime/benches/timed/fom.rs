@@ -39,7 +39,7 @@ enum Move {
     Wake,
 }
 
-/// Makes both moves for its locality's part.
+/// Does both moves for its locality's part.
 struct Generator {
     operations: usize,
     waiters: Vec<EventSender<Go>>,

@@ -67,7 +67,7 @@ impl Timed for Limit {
                 tick: 0,
             };
             self.slab.push(black_box(entry));
-            // An hour, and what the clock has gone on meanwhile.
+            // An hour, plus the progress of the clock meanwhile.
             self.arm(n as u32, 3_600_000 + n as u64 / 4096);
         }
     }

@@ -1,5 +1,5 @@
-//! Operations of 64 bytes of state that wait for an event, with a deadline of an hour. Half of them are
-//! spawned in each of two workers, by a generator; it wakes them, too.
+//! Operations of 64 bytes of state that wait for an event, with a deadline of an hour. A generator in each of two
+//! workers spawns half of them, and wakes them, too.
 
 mod fom;
 mod limit;
@@ -7,7 +7,7 @@ mod peers;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an operation keeps.
+/// The state of an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     words: [u64; 8],
@@ -20,27 +20,27 @@ impl State {
         }
     }
 
-    /// All of it is used to the last.
+    /// Uses all of the state.
     fn sum(&self) -> u64 {
         self.words.iter().fold(0, |sum, word| sum ^ kit::mix(*word))
     }
 }
 
 const WORKERS: usize = 2;
-/// Spawned, or woken, before the others have their turn.
+/// The number spawned or woken before other tasks have their turn.
 const BATCH: usize = 1024;
 
-/// Those of one peer. A move has only begun when it returns: see `kit::settle`.
+/// The operations of one peer. A move has only begun when it returns: see `kit::settle`.
 pub(crate) trait Timed {
-    /// Spawns all; each waits.
+    /// Spawns all operations; each waits.
     fn park(&mut self);
-    /// Wakes all; each ends.
+    /// Wakes all operations; each ends.
     fn wake(&mut self);
-    /// How many have ended.
+    /// Returns how many have ended.
     fn ended(&self) -> u64;
 }
 
-/// Starts a peer's workers; `None` when it is not known.
+/// Starts a peer's workers; returns `None` for an unknown peer.
 pub(crate) fn start(peer: &str, operations: usize) -> Option<Box<dyn Timed>> {
     match peer {
         "fom" => Some(fom::start(operations)),
@@ -49,7 +49,7 @@ pub(crate) fn start(peer: &str, operations: usize) -> Option<Box<dyn Timed>> {
     }
 }
 
-/// How many of each worker's have ended: for peers that do not count them.
+/// The number of ended operations of each worker, for peers that do not count them.
 #[repr(align(128))]
 struct Ended(AtomicU64);
 
@@ -57,7 +57,7 @@ static ENDED: [Ended; WORKERS] = [const { Ended(AtomicU64::new(0)) }; WORKERS];
 
 impl Ended {
     fn one(state: &State) {
-        // Found by the state: a task that is larger by a pointer can be larger by a cache line.
+        // The state tells the worker: a task that is larger by a pointer can be larger by a cache line.
         let worker = &ENDED[state.words[0] as usize % WORKERS];
         std::hint::black_box(state.sum());
         worker.0.fetch_add(1, Ordering::Relaxed);

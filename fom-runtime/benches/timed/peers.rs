@@ -15,7 +15,7 @@ trait Event: Copy + Send + Sync + 'static {
     type Wait: Future + Send + 'static;
     type Sender: Send + 'static;
 
-    /// For the operation with this number.
+    /// Makes the event for the operation with this number.
     fn make(&self, number: usize) -> (Self::Sender, Self::Wait);
     fn send(sender: Self::Sender);
 }
@@ -53,7 +53,7 @@ impl Event for Oneshots {
 }
 
 struct Tasks {
-    /// Rung for each worker's generator: first to park, then to wake.
+    /// The bells of the workers' generators, rung first to park, then to wake.
     generators: &'static [Bell],
 }
 
@@ -121,14 +121,14 @@ fn start_with<E: Event>(peer: &str, operations: usize, event: E) -> Option<Box<d
     Some(Box::new(Tasks { generators }))
 }
 
-/// What a task is made of.
+/// The content of a task.
 struct Task<W> {
     state: State,
     wait: W,
 }
 
 async fn by_tokio<W: Future>(task: Task<W>) {
-    // Nobody waits for an hour here.
+    // No task here waits for an hour.
     let _ = tokio::time::timeout(HOUR, task.wait).await;
     Ended::one(&task.state);
 }
@@ -165,7 +165,7 @@ struct Generator<E> {
 }
 
 impl<E: Event> Generator<E> {
-    /// Two moves: spawns this worker's part; wakes it.
+    /// Does two moves: spawns this worker's part, and wakes it.
     async fn run<F>(self, task: impl Fn(Task<E::Wait>) -> F, spawn: impl Fn(F)) {
         self.go.heard().await;
         let mut senders = Vec::with_capacity(self.operations.div_ceil(WORKERS));

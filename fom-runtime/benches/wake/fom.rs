@@ -38,14 +38,14 @@ impl PongingTransitions for Ponger {
     }
 }
 
-/// One locality, which spins for so long before it sleeps. Its threads stay on the core of the thread that calls this.
+/// Starts one locality, which spins for `spin` before it sleeps. Its threads stay on the core of the calling thread.
 pub(crate) fn start(spin: Duration) -> Ping {
     let builder = Runtime::builder().localities(1).pin(false).spin(spin);
     let runtime = builder.build().expect("one locality");
     let ponger = runtime.submit(Ponger).start();
     let ponger = ponger.unwrap_or_else(|refused| panic!("refused: {:?}", refused.reason()));
     Box::new(move |sent| {
-        // It lives as long as this.
+        // The runtime lives as long as this closure.
         let _ = &runtime;
         assert!(ponger.send(PingEvent::Ping(sent)).is_ok());
     })

@@ -1,4 +1,4 @@
-//! The least that any program could do: a thread that waits for a word, by a futex or by looking.
+//! The least that any program could do: a thread that waits for a word, with a futex or by spinning.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
@@ -8,7 +8,7 @@ use std::{
 use super::{PONG, Ping};
 
 static SENT: AtomicU64 = AtomicU64::new(0);
-/// One: there is a ping. What the futex is about.
+/// The word of the futex; one means that there is a ping.
 static WORD: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) fn start() -> Ping {

@@ -1,6 +1,6 @@
-//! Several pieces in one input: a number, a length, and so many bytes, again and again. Any bytes are one.
+//! Several pieces in one input: a number, a length, and that many bytes, repeated. Any bytes are an archive.
 
-/// The pieces, with their numbers. The last one may be cut short.
+/// Returns the pieces with their numbers. The last one may be cut short.
 pub fn unpack(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
     let mut pieces = Vec::new();
     while let [number, low, high, rest @ ..] = bytes {
@@ -12,7 +12,7 @@ pub fn unpack(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
     pieces
 }
 
-/// What [`unpack`] makes these pieces of. None is longer than 65,535 bytes.
+/// Returns the bytes from which [`unpack`] makes these pieces. No piece is longer than 65,535 bytes.
 pub fn pack<'a>(pieces: impl IntoIterator<Item = (u8, &'a [u8])>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, piece) in pieces {

@@ -1,4 +1,4 @@
-//! A disk in memory, with one directory: files are known by their names alone.
+//! A disk in memory with one directory: names alone identify files.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use fom_runtime::journal::disk::{Disk, DiskFile, LockGuard};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
-/// The disk. Clones are the same.
+/// The disk. Clones share the files.
 #[derive(Clone, Default)]
 pub(super) struct Memory(Arc<Mutex<BTreeMap<PathBuf, Bytes>>>);
 
@@ -28,7 +28,7 @@ impl Memory {
         lock(&self.0).insert(name(&path), Arc::new(Mutex::new(bytes)));
     }
 
-    /// The files, by their names.
+    /// Returns the files by name.
     pub(super) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let files = lock(&self.0);
         let files = files.iter();

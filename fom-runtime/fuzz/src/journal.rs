@@ -9,16 +9,16 @@ use fom_runtime::journal::{
 
 use super::{archive::unpack, disk::Memory, memory::bounded};
 
-/// Where a segment's link begins, and its first frame; where the second record of a manifest begins, and bytes of a record.
+/// The offsets of a segment's link, of its first frame, and of the second record of a manifest; the length of a record.
 const LINK: usize = 48;
 const FIRST: usize = 96;
 const SLOT: usize = 4096;
 const RECORD: usize = 72;
-/// Bytes of a frame before its rows, and of a row.
+/// The lengths of a frame before its rows, and of a row.
 const HEAD: usize = 28;
 const ROW: usize = 16;
 
-/// What a recovery gave.
+/// The results of a recovery.
 #[derive(Default)]
 struct Given {
     entries: BTreeMap<u64, Vec<u8>>,
@@ -48,16 +48,17 @@ impl Recover for Given {
     }
 }
 
-/// A directory: a byte of which the lowest bit says whether checksums are put right, the next whether it is salvaged; then an
-/// [archive](super::archive) of segments, whose numbers are those in their names, and of the manifest, which has 0.
+/// Fuzzes a directory. The input is one byte and an [archive](super::archive). The lowest bit of the byte says whether
+/// checksums are corrected, the next bit whether the journal is salvaged. Each piece of the archive is a segment,
+/// numbered as in its file name; piece 0 is the manifest.
 ///
-/// It is refused with an error, or opened; then it takes a commit, and the next one to open it finds what was there and what was
-/// committed, and nothing wrong.
+/// Either the open fails with an error, or the journal takes a commit. The next open then finds the old content and the
+/// commit, and nothing wrong.
 pub fn journal(bytes: &[u8]) {
     is_opened(bytes);
 }
 
-/// The same; whether it was opened.
+/// Does the same, and returns whether the journal was opened.
 pub fn is_opened(bytes: &[u8]) -> bool {
     let Some((mode, rest)) = bytes.split_first() else {
         return false;
@@ -111,7 +112,7 @@ fn go_on(disk: &Memory, mut journal: FileJournal, mut given: Given) {
     batch.delete(EntryId(70_001));
     batch.end_group();
     if let Err(error) = journal.commit(&batch) {
-        // Only where a number is used up.
+        // Only if a number is used up.
         assert!(!error.to_string().is_empty());
         return;
     }
@@ -140,7 +141,7 @@ fn crc(salt: u32, bytes: &[u8]) -> [u8; 4] {
     hasher.finalize().to_le_bytes()
 }
 
-/// Puts right the magic number and the checksum of both records.
+/// Corrects the magic number and the checksum of both records.
 fn put_manifest_right(bytes: &mut [u8]) {
     for at in [0, SLOT] {
         let Some(record) = bytes.get_mut(at..).and_then(|from| from.get_mut(..RECORD)) else {
@@ -156,7 +157,7 @@ fn put_manifest_right(bytes: &mut [u8]) {
     }
 }
 
-/// Puts right the magic number, the segment's number in its header, and every checksum, as far as the lengths are right.
+/// Corrects the magic number, the segment's number in its header, and every checksum, as far as the lengths are right.
 fn put_right(bytes: &mut [u8], number: u8) {
     let number_at = |bytes: &[u8], at: usize| {
         let four = bytes[at..].first_chunk::<4>();

@@ -1,4 +1,4 @@
-//! An allocator that refuses more than the bytes justify that are read.
+//! An allocator that refuses more memory than the input justifies.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// The largest piece that may be asked for at this time.
+/// The largest allocation allowed at this time.
 static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 struct Bounded;
@@ -16,17 +16,17 @@ struct Bounded;
 static ALLOCATOR: Bounded = Bounded;
 
 fn is_too_much(size: usize) -> bool {
-    // Nothing is allocated to say so, and whoever asked cannot answer: the process aborts and names the size.
+    // The message must not allocate, and the caller cannot handle the failure. The process aborts and names the size.
     size > MOST.load(Ordering::Relaxed) && !thread::panicking()
 }
 
-// SAFETY: each call is passed on to the system's allocator as it came, or refused as any allocator may.
+// SAFETY: each call is passed on to the system's allocator unchanged, or refused as any allocator may.
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_too_much(layout.size()) {
             return ptr::null_mut();
         }
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller's promises are those that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -52,8 +52,8 @@ unsafe impl GlobalAlloc for Bounded {
     }
 }
 
-/// Runs while no piece of memory may be larger than 64 KiB and 32 times the bytes: an empty list in a list takes a byte there
-/// and 24 here, and a list may be twice as large as it must be.
+/// Runs with a limit on each allocation: 64 KiB plus 32 times the input. An empty list in a list takes one byte in the
+/// input and 24 bytes here. The capacity of a list may also be twice its length.
 pub(super) fn bounded<T>(bytes: &[u8], run: impl FnOnce() -> T) -> T {
     struct Unbounded;
     impl Drop for Unbounded {

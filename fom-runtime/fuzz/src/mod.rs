@@ -1,7 +1,7 @@
-//! What is fuzzed: bytes that may be anything give a value or a typed error, without a panic, and without more memory than they
+//! The fuzz targets. Arbitrary bytes give a value or a typed error, without a panic, and without more memory than they
 //! justify.
 //!
-//! A checksum keeps random bytes out, and an adversary can compute it. So each target puts the checksums right where its first
+//! A checksum rejects random bytes, but an adversary can compute it. So each target corrects the checksums if its first
 //! byte says so.
 
 pub mod archive;

@@ -4,7 +4,7 @@ use fom_runtime::{RestoreError, Runtime, journal::EntryId};
 
 use super::{archive::unpack, memory::bounded};
 
-/// The entry that a piece stands for: below 128 one that comes first.
+/// Returns the entry for the number of a piece. Numbers below 128 are the entries that come first.
 pub(super) fn entry_of(piece: u8) -> EntryId {
     match piece {
         0..128 => EntryId(u64::from(piece)),
@@ -12,7 +12,7 @@ pub(super) fn entry_of(piece: u8) -> EntryId {
     }
 }
 
-/// The piece that stands for an entry, if there is one.
+/// Returns the number of the piece for an entry, if there is one.
 pub(super) fn piece_of(entry: EntryId) -> Option<u8> {
     let piece = match entry < EntryId::HEAD {
         true => entry.0,
@@ -21,7 +21,7 @@ pub(super) fn piece_of(entry: EntryId) -> Option<u8> {
     u8::try_from(piece).ok()
 }
 
-/// An [archive](super::archive) of entries. Each is read, or set aside for a reason; none panics.
+/// Fuzzes an [archive](super::archive) of entries. Each is read, or set aside for a reason; none causes a panic.
 pub fn record(bytes: &[u8]) {
     let entries = unpack(bytes);
     let builder = Runtime::builder();

@@ -10,9 +10,9 @@ use fom_runtime::{
 
 use super::{archive::unpack, record::entry_of};
 
-/// As [`record`](super::record()), with a runtime that takes the entries in and runs what comes back.
+/// Does the same as [`record`](super::record()) with a runtime that reads the entries and runs the restored foms.
 ///
-/// It is not built, with an error, or it runs until it is told to end.
+/// Either the build fails with an error, or the runtime runs until it is shut down.
 pub fn restart(bytes: &[u8]) {
     let mut journal = MemoryJournal::new();
     let mut batch = Batch::new();
@@ -20,7 +20,7 @@ pub fn restart(bytes: &[u8]) {
         batch.put(entry_of(piece), bytes);
         batch.end_group();
     }
-    // One in memory takes all.
+    // A journal in memory accepts all.
     let _ = journal.commit(&batch);
     let clock = TestClock::new();
     let runtime = Runtime::builder()
@@ -40,7 +40,7 @@ pub fn restart(bytes: &[u8]) {
         let panicked = matches!(aside.reason, RestoreError::Panicked(_));
         assert!(!panicked, "{aside}");
     }
-    // What is overdue passes, and what pauses goes on.
+    // Overdue deadlines pass, and paused foms go on.
     clock.advance(Duration::from_secs(3_600));
     runtime.shutdown_blocking(Shutdown::Now, Duration::from_secs(5));
 }

@@ -1,4 +1,4 @@
-//! Where the corpus begins: what the library writes.
+//! The first inputs of the corpus: bytes that the library writes.
 
 use std::{path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
     shop::{Payment, Shop, ShopKind, Way, order},
 };
 
-/// Inputs of [`journal`](super::journal()): several segments, each with the checksums as they are and put right.
+/// Returns inputs of [`journal`](super::journal()): several segments, each with its checksums unchanged and corrected.
 pub fn journals() -> Vec<Vec<u8>> {
     let disk = Memory::default();
     let mut taken = Vec::new();
@@ -36,7 +36,7 @@ pub fn journals() -> Vec<Vec<u8>> {
             let _ = journal.commit(&batch);
             let _ = journal.tidy();
         }
-        // As a kill leaves it, and closed.
+        // The files after a kill, and after a close.
         taken.push(disk.files());
         drop(journal);
         taken.push(disk.files());
@@ -59,7 +59,7 @@ pub fn journals() -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Inputs of [`snapshot`](super::snapshot()): one of each phase.
+/// Returns inputs of [`snapshot`](super::snapshot()): one of each phase.
 pub fn snapshots() -> Vec<Vec<u8>> {
     let phases = [
         Shop::Received,
@@ -83,8 +83,8 @@ pub fn snapshots() -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Inputs of [`record`](super::record()) and [`restart`](super::restart()): foms with keys and ids, an outcome, an event that nobody
-/// has taken, and what says how to read them.
+/// Returns inputs of [`record`](super::record()) and [`restart`](super::restart()): foms with keys and ids, an outcome,
+/// an event that no fom has taken, and the schemas.
 pub fn records() -> Vec<Vec<u8>> {
     let journal = MemoryJournal::new();
     let runtime = Runtime::builder()

@@ -1,4 +1,4 @@
-//! An operation whose values have something of each kind.
+//! An operation whose values have a field of each kind.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub enum Way {
     Both(u8, Box<Way>),
 }
 
-/// As deep and as wide as the data say.
+/// A parcel, as deep and as wide as the data say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parcel {
     pub inner: Vec<Parcel>,
@@ -98,7 +98,7 @@ impl ShopTransitions for Order {
     }
 }
 
-/// Touches all that a migration can touch.
+/// Uses everything that a migration can use.
 fn counted(saved: &mut Saved) -> Result<(), BoxError> {
     if saved.phase() == "Paying" {
         let tries: Vec<u64> = saved.take("tries")?;
@@ -134,7 +134,7 @@ impl PayTransitions for Payment {
     }
 }
 
-/// An order with something of each kind in it.
+/// Returns an order with a value of each kind.
 pub(super) fn order(number: u64) -> Order {
     let item = |name: &str, way| Item {
         name: name.into(),

@@ -1,13 +1,13 @@
-//! A snapshot: of this release, of an older one, in the first format.
+//! Snapshots: of this release, of an older one, in the first format.
 
 use fom_runtime::prelude::*;
 
 use super::{memory::bounded, shop::Order};
 
-/// A byte of which the lowest two bits say what is put around the rest: nothing, or the magic number of a format and a right
-/// checksum.
+/// Fuzzes a snapshot. The lowest two bits of the first byte say what surrounds the rest: nothing, or the magic number
+/// of a format and a correct checksum.
 ///
-/// It is refused with an error, or it is a value that can be saved and read again.
+/// Either the snapshot is refused with an error, or its value can be saved and read again.
 pub fn snapshot(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else {
         return;
@@ -30,7 +30,7 @@ pub fn snapshot(bytes: &[u8]) {
             Err(error) => assert!(!error.to_string().is_empty()),
             Ok((order, phase)) => {
                 let again = order.snapshot(&phase).map(|again| Order::restore(&again));
-                // Not compared: a number may be none.
+                // Not compared: a number may be NaN.
                 assert!(matches!(again, Ok(Ok(_))), "{again:?}");
             }
         }

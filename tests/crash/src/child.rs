@@ -1,4 +1,4 @@
-//! The child: a runtime on the journal, under load, until it is killed.
+//! The child: a runtime on the journal, under load, until a kill.
 
 use std::{collections::HashSet, io, time::Duration};
 
@@ -23,17 +23,17 @@ use crate::{
     },
 };
 
-/// How large a segment is: small, so that there are many of them in a short life.
+/// The segment size. Small, so that a short life has many segments.
 const SEGMENT: u64 = 32 << 10;
 
-/// How long it takes at most until nothing is in flight any more.
+/// The longest wait until nothing is in flight.
 pub(crate) const DRAIN: Duration = Duration::from_secs(45);
 
-/// Runs the child. Its standard input has the orders, one in each line.
+/// Runs the child. Its standard input has the orders, one per line.
 ///
 /// # Errors
 ///
-/// In words, when it could not begin.
+/// Returns a message if the child could not begin.
 pub fn child() -> Result<(), String> {
     let orders = io::read_to_string(io::stdin()).map_err(|error| error.to_string())?;
     let orders: Vec<_> = orders.lines().map(str::to_owned).collect();
@@ -42,7 +42,7 @@ pub fn child() -> Result<(), String> {
     let faults = Faults::new(orders.faults, orders.means);
     match live(&orders, &history, &faults) {
         Err(Broke::NotBuilt(error)) if orders.point.explains(&error) || faults.explain(&error) => {
-            // The disk failed this early: to say so and to end is all that can be done. The next life must find everything.
+            // The disk failed early. The child can only report that and end. The next life must find everything.
             history.line(format_args!("! {}, before it began", orders.point));
             Ok(())
         }
@@ -55,7 +55,7 @@ pub fn child() -> Result<(), String> {
     }
 }
 
-/// Why a child came to no good end.
+/// Why a child failed.
 #[derive(Debug, thiserror::Error)]
 enum Broke {
     #[error("the runtime cannot be built: {0}")]
@@ -69,7 +69,7 @@ enum Broke {
 }
 
 fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke> {
-    // The last life keeps everything.
+    // The last life loses nothing.
     let power = match orders.means {
         Means::PowerCut if !orders.drain => {
             let power = Power::on(&orders.journal, orders.luck, history).map_err(Broke::NoDisk)?;
@@ -122,7 +122,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         .map_err(Broke::NoTokio)?;
     let (again, drain, old_for) = (orders.again.clone(), orders.drain, orders.old_for);
     let drained = users.block_on(&tokio, async move {
-        // What only a newer release knows is not asked of this one.
+        // This release is not asked about operations that only a newer release can read.
         let (newer, again): (Vec<_>, Vec<_>) = again
             .into_iter()
             .partition(|(letter, _)| *letter == Grown::LETTER);
@@ -137,7 +137,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         let newer = spawn_local(resubmit(user.clone(), newer));
         user.load_newer(drain);
         if drain {
-            // Who waits for what was submitted again, waits no longer than for the rest.
+            // The wait for the resubmitted operations is no longer than the wait for the rest.
             let _ = tokio::time::timeout(DRAIN, waits).await;
             let _ = tokio::time::timeout(DRAIN, newer).await;
             return tokio::time::timeout(DRAIN, user.runtime.idle())
@@ -154,28 +154,30 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
     Ok(())
 }
 
-/// The history has lines.
+/// Puts the text on one line, as the history needs.
 fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-/// The journal fails at times, on purpose: what that holds up goes on by itself.
+/// Returns whether a failed commit set the fom aside. The journal fails at times on purpose, and such a fom goes on by
+/// itself.
 pub(crate) fn stalled(aside: &SetAside) -> bool {
     matches!(aside.reason, RestoreError::NotCommitted(_))
 }
 
-/// It is of an operation that older releases cannot read.
+/// Returns whether the fom has an operation that older releases cannot read.
 pub(crate) fn is_newer(aside: &SetAside) -> bool {
     let operation = aside.operation.as_deref();
     operation.is_some_and(|operation| operation == Grown::GRAPH.operation())
 }
 
-/// As if the next release had been started: what was set aside for want of it runs.
+/// Acts as if the next release had been started: runs the foms that were set aside because this release could not read
+/// them.
 fn upgrade(runtime: &Runtime) {
     read_newer(true);
     for aside in runtime.set_aside() {
         if is_newer(&aside) && !stalled(&aside) {
-            // What does not go on now does at the next start; whether it does is looked at in the end.
+            // A fom that does not go on now does so at the next start. The end of the run checks that.
             let _ = runtime.retry_set_aside(aside.id);
         }
     }
@@ -224,7 +226,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
     all.into_iter().fold(builder, told)
 }
 
-/// Writes down what listeners hear.
+/// Writes down the transitions that listeners hear of.
 fn told<O: Story>(builder: Builder, history: &History, points: &Points) -> Builder {
     let (history, points) = (history.clone(), points.clone());
     builder.listen_to::<O>(move |heard: &TransitionOf<'_, O>| {
@@ -234,7 +236,7 @@ fn told<O: Story>(builder: Builder, history: &History, points: &Points) -> Build
             TransitionCause::Failed(why) => format!("failed-{}", why.replace(' ', "-")),
             cause => cause.to_string(),
         };
-        // One word.
+        // The history needs a single word.
         let key = heard
             .key()
             .map_or("-".to_owned(), |key| Key::to_string(key).replace(' ', ""));

@@ -1,4 +1,4 @@
-//! What goes wrong with the disk in one life of a child, beside the point at which it is killed: it follows from one number.
+//! The disk faults in one life of a child, besides the kill point. They follow from one number.
 
 use std::{io::ErrorKind, thread, time::Duration};
 
@@ -12,12 +12,12 @@ use fom_runtime::{
 
 use crate::{means::Means, random::Random};
 
-/// Faults of one life.
+/// The faults of one life.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Vec<(Operation, u64, Fault)>);
 
 impl Faults {
-    /// None for zero, else some that any number stands for.
+    /// Returns no faults for zero, and random faults for any other number.
     pub(crate) fn new(number: u64, means: Means) -> Self {
         let mut faults = Vec::new();
         if number == 0 {
@@ -61,7 +61,7 @@ impl Faults {
         Self(faults)
     }
 
-    /// The disk is full for a while: for new files, or, as on a disk that copies on write, for everything.
+    /// The disk is full for a while: for new files, or for all writes, as on a copy-on-write disk.
     fn full(random: &mut Random) -> Self {
         const FULL: ErrorKind = ErrorKind::StorageFull;
         let mut faults = Vec::new();
@@ -85,7 +85,7 @@ impl Faults {
         }
     }
 
-    /// Whether one of them may be why a runtime could not be built.
+    /// Returns whether one of the faults may be why a runtime could not be built.
     pub(crate) fn explain(&self, error: &BuildError) -> bool {
         let failed = matches!(
             error,

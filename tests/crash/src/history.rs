@@ -1,27 +1,28 @@
-//! What happened, one line each, in a file that is no part of the journal. A line is one `write`, so that a process that is
-//! killed after it leaves it whole; one that it is killed in is seen by its missing end and is not counted.
+//! The history has one line for each thing that happened, in a file outside the journal. Each line is one `write`. A
+//! process killed after the write leaves the line whole. A process killed during it leaves a line without its end,
+//! which is not counted.
 //!
-//! Each begins with the time, in microseconds since the machine was started, which goes on over kills; and has the letter of its
-//! operation type where there is one.
+//! Each line begins with the time in microseconds since the machine started; that clock goes on across kills. Where
+//! there is an operation type, the line has its letter.
 //!
 //! | line | what |
 //! | --- | --- |
-//! | `L life orders` | a child is started; by the parent |
-//! | `S n letter once` | operation `n` is going to be submitted |
+//! | `L life orders` | the parent starts a child |
+//! | `S n letter once` | the user is about to submit operation `n` |
 //! | `T n letter fom hops from to cause key locality outcome` | a listener heard of a transition |
 //! | `E n fom hops phase attempt step-key` | a phase function did something |
 //! | `P n fom event step-key` | a phase function paid for an event |
 //! | `H n outcome` | a handle was told the outcome |
 //! | `G n lock mode` | a phase function begins, and has this lock |
-//! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase has the lock, too, or has not |
-//! | `W n`, `D n` | a phase with a deadline does its work; the deadline has passed |
+//! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase also has the lock (`V`), or not (`U`) |
+//! | `W n`, `D n` | a phase with a deadline works (`W`); the deadline has passed (`D`) |
 //! | `C`, `c` | the journal begins to commit; it has committed |
 //! | `O`, `c` | the same, with changes of failed commits only |
-//! | `R foms` | so many foms came back |
-//! | `A fom why` | this one was set aside, as it should |
+//! | `R foms` | this many foms came back |
+//! | `A fom why` | this fom was set aside, as expected |
 //! | `! point` | the child kills itself here |
-//! | `X what` | what must never be |
-//! | `Z` | nothing is in flight any more |
+//! | `X what` | something that must never happen |
+//! | `Z` | nothing is in flight |
 
 use std::{
     fmt,
@@ -35,15 +36,15 @@ use std::{
 /// The end of each line.
 const END: &str = " ;";
 
-/// How long the machine has been up: a clock that all processes have in common.
+/// Returns the uptime of the machine, a clock that all processes share.
 pub(crate) fn now() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a system call that writes into what it is given, which is ours.
+    // SAFETY: a system call that writes into the memory it is given, which is ours.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
-    // It counts from zero, and nanoseconds are below a second.
+    // The clock counts from zero, and nanoseconds are below a second.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
@@ -57,7 +58,7 @@ impl History {
         Ok(Self(Arc::new(file)))
     }
 
-    /// Writes a line. Whoever cannot has nothing to say to a checker, and must not go on as if it had.
+    /// Writes a line. A process that cannot write has nothing to tell a checker, and must not go on.
     pub(crate) fn line(&self, line: fmt::Arguments<'_>) {
         let line = format!("{} {line}{END}\n", now().as_micros());
         if let Err(error) = (&*self.0).write_all(line.as_bytes()) {
@@ -72,7 +73,8 @@ impl History {
     }
 }
 
-/// The time of a line in microseconds, and the line without it and its end; none for one that was not ended.
+/// Returns the time of a line in microseconds, and the line without its time and end. Returns `None` for a line without
+/// its end.
 pub(crate) fn whole(line: &str) -> Option<(u64, &str)> {
     let (time, line) = line.strip_suffix(END)?.split_once(' ')?;
     Some((time.parse().ok()?, line))

@@ -1,4 +1,4 @@
-//! What stands around the journal in files.
+//! The wrappers around the journal in files.
 
 use std::{collections::HashSet, fmt, fs, io, path::Path, str::FromStr};
 
@@ -14,17 +14,17 @@ use crate::{
     work::Holds,
 };
 
-/// A journal with the points that lie between it and the runtime.
+/// A journal with the kill points between it and the runtime.
 pub(crate) struct Pointed<J> {
     pub(crate) journal: J,
     pub(crate) points: Points,
     pub(crate) history: History,
     pub(crate) holds: Holds,
-    /// Entries of failed commits, until a commit has them.
+    /// The entries of failed commits, until a commit contains them.
     pub(crate) failed: HashSet<EntryId>,
 }
 
-/// The entries of foms and of their events.
+/// Returns the entries of foms and of their events.
 fn entries(batch: &Batch) -> impl Iterator<Item = EntryId> {
     let changes = batch.groups().flat_map(|group| group.changes());
     let ids = changes.map(|change| match change {
@@ -93,22 +93,22 @@ impl<J: Journal> Journal for Pointed<J> {
     }
 }
 
-/// How a journal, or what stands on it, breaks its promises, to see that it is found.
+/// How a journal, or the code on top of it, breaks its promises. The harness must find each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// All is kept.
+    /// Keeps all promises.
     Not,
-    /// It says of a batch that it is durable, and writes it with the next one.
+    /// Reports a batch as durable, but writes it with the next one.
     Loses,
-    /// It writes old batches once more.
+    /// Writes old batches again.
     Repeats,
-    /// It changes the order of two batches.
+    /// Swaps two batches.
     Reorders,
-    /// It gives what it kept under one id under another one.
+    /// Returns an entry under the id of another.
     ReusesIds,
-    /// It keeps a part of a group.
+    /// Keeps a part of a group.
     Halves,
-    /// It gives back some entries as they were first.
+    /// Returns some entries in their first version.
     Forgets,
     /// Not the journal: half of the foms have locks of their own.
     TwoLocks,
@@ -121,7 +121,7 @@ pub enum Broken {
 }
 
 impl Broken {
-    /// Removes a file, or a part of it, before the child opens the journal.
+    /// Removes a file, or a part of one, before the child opens the journal.
     pub(crate) fn spoil(self, journal: &Path, life: u64) -> io::Result<()> {
         if !journal.is_dir() {
             return Ok(());
@@ -137,7 +137,7 @@ impl Broken {
             .cloned();
         files.retain(|file| is_used(file));
         let newest = files.pop();
-        // The older ones may be free.
+        // The older segments may be free.
         let lost = match self {
             Self::LosesNewest => newest,
             Self::LosesAnother => files.pop(),
@@ -150,7 +150,7 @@ impl Broken {
         Ok(())
     }
 
-    /// The names of all.
+    /// Returns the names of all variants.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(_, name)| *name)
     }
@@ -192,9 +192,9 @@ impl FromStr for Broken {
 pub(crate) struct Breaking<J> {
     journal: J,
     how: Broken,
-    /// Batches that are not written yet.
+    /// The batches that are not written yet.
     held: Vec<Batch>,
-    /// Entries that were put.
+    /// The entries that were put.
     known: HashSet<EntryId>,
 }
 
@@ -208,7 +208,7 @@ impl<J: Journal> Breaking<J> {
         }
     }
 
-    /// The batch with those changes that `keeps` says.
+    /// Returns the batch with only the changes for which `keeps` returns true.
     fn filtered(batch: &Batch, mut keeps: impl FnMut(usize, &Change<'_>) -> bool) -> Batch {
         let mut filtered = Batch::new();
         for group in batch.groups() {
@@ -226,7 +226,7 @@ impl<J: Journal> Breaking<J> {
     }
 }
 
-/// Exchanges the ids of two entries each.
+/// Swaps the ids of each two entries.
 struct Exchanging<'a> {
     to: &'a mut dyn Recover,
     held: Option<(EntryId, Vec<u8>)>,
@@ -302,7 +302,7 @@ impl<J: Journal> Journal for Breaking<J> {
                 .journal
                 .commit(&Self::filtered(batch, |place, _| place == 0)),
             Broken::Forgets => {
-                // Later versions of every fifth entry are thrown away.
+                // Drops later versions of every fifth entry.
                 let known = &mut self.known;
                 let first = Self::filtered(batch, |_, change| match change {
                     Change::Put { id, .. } if *id >= EntryId::HEAD && id.0.is_multiple_of(5) => {

@@ -1,21 +1,21 @@
-//! Kills a program that runs foms, again and again, starts it on the same journal each time, and checks what its listeners and
-//! handles were told and what its effects did against what comes back.
+//! Kills a program that runs foms, again and again, and restarts it on the same journal each time. Checks the restored
+//! foms against what listeners and handles were told, and against the effects.
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `work/` | the operations of the child, and what each must come to |
+//! | `work/` | the operations of the child, and the outcome that each must have |
 //! | `load.rs`, `feeders.rs` | the users that submit them |
 //! | `child.rs` | the child: a runtime under load, until it is killed |
-//! | `orders.rs` | what the parent tells it |
-//! | `points.rs` | where it can be killed from inside |
+//! | `orders.rs` | the orders of the parent to a child |
+//! | `points.rs` | the kill points inside the child |
 //! | `means.rs` | how a life ends: by a kill or a cut of the power, also with a disk that fails or is full |
-//! | `faults.rs` | what goes wrong with its disk besides |
-//! | `power.rs` | its disk, when the power fails |
+//! | `faults.rs` | the other faults of its disk |
+//! | `power.rs` | its disk in a power cut |
 //! | `missing.rs` | copies of the journal that lack a file |
-//! | `journals.rs` | the journal around the one in files: with kill points, or broken on purpose |
+//! | `journals.rs` | the wrappers around the journal in files: with kill points, or broken on purpose |
 //! | `history.rs` | what happened, in a file beside the journal |
-//! | `checker/` | what must hold in it |
-//! | `runner.rs` | the parent: kills, starts again, reads along |
+//! | `checker/` | the rules for the history |
+//! | `runner.rs` | the parent: kills, restarts, reads along |
 
 mod checker;
 mod child;

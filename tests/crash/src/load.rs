@@ -1,4 +1,4 @@
-//! Those who submit operations and wait for them.
+//! The users that submit operations and wait for them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,32 +17,32 @@ use crate::{
     },
 };
 
-/// How many operations of each common kind are submitted at a time.
+/// The number of operations of each common kind that are submitted at a time.
 const USERS: u64 = 8;
 
-/// How many keys there are that operations share, one after the other.
+/// The number of keys that operations use one after the other.
 const CHAINS: u64 = 6;
 
-/// How many keys there are at which operations wait: posted and submitted ones, and those that share.
+/// The number of keys at which operations wait: posted and submitted ones, and those that share a key.
 const LINES: u64 = 4;
 
-/// The number of keys that senders in several localities post for.
+/// The number of keys for which senders in several localities post.
 const FEEDS: u64 = 4;
 
-/// How many of one user wait at a key at most.
+/// The most operations of one user that wait at a key.
 const WAITING: usize = 7;
 
-/// More than this many in flight are not added to: what came back is to end.
+/// The most operations in flight before users stop adding: those that came back must be able to end.
 const MOST: usize = 400;
 
-/// How long one waits before he tries again what was refused.
+/// The pause before a user tries a refused operation again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Numbers of one life, and of one user.
+/// The count of operation numbers for one life, and for one user.
 const PER_LIFE: u64 = 1_000_000;
 pub(crate) const PER_USER: u64 = 5_000;
 
-/// Somebody who submits operations and waits for them.
+/// A user that submits operations and waits for them.
 #[derive(Clone)]
 pub(crate) struct User {
     pub(crate) runtime: Runtime,
@@ -59,7 +59,7 @@ impl User {
         }
     }
 
-    /// All that any release knows.
+    /// Starts the load that any release can read.
     pub(crate) fn load(&self) {
         let first = self.life * PER_LIFE;
         let mut firsts = (0..).map(|user| first + user * PER_USER);
@@ -96,7 +96,7 @@ impl User {
         }
     }
 
-    /// What only newer releases know.
+    /// Starts the load that only newer releases can read.
     pub(crate) fn load_newer(&self, drain: bool) {
         let first = self.life * PER_LIFE + PER_LIFE * 9 / 10;
         for place in (0..USERS / 2).filter(|_| !drain) {
@@ -105,7 +105,7 @@ impl User {
         }
     }
 
-    /// One after the other.
+    /// Submits operations one after the other.
     async fn ones<O: Story>(self, first: u64, once: bool) {
         for n in (first..first + PER_USER).step_by(2) {
             while self.runtime.in_flight() > MOST {
@@ -127,7 +127,7 @@ impl User {
             };
             match submission.start() {
                 Ok(handle) => return self.say_outcome(n, handle.await),
-                // The journal fails at times, on purpose: what could not commit goes on by itself in a moment.
+                // The journal fails at times, on purpose. A fom that could not commit goes on by itself soon.
                 Err(refused) if refused.reason() == RefusedReason::SetAside && self.all_go_on() => {
                     operation = refused.into_operation();
                     tokio::time::sleep(PAUSE).await;
@@ -138,13 +138,13 @@ impl User {
         self.say_refused(n, refused);
     }
 
-    /// Whether nothing is set aside that should not be.
+    /// Returns whether every fom set aside is one that may be.
     fn all_go_on(&self) -> bool {
         let aside = self.runtime.set_aside();
         aside.iter().all(|aside| stalled(aside) || is_newer(aside))
     }
 
-    /// One after the other with the same key. After a restart the last one may be there still.
+    /// Submits operations one after the other with the same key. After a restart, the last one may still be there.
     async fn chained<O: Story>(self, first: u64, chain: u64) {
         for n in first..first + PER_USER {
             let Some(handle) = self.with_key::<O>(n, ("chain", chain).into()).await else {
@@ -154,7 +154,7 @@ impl User {
         }
     }
 
-    /// It begins when nobody has this key. None: it never will.
+    /// Submits the operation once its key is free. Returns `None` if that never succeeds.
     async fn with_key<O: Story>(&self, n: u64, key: Key) -> Option<Handle<O>> {
         let mut operation = O::make(n);
         loop {
@@ -169,7 +169,8 @@ impl User {
                 return None;
             };
             if let Some(live) = refused.live() {
-                // None of them: until it ends. One that could not commit has, and comes back in a moment.
+                // No listed phase, so this waits until the fom ends. A fom whose commit failed has ended for the
+                // handle, and comes back soon.
                 live.reached([]).await;
             }
             tokio::time::sleep(PAUSE).await;
@@ -177,7 +178,7 @@ impl User {
         }
     }
 
-    /// Some that are posted to a queue, and then some that are submitted to it, so many at a time that most of them wait.
+    /// Posts some operations to a queue, then submits some, so many at a time that most of them wait.
     async fn line(self, first: u64, line: u64) {
         let key = Key::from(("line", line));
         let mut waiting = VecDeque::new();
@@ -191,7 +192,7 @@ impl User {
             let went_well = outcome.is_ok();
             self.say_outcome(n, outcome);
             n += 1 + posted;
-            // One that could not commit posts later: what is submitted now would go before what it posts.
+            // A fom that could not commit posts later. An operation submitted now would go before the posted ones.
             if !went_well {
                 continue;
             }
@@ -202,7 +203,7 @@ impl User {
         }
     }
 
-    /// Some of them share a key; they wait for those that do not.
+    /// Submits operations of which some share a key. Those that share wait for those that do not.
     async fn sharing(self, first: u64, line: u64) {
         let key = Key::from(("shared", line));
         let mut waiting = VecDeque::new();
@@ -252,7 +253,7 @@ impl User {
         let Some(handle) = self.with_key::<O>(n, ("bills", n).into()).await else {
             return;
         };
-        // An event before its first commit may go to an operation that a crash undoes.
+        // An event before the first commit of the operation may go to an operation that a crash undoes.
         while handle.phase() == O::GRAPH.phases()[0].name() {
             tokio::time::sleep(PAUSE).await;
         }
@@ -285,7 +286,7 @@ impl User {
     }
 }
 
-/// What was submitted with its id in an earlier life, once more.
+/// Submits operations of an earlier life again, with their ids.
 pub(crate) async fn resubmit(user: User, again: Vec<(char, u64)>) {
     let begun = Instant::now();
     let mut waits = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! `crash`: kills a program that runs foms so many times, starts it again each time, and says what it found. `crash --help`.
+//! `crash`: kills a program that runs foms many times, restarts it each time, and reports what it found. See `crash
+//! --help`.
 
 use std::{process::ExitCode, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The faults that end a life of the child, or that its disk has.
+//! The faults that end a life of the child, and the faults of its disk.
 
 use std::{fmt, str::FromStr};
 
@@ -23,7 +23,7 @@ const NAMES: [(Means, &str); 4] = [
 ];
 
 impl Means {
-    /// All names.
+    /// Returns all names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(_, name)| *name)
     }

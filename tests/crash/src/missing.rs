@@ -47,7 +47,7 @@ pub struct Missing {
 ///
 /// # Errors
 ///
-/// An error of the file system.
+/// Fails with an error of the file system.
 pub(crate) fn look(
     journal: &Path,
     scratch: &Path,
@@ -108,7 +108,7 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether it is a segment with data.
+/// Returns whether the file is a segment with data.
 pub(crate) fn is_used(file: &Path) -> bool {
     let is_segment = file.extension().is_some_and(|ending| ending == "log");
     let bytes = fs::read(file).unwrap_or_default();
@@ -131,7 +131,7 @@ fn copy(files: &[PathBuf], to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the file or a part of it, in this way or in any. Returns the name of the way.
+/// Removes the file or a part of it, in the given way or in a random one. Returns the name of the way.
 pub(crate) fn lose(file: &Path, way: Option<u64>, random: &mut Random) -> io::Result<&'static str> {
     let is_segment = file.extension().is_some_and(|ending| ending == "log");
     match way.unwrap_or_else(|| random.below(if is_segment { 4 } else { 2 })) {

@@ -1,16 +1,16 @@
-//! What the parent tells a child.
+//! The orders of the parent to a child.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 
 use crate::{journals::Broken, means::Means, points::Point};
 
-/// For one life.
+/// The orders for one life.
 #[derive(Clone, Debug)]
 pub(crate) struct Orders {
     pub(crate) journal: PathBuf,
     pub(crate) history: PathBuf,
     pub(crate) life: u64,
-    /// Where it dies, and at which time that it passes there.
+    /// The kill point, and the number of the pass at which the child dies there.
     pub(crate) point: Point,
     pub(crate) nth: u64,
     pub(crate) broken: Broken,
@@ -19,21 +19,21 @@ pub(crate) struct Orders {
     pub(crate) cut_after: u64,
     /// The seed that decides about the bytes that are not synced.
     pub(crate) luck: u64,
-    /// Nothing new is begun; it ends when nothing is in flight any more.
+    /// Whether the child begins nothing new, and ends when nothing is in flight.
     pub(crate) drain: bool,
     pub(crate) localities: usize,
-    /// How many that come back may be there at once.
+    /// The most restored foms in memory at once.
     pub(crate) resident: usize,
-    /// Which faults the disk has.
+    /// The seed of the disk faults; 0 means none.
     pub(crate) faults: u64,
-    /// It cannot read what a newer release wrote, before it is changed after so many milliseconds.
+    /// How long the child cannot read what a newer release wrote, in milliseconds, before it acts as that release.
     pub(crate) old_for: Option<u64>,
-    /// Operations to be submitted with their ids again.
+    /// The operations to submit again with their ids.
     pub(crate) again: Vec<(char, u64)>,
 }
 
 impl Orders {
-    /// As lines.
+    /// Returns the orders as lines.
     pub(crate) fn words(&self) -> Vec<String> {
         let again = self.again.iter().map(|(letter, n)| format!("{letter}{n}"));
         vec![
@@ -58,7 +58,7 @@ impl Orders {
         ]
     }
 
-    /// What the words say.
+    /// Parses the lines.
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let said: BTreeMap<_, _> = words
             .iter()

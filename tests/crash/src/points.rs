@@ -1,4 +1,4 @@
-//! Where the child can be killed.
+//! The kill points of the child.
 
 use std::{
     fmt,
@@ -23,25 +23,25 @@ use crate::{faults::Faults, history::History, power::Power};
 /// A place in the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Point {
-    /// The parent kills it at some time.
+    /// Anywhere: the parent kills the child at a random time.
     Outside,
-    /// Before a batch is given to the journal.
+    /// Before the journal gets a batch.
     BeforeCommit,
-    /// A batch is durable, and nobody knows yet.
+    /// After a batch is durable, and before any caller knows.
     AfterCommit,
-    /// Before room is made.
+    /// Before the journal makes room.
     BeforeTidy,
-    /// After a slice of making room.
+    /// After a slice of that work.
     AfterTidy,
     /// Before the journal is read.
     BeforeRecovery,
-    /// In the middle of reading it.
+    /// While the journal is read.
     InRecovery,
-    /// After it was read, before anybody runs.
+    /// After the journal was read, before any fom runs.
     AfterRecovery,
-    /// In a listener, before anything was written down of it.
+    /// In a listener, before it writes to the history.
     Hearing,
-    /// In a listener, after that.
+    /// In a listener, after it wrote to the history.
     Heard,
     /// In a phase function, before its effect.
     BeforeEffect,
@@ -55,9 +55,9 @@ pub enum Point {
     AfterDisk(Operation),
     /// After a part of a write.
     InWrite,
-    /// The disk is full for a while; then the parent kills it.
+    /// The disk is full for a while; then the parent kills the child.
     FullDisk,
-    /// A sync fails; then the parent kills it.
+    /// A sync fails; then the parent kills the child.
     FailedSync,
 }
 
@@ -91,7 +91,7 @@ const OTHERS: [(Point, &str, u64); 16] = [
 ];
 
 impl Point {
-    /// All of them, with how often each is passed in a life of a child, about.
+    /// Returns all points, each with about how often a life of a child passes it.
     pub fn all() -> Vec<(Self, u64)> {
         let disk = DISK.iter().flat_map(|(operation, _, times)| {
             [
@@ -103,7 +103,7 @@ impl Point {
         others.chain(disk).collect()
     }
 
-    /// Whether this is why a runtime could not be built.
+    /// Returns whether this point is why a runtime could not be built.
     pub(crate) fn explains(self, error: &BuildError) -> bool {
         let BuildError::Journal(error) = error else {
             return false;
@@ -115,7 +115,7 @@ impl Point {
         }
     }
 
-    /// Whether the parent kills the child there, at any time.
+    /// Returns whether the parent kills the child, at any time.
     pub(crate) fn is_outside(self) -> bool {
         matches!(self, Self::Outside | Self::FullDisk | Self::FailedSync)
     }
@@ -150,7 +150,7 @@ impl FromStr for Point {
     }
 }
 
-/// The one point at which this child dies, at the so-manieth time that it passes it.
+/// The one point at which this child dies, and the number of the pass at which it dies there.
 #[derive(Clone)]
 pub(crate) struct Points {
     point: Point,
@@ -170,7 +170,7 @@ impl Points {
         }
     }
 
-    /// Dies here, if this is the point.
+    /// Dies if this is the kill point.
     pub(crate) fn pass(&self, point: Point) {
         if self.point == point && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.die();
@@ -182,28 +182,28 @@ impl Points {
             power.cut(&self.point.to_string());
         }
         self.history.line(format_args!("! {}", self.point));
-        // As from outside: nothing of this process runs any more, no destructor and no other thread.
-        // SAFETY: a system call with plain numbers; this process is to end.
+        // Dies as from a kill by another process: no destructor and no other thread runs any more.
+        // SAFETY: a system call with plain numbers; this process must end here.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
         loop {
             std::thread::park();
         }
     }
 
-    /// The disk, with the point in it, and with faults besides.
+    /// Returns the disk with the kill point and the other faults in it.
     pub(crate) fn disk(&self, nth: u64, faults: &Faults) -> FaultyDisk {
         let disk = match &self.power {
             Some(power) => FaultyDisk::new(power.disk.clone()),
             None => FaultyDisk::new(RealDisk),
         };
-        // Of two at the same operation the first counts, so that the child dies where it should.
+        // Of two faults at the same operation, the first counts. So the child dies where it should.
         let dying = self.clone();
         let die = move |_: &Path| dying.die();
         match self.point {
             Point::BeforeDisk(operation) => disk.inject(operation, nth, Fault::before(die)),
             Point::AfterDisk(operation) => disk.inject(operation, nth, Fault::after(die)),
             Point::InWrite => {
-                // How much is different each time, and any number of bytes is possible.
+                // The length of the write differs each time, and any number of bytes is possible.
                 disk.inject(
                     Operation::Write,
                     nth,

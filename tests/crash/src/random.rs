@@ -1,6 +1,6 @@
 //! Numbers that follow from a seed.
 
-/// splitmix64: any seed will do, also a small one.
+/// splitmix64. Any seed works, also a small one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random(u64);
 
@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub(crate) fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut n = self.0;
@@ -18,12 +18,12 @@ impl Random {
         n ^ (n >> 31)
     }
 
-    /// A number below `below`.
+    /// Returns a number below `below`.
     pub(crate) fn below(&mut self, below: u64) -> u64 {
         self.any() % below.max(1)
     }
 
-    /// One of these.
+    /// Returns one of these values.
     pub(crate) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }

@@ -1,4 +1,5 @@
-//! The parent: starts the child, has it killed or kills it, starts it again on the same journal, and reads along.
+//! The parent: starts the child, kills it or lets it kill itself, restarts it on the same journal, and reads its
+//! history along the way.
 
 use std::{
     collections::BTreeMap,
@@ -22,61 +23,61 @@ use crate::{
     work::WITHIN,
 };
 
-/// How often the parent looks whether the child has died.
+/// How often the parent checks whether the child has died.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long a child that is to die at a point of its own has to come there.
+/// How long a child with a kill point has to reach it.
 const REACH: Duration = Duration::from_millis(400);
 
-/// How long a child may take until nothing is in flight any more.
+/// How long a child may take until nothing is in flight.
 const DRAIN: Duration = Duration::from_secs(90);
 
-/// The line of a child that had its power cut before it reached its point.
+/// The line of a child whose power was cut before it reached its point.
 const CUT: &str = "power cut";
 
-/// Operations that are submitted with their ids again in each life.
+/// The number of operations submitted again with their ids in each life.
 const AGAIN: usize = 6;
 
-/// What is to be run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program whose first word is `child`.
+    /// The program, which runs the child if its first argument is `child`.
     pub child: PathBuf,
-    /// Where journal and history are; made, and removed when all went well.
+    /// The directory of the journal and the history. It is created, and removed after a run without violations.
     pub directory: PathBuf,
-    /// How many kills.
+    /// The number of kills.
     pub kills: u64,
-    /// It goes on until then, if that is later.
+    /// The least duration of the run. The run continues past `kills` until then.
     pub at_least: Duration,
-    /// What the points and times are taken from.
+    /// The seed of the points and times.
     pub seed: u64,
     /// How the journal is broken.
     pub broken: Broken,
     /// How each life of the child ends.
     pub means: Means,
-    /// A line now and then.
+    /// Whether to print a line now and then.
     pub progress: bool,
 }
 
-/// What was found.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Kills by point, and those that were to be at a point that was not reached.
+    /// The kills by point, and the kills whose point was not reached.
     pub kills: BTreeMap<String, (u64, u64)>,
     /// How much was checked.
     pub counts: Counts,
     /// The results of the copies that lost a file.
     pub missing: Missing,
-    /// What was not kept.
+    /// The broken promises.
     pub violations: Vec<Violation>,
-    /// How long it took.
+    /// The duration of the run.
     pub took: Duration,
-    /// How many bytes the journal had at the end.
+    /// The size of the journal at the end, in bytes.
     pub journal_bytes: u64,
 }
 
 impl Report {
-    /// How many kills there were.
+    /// Returns the number of kills.
     pub fn killed(&self) -> u64 {
         self.kills.values().map(|(at, not)| at + not).sum()
     }
@@ -140,15 +141,16 @@ impl fmt::Display for Report {
     }
 }
 
-/// Kills and starts again until it is enough, then lets all end, and says what was found. It stops at the first violation.
+/// Kills and restarts the child until the options are met, then lets all operations end, and returns the results. Stops
+/// at the first violation.
 ///
 /// # Errors
 ///
-/// What the system says when there is no child or no history.
+/// Fails with the error of the system if there is no child or no history.
 pub fn run(options: &Options) -> io::Result<Report> {
     fs::create_dir_all(&options.directory)?;
     if fs::exists(options.directory.join("history"))? {
-        // What it says is not of these children.
+        // That history belongs to other children.
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             "there is a history of another run in the directory; look at it and remove it",
@@ -224,7 +226,8 @@ impl<'a> Parent<'a> {
         })
     }
 
-    /// The next life: all but its point follows from the seed. What is submitted again depends on the history, too.
+    /// Makes the orders of the next life. All but the point follow from the seed. The operations submitted again also
+    /// depend on the history.
     fn orders(&mut self, point: Point, nth: u64, drain: bool, time: Duration) -> Orders {
         self.life += 1;
         let random = &mut self.random;
@@ -240,7 +243,7 @@ impl<'a> Parent<'a> {
         let picks: [u64; AGAIN] = std::array::from_fn(|_| random.any());
         let mut again: Vec<_> = self.checker.submitted_once(false).collect();
         if !drain {
-            // The latest, and some whose outcome is known.
+            // The latest operations with unknown outcomes, and some with known outcomes.
             again.reverse();
             again.truncate(AGAIN);
             let told: Vec<_> = self.checker.submitted_once(true).collect();
@@ -264,7 +267,7 @@ impl<'a> Parent<'a> {
             luck: self.random.any(),
             drain,
             localities,
-            // Some wait for others, which may rest: none rests for ever.
+            // Some foms wait for others that may rest. In the last life none rests, so none waits for ever.
             resident: if drain { usize::MAX } else { resident },
             faults: if drain { 0 } else { faults },
             old_for: old_for.filter(|_| !drain),
@@ -287,7 +290,7 @@ impl<'a> Parent<'a> {
             .arg("child")
             .stdin(Stdio::piped())
             .spawn()?;
-        // The orders of a long run are longer than a command line may be.
+        // The orders of a long run may be longer than a command line.
         if let Some(mut input) = child.stdin.take() {
             // If the child is gone already, its status says so.
             let _ = input.write_all(orders.words().join("\n").as_bytes());
@@ -296,14 +299,14 @@ impl<'a> Parent<'a> {
     }
 
     fn live_and_die(&mut self) -> io::Result<()> {
-        // Every third one from outside, the rest at all points in turn.
+        // Every third kill comes from outside. The rest use all points in turn.
         let turn = self.life - self.life.div_ceil(3);
         let (point, times) = match self.life % 3 {
             0 => (Point::Outside, 1),
             _ => self.points[(turn % self.points.len() as u64) as usize],
         };
         let nth = 1 + self.random.below(times);
-        // From the very beginning of the process on.
+        // The time starts at the very beginning of the process.
         let time = match point {
             Point::Outside => Duration::from_micros(2_000 + self.random.below(150_000)),
             Point::FullDisk | Point::FailedSync => {
@@ -311,7 +314,7 @@ impl<'a> Parent<'a> {
             }
             _ => REACH,
         };
-        // Now and then nothing runs for long enough that deadlines pass.
+        // Now and then no process runs for so long that deadlines pass.
         if self.random.below(10) == 0 {
             std::thread::sleep(WITHIN * 5 / 2);
         }
@@ -365,7 +368,7 @@ impl<'a> Parent<'a> {
         self.say(format_args!("X the child ended by itself: {status}"));
     }
 
-    /// Of the parent's own knowledge.
+    /// Tells the checker what the parent itself knows.
     fn say(&mut self, what: fmt::Arguments<'_>) {
         let line = format!("{} {what} ;", now().as_micros());
         self.checker.line(&line);
@@ -407,14 +410,14 @@ impl<'a> Parent<'a> {
             }
             self.checker.line(line);
         }
-        // The end of the file is remembered otherwise.
+        // Clears the remembered end of the file.
         let at = self.read.stream_position()?;
         self.read.seek(SeekFrom::Start(at))?;
         Ok(said)
     }
 }
 
-/// Waits for the child for so long.
+/// Waits at most `time` for the child.
 fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
     let until = Instant::now() + time;
     loop {

@@ -1,5 +1,5 @@
-//! A journal that breaks its promises is found, whatever way it breaks them: else the harness would show nothing. What no journal can
-//! break is in `rules.rs`.
+//! The harness finds a journal that breaks its promises, in each way to break them; otherwise the harness would prove
+//! nothing. `rules.rs` has what no journal can break.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,7 +12,7 @@ fn killed(broken: Broken, kills: u64) -> Report {
 fn stopped(means: Means, broken: Broken, kills: u64) -> Report {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let directory = directory.join(format!("crash-{means}-{broken}"));
-    // An earlier run may have left one, since it was to find something.
+    // An earlier run may have left a directory, since it had to find a violation.
     let _ = std::fs::remove_dir_all(&directory);
     let options = Options {
         child: env!("CARGO_BIN_EXE_crash").into(),
@@ -36,7 +36,8 @@ fn rules(report: &Report) -> Vec<&'static str> {
     rules
 }
 
-/// That something is found. Which rule it breaks first is by chance, since the run ends there: what each finds is in `rules.rs`.
+/// Requires that the run finds a violation. The rule that breaks first is random, since the run ends there. `rules.rs`
+/// checks each rule.
 fn finds(broken: Broken) -> Vec<&'static str> {
     let report = killed(broken, 60);
     let found = rules(&report);
@@ -45,7 +46,8 @@ fn finds(broken: Broken) -> Vec<&'static str> {
     found
 }
 
-/// The journal as it is keeps its promises over a few kills, and the checker has seen something of all that it looks at.
+/// The unbroken journal keeps its promises over a few kills, and the checker has seen some of everything that it
+/// checks.
 #[test]
 fn a_whole_journal_keeps_its_promises() {
     let report = killed(Broken::Not, 12);
@@ -61,43 +63,43 @@ fn a_whole_journal_keeps_its_promises() {
     assert!(report.counts.late > 0, "{report}");
 }
 
-/// One that acknowledges the last batch before it is written loses acknowledged transitions.
+/// A journal that acknowledges the last batch before the write loses acknowledged transitions.
 #[test]
 fn a_journal_that_loses_is_found() {
     finds(Broken::Loses);
 }
 
-/// One that writes an old batch again has foms go steps a second time, or come back from the dead.
+/// A journal that writes an old batch again makes foms repeat steps, or come back after their end.
 #[test]
 fn a_journal_that_repeats_is_found() {
     finds(Broken::Repeats);
 }
 
-/// One that changes the order of batches has the older state win.
+/// With a journal that swaps batches, the older state wins.
 #[test]
 fn a_journal_that_reorders_is_found() {
     finds(Broken::Reorders);
 }
 
-/// One that gives an entry under the id of another has two operations with one id.
+/// A journal that returns an entry under the id of another gives two operations one id.
 #[test]
 fn a_journal_that_reuses_ids_is_found() {
     finds(Broken::ReusesIds);
 }
 
-/// One that keeps halves of groups loses what was sent with a transition.
+/// A journal that keeps halves of groups loses what was sent with a transition.
 #[test]
 fn a_journal_that_keeps_halves_is_found() {
     finds(Broken::Halves);
 }
 
-/// One that gives back what was there first.
+/// A journal that returns the first version of an entry.
 #[test]
 fn a_journal_that_forgets_is_found() {
     finds(Broken::Forgets);
 }
 
-/// The journal loses a file between two lives: the newest segment, another one, the manifest.
+/// The journal loses a file between two lives: the newest segment, another one, or the manifest.
 #[test]
 fn a_lost_file_is_found() {
     finds(Broken::LosesNewest);
@@ -119,7 +121,7 @@ fn promises_are_kept_by_whatever_it_is_stopped() {
     }
 }
 
-/// Foms whose locks do not know of each other: nothing else is wrong then.
+/// Foms whose locks do not know of each other. Nothing else is wrong in that run.
 #[test]
 fn locks_that_are_none_are_found() {
     let found = finds(Broken::TwoLocks);

@@ -1,9 +1,9 @@
-//! Each rule of the checker, by a history that keeps it and the same one with something wrong in it: also what no broken journal brings
-//! about. Times are in microseconds.
+//! Tests each rule of the checker with a history that keeps the rule, and the same history with one fault. Some faults
+//! are ones that no broken journal causes. Times are in microseconds.
 
 use fom_crash::Checker;
 
-/// What is wrong with these lines, each with its time.
+/// Returns the rules that these lines break. Each line has its time.
 fn wrong<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'static str> {
     let mut checker = Checker::new();
     for line in lines {
@@ -31,7 +31,7 @@ fn ends_wrong<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'static str>
         .collect()
 }
 
-/// Lines of a text, with `from` replaced by `to` wherever it stands.
+/// Returns the lines of a text, with each `from` replaced by `to`.
 fn changed(text: &str, from: &str, to: &str) -> String {
     assert!(
         from.is_empty() || text.contains(from),
@@ -43,14 +43,14 @@ fn changed(text: &str, from: &str, to: &str) -> String {
     }
 }
 
-/// As it is, all is well; changed, this rule is broken, before any other that follows from that.
+/// The text breaks no rule. The changed text breaks this rule first, before any rule that fails as a result.
 fn shows(text: &str, from: &str, to: &str, rule: &'static str) {
     assert_eq!(wrong(text.lines()), [] as [&str; 0], "{text}");
     let changed = changed(text, from, to);
     assert_eq!(wrong(changed.lines()).first(), Some(&rule), "{changed}");
 }
 
-/// Twice through the life of one that walks: 2 makes no step but one.
+/// Operation 2 over two lives. It makes each transition once.
 const TICK: &str = "\
 0 L 1 x
 1 S 2 t -
@@ -63,7 +63,7 @@ const TICK: &str = "\
 8 E 2 7 1 Middle 0 key-2
 9 T 2 t 7 2 Middle Last returned - 0 ticked-0";
 
-/// Pays for two events, dies, and takes them in the other order.
+/// Pays for two events, is killed, and takes them in the other order.
 const TILL: &str = "\
 0 L 1 x
 1 S 4 i -
@@ -110,7 +110,7 @@ fn nothing_is_done_twice() {
     );
 }
 
-/// Also if the numbers are right: the graph has no such way.
+/// Valid numbers do not help: the graph has no such edge.
 #[test]
 fn ways_are_those_of_the_graph() {
     shows(
@@ -130,7 +130,7 @@ fn ways_are_those_of_the_graph() {
 7 T 4 T 7 3 Serve.Middle Serve.Last returned - 0 -
 8 T 4 T 7 4 Serve.Last Serve.Done returned - 0 -
 9 T 4 T 7 5 Serve.Done Last returned - 0 -";
-    // It skips what the layer does after what is inside.
+    // It skips the phase that the layer has after the inner ones.
     shows(
         layer,
         "8 T 4 T 7 4 Serve.Last Serve.Done",
@@ -155,7 +155,7 @@ fn keys_of_effects_are_of_one_visit() {
     );
 }
 
-/// An attempt that was made is not forgotten, and none is made up.
+/// An attempt that was made is not forgotten, and none is invented.
 #[test]
 fn attempts_are_counted_over_kills() {
     let text = "\
@@ -180,7 +180,7 @@ fn attempts_are_counted_over_kills() {
     );
 }
 
-/// What is used up says what each attempt said, once.
+/// An operation that uses up its attempts keeps the error of each, once.
 #[test]
 fn it_comes_to_what_follows_from_its_number() {
     let text = "\
@@ -198,7 +198,7 @@ fn it_comes_to_what_follows_from_its_number() {
     );
 }
 
-/// One that was submitted once has one answer, also if that is a failure, and in another process.
+/// An operation submitted once has one answer, also after a failure, and in another process.
 #[test]
 fn once_has_one_answer() {
     let text = "\
@@ -214,7 +214,7 @@ fn once_has_one_answer() {
     shows(text, "failed-remembered", "moved", "one outcome");
 }
 
-/// Posted ones have their turns in order, with those that were submitted after them.
+/// Posted operations have their turns in order, and so do those that were submitted after them.
 #[test]
 fn a_queue_keeps_its_order_over_kills() {
     let text = "\
@@ -230,13 +230,13 @@ fn a_queue_keeps_its_order_over_kills() {
 9 T 6 q 12 1 Begin Last returned (line,1) 0 queued-1
 10 E 6 12 1 Last 0 key-4
 11 T 9 q 13 0 - Begin started (line,1) 0 queued-0";
-    // It begins while the other has the key.
+    // It begins while the other operation has the key.
     shows(text, "6 E 5 11 1 Last 0 key-2\n", "", "order of a key");
-    // One that was posted before comes after.
+    // An operation that was posted before comes after.
     shows(text, "11 T 9 q 13", "11 T 4 q 13", "order of a key");
 }
 
-/// Operations of several senders begin in any order. But their turns do not interleave, also not over a kill.
+/// Operations of several senders begin in any order. Their turns do not interleave, even across a kill.
 #[test]
 fn turns_of_a_key_do_not_interleave_over_kills() {
     let text = "\
@@ -295,21 +295,21 @@ const LOCKS: &str = "\
 
 #[test]
 fn a_lock_is_had_by_one() {
-    // While a function runs that has it.
+    // A function that has the lock still runs.
     shows(
         LOCKS,
         "5 T 3 l 12 1 Begin Take returned - 0 moved",
         "5 G 3 1 r",
         "a lock is had by one",
     );
-    // Between two phases that both have it.
+    // The fom is between two phases that both have the lock.
     shows(
         LOCKS,
         "8 G 2 1 w",
         "8 G 3 1 r\n8 G 2 1 w",
         "a lock is had by one",
     );
-    // Two may read.
+    // Two foms may read.
     let text = changed(LOCKS, "1 w", "1 r");
     let text = changed(
         &text,
@@ -319,7 +319,7 @@ fn a_lock_is_had_by_one() {
     assert_eq!(wrong(text.lines()), [] as [&str; 0]);
 }
 
-/// Whoever gets the lock sees what the other did: that is not undone.
+/// A fom that gets the lock sees what the earlier holder did. So that work cannot be undone.
 #[test]
 fn a_lock_is_kept_until_the_transition_is_committed() {
     shows(
@@ -330,7 +330,7 @@ fn a_lock_is_kept_until_the_transition_is_committed() {
     );
 }
 
-/// The deadline of 40 ms, over a kill.
+/// The deadline of 40 ms, across a kill.
 const LATE: &str = "\
 0 L 1 x
 1000 T 2 d 11 0 - Begin started - 0 late-0
@@ -344,7 +344,7 @@ const LATE: &str = "\
 #[test]
 fn a_deadline_is_kept_over_kills() {
     shows(LATE, "42000 D", "7000 D", "a deadline passes in its time");
-    // Nothing ran for long enough.
+    // No process ran for longer than the deadline.
     let down = changed(LATE, "4000 L", "90000 L").replace("6000 W 2\n", "");
     let down = down
         .replace("5000 T", "95000 T")
@@ -357,7 +357,7 @@ fn a_deadline_is_kept_over_kills() {
     );
 }
 
-/// A lazy fom, beside others in the locality, and two commits that follow.
+/// A lazy fom, beside others in its locality, and two commits that follow.
 const LAZY: &str = "\
 0 L 1 x
 1000 T 2 z 11 0 - Begin started - 0 loose-1
@@ -379,7 +379,7 @@ fn lazy_transitions_are_lost_only_at_the_end() {
     let moved = [0, 1, 8, 2, 3, 4, 5, 6, 7, 9, 10].map(|at| lines[at]);
     assert_eq!(wrong(LAZY.lines()), [] as [&str; 0]);
     assert_eq!(wrong(moved), ["lazy loses the last only"]);
-    // A commit of failed changes does not have them, and a later one does.
+    // A commit of failed changes does not contain the transitions, and a later one does.
     let mut again = moved.to_vec();
     again[7] = "16000 O";
     assert_eq!(wrong(again.clone()), [] as [&str; 0]);
@@ -392,7 +392,7 @@ fn lazy_transitions_are_lost_only_at_the_end() {
     assert_eq!(wrong(failed), ["lazy loses the last only"]);
 }
 
-/// Nothing gets on that may be lost once it has waited for longer than it may.
+/// Once a transition that may be lost has waited for too long, no lazy fom goes on.
 #[test]
 fn lazy_waits_when_the_disk_does_not_come_after() {
     let text = "\
@@ -406,7 +406,7 @@ fn lazy_waits_when_the_disk_does_not_come_after() {
     shows(text, "14000 C\n", "", "lazy waits for the disk");
 }
 
-/// What an outbox sent and what was set aside comes in the end.
+/// What an outbox sent, and what was set aside, ends at last.
 #[test]
 fn all_that_was_acknowledged_comes_to_its_end() {
     assert_eq!(ends_wrong(TICK.lines()), ["none lost"]);

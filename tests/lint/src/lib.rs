@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Call;
 
-/// What it can be told.
+/// Its events.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Signal {
@@ -30,7 +30,7 @@ pub enum Route {
     Ring {
         /// How often.
         times: u8,
-        /// Whom.
+        /// The name.
         name: String,
     },
     /// Talk.
@@ -84,7 +84,7 @@ impl RouteTransitions for Call {
     }
 }
 
-/// An operation of plain functions, seen by nobody else.
+/// An operation of plain functions, private to this crate.
 #[derive(Debug)]
 struct Quick;
 
@@ -102,7 +102,7 @@ impl PrivateTransitions for Quick {
     }
 }
 
-/// Uses it.
+/// Uses the operation.
 #[must_use]
 pub const fn name() -> &'static str {
     let Quick = Quick;

@@ -23,15 +23,15 @@ fn is_known<O: Operation>() -> bool {
     known().contains(&(TypeId::of::<O>(), name, O::DURABILITY))
 }
 
-/// One that is declared in a library, of which only its name is used, is known to the program, although the library's lints
-/// forbid unsafe code.
+/// The program knows an operation that a library declares, even if the program uses only its name, and although the
+/// library's lints forbid unsafe code.
 #[test]
 fn an_operation_of_a_library_is_known() {
     assert!(is_known::<Call>(), "{:?}", known());
     assert_eq!(Call::DURABILITY, Durability::Sync);
 }
 
-/// One with the name of another.
+/// Returns whether an operation with the same name as another is known.
 fn other_is_known() -> bool {
     #[derive(Debug, Serialize, Deserialize)]
     struct Call;
@@ -54,7 +54,7 @@ fn other_is_known() -> bool {
     is_known::<Call>() && Call::DURABILITY == Durability::Lazy
 }
 
-/// One that is declared inside a function, too, whatever its durability; two with one name are two.
+/// An operation declared inside a function is known, too, with any durability. Two operations with one name are two.
 #[test]
 fn operations_of_functions_are_known() {
     #[derive(Debug, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ fn operations_of_functions_are_known() {
     assert!(other_is_known() && is_known::<Call>(), "{:?}", known());
 }
 
-/// A generic one is many types, and a transient one is never saved: they are not known.
+/// A generic operation is many types, and a transient one is never saved. Neither is known.
 #[test]
 fn generic_and_transient_operations_are_not_known() {
     #[derive(Debug, Serialize, Deserialize)]

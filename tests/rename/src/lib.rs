@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Call;
 
-/// What it can be told.
+/// Its events.
 #[derive(Debug)]
 pub enum Signal {
     /// Enough.

@@ -1,4 +1,4 @@
-//! Everything that cannot be in a request, in one compile; what is used of the proxy is not reported again.
+//! All mistakes in requests, in one compile. The compiler does not report the uses of the proxy again.
 use fom_runtime::prelude::*;
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A guard looks at the arguments, and does not take them.
+//! A guard reads the arguments, and does not take them.
 use fom_runtime::prelude::*;
 
 struct Shop;

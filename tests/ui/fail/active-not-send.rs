@@ -1,4 +1,4 @@
-//! What cannot go to another thread is in no request.
+//! A request contains only values that can go to another thread.
 use fom_runtime::prelude::*;
 use std::rc::Rc;
 

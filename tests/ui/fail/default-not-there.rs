@@ -1,4 +1,4 @@
-//! Default of a type that has none.
+//! Default of a type that has no default.
 use fom_runtime::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Event nobody takes.
+//! Event that no phase takes.
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,4 @@
-//! An answer to attempts that are used up, where there are none.
+//! `exhausted` on a phase without `retry`.
 use fom_runtime::prelude::*;
 
 struct Call;

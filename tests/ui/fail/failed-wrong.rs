@@ -1,4 +1,4 @@
-//! A way for failures that leads nowhere, one on an end, and a function for it that is not there.
+//! `failed(..)` with an unknown target and on an end, and a missing function for it.
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,4 @@
-//! A way for failures whose function is missing.
+//! The function for `failed(..)` is missing.
 use fom_runtime::prelude::*;
 
 struct Call;

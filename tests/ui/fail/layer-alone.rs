@@ -1,4 +1,4 @@
-//! A layer without a phase of its own, whose one is not reached by any way.
+//! A layer without a phase of its own. No transition reaches its inner phase.
 use fom_runtime::prelude::*;
 
 struct Read;

@@ -1,4 +1,4 @@
-//! A layer can only be saved around what can be saved.
+//! A saved layer needs an inner operation that can be saved.
 use fom_runtime::prelude::*;
 
 struct Read;

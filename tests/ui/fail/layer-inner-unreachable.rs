@@ -1,4 +1,4 @@
-//! No way leads to the phases of the operation inside.
+//! No transition leads to the `inner` phase.
 use fom_runtime::prelude::*;
 
 struct Read;

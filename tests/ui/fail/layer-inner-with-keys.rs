@@ -1,4 +1,4 @@
-//! A phase for those of the operation inside has no time, attempts or events of its own.
+//! An `inner` phase has no time, attempts or events of its own.
 use fom_runtime::prelude::*;
 
 struct Read;

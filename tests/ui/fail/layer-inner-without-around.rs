@@ -1,4 +1,4 @@
-//! A phase for those of another operation, where no other is named.
+//! An `inner` phase without `around(..)`.
 use fom_runtime::prelude::*;
 
 struct Read;

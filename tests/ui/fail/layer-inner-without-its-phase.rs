@@ -1,4 +1,4 @@
-//! A phase for those of the operation inside, without one of them.
+//! An `inner` phase without a field for the phase of the inner operation.
 use fom_runtime::prelude::*;
 
 struct Read;

@@ -1,4 +1,4 @@
-//! Two phases for those of the operation inside.
+//! Two `inner` phases in one layer.
 use fom_runtime::prelude::*;
 
 struct Read;

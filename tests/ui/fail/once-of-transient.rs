@@ -1,4 +1,4 @@
-//! An operation id for what cannot be remembered.
+//! An operation id for an operation that cannot be saved.
 use fom_runtime::prelude::*;
 
 struct Call;

@@ -1,4 +1,4 @@
-//! A mistake in a machine that is saved: what uses the record is not reported.
+//! A mistake in a saved machine: the compiler does not also report the code that uses the record.
 use fom_runtime::prelude::*;
 
 #[derive(serde::Serialize, serde::Deserialize)]

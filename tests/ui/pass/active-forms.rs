@@ -1,4 +1,4 @@
-//! What an active object may look like.
+//! The forms of an active object.
 #![deny(warnings)]
 use std::{collections::BTreeMap, fmt::Display};
 

@@ -1,4 +1,4 @@
-//! Phases that are not there in every build.
+//! Phases that only some builds have.
 use fom_runtime::prelude::*;
 use serde::{Deserialize, Serialize};
 

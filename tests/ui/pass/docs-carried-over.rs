@@ -1,4 +1,4 @@
-//! All that is generated is documented.
+//! All generated items have docs.
 #![deny(missing_docs)]
 
 /// A call.

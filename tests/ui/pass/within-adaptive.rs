@@ -1,4 +1,4 @@
-//! Times that adapt: with the bounds that go without saying, with others, in each kind of phase.
+//! Adaptive times: with the default bounds, with others, in each kind of phase.
 use std::time::Duration;
 
 use fom_runtime::prelude::*;

@@ -1,4 +1,4 @@
-//! A disk in memory that forgets in a crash what was not synced.
+//! A disk in memory that forgets unsynced data in a crash.
 
 use std::{
     collections::BTreeMap,
@@ -9,10 +9,10 @@ use std::{
 
 use fom_journal::disk::{Disk, DiskFile, LockGuard};
 
-/// What is written at once reaches the disk in pieces of so many bytes, in any order.
+/// One write reaches the disk in pieces of this size, in any order.
 const SECTOR: usize = 512;
 
-/// The disk. Clones are the same.
+/// The disk. Clones share its state.
 #[derive(Clone, Default)]
 pub(crate) struct Forgetful(Arc<Mutex<State>>);
 
@@ -21,13 +21,13 @@ struct State {
     files: Vec<Vec<Write>>,
     names: BTreeMap<PathBuf, usize>,
     durable_names: BTreeMap<PathBuf, usize>,
-    /// What was not synced of the directory, in order.
+    /// The unsynced changes of the directory, in order.
     steps: Vec<Step>,
     locked: bool,
     failing_syncs: u32,
 }
 
-/// A change of the directory. Each is there as a whole or not; of two, the second may be there alone.
+/// A change of the directory. Each change is there as a whole or not at all; of two, the second may be there alone.
 #[derive(Clone)]
 enum Step {
     Create(PathBuf, usize),
@@ -42,7 +42,7 @@ impl Step {
                 names.insert(path.clone(), *file);
             }
             Self::Rename(from, to) => {
-                // Without the first one, which made it, there is nothing to rename.
+                // Without the change that made the file, there is nothing to rename.
                 if let Some(file) = names.remove(from) {
                     names.insert(to.clone(), file);
                 }
@@ -65,7 +65,7 @@ struct Write {
 enum Fate {
     Pending,
     Durable,
-    /// A sync of it failed: it may be there or not, whatever is synced later.
+    /// A sync of the write failed. The write may survive or not, even after later syncs.
     Doomed,
 }
 
@@ -74,7 +74,7 @@ impl Forgetful {
         self.0.lock().unwrap()
     }
 
-    /// A disk with these files, all of them durable.
+    /// Returns a disk with these files, all of them durable.
     pub(crate) fn holding(files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>) -> Self {
         let mut state = State::default();
         for (path, bytes) in files {
@@ -89,17 +89,17 @@ impl Forgetful {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The next sync of a file fails.
+    /// Makes the next sync of a file fail.
     pub(crate) fn fail_sync(&self) {
         self.state().failing_syncs += 1;
     }
 
-    /// No sync fails any more.
+    /// Makes no further sync fail.
     pub(crate) fn heal(&self) {
         self.state().failing_syncs = 0;
     }
 
-    /// What the process leaves that is killed at this moment, while the system goes on: all of it.
+    /// Returns the disk after a kill at this moment. The system goes on, so all data is there.
     pub(crate) fn killed(&self) -> Self {
         let state = State {
             locked: false,
@@ -109,12 +109,14 @@ impl Forgetful {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// What a crash at this moment leaves. `survives` is asked for each piece of which it is open whether it reached the disk.
+    /// Returns the disk after a crash at this moment. Calls `survives` for each piece that may or may not have reached
+    /// the disk.
     pub(crate) fn crash(&self, survives: impl FnMut() -> bool) -> Self {
         Self(Arc::new(Mutex::new(self.state().crash(survives))))
     }
 
-    /// As [`crash`](Self::crash). It passes the remaining files to a function, while no other operation runs.
+    /// Does the same as [`crash`](Self::crash), and passes the remaining files to a function. No other operation runs
+    /// meanwhile.
     pub(crate) fn fall<R>(
         &self,
         survives: impl FnMut() -> bool,
@@ -160,7 +162,7 @@ impl State {
                     let offset = write.offset + at;
                     let bytes = match survives() {
                         true => write.bytes[at..end].to_vec(),
-                        // A block that is new to the file may hold what was there before, of any file.
+                        // A block that is new to the file may hold old data of any file.
                         false if offset >= known.unwrap_or(0) && survives() => {
                             vec![0xa5; end - at]
                         }

@@ -1,4 +1,4 @@
-//! What the tests of journals share.
+//! Code that the tests of journals share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) mod forgetful;
@@ -16,14 +16,14 @@ use fom_journal::{
     Recovery,
 };
 
-/// A directory that is gone when it is dropped.
+/// A directory that is removed on drop.
 pub(crate) struct Place(PathBuf);
 
 impl Place {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        // In memory where there is such a place: these tests sync thousands of times.
+        // In memory if possible: these tests sync thousands of times.
         let shared = Path::new("/dev/shm");
         let above = match shared.is_dir() {
             true => shared.into(),
@@ -38,12 +38,12 @@ impl Place {
         &self.0
     }
 
-    /// The segments, oldest first.
+    /// Returns the segments, oldest first.
     pub(crate) fn segments(&self) -> Vec<PathBuf> {
         self.files(".log")
     }
 
-    /// The files whose name has this in it.
+    /// Returns the files whose names contain `part`.
     pub(crate) fn files(&self, part: &str) -> Vec<PathBuf> {
         let mut paths: Vec<_> = fs::read_dir(&self.0)
             .unwrap()
@@ -54,12 +54,12 @@ impl Place {
         paths
     }
 
-    /// The file that names the segments.
+    /// Returns the file that names the segments.
     pub(crate) fn manifest(&self) -> PathBuf {
         self.0.join("MANIFEST")
     }
 
-    /// All its files with their contents.
+    /// Returns all its files with their contents.
     pub(crate) fn content(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let files = self.files("").into_iter();
         files
@@ -77,7 +77,7 @@ impl Place {
         }
     }
 
-    /// A copy of it, as a crash at this moment would leave it.
+    /// Returns a copy, as a crash at this moment would leave it.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::new();
         fs::create_dir(copy.path()).unwrap();
@@ -95,7 +95,7 @@ impl Drop for Place {
     }
 }
 
-/// What a recovery gave.
+/// The results of a recovery.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) entries: BTreeMap<u64, Vec<u8>>,
@@ -130,18 +130,18 @@ impl Recover for Given {
     }
 }
 
-/// Where the first frame of a segment begins, and its link before that.
+/// The offset of the first frame of a segment, and of its link before that.
 pub(crate) const FIRST: usize = 96;
 pub(crate) const LINK: usize = 48;
 
-/// Whether a segment has data.
+/// Returns whether a segment has data.
 pub(crate) fn is_used(path: &Path) -> bool {
     fs::read(path).unwrap()[LINK..FIRST]
         .iter()
         .any(|byte| *byte != 0)
 }
 
-/// Small segments, and no thread.
+/// Returns options with small segments and no thread.
 pub(crate) fn small() -> FileJournalOptions {
     FileJournal::options().segment_bytes(1024).background(false)
 }

@@ -1,16 +1,16 @@
-//! The recorded counts: a text file that is read by people, too.
+//! The recorded counts: a text file that people read, too.
 
 use std::{fmt::Write as _, io, path::Path};
 
 use crate::measures::{Counted, Measure};
 
-/// How far a count may be from the recorded one, as a share of it.
+/// The largest relative difference from the recorded count.
 ///
-/// Two runs of one build differ by less than 0.1 %, and so do processors, for which glibc picks another `memcpy`: by
-/// 0.2 %. Unrelated lines of code move what is inlined, and with it a count by 1 or 2 %. More is a change that
-/// somebody should look at; another release of the compiler or of glibc can be one, too.
+/// Two runs of one build differ by less than 0.1 %. Processors for which glibc picks another `memcpy` differ by 0.2 %.
+/// Unrelated lines of code change what is inlined, and with it a count by 1 or 2 %. A larger difference is a change to
+/// look at; another release of the compiler or of glibc can also cause one.
 const TOLERANCE: f64 = 0.03;
-/// And as instructions: of a step that takes 16, one is 6 %.
+/// The same in instructions: in a step that takes 16, one instruction is 6 %.
 const LEAST: f64 = 1.5;
 
 const HEAD: &str = "\
@@ -19,7 +19,7 @@ const HEAD: &str = "\
 # Reads of the clock are system calls under callgrind and count as little; the kernel's instructions are not counted.
 ";
 
-/// The file's text for these counts.
+/// Returns the file's text for these counts.
 pub fn write(counts: &[(&Measure, Counted)]) -> String {
     let mut text = format!("{HEAD}# {}\n#\n", env!("FOM_RUSTC"));
     // Writing to a string cannot fail.
@@ -41,11 +41,12 @@ pub fn write(counts: &[(&Measure, Counted)]) -> String {
     text
 }
 
-/// What differs from the file by more than the tolerance, as lines for people; none when nothing does.
+/// Returns a line of text for each count that differs from the file by more than the tolerance; none when no count
+/// does.
 ///
 /// # Errors
 ///
-/// When the file cannot be read.
+/// Fails if the file cannot be read.
 pub fn compare(file: &Path, counts: &[(&Measure, Counted)]) -> io::Result<Vec<String>> {
     let text = std::fs::read_to_string(file)?;
     let recorded = |name: &str| {

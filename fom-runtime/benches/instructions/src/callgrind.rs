@@ -1,15 +1,15 @@
-//! Counting with callgrind: this very program again, under it.
+//! Counts with callgrind: runs this very program again under it.
 
 use std::{io, path::PathBuf, process::Command};
 
-/// The instructions of one thing that `program` does: the difference between doing it more often and less often, so that
-/// the start of the process and of the runtime is not in it.
+/// Returns the instructions of one action of `program`: the difference between doing it more often and less often. So
+/// the count leaves out the start of the process and of the runtime.
 pub(crate) fn slope(program: &str, [few, many]: [u64; 2]) -> io::Result<f64> {
     let difference = count(program, many)? as f64 - count(program, few)? as f64;
     Ok(difference / (many - few) as f64)
 }
 
-/// The instructions of a whole run, of all threads.
+/// Returns the instructions of a whole run, of all threads.
 fn count(program: &str, times: u64) -> io::Result<u64> {
     let name = format!("fom-callgrind-{}-{program}-{times}", std::process::id());
     let out = OutFile(std::env::temp_dir().join(name));
@@ -31,7 +31,7 @@ fn count(program: &str, times: u64) -> io::Result<u64> {
     total(&text).ok_or_else(|| io::Error::other(format!("no totals in {}", out.0.display())))
 }
 
-/// `totals: N` at the end of callgrind's file, or `summary: N` where the process ended early.
+/// Reads `totals: N` at the end of callgrind's file, or `summary: N` if the process ended early.
 fn total(text: &str) -> Option<u64> {
     let lines = text.lines().rev();
     lines
@@ -42,12 +42,12 @@ fn total(text: &str) -> Option<u64> {
         .find_map(|count| count.trim().parse().ok())
 }
 
-/// Goes with the value.
+/// Removes the file on drop.
 struct OutFile(PathBuf);
 
 impl Drop for OutFile {
     fn drop(&mut self) {
-        // Not there when valgrind did not get that far.
+        // The file is missing if valgrind failed before writing it.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Submits from inside a locality, as a server's own operations do: from there it is cheapest, for every peer.
+//! Submits from inside a locality, as a server's own operations do. That is the cheapest place for every peer.
 
 use fom_runtime::prelude::*;
 
@@ -7,20 +7,20 @@ use crate::machines::{AsyncChain, Chain, Go, Parked, Timed, to_the_tail};
 /// Operations in flight at a time.
 const WINDOW: u64 = 512;
 
-/// What the generator submits, and what it does with it.
+/// What the generator submits, and what it does with the operations.
 #[derive(Clone, Copy)]
 pub(crate) enum Load {
     /// Sync operations of so many phases, until they have ended.
     Chains(u64),
-    /// Async ones.
+    /// The same with async operations.
     AsyncChains(u64),
     /// Operations that wait for an event.
     Parked,
-    /// .. and get it.
+    /// The same, and they get the event.
     ParkedGo,
     /// Operations that wait for an event or a deadline.
     Timed,
-    /// .. and get the event.
+    /// The same, and they get the event.
     TimedGo,
 }
 
@@ -61,7 +61,8 @@ impl Generator {
         (0..left.div_ceil(WINDOW)).map(move |n| WINDOW.min(left - n * WINDOW))
     }
 
-    /// A window is waited for by its last one: those before it have ended by then, first in, first out.
+    /// Waits only for the last operation of a window. Those before it have ended by then, since they run first in,
+    /// first out.
     async fn run<O: Operation>(&self, runtime: &Runtime, one: impl Fn() -> O) {
         for window in self.windows() {
             for _ in 1..window {
@@ -92,7 +93,7 @@ impl Generator {
                 to_the_tail().await;
             }
         }
-        // The handles are let go at the end of the process: `Parked` is not to pay for it, either.
+        // The end of the process frees the handles: `Parked` must not pay for that, either.
         std::mem::forget(all);
     }
 }

@@ -1,7 +1,7 @@
-//! How many instructions fom's hot paths take, by callgrind, beside the least that would do.
+//! Counts the instructions of fom's hot paths with callgrind, beside the least possible count.
 //!
-//! Times on a shared machine differ by 15 % from hour to hour; these counts differ by less than 0.5 %. So what must not
-//! become dearer unnoticed is counted here, and `.ci/run` compares it with `../instructions.txt`.
+//! Times on a shared machine differ by 15 % from hour to hour; these counts differ by less than 0.5 %. So paths that
+//! must not become slower unnoticed are counted here, and `.ci/run` compares the counts with `../instructions.txt`.
 
 mod baseline;
 mod callgrind;
@@ -16,8 +16,8 @@ mod tokio_peer;
 pub use baseline::{compare, write};
 pub use measures::{Counted, Counter, MEASURES, Measure, Side};
 
-/// Runs a program when this process was started to be counted (`run NAME TIMES`), and does not return then. To be called
-/// first in `main`: [`Counter`] starts the executable that it is called in.
+/// Runs a program if this process was started to be counted (`run NAME TIMES`), and does not return then. Call it first
+/// in `main`: [`Counter`] starts the executable that it is called in.
 pub fn run_if_counted() {
     let args: Vec<String> = std::env::args().collect();
     if let [_, run, name, times] = &*args

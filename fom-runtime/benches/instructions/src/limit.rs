@@ -1,4 +1,4 @@
-//! The least that a program could do for the same: one thread, a ring of state machines, no runtime.
+//! The least that a program could do for the same result: one thread, a ring of state machines, no runtime.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use crate::machines::mix;
 
 const WINDOW: usize = 512;
 
-/// Others would put what wakes an operation in here; it is looked at on every transition.
+/// Other threads would put the operations to wake in here. It is read on every transition.
 static INBOX: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 fn inbox_is_empty() -> bool {
@@ -48,7 +48,7 @@ impl Chain {
     }
 }
 
-/// One allocation an operation, back to the tail of the ring after each phase.
+/// Runs operations with one allocation each. An operation goes back to the tail of the ring after each phase.
 pub(crate) fn chains(operations: u64, phases: u64) {
     let mut ring = VecDeque::with_capacity(WINDOW);
     let mut left = operations;
@@ -72,7 +72,7 @@ pub(crate) fn chains(operations: u64, phases: u64) {
     }
 }
 
-/// A slab's entry: the places of its neighbours in a slot of the wheel, and one event.
+/// An entry of the slab: its neighbours in a slot of the wheel, and one event.
 struct Entry {
     next: u32,
     before: u32,
@@ -84,7 +84,7 @@ struct Entry {
 const NONE: u32 = u32::MAX;
 const SLOTS: usize = 1024;
 
-/// A slab, a ring of those that are ready, a hashed wheel of lists through the slab.
+/// A slab, a ring of ready entries, and a hashed wheel of lists through the slab.
 struct Home {
     slab: Vec<Entry>,
     ready: VecDeque<u32>,
@@ -142,7 +142,7 @@ impl Home {
         self.ready.push_back(to);
     }
 
-    /// The next one that is ready, with its event.
+    /// Returns the next ready entry, with its event.
     fn next(&mut self) -> Option<(u32, u64)> {
         let at = self.ready.pop_front().filter(|_| inbox_is_empty())?;
         let entry = &mut self.slab[at as usize];
@@ -152,7 +152,7 @@ impl Home {
     }
 }
 
-/// Two that send each other an event.
+/// Two operations that send each other an event.
 pub(crate) fn hits(times: u64) {
     let mut home = Home::new();
     let (one, other) = (home.park(), home.park());
@@ -168,7 +168,7 @@ pub(crate) fn hits(times: u64) {
     black_box(home.slab);
 }
 
-/// Parks so many, with a deadline or without, and then wakes and ends them, or not.
+/// Parks operations, with a deadline or without, and then wakes and ends them if `go`.
 pub(crate) fn parked(operations: u64, timed: bool, go: bool) {
     let mut home = Home::new();
     for tick in 0..operations as usize {
@@ -190,7 +190,7 @@ pub(crate) fn parked(operations: u64, timed: bool, go: bool) {
     black_box(home.slab);
 }
 
-/// 512 that ask, and one that answers all that have asked.
+/// 512 operations that ask, and one that answers all that have asked.
 pub(crate) fn calls(times: u64) {
     let mut home = Home::new();
     let mut asked = Vec::with_capacity(WINDOW);

@@ -8,7 +8,7 @@ use std::{
 
 use fom_runtime::{EventSender, prelude::*};
 
-/// What a phase does: as little as can be told apart from nothing.
+/// The work of a phase: the least that differs from nothing.
 pub(crate) fn mix(word: u64) -> u64 {
     word.rotate_left(5) ^ 0x9e37_79b9_7f4a_7c15
 }
@@ -147,7 +147,7 @@ impl PlayTransitions for Player {
             Ball::Hit => {
                 self.left -= 1;
                 if let Some(other) = &self.other {
-                    // The other one may have had its last one.
+                    // The other player may have had its last ball.
                     let _ = other.send(Ball::Hit);
                 }
             }
@@ -229,7 +229,7 @@ impl TimingTransitions for Timed {
     }
 }
 
-/// A component whose answers come later: when [`Clerk`] comes to them.
+/// A component whose answers come later, when [`Clerk`] gets to them.
 #[derive(Default)]
 pub(crate) struct Desk(Mutex<Vec<Reply<u64>>>);
 
@@ -262,7 +262,7 @@ impl CallingTransitions for Caller {
     }
 }
 
-/// Answers what lies on the desk until it has answered `left`.
+/// Answers the requests on the desk until it has answered `left`.
 pub(crate) struct Clerk {
     pub(crate) left: u64,
 }
@@ -282,7 +282,7 @@ impl AnsweringTransitions for Clerk {
             std::mem::swap(&mut replies, &mut cx.resource::<Desk>().replies());
             for reply in replies.drain(..) {
                 self.left -= 1;
-                // All callers live.
+                // All callers are alive.
                 let _ = reply.send(self.left);
             }
             to_the_tail().await;
@@ -291,7 +291,7 @@ impl AnsweringTransitions for Clerk {
     }
 }
 
-/// To the tail of the run queue, once.
+/// Goes to the tail of the run queue, once.
 pub(crate) async fn to_the_tail() {
     let mut been = false;
     poll_fn(|cx| {

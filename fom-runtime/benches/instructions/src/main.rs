@@ -1,5 +1,5 @@
-//! `cargo run --release [-- --check | --bless | -- NAME..]`: prints the counts; compares them with the recorded ones;
-//! records them; prints only those named.
+//! `cargo run --release [-- --check | --bless | -- NAME..]`: prints the counts, compares them with the recorded ones,
+//! records them, or prints only the named ones.
 
 use std::{io, path::Path, process::ExitCode};
 

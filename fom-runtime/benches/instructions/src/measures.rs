@@ -1,17 +1,17 @@
-//! What is asked, as sums of what the programs count.
+//! The questions, as sums of what the programs count.
 
 use std::{collections::HashMap, io};
 
 use crate::callgrind::slope;
 
-/// Parts of a sum: a program, and the weight of its count.
+/// The parts of a sum: a program, and the weight of its count.
 type Sum = &'static [(&'static str, f64)];
 
 /// A question.
 pub struct Measure {
-    /// Its name in the baseline.
+    /// The name in the baseline.
     pub name: &'static str,
-    /// In words.
+    /// A description in words.
     pub what: &'static str,
     fom: Sum,
     tokio: Option<Sum>,
@@ -21,22 +21,22 @@ pub struct Measure {
 /// The answer to a question.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
-    /// Instructions of fom.
+    /// The instructions of fom.
     pub fom: f64,
-    /// Of tokio's multi-thread runtime with one worker, where it is asked.
+    /// The instructions of tokio's multi-thread runtime with one worker, where measured.
     pub tokio: Option<f64>,
-    /// Of the least that would do.
+    /// The least possible instructions.
     pub limit: f64,
 }
 
-/// Whose instructions.
+/// The side whose instructions are counted.
 #[derive(Clone, Copy, Debug)]
 pub enum Side {
     /// Fom's.
     Fom,
     /// Tokio's multi-thread runtime with one worker.
     Tokio,
-    /// The least that would do.
+    /// The least possible program.
     Limit,
 }
 
@@ -149,11 +149,11 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Counts what a question needs.
+    /// Counts the programs of a question.
     ///
     /// # Errors
     ///
-    /// When valgrind cannot be run, or a program fails under it.
+    /// Fails if valgrind cannot be run, or a program fails under it.
     pub fn count(&mut self, measure: &Measure) -> io::Result<Counted> {
         Ok(Counted {
             fom: self.sum(measure.fom)?,
@@ -162,7 +162,7 @@ impl Counter {
         })
     }
 
-    /// Counts one side of a question; `None` for one that takes no part.
+    /// Counts one side of a question; returns `None` for a side that takes no part.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl Counter {
         if let Some(slope) = self.slopes.get(program) {
             return Ok(*slope);
         }
-        // Whole windows. The cheapest programs more often: the counts of two starts differ by some thousands.
+        // Whole windows. The cheapest programs run more often: the counts of two starts differ by some thousands.
         let times = match program {
             "step" | "step-hand" | "sync-long" | "async-long" => [10_240, 102_400],
             _ => [4_096, 20_480],

@@ -1,4 +1,4 @@
-//! The programs whose instructions are counted, each with how often it does its thing.
+//! The programs whose instructions are counted. Each takes the number of repetitions.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::{
     steps, tokio_peer,
 };
 
-/// Callers at the desk.
+/// The number of callers at the desk.
 const CALLERS: u64 = 512;
 
-/// A program, by name.
+/// The function of a program.
 type Program = fn(u64);
 
-/// All of them.
+/// All programs, by name.
 pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("step", |n| submit(steps::Stepper { times: n })),
     ("step-hand", steps::by_hand),
@@ -50,7 +50,7 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("limit-timed-go", |n| limit::parked(n, true, true)),
 ];
 
-/// Runs the program of this name, and ends the process: what is still parked is not to pay for its end.
+/// Runs the program of this name, and ends the process. Parked operations must not pay for their end.
 pub(crate) fn run(name: &str, times: u64) -> ! {
     let found = PROGRAMS.iter().find(|(other, _)| *other == name);
     let Some((_, program)) = found else {
@@ -61,7 +61,7 @@ pub(crate) fn run(name: &str, times: u64) -> ! {
     std::process::exit(0)
 }
 
-/// One locality, and nothing that depends on how fast the machine is.
+/// Returns a runtime with one locality, and without settings that depend on the speed of the machine.
 fn runtime() -> Runtime {
     let budget = Budget {
         time: Duration::from_secs(3600),

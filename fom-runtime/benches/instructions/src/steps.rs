@@ -1,4 +1,4 @@
-//! The generated step alone, without what a runtime adds, beside the same machine by hand.
+//! The generated step alone, without the work of a runtime, beside the same machine by hand.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use fom_runtime::{
 
 use crate::machines::{Chain, Chained, mix};
 
-/// Steps a [`Chain`] so many times, in its one phase: a context is only to be had inside.
+/// Steps a [`Chain`] `times` times, in its one phase: a context exists only inside a phase.
 pub(crate) struct Stepper {
     pub(crate) times: u64,
 }
@@ -36,7 +36,7 @@ fn fom(times: u64, cx: &mut Cx<'_>) -> Result<(), BoxError> {
     };
     let mut phase = Chained::First;
     while !matches!(phase, Chained::Done) {
-        // So that the compiler cannot see which phase comes, as it cannot in a runtime.
+        // Hides the next phase from the compiler, as in a runtime.
         black_box(&mut phase);
         let at = At {
             phase: &mut phase,
@@ -88,7 +88,7 @@ impl ByHand {
     }
 }
 
-/// The least: an enum, a match, nothing that could fail.
+/// The least: an enum, a match, and no failures.
 #[inline(never)]
 pub(crate) fn by_hand(times: u64) {
     let mut machine = ByHand {

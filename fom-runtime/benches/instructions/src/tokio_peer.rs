@@ -8,7 +8,7 @@ use crate::machines::mix;
 
 const WINDOW: u64 = 512;
 
-/// So many tasks, `WINDOW` at a time, spawned by a task; each yields between its phases.
+/// Runs `operations` tasks, `WINDOW` at a time, spawned by a task. Each yields between its phases.
 pub(crate) fn tasks(operations: u64, phases: u64) {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)

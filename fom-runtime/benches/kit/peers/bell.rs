@@ -1,4 +1,4 @@
-//! How an operation of a peer waits for somebody: the leanest way there is.
+//! The leanest way for a peer's operation to wait for another thread.
 
 use std::{
     pin::Pin,
@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 
-/// A number for a task that waits for it, and the task's waker: no allocation, no queue. Zero is no number.
+/// A number for a task that waits for it, and the task's waker: no allocation, no queue. Zero means no number.
 #[derive(Debug, Default)]
 pub struct Bell {
     waker: AtomicWaker,
@@ -16,7 +16,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Some, for ever.
+    /// Makes `n` bells that live for ever.
     pub fn some(n: usize) -> &'static [Self] {
         Box::leak((0..n).map(|_| Self::default()).collect())
     }
@@ -27,7 +27,7 @@ impl Bell {
         self.waker.wake();
     }
 
-    /// Waits for a number. Only one task may.
+    /// Waits for a number. Only one task may wait.
     pub fn heard(&'static self) -> Heard {
         Heard(self)
     }
@@ -54,7 +54,7 @@ impl Future for Heard {
             return number;
         }
         self.0.waker.register(cx.waker());
-        // It may have been rung meanwhile.
+        // The bell may have been rung meanwhile.
         self.0.take()
     }
 }

@@ -1,5 +1,5 @@
-//! Executors of `workers` threads. All run in threads of their own and for ever: the process exits when it has measured.
-//! `work` makes what runs in each worker.
+//! Executors with `workers` threads. All run in threads of their own and for ever: the process exits after the
+//! measurement. `work` makes the future or function that runs in each worker.
 
 use std::{
     future::Future,
@@ -18,7 +18,7 @@ where
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .on_thread_start(move || {
-            // The workers come first; the threads for what blocks may go anywhere.
+            // The workers come first; the threads for blocking work may go anywhere.
             let n = started.fetch_add(1, Ordering::Relaxed);
             if n < workers {
                 pin(n);
@@ -73,7 +73,7 @@ pub fn tokio_local<F: Future<Output = ()>>(
     });
 }
 
-/// One `async_executor::Executor` that all workers run, as `smol` has it.
+/// One `async_executor::Executor` that all workers run, as in `smol`.
 pub fn smol<F>(
     workers: usize,
     work: impl Fn(usize, &'static async_executor::Executor<'static>) -> F,
@@ -91,7 +91,7 @@ where
     executor
 }
 
-/// As [`smol`], with async-io's reactor turned by the workers, as the smol crate's own `block_on` does.
+/// As [`smol`], and the workers run async-io's reactor, as the smol crate's own `block_on` does.
 pub fn smol_io<F>(
     workers: usize,
     work: impl Fn(usize, &'static async_executor::Executor<'static>) -> F,

@@ -1,4 +1,4 @@
-//! What the questions need of fom: a runtime with a worker pinned to each core, and how a fom submits another one.
+//! The fom side of the questions: a runtime with a worker pinned to each core, and how a fom submits another one.
 
 use std::{
     convert::Infallible,
@@ -10,10 +10,10 @@ use fom_runtime::{Builder, Cx, Operation, Runtime};
 
 use crate::pin;
 
-/// A runtime of so many localities, each with a core of its own and a [`Flight`] in it.
+/// Makes a runtime of `workers` localities, each with a core of its own and a [`Flight`].
 pub fn fom(workers: usize) -> Builder {
     if workers == 1 {
-        // One locality would be given all cores, the peers' one worker has the first.
+        // A single locality would get all cores. The peers' one worker has the first core.
         pin(0);
     }
     Runtime::builder()
@@ -21,29 +21,29 @@ pub fn fom(workers: usize) -> Builder {
         .locality_data(|_| Ok::<_, Infallible>(Flight::default()))
 }
 
-/// Starts it in this locality, and keeps nothing of it.
+/// Starts the operation in this locality, and keeps no handle.
 #[inline]
 pub fn submit_here<E, O: Operation>(cx: &mut Cx<'_, E>, operation: O) {
     cx.submit(operation).detach().expect("there is room");
 }
 
-/// What a locality's generator has in flight: [`LocalWindow`](super::LocalWindow), as locality data.
+/// The operations in flight of a locality's generator: [`LocalWindow`](super::LocalWindow), as locality data.
 #[derive(Debug, Default)]
 pub struct Flight {
     flying: usize,
     low: usize,
     waker: Option<Waker>,
-    /// Of what was computed, so that it has to be.
+    /// The sum of the results, so that the compiler cannot leave them out.
     sum: u64,
 }
 
 impl Flight {
-    /// So many more.
+    /// Adds `n` operations.
     pub fn add(&mut self, n: usize) {
         self.flying += n;
     }
 
-    /// One less; it came to `x`.
+    /// Removes one operation, with the result `x`.
     #[inline]
     pub fn done(&mut self, x: u64) {
         self.sum ^= x;
@@ -55,7 +55,7 @@ impl Flight {
         }
     }
 
-    /// Waits until no more than `low` are left; how many those are.
+    /// Waits until no more than `low` operations are left. Returns how many are.
     pub fn at_most<E>(cx: &mut Cx<'_, E>, low: usize) -> impl Future<Output = usize> {
         poll_fn(move |task| {
             cx.local(|flight: &mut Self| {

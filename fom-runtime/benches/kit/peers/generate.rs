@@ -1,4 +1,4 @@
-//! Generators: they keep so many operations in flight, for ever.
+//! Generators: they keep a constant number of operations in flight, for ever.
 
 use std::{convert::Infallible, marker::PhantomData};
 
@@ -7,23 +7,23 @@ use fom_runtime::{Cx, Operation, Placement, Runtime, fom};
 use super::{Flight, LocalWindow, SharedWindow, submit_here};
 use crate::Tally;
 
-/// What the generator of each worker does, and where it tells how far it is.
+/// The work of each worker's generator, and where it reports its progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Workers, with a generator each.
+    /// The number of workers, with a generator each.
     pub workers: usize,
-    /// Phases of an operation.
+    /// The number of phases of an operation.
     pub phases: u32,
-    /// At most so many in flight in each worker.
+    /// The most operations in flight in each worker.
     pub window: usize,
-    /// Started so many at a time.
+    /// The number of operations started at a time.
     pub batch: usize,
-    /// Of what each has finished.
+    /// The number of operations that each worker has finished.
     pub tallies: &'static [Tally],
 }
 
 impl Load {
-    /// A quarter of the window is started at a time.
+    /// Makes a load that starts a quarter of the window at a time.
     pub fn new(workers: usize, phases: u32, window: usize) -> Self {
         Self {
             workers,
@@ -38,7 +38,8 @@ impl Load {
         self.window - self.batch
     }
 
-    /// Of those started, when no more than `low` are in flight; fewer are only before the window is full.
+    /// Returns how many of the started operations have finished when no more than `low` are in flight. There are fewer
+    /// than `low` only before the window is full.
     fn finished(&self, started: u64) -> u64 {
         started.saturating_sub(self.low() as u64)
     }
@@ -58,7 +59,7 @@ pub async fn generate(load: Load, n: usize, window: &LocalWindow, mut spawn: imp
     }
 }
 
-/// The same where other threads may take them.
+/// The same for tasks that other threads may take.
 pub async fn generate_shared(
     load: Load,
     n: usize,
@@ -77,9 +78,9 @@ pub async fn generate_shared(
     }
 }
 
-/// An operation that is made of a number, goes through so many phases, and tells [`Flight`] when it ends.
+/// An operation made from a number. It goes through `phases` phases, and tells [`Flight`] when it ends.
 pub trait Small: Operation {
-    /// The `x`th.
+    /// Makes operation `x`.
     fn new(x: u64, phases: u32) -> Self;
 }
 

@@ -1,4 +1,4 @@
-//! How each peer is started, the way its own documentation recommends, with a worker pinned to each core.
+//! Starts each peer in the way its own documentation recommends, with a worker pinned to each core.
 
 mod bell;
 mod executors;

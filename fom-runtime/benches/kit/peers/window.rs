@@ -1,4 +1,4 @@
-//! How many a generator has in flight, and a way to wait until there are fewer.
+//! The number of operations that a generator has in flight, and a way to wait until there are fewer.
 
 use std::{
     cell::{Cell, RefCell},
@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 
-/// Of a generator whose tasks stay on its thread.
+/// The window of a generator whose tasks stay on its thread.
 #[derive(Debug, Default)]
 pub struct LocalWindow {
     flying: Cell<usize>,
@@ -18,17 +18,17 @@ pub struct LocalWindow {
 }
 
 impl LocalWindow {
-    /// One for ever.
+    /// Makes a window that lives for ever.
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }
 
-    /// So many more.
+    /// Adds `n` operations.
     pub fn add(&self, n: usize) {
         self.flying.set(self.flying.get() + n);
     }
 
-    /// One less.
+    /// Removes one operation.
     pub fn done(&self) {
         let left = self.flying.get() - 1;
         self.flying.set(left);
@@ -53,7 +53,7 @@ impl LocalWindow {
     }
 }
 
-/// Of a generator whose tasks may be run by any thread.
+/// The window of a generator whose tasks any thread may run.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SharedWindow {
@@ -63,17 +63,17 @@ pub struct SharedWindow {
 }
 
 impl SharedWindow {
-    /// One for ever.
+    /// Makes a window that lives for ever.
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }
 
-    /// So many more.
+    /// Adds `n` operations.
     pub fn add(&self, n: usize) {
         self.flying.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// One less.
+    /// Removes one operation.
     pub fn done(&self) {
         let left = self.flying.fetch_sub(1, Ordering::AcqRel) - 1;
         if left == self.low.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ impl SharedWindow {
         }
     }
 
-    /// Waits until no more than `low` are left. Only one at a time, and always for the same `low`.
+    /// Waits until no more than `low` are left. Only one task may wait at a time, and always for the same `low`.
     pub async fn at_most(&self, low: usize) {
         self.low.store(low, Ordering::Relaxed);
         poll_fn(|cx| {

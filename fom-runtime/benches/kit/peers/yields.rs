@@ -1,4 +1,4 @@
-//! Yielding where an executor has no way of its own, or a dearer one.
+//! Yielding for executors that have no way of their own, or a slower one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Wakes itself and waits: what a task costs that is queued again.
+/// Wakes itself and waits: the cost of a task that is queued again.
 pub fn self_wake() -> impl Future<Output = ()> {
     let mut woken = false;
     poll_fn(move |cx| {
@@ -19,8 +19,8 @@ pub fn self_wake() -> impl Future<Output = ()> {
     })
 }
 
-/// A yield for monoio, which puts a task that wakes itself to the *front* of its queue (its issues 322 and 370), so that
-/// nobody else would ever run: wakers are put down in a list, which a helper task wakes when its turn comes.
+/// A yield for monoio, which puts a task that wakes itself at the *front* of its queue (its issues 322 and 370). No
+/// other task would ever run. So tasks put their wakers in a list, which a helper task wakes when its turn comes.
 #[derive(Debug, Default)]
 pub struct DeferredYield {
     wakers: RefCell<Vec<Waker>>,
@@ -30,12 +30,12 @@ pub struct DeferredYield {
 }
 
 impl DeferredYield {
-    /// One for ever. [`help`](Self::help) has to be spawned beside it.
+    /// Makes one that lives for ever. The caller must also spawn [`help`](Self::help).
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }
 
-    /// What the helper task runs.
+    /// Runs the helper task.
     pub async fn help(&self) {
         poll_fn(|cx| {
             self.called.set(false);
@@ -54,7 +54,7 @@ impl DeferredYield {
         .await;
     }
 
-    /// Goes to the tail.
+    /// Goes to the tail of the queue.
     pub fn yields(&self) -> impl Future<Output = ()> + use<'_> {
         Yield {
             of: self,

@@ -1,15 +1,15 @@
-//! The payments, as a provider sees them that takes the money once for each key.
+//! The payments as the provider sees them. The provider takes the money once for each key.
 
 use std::collections::HashMap;
 
 use super::{Checker, Words, hash};
 
-/// The key of each bill, as hashes.
+/// The hash of the step key of each bill.
 #[derive(Debug, Default)]
 pub(super) struct Bills(HashMap<u64, u64>);
 
 impl Checker {
-    /// A bill has one key, however often and in whatever life the operation pays it. Nothing else has that key.
+    /// A bill has one key, in all payments and lives of its operation. Nothing else has that key.
     pub(super) fn paid(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let (n, fom): (u64, u64) = (words.number()?, words.number()?);
         let (what, key) = (words.word()?, words.word()?);

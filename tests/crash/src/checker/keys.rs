@@ -1,25 +1,26 @@
-//! Who has a key, and in which order.
+//! Checks which operations have a key, and in which order they get it.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::Checker;
 use crate::work::{Queued, Story, is_shared};
 
-/// Of each operation type and key: who began with it.
+/// The operations that began with each key, by operation type and key.
 #[derive(Debug, Default)]
 pub(super) struct Keys(HashMap<(char, String), Key>);
 
 #[derive(Debug, Default)]
 struct Key {
-    /// Those that have begun and are not known to have ended.
+    /// The operations that began and are not known to have ended.
     have: BTreeSet<u64>,
-    /// The highest number that began, and the highest of one that does not share the key.
+    /// The highest number that began, and the number of the last operation that began without sharing the key.
     last: u64,
     last_alone: u64,
 }
 
 impl Checker {
-    /// Those with the same key come one after the other, as their numbers do; those that share it come together.
+    /// Operations with the same key run one after the other, in the order of their numbers. Operations that share the
+    /// key run together.
     pub(super) fn in_order(&mut self, n: u64, letter: char, key: &str) {
         if key == "-" {
             return;

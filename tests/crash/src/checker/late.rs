@@ -1,28 +1,28 @@
-//! Deadlines: that of `work::Late`. They go by the time of the journal, which is the machine's uptime between two processes: to a
-//! hundredth of a second there.
+//! Checks the deadline of `work::Late`. Deadlines follow the time of the journal. Between two processes, that time is
+//! the uptime of the machine, to a hundredth of a second.
 
 use super::{Checker, Words};
 use crate::work::{Late, Story, WITHIN};
 
-/// What is allowed for clocks, and for each process that it has been through.
+/// The tolerance for clocks, and the tolerance for each restart during the wait, in microseconds.
 const SLACK: u64 = 20_000;
 const EACH: u64 = 11_000;
 
 const TIME: u64 = WITHIN.as_micros() as u64;
 
-/// One that waits: times in microseconds.
+/// A waiting operation. Times are in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waits {
-    /// In which life it began to wait.
+    /// The life in which the wait began.
     life: u64,
-    /// It did not begin to wait before.
+    /// The earliest start of the wait.
     after: u64,
-    /// It had begun to wait by then, if that was heard.
+    /// The latest start of the wait, if a listener heard of it.
     before: Option<u64>,
 }
 
 impl Checker {
-    /// A transition of an operation was heard of.
+    /// Notes a transition that a listener heard of.
     pub(super) fn heard_waiting(&mut self, n: u64, to: &str, cause: &str) {
         let (life, now) = (self.life, self.now);
         let Some(operation) = self.operations.get_mut(&n) else {
@@ -32,7 +32,7 @@ impl Checker {
             return;
         }
         match (to, cause) {
-            // Its function begins in the same run, or after a commit.
+            // The function of the phase begins in the same run, or after a commit.
             ("Begin", _) => {
                 operation.waits = Some(Waits {
                     life,

@@ -1,27 +1,28 @@
-//! Lazy transitions: which of them must be on disk by now. None of this goes by how long something took, which says little on a
-//! machine that is busy, but by what came after what.
+//! Checks which lazy transitions must be on disk by now. The checks use the order of the lines, not how long a step
+//! took: durations mean little on a busy machine.
 //!
-//! A locality hands over what it has gathered after each run, if that is older than a few milliseconds. So a transition of a lazy fom
-//! that was heard of in a locality was handed over when two others were heard of there, [`GATHERED`] later. The second commit that
-//! begins after that has it. And once something has waited for 50 ms that no commit under way has taken with it, no lazy fom gets on.
+//! A locality hands over its gathered transitions after each run, if they are older than a few milliseconds. So a lazy
+//! transition is handed over once listeners in its locality heard of two other foms, each at least [`GATHERED`] later.
+//! The second commit that begins after that contains the transition. Once a transition has waited for 50 ms and no
+//! commit under way contains it, no lazy fom goes on.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Checker;
 
-/// How long a locality gathers at most, in microseconds, and then some.
+/// The longest time for which a locality gathers, in microseconds, with some tolerance.
 const GATHERED: u64 = 10_000;
 
-/// How old something may become that is not on disk, before others wait for it, too.
+/// The age, in microseconds, at which an unsynced transition makes other foms wait too.
 const BOUND: u64 = 50_000;
 
-/// In one life.
+/// The state of one life.
 #[derive(Debug, Default)]
 pub(super) struct Lazy {
     localities: HashMap<u32, Locality>,
-    /// How many commits began.
+    /// The number of commits that began.
     begun: u64,
-    /// The last commit has only changes of a failed one.
+    /// Whether the last commit has only changes of a failed commit.
     again: bool,
 }
 
@@ -37,30 +38,31 @@ struct Pending {
     n: u64,
     hops: u32,
     at: u64,
-    /// Which one was heard of in the locality, late enough.
+    /// The operation whose transition was the first to be heard late enough in this locality.
     heard: Option<u64>,
-    /// How many commits had begun when it was handed over.
+    /// The number of commits that had begun when the transition was handed over.
     handed: Option<u64>,
 }
 
-/// What was heard of in a locality since a commit began or ended, step by step: until a fom should have waited.
+/// The transitions heard in a locality since a commit began or ended, step by step, until a fom must wait.
 #[derive(Clone, Copy, Debug, Default)]
 enum Since {
     #[default]
     Nothing,
     /// A lazy transition, at this time.
     Heard(u64),
-    /// Another one, of this operation, so late that the first was handed over after it at the latest.
+    /// A transition of this operation, [`GATHERED`] or more after the first. The first is handed over after this run at
+    /// the latest.
     Gathered(u64),
-    /// One of another operation, at this time: the first is handed over.
+    /// A transition of another operation, at this time. The first transition is handed over.
     Handed(u64),
-    /// One that came when the bound had passed. It may have asked before.
+    /// A transition after the bound had passed. Its fom may have asked before the bound.
     Passed,
 }
 
 impl Lazy {
-    /// `again`: the commit has only changes of a failed one. The runtime repeats those in commits of their own, without
-    /// the lazy transitions that wait meanwhile, so such commits do not count.
+    /// `again`: the commit has only changes of a failed commit. The runtime repeats those changes in commits of their
+    /// own, without the lazy transitions that wait meanwhile. So such commits do not count.
     pub(super) fn commit_begins(&mut self, again: bool) {
         self.begun += u64::from(!again);
         self.again = again;
@@ -71,7 +73,7 @@ impl Lazy {
 }
 
 impl Checker {
-    /// A commit went well: those that began before it and were handed over before that are on disk.
+    /// Notes a successful commit. Transitions handed over before it was assembled are on disk.
     pub(super) fn committed(&mut self) {
         let begun = self.lazy.begun;
         let again = self.lazy.again;
@@ -81,7 +83,7 @@ impl Checker {
                 continue;
             }
             locality.pending.retain(|pending| {
-                // The first that began since may have been made up before.
+                // The first commit that began after the hand-over may have been assembled before.
                 let safe = pending.handed.is_some_and(|handed| begun >= handed + 2);
                 if safe && let Some(operation) = self.operations.get_mut(&pending.n) {
                     operation.durable = operation.durable.max(Some(pending.hops));
@@ -103,7 +105,7 @@ impl Checker {
         let of = self.lazy.localities.entry(locality).or_default();
         for pending in &mut of.pending {
             if pending.handed.is_none() && now >= pending.at + GATHERED && pending.n != n {
-                // Another one: so that was another run.
+                // A different fom, so this was a different run.
                 match pending.heard {
                     None => pending.heard = Some(n),
                     Some(first) if first != n => pending.handed = Some(begun),
@@ -111,7 +113,7 @@ impl Checker {
                 }
             }
         }
-        // What comes back is on disk, and is committed once more.
+        // A resumed fom is on disk already, and is committed once more.
         if !lazy || cause == "resumed" {
             return;
         }

@@ -1,29 +1,32 @@
-//! Who has long locks. They are in memory: after a restart nobody has one, and whoever stands in a phase with locks takes them again.
+//! Checks which foms have long locks. The locks are in memory: after a restart no fom has one. A fom in a phase with
+//! locks takes them again.
 
 use std::collections::HashMap;
 
 use super::{Checker, Words};
 
-/// In one life.
+/// The state of one life.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// By lock and fom.
+    /// The holders by lock and fom.
     had: HashMap<u64, HashMap<u64, Had>>,
-    /// Those who were about to return from their last phase with a lock, and how many transitions they have made when that is committed.
+    /// The foms that were about to return from their last phase with a lock, by lock. The value has the mode, and the
+    /// number of transitions once the return is committed.
     given: HashMap<u64, HashMap<u64, (bool, u32)>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Had {
     writes: bool,
-    /// Its function runs; else it is between two phases that both have the lock, or could not go on to the second.
+    /// Whether the function runs. If not, the fom is between two phases that both have the lock, or could not enter the
+    /// second.
     runs: bool,
-    /// Somebody else had the lock since.
+    /// The operation that got the lock since.
     overtaken: Option<u64>,
 }
 
 impl Locks {
-    /// Its last step could not be committed: it has nothing any more, and comes back when it is.
+    /// The last step could not be committed. The operation holds no lock, and comes back once the step is committed.
     pub(super) fn lost(&mut self, n: u64) {
         self.moved(n);
         for had in self.had.values_mut() {
@@ -31,7 +34,7 @@ impl Locks {
         }
     }
 
-    /// It was heard of: what it returned from is committed.
+    /// A listener heard of the transition, so the return is committed.
     pub(super) fn moved(&mut self, n: u64) {
         for given in self.given.values_mut() {
             given.remove(&n);
@@ -90,7 +93,7 @@ impl Checker {
             let what = format!("it has the lock {lock}, and so has {other}");
             self.wrong_with("a lock is had by one", n, what);
         }
-        // Whoever had it has given it back: so that transition is committed, whether anybody heard of it or not.
+        // The earlier holder has given the lock back. So its transition is committed, even if no listener heard of it.
         let given = self.locks.given.entry(lock).or_default();
         for (other, (wrote, hops)) in given.iter().filter(|(other, _)| **other != n) {
             if (*wrote || writes)

@@ -1,27 +1,31 @@
-//! What must hold in a history, over any number of kills.
+//! The rules for a history, over any number of kills.
 //!
-//! A transition is *known* to be committed when a listener heard of it, when a handle was told of it, or when the function of
-//! the phase it leads to did something. A fom's transitions are numbered by the fom itself (`hops`, saved with it). The rules:
+//! A transition is *known* to be committed once a listener heard of it or a handle was told of it. The same holds once
+//! the function of the target phase did something. Each fom numbers its own transitions (`hops`, saved with the fom).
+//! The rules:
 //!
-//! - none is lost: what comes back is in the phase that is known last, or one transition further (that one was committed, and
-//!   the crash came before the first who would have heard of it); and it comes back unless it ended so;
-//! - none is twice: each number is heard of once, in order, and each goes on from where the one before led;
+//! - none is lost: a restored fom is in the last known phase, or one transition further (that one was committed, and
+//!   the crash came before any listener heard of it); every fom comes back unless it ended;
+//! - none is twice: each number is heard of once, in order, and each transition starts in the phase to which the one
+//!   before led;
 //! - each operation has one fom, and each fom one operation;
-//! - each goes a way that its graph has, that of a layer joined with what is inside;
-//! - of operations with one key the next one begins when the last one has ended, in the order in which they were submitted or posted;
-//!   operations that share it do not wait for each other, and operations from several localities at once begin in any order, one after
-//!   the other ([`keys`]);
-//! - a visit of a phase has one step key, in all its attempts, and no other visit has it; attempts never go down, and none is skipped;
-//! - an event has one step key, in whatever life and visit it is taken, and no other event and no visit has it ([`bills`]);
-//! - what an operation came to is what follows from its number: nothing was done to it twice, or not at all;
-//! - an operation that was submitted with an id has one outcome, whoever asks and whenever;
-//! - what was sent by an outbox begins, and events that were sent come once and in order;
-//! - nobody has a long lock beside one who has it to write, and nobody gets it before the transition is committed that gives it back
-//!   ([`locks`]);
-//! - a deadline passes in its time, and one that passed while nothing ran is late at once ([`late`]);
+//! - each transition is an edge of the graph; the graph of a layer is joined with the graph of the inner operation;
+//! - of operations with one key, the next begins when the last has ended, in the order in which they were submitted or
+//!   posted; operations that share the key do not wait for each other; operations from several localities at once begin
+//!   in any order, one after the other ([`keys`]);
+//! - a visit of a phase has one step key, in all its attempts, and no other visit has it; attempt numbers never go
+//!   down, and none is skipped;
+//! - an event has one step key, in any life and visit that takes it, and no other event and no visit has it
+//!   ([`bills`]);
+//! - the outcome of an operation follows from its number: no step was made twice, or left out;
+//! - an operation that was submitted with an id has one outcome, for every caller and at any time;
+//! - operations sent by an outbox begin, and events sent by one arrive once and in order;
+//! - while a fom has a long lock to write, no other fom has the lock; no fom gets the lock before the transition that
+//!   gives it back is committed ([`locks`]);
+//! - a deadline passes in its time, and a deadline that passed while no process ran is late at once ([`late`]);
 //! - of lazy transitions only the last ones are lost ([`lazy`]);
 //! - a copy of the journal without one of its files reports that, or has all entries;
-//! - in the end all have ended, what was set aside for a while among them.
+//! - in the end all operations have ended, also those that were set aside for a while.
 
 mod bills;
 mod keys;
@@ -41,22 +45,22 @@ use crate::{
     work::{Fail, Feed, KINDS, Kind, Post, Speak, Story, child_of, posted},
 };
 
-/// Lines of an operation that are shown with what is wrong with it.
+/// The number of recent lines of an operation shown with a violation.
 const SHOWN: usize = 14;
 
-/// The operation that is to fail.
+/// The operation type that must fail.
 const FAILS: char = Fail::LETTER;
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one, in a word.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// In which life.
+    /// The life in which it happened.
     pub life: u64,
     /// What happened.
     pub what: String,
-    /// The lines that say so.
+    /// The lines of the history that show it.
     pub lines: Vec<String>,
 }
 
@@ -74,31 +78,31 @@ impl fmt::Display for Violation {
 pub struct Counts {
     /// Lines of the history.
     pub lines: u64,
-    /// Transitions that were heard of.
+    /// Transitions that listeners heard of.
     pub transitions: u64,
     /// Foms that came back.
     pub resumed: u64,
-    /// Of these: one transition further than anybody had heard of.
+    /// Of these: foms one transition further than the last one heard of.
     pub unheard: u64,
     /// Effects.
     pub effects: u64,
-    /// Of these: of a visit that had one before.
+    /// Of these: effects of a visit that already had one.
     pub repeated: u64,
-    /// Operations of which anything was heard.
+    /// Operations heard of.
     pub operations: u64,
-    /// Of these: ended without that anybody heard of it.
+    /// Of these: operations that ended while no listener heard of the end.
     pub ended_unheard: u64,
     /// Outcomes that handles were told.
     pub outcomes: u64,
-    /// Of these: of operations that were submitted again.
+    /// Of these: outcomes of operations that were submitted again.
     pub outcomes_again: u64,
-    /// Locks that were had.
+    /// Locks that operations held.
     pub locks: u64,
     /// Deadlines that passed.
     pub late: u64,
-    /// Of these: while nothing ran.
+    /// Of these: deadlines that passed while no process ran.
     pub overdue: u64,
-    /// Foms that came back further behind than anybody had heard of, as lazy ones may.
+    /// Lazy foms that came back behind the last transition heard of, as they may.
     pub lost_lazily: u64,
     /// Foms that were set aside for a while.
     pub set_aside: u64,
@@ -108,15 +112,15 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct Checker {
     life: u64,
-    /// When it began, and what time it is, in microseconds.
+    /// The start of this life and the current time, in microseconds.
     life_began: u64,
     now: u64,
     operations: BTreeMap<u64, Operation>,
-    /// Which operation a fom is of.
+    /// The operation of each fom.
     foms: HashMap<u64, u64>,
-    /// Which visit has a step key, by the hash of both: there are millions.
+    /// The visit of each step key. Both are hashes, because there are millions.
     steps: HashMap<u64, u64>,
-    /// The ways that there are, by letter, from and to.
+    /// The edges of the graphs, by letter, source and target.
     edges: HashSet<(char, &'static str, &'static str)>,
     keys: Keys,
     bills: Bills,
@@ -130,17 +134,18 @@ pub struct Checker {
 struct Operation {
     letter: Option<char>,
     fom: Option<u64>,
-    /// What is known last.
+    /// The last known transition and the phase it led to.
     at: Option<(u32, String)>,
-    /// It did something in this visit; how many attempts there were, and the hash of the step key.
+    /// The last visit with an effect: its transition, its attempt, and the hash of its step key.
     effect: Option<(u32, u32, u64)>,
     ended: bool,
     outcome: Option<String>,
     told: bool,
     once: Option<char>,
-    /// It failed since the journal did: what became of its last transition is not known before it comes back.
+    /// Whether its last commit failed. The result of its last transition is unknown until it comes back.
     stalled: bool,
-    /// It cannot come back before this transition: of a lazy one it must be on disk by now; of others, somebody got a lock by it.
+    /// It cannot come back before this transition. A lazy one must be on disk by now; for others, another operation got
+    /// a lock by it.
     durable: Option<u32>,
     waits: Option<late::Waits>,
     recent: VecDeque<String>,
@@ -161,7 +166,7 @@ fn kind(letter: char) -> Option<&'static Kind> {
     KNOWN.iter().find(|kind| kind.letter == letter)
 }
 
-/// A phase inside of a layer has the layer's phase before its own name.
+/// The name of a phase inside a layer begins with the name of the layer's phase.
 fn is_phase(at: &str, phase: &str) -> bool {
     at == phase || at.rsplit_once('.').is_some_and(|(_, inner)| inner == phase)
 }
@@ -172,7 +177,7 @@ fn hash(of: impl std::hash::Hash) -> u64 {
     Hasher::default().hash_one(of)
 }
 
-/// The words of a line, one after the other.
+/// The words of a line, in order.
 struct Words<'a>(std::str::Split<'a, char>);
 
 impl<'a> Words<'a> {
@@ -185,7 +190,7 @@ impl<'a> Words<'a> {
 }
 
 impl Checker {
-    /// Nothing is known.
+    /// Creates a checker that knows nothing yet.
     pub fn new() -> Self {
         let edges = KINDS.iter().flat_map(|kind| {
             let edges = kind.graph.edges();
@@ -197,12 +202,12 @@ impl Checker {
         }
     }
 
-    /// What was not kept so far.
+    /// Returns the violations so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// How much was checked so far.
+    /// Returns how much was checked so far.
     pub fn counts(&self) -> Counts {
         Counts {
             operations: self.operations.len() as u64,
@@ -210,7 +215,8 @@ impl Checker {
         }
     }
 
-    /// Operations that were submitted with their ids: those of which nobody was told the outcome, and (`told`) the others.
+    /// Returns the operations submitted with their ids: if `told`, those whose outcome a handle was told, else the
+    /// others.
     pub(crate) fn submitted_once(&self, told: bool) -> impl Iterator<Item = (char, u64)> {
         self.operations
             .iter()
@@ -218,7 +224,7 @@ impl Checker {
             .filter_map(|(n, operation)| Some((operation.once?, *n)))
     }
 
-    /// A journal lost a file or a part of it, and did not report that.
+    /// Notes a journal that lost a file or a part of one, and did not report it.
     pub(crate) fn missed(&mut self, what: String) {
         self.wrong("a missing file is told", what, Vec::new());
     }
@@ -239,10 +245,10 @@ impl Checker {
         self.wrong(rule, format!("operation {n}: {what}"), lines);
     }
 
-    /// Takes in a line of the history, without its line break.
+    /// Reads a line of the history, without its line break.
     pub fn line(&mut self, line: &str) {
         let Some((time, line)) = whole(line) else {
-            // The process was killed while it wrote it; whoever waited for that was not told.
+            // The process was killed while it wrote the line, so nothing depends on the line.
             return;
         };
         self.counts.lines += 1;
@@ -281,7 +287,7 @@ impl Checker {
         }
     }
 
-    /// Another process: what was in memory is gone.
+    /// Another process starts: everything in memory is gone.
     fn begun(&mut self, life: u64) {
         self.life = life;
         self.life_began = self.now;
@@ -313,7 +319,8 @@ impl Checker {
     fn is_of(&mut self, n: u64, fom: u64) {
         let before = self.foms.insert(fom, n);
         let was = |other: &u64| {
-            // Of what was lost with its start there is nothing; and where that was all that there was, the journal begins anew.
+            // An operation that was lost with its start leaves no trace. If the journal had nothing else, it starts
+            // from empty.
             let other = self.operations.get(other);
             other.is_none_or(|other| !other.is_lazy() || other.durable.is_some())
         };
@@ -342,14 +349,14 @@ impl Checker {
         let kind = kind(letter)?;
         self.operation(n, line).letter = Some(letter);
         if cause == "failed-shutdown" {
-            // The runtime lets go of it; the journal does not.
+            // The runtime lets go of the fom; the journal keeps it.
             return Some(());
         }
         self.counts.transitions += 1;
         let operation = self.operations.entry(n).or_default();
         let (at, ended, stalled) = (operation.at.clone(), operation.ended, operation.stalled);
         if cause == "failed-journal" {
-            // If it was to start, it may never come back, and be submitted again. What it held it has no more.
+            // A fom that was about to start may never come back, and be submitted again. It has lost what it held.
             operation.stalled = true;
             operation.durable = None;
             self.locks.lost(n);
@@ -387,7 +394,7 @@ impl Checker {
             _ if goes_on || cause == "failed-error" && letter == FAILS => match at {
                 Some((last, _)) if cause == "failed-error" && hops == last => {}
                 Some((last, phase)) if hops == last + 1 && from == phase => {}
-                // In the same process it went on, and only its last commit had failed.
+                // It went on in the same process. Only its last commit had failed.
                 Some((last, _)) if stalled && hops == last + 1 => {}
                 Some((last, phase)) => self.wrong_with(
                     if hops <= last {
@@ -411,7 +418,7 @@ impl Checker {
         operation.ended = to == "Done" || to == "-";
         if operation.ended {
             operation.outcome = Some(outcome.to_owned());
-            // Not needed any more, and there are many.
+            // No longer needed, and there are many.
             operation.effect = None;
             operation.waits = None;
             let due = (kind.due)(n);
@@ -430,7 +437,7 @@ impl Checker {
     }
 
     fn has_way(&self, letter: char, from: &'static str, to: &str) -> bool {
-        // Names of both are those of the graph.
+        // Both names come from the graph.
         let to = kind(letter).and_then(|kind| kind.graph.find(to));
         to.is_some_and(|to| self.edges.contains(&(letter, from, to.name())))
     }
@@ -450,7 +457,7 @@ impl Checker {
         }
         match at {
             Some((last, _)) if lazy && hops < last => {
-                // Made once more, as other visits.
+                // The lost transitions are made again, as new visits.
                 self.counts.lost_lazily += 1;
                 operation.effect = None;
             }
@@ -476,8 +483,8 @@ impl Checker {
         }
     }
 
-    /// Whether it may have ended since the last that was heard of it: it was in its last phase, whose function writes before it
-    /// ends.
+    /// Returns whether the operation may have ended since the last transition heard of: it was in its last phase, whose
+    /// function writes before it ends.
     fn may_have_ended(operation: &Operation) -> bool {
         let Some((hops, phase)) = &operation.at else {
             return false;
@@ -495,7 +502,7 @@ impl Checker {
         let stays = |last: u32, at: &str| hops == last + 1 && is_phase(at, phase);
         match operation.at.clone() {
             Some((last, at)) if hops == last && is_phase(&at, phase) => {}
-            // Nobody hears of a phase that stays.
+            // Listeners do not hear of a phase that stays.
             Some((last, at)) if stays(last, &at) => operation.at = Some((hops, at)),
             Some((last, at)) => self.wrong_with(
                 "none entered again",
@@ -561,7 +568,7 @@ impl Checker {
             return Some(());
         }
         if outcome == "failed-unread" {
-            // It ended in a newer release, whose outcome this one cannot read.
+            // The operation ended in a newer release. This release cannot read the outcome.
             return Some(());
         }
         let outcome = match outcome {
@@ -582,7 +589,7 @@ impl Checker {
         Some(())
     }
 
-    /// Nothing is in flight any more, and nothing more comes.
+    /// Checks the end: nothing is in flight, and no line follows.
     pub fn finish(&mut self) {
         let operations = std::mem::take(&mut self.operations);
         for (n, operation) in &operations {

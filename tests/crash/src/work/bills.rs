@@ -85,7 +85,7 @@ impl Book {
 ///
 /// # Errors
 ///
-/// When the receiver has ended.
+/// Fails if the receiver has ended.
 pub(crate) fn send_bills(to: &EventSender<Bill>) -> Result<(), SendError<Bill>> {
     let any = now().as_nanos();
     to.send(Bill::Tip(any))?;
@@ -181,7 +181,7 @@ pub(crate) struct Payer {
     mark: Mark,
 }
 
-/// Whether the operation with this number is a desk.
+/// Returns whether the operation with this number is a desk.
 pub(crate) fn is_desk(n: u64) -> bool {
     mixed(n).is_multiple_of(2)
 }

@@ -17,8 +17,8 @@ pub(crate) const NEXT: u64 = 2;
 /// How long a locality is held. Another locality commits meanwhile.
 const HELD: Duration = Duration::from_millis(6);
 
-/// Localities that are held after the commit of a step of theirs, before they know of it. So the foms that others send
-/// with the same commit come first.
+/// Localities that are held after a step of theirs is committed, before they know of the commit. So the foms that
+/// others send with the same commit come first.
 #[derive(Clone, Default)]
 pub(crate) struct Holds {
     runtime: Arc<OnceLock<Runtime>>,
@@ -29,18 +29,18 @@ pub(crate) struct Holds {
 
 impl Holds {
     pub(crate) fn begin(&self, runtime: &Runtime) {
-        // Once in a process.
+        // Succeeds once per process.
         let _ = self.runtime.set(runtime.clone());
     }
 
-    /// Operation `n` begins.
+    /// Notes that operation `n` begins.
     pub(crate) fn begins(&self, n: u64) {
         if let Ok(mut posted) = self.posted.lock() {
             posted.remove(&n);
         }
     }
 
-    /// Whether the operation before `n` begins after it.
+    /// Returns whether the operation before `n` begins after it.
     pub(crate) fn is_overtaken_by(&self, n: u64) -> bool {
         let posted = self.posted.lock();
         posted.is_ok_and(|posted| posted.contains(&(n - NEXT)))
@@ -55,7 +55,7 @@ impl Holds {
         }
     }
 
-    /// The localities to hold after the commit that begins now.
+    /// Returns the localities to hold after the commit that begins now.
     pub(crate) fn take(&self) -> Vec<usize> {
         let wanted = self.wanted.lock();
         wanted.map_or_else(|_| Vec::new(), |mut wanted| std::mem::take(&mut *wanted))
@@ -64,7 +64,7 @@ impl Holds {
     pub(crate) fn hold(&self, localities: Vec<usize>) {
         for locality in localities {
             if let Some(runtime) = self.runtime.get() {
-                // Nothing is held while the runtime ends.
+                // No locality is held while the runtime ends.
                 let _ = runtime.post(locality, |_| std::thread::sleep(HELD));
             }
         }
@@ -76,7 +76,7 @@ impl Holds {
 pub(crate) struct Feed {
     mark: Mark,
     line: u64,
-    /// Its locality is held when its step is committed.
+    /// Whether its locality is held when its step is committed.
     holds: bool,
 }
 
@@ -86,7 +86,7 @@ impl Feed {
         Self { mark, line, holds }
     }
 
-    /// The key that it posts for.
+    /// Returns the key for which it posts.
     pub(crate) fn key(line: u64) -> Key {
         ("feed", line).into()
     }

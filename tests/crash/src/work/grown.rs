@@ -1,4 +1,4 @@
-//! An operation that some releases of the child cannot read: there it is set aside.
+//! An operation that some releases of the child cannot read. Those releases set it aside.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use super::{Mark, Story};
 /// Whether this release can read what a newer one wrote.
 static READS_NEWER: AtomicBool = AtomicBool::new(true);
 
-/// From now on it can, or not.
+/// Sets whether this release can read it.
 pub(crate) fn read_newer(can: bool) {
     READS_NEWER.store(can, Ordering::Relaxed);
 }

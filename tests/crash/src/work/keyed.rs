@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Holds, Mark, Story, mixed};
 use crate::points::{Point, Points};
 
-/// Has its turn when those before it have ended.
+/// Gets its turn when the operations before it have ended.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Queued {
     mark: Mark,
@@ -18,7 +18,7 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// An operation that holds its key so long that others arrive meanwhile.
+    /// Returns an operation that holds its key so long that others arrive meanwhile.
     pub(crate) fn slow(n: u64) -> Self {
         Self {
             takes: 8_000,
@@ -77,18 +77,18 @@ impl Story for Queued {
     }
 }
 
-/// Whether the operation with this number shares its key, if that is one that may be shared.
+/// Returns whether the operation with this number shares its key, if the key may be shared.
 pub fn is_shared(n: u64) -> bool {
     !mixed(n).is_multiple_of(3)
 }
 
-/// Posts a few that wait for one key, all with one transition.
+/// Posts a few operations that wait for one key, all with one transition.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Post {
     mark: Mark,
 }
 
-/// How many are posted by this one: they have the numbers that follow on its own.
+/// Returns how many operations this one posts. Their numbers follow its own.
 pub(crate) fn posted(n: u64) -> u64 {
     mixed(n) % 4
 }

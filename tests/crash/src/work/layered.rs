@@ -1,4 +1,4 @@
-//! A layer: phases before and after those of another operation.
+//! A layer: phases before and after the phases of another operation.
 
 use fom_runtime::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Mark, Story, mixed};
 use crate::history::History;
 
-/// How many locks there are.
+/// The number of locks.
 const ACCOUNTS: u64 = 5;
 
-/// Whose locks they are. Two tables that do not know of each other are no locks at all: to see that it is found.
+/// The lock tables. Two tables that do not know of each other give no locks at all, and the harness must find that.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables(pub(crate) [LongLocks; 2]);
 
@@ -35,7 +35,7 @@ pub(crate) enum Moving {
 }
 
 impl Move {
-    /// Two accounts, the first of them to be read by some.
+    /// Returns two accounts. Some operations only read the first.
     fn accounts(&self) -> [(u64, LockMode); 2] {
         let any = mixed(self.mark.n);
         let first = any % ACCOUNTS;

@@ -1,9 +1,10 @@
-//! The operations of the child. Each knows its number and how many transitions it has made, and saves both. What it comes to follows
-//! from its number alone, so that a step that was made twice, or not at all, shows in the end.
+//! The operations of the child. Each one saves its number and how many transitions it has made. Its outcome follows
+//! from its number alone. So a step that was made twice, or not at all, shows in the outcome.
 //!
-//! The last phase of each is called `Last`, and does something before it returns: so it is known whether it may have ended.
+//! The last phase of each is called `Last`, and does something before it returns. So the checker knows whether the
+//! operation may have ended.
 
-/// The functions of a [`Story`] that return the mark in this field.
+/// Defines the functions of a [`Story`] that return the mark in this field.
 macro_rules! marked {
     ($($field:tt).+) => {
         fn mark(&self) -> &Mark {
@@ -44,10 +45,10 @@ pub(crate) use locks::{Move, Tables};
 pub(crate) use loose::Loose;
 pub(crate) use timed::{Die, Fail, Late, WITHIN};
 
-/// What every operation has.
+/// The state that every operation has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Mark {
-    /// Its number in the history.
+    /// The number of the operation in the history.
     pub(crate) n: u64,
     /// How many transitions it has made.
     pub(crate) hops: u32,
@@ -58,7 +59,7 @@ impl Mark {
         Self { n, hops: 0 }
     }
 
-    /// Does something outside, under the key of this visit.
+    /// Does something outside, under the step key of this visit.
     fn effect<E>(&self, cx: &Cx<'_, E>, phase: &str) {
         let points = cx.resource::<Points>();
         points.pass(Point::BeforeEffect);
@@ -73,12 +74,12 @@ impl Mark {
         points.pass(Point::AfterEffect);
     }
 
-    /// It is about to leave its phase, or to have taken an event.
+    /// Counts a transition: the operation is about to leave its phase, or has taken an event.
     fn hop(&mut self) {
         self.hops += 1;
     }
 
-    /// A phase that has its effect and leaves.
+    /// Runs a phase that has its effect and leaves.
     fn step<E>(&mut self, cx: &Cx<'_, E>, phase: &str) -> Result<(), BoxError> {
         self.effect(cx, phase);
         self.hop();
@@ -93,9 +94,9 @@ pub(crate) trait Story: Persistent {
     fn make(n: u64) -> Self;
     fn mark(&self) -> &Mark;
     fn mark_mut(&mut self) -> &mut Mark;
-    /// What it came to, in one word.
+    /// Returns its outcome, in one word.
     fn outcome(&self) -> String;
-    /// What it has to come to.
+    /// Returns the outcome that it must have.
     fn due(n: u64) -> String;
 }
 
@@ -139,7 +140,7 @@ pub(crate) const KINDS: [Kind; 19] = [
     kind::<Guarded<Walk>>(),
 ];
 
-/// A number that is the same for the same number, and else any.
+/// Returns a pseudorandom number that depends only on `n`.
 pub(crate) fn mixed(n: u64) -> u64 {
     let mut n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     n ^= n >> 29;
@@ -276,7 +277,7 @@ impl Story for Tick {
 pub(crate) struct Retry {
     pub(crate) mark: Mark,
     pub(crate) fails: u32,
-    /// At which attempt each phase went well.
+    /// The attempt at which each phase succeeded.
     pub(crate) tried: Vec<u32>,
 }
 
@@ -330,7 +331,7 @@ impl Story for Retry {
     }
 }
 
-/// Starts a [`Talk`] through its outbox, and then sends it words through it.
+/// Starts a [`Talk`] through its outbox, and then sends it words the same way.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Speak {
     pub(crate) mark: Mark,
@@ -348,10 +349,10 @@ pub(crate) enum Speaking {
     Done,
 }
 
-/// How many words are sent.
+/// The number of words sent.
 const WORDS: u32 = 6;
 
-/// The number of what an operation starts.
+/// Returns the number of the operation that operation `n` starts.
 pub(crate) fn child_of(n: u64) -> u64 {
     n + 1
 }
@@ -400,7 +401,7 @@ impl Story for Speak {
     }
 }
 
-/// Takes words, and keeps each as it comes: one that came twice would be seen in the outcome.
+/// Takes words and keeps each in order. A word that came twice would show in the outcome.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Talk {
     pub(crate) mark: Mark,

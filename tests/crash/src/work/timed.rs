@@ -1,4 +1,4 @@
-//! Operations that come to their end by a deadline, or because their attempts are used up.
+//! Operations that end by a deadline, or because their attempts are used up.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Mark, Story};
 use crate::history::History;
 
-/// How long [`Late`] waits: as it stands there.
+/// How long [`Late`] waits, as its attribute says.
 pub(crate) const WITHIN: Duration = Duration::from_millis(40);
 
-/// Waits for what never comes.
+/// Waits for an event that never comes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Late {
     mark: Mark,
@@ -70,7 +70,7 @@ impl Story for Late {
     }
 }
 
-/// Fails in all its attempts, and keeps what each said.
+/// Fails in all its attempts, and keeps the error of each.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Die {
     mark: Mark,
