@@ -1,4 +1,5 @@
-//! Order per key, checked on histories of random runs: who had which key when, against the order in which it was asked for.
+//! Order per key, checked on histories of random runs: which fom had which key when, against the order of the
+//! submissions.
 //!
 //! `KEYED_SEEDS=5000` tries that many; a failure says its seed.
 
@@ -17,18 +18,18 @@ use fom_runtime::{
 };
 use kit::{limited, many, millis, secs};
 
-/// What one of them does under its key.
+/// What an `Act` does under its key.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Quick,
-    /// To the tail of the run queue, so many times.
+    /// Goes to the tail of the run queue, this many times.
     Yields(u32),
     Sleeps(u64),
     Blocks,
-    /// So many attempts fail.
+    /// This many attempts fail.
     Fails(u32),
     Panics,
-    /// Until its deadline, or somebody cancels it.
+    /// Waits until its deadline or a cancel.
     Hangs,
     /// Submits a part of itself, and waits for it or not.
     Chains {
@@ -36,7 +37,7 @@ enum What {
     },
 }
 
-/// When which of them was inside its key: its number, at each begin and at each end.
+/// The number of an act at each begin and each end inside its key.
 type History = Arc<Mutex<Vec<usize>>>;
 
 struct Act {
@@ -106,7 +107,7 @@ impl ActingTransitions for Act {
     }
 }
 
-/// Small, and the same everywhere.
+/// A small generator with the same results everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -133,16 +134,16 @@ impl Dice {
     }
 }
 
-/// One that was taken in.
+/// An admitted submission.
 struct Asked {
     key: u64,
     shared: bool,
-    /// Who asked; of one who asks the order is known.
+    /// The side that submitted; the order within one side is known.
     by: usize,
     handle: Option<Handle<Act>>,
 }
 
-/// One side of a run: what it asked for, in its order.
+/// One side of a run: its submissions, in order.
 struct Side {
     by: usize,
     dice: Dice,
@@ -228,7 +229,7 @@ impl Side {
     }
 }
 
-/// A run: several ask at the same time, then all is let go to its end. Returns what happened.
+/// A run: several sides submit at the same time, then all foms run to their end.
 async fn run(builder: Builder, clock: TestClock, seed: u64, sides: usize, steps: usize) {
     let runtime = builder.build().unwrap();
     let history = History::default();
@@ -271,7 +272,7 @@ async fn run(builder: Builder, clock: TestClock, seed: u64, sides: usize, steps:
         runtime.quiet().await;
         clock.advance(secs(3));
     }
-    // Everybody is answered, and what has not begun leaves no trace.
+    // Every submission is answered, and an act that has not begun leaves no trace.
     let history = history.lock().unwrap().clone();
     let mut spans = HashMap::<usize, Range<usize>>::new();
     for (at, number) in history.iter().enumerate() {
