@@ -80,7 +80,7 @@ fn a_waker_may_use_the_fom_that_it_hears_of() {
     fom.wait().unwrap();
 }
 
-/// The same for the waker that remains with a handle.
+/// The same in the drop of a waker that a handle has.
 #[test]
 fn a_waker_may_use_the_fom_when_it_is_dropped() {
     let _limit = limit();

@@ -1,4 +1,5 @@
-//! A release that renames an operation, and cannot read what is parked: that is set aside under its old names, and found by them.
+//! A release renames an operation, and cannot read the parked fom: the fom is set aside under its old names, and found
+//! by them.
 
 mod kit;
 
@@ -6,12 +7,12 @@ use fom_runtime::{BoxError, Builder, RestoreError, TestClock, journal::MemoryJou
 use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
 
-/// What is said to it.
+/// What an order is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Word {
-    /// It may go on.
+    /// The order may go on.
     Go,
-    /// Something to remember.
+    /// A number to remember.
     Note(u32),
 }
 

@@ -69,7 +69,7 @@ fn an_event_waits_for_a_receiver_that_is_set_aside() {
     });
 }
 
-/// Panics when it is read, if asked to.
+/// Panics when it is read, if `PANICS` is set.
 #[derive(Debug)]
 struct Touchy;
 
