@@ -79,7 +79,7 @@ mod careless {
     }
 }
 
-/// Tells whoever has the key something: as the release calls it that runs.
+/// Tells something to the fom with the key, by the name in the running release.
 #[derive(Serialize, Deserialize)]
 struct Post {
     today: bool,
@@ -126,7 +126,7 @@ fn what_is_set_aside_is_known_by_its_old_names() {
         {
             let runtime = on(&journal, &log).operation::<careless::Purchase>();
             let runtime = runtime.build().unwrap();
-            // One that comes now is for the same receiver.
+            // A new event is for the same receiver.
             runtime.submit(Post { today: true }).await.unwrap();
             runtime.quiet().await;
             let aside = runtime.set_aside();
@@ -145,7 +145,7 @@ fn what_is_set_aside_is_known_by_its_old_names() {
             }
             assert!(runtime.operations().incidents.is_empty());
         }
-        // The release before it reads the order.
+        // The previous release reads the order.
         let runtime = on(&journal, &log).operation::<before::Order>();
         let runtime = runtime.build().unwrap();
         let first = runtime.find::<before::Order>("k").unwrap();

@@ -61,7 +61,7 @@ macro_rules! release {
     };
 }
 
-/// The names of those that answered, and after how long.
+/// The users that answered, and after how long.
 #[derive(Clone, Default)]
 struct Heard(std::sync::Arc<std::sync::Mutex<Vec<(String, u64)>>>);
 

@@ -106,7 +106,8 @@ impl Party {
     }
 }
 
-/// Runs a model in many orders, and counts the moved foms: a model in which nothing is moved shows nothing.
+/// Runs a model in many orders. The model returns the number of moved foms: a model in which nothing is moved shows
+/// nothing.
 fn check_moves(orders: usize, f: impl Fn() -> usize + Send + Sync + 'static) {
     let moved = Arc::new(Total::new(0));
     let seen = Arc::clone(&moved);
