@@ -304,8 +304,8 @@ async fn run(builder: Builder, clock: TestClock, seed: u64, sides: usize, steps:
     );
 }
 
-/// Of two with one key that do not share it, the one that asked first (as far as that is known) has gone before the other comes;
-/// and in any case never are both inside.
+/// Of two foms that do not share their key, the one that asked first (as far as that is known) leaves before the other
+/// enters. In any case the two are never inside together.
 fn check(seed: u64, asked: &[(usize, Asked)], spans: &HashMap<usize, Range<usize>>) {
     for (at, (number, first)) in asked.iter().enumerate() {
         for (other, second) in &asked[at + 1..] {
@@ -321,7 +321,7 @@ fn check(seed: u64, asked: &[(usize, Asked)], spans: &HashMap<usize, Range<usize
                 "seed {seed}: {number} {a:?} and {other} {b:?} had key {} together",
                 first.key
             );
-            // Those of one side stand in the order in which it asked.
+            // The foms of one side are in the order of their submissions.
             assert!(
                 in_order || first.by != second.by,
                 "seed {seed}: {other} {b:?} went before {number} {a:?} for key {}",
@@ -336,9 +336,9 @@ fn seeds(usual: u64) -> Range<u64> {
     1..1 + seeds.map_or(usual, |seeds| seeds.parse().unwrap())
 }
 
-/// KY-01, KY-02, KY-05, KY-08, KY-09, KY-14, KY-15: whatever they do under their key, wherever they live, whoever gives up, fails,
-/// panics, tries again, is late, suspends or sheds: no two have a key together that do not share it, those of one who asks go in
-/// its order, and all are answered.
+/// KY-01, KY-02, KY-05, KY-08, KY-09, KY-14, KY-15: foms do different things under their keys, live anywhere, give up,
+/// fail, panic, try again, are late, suspend or shed. No two foms have a key together unless they share it, the foms of
+/// one side go in order, and all are answered.
 #[test]
 fn histories_of_one_who_asks() {
     limited(|| async {
@@ -353,7 +353,7 @@ fn histories_of_one_who_asks() {
     });
 }
 
-/// KY-01, KY-02: the same where several ask at the same time, with little room, and foms that are moved.
+/// KY-01, KY-02: the same where several sides submit at the same time, with little room, and with foms that are moved.
 #[test]
 fn histories_of_several_who_ask() {
     limited(|| async {

@@ -177,7 +177,7 @@ fn readers_go_together_and_never_pass_a_writer() {
     });
 }
 
-/// KY-01: the second of a key is refused, queues, or is told who the first is: as it asks for.
+/// KY-01: the second submission of a key is refused, queues, or gets the address of the first, as it requests.
 #[test]
 fn the_second_chooses() {
     limited(|| async {
@@ -202,7 +202,7 @@ fn the_second_chooses() {
     });
 }
 
-/// KY-05: whoever waits for a key is answered at a shutdown, and dropped once; a drain lets all have their turn.
+/// KY-05: a fom that waits for a key is answered at a shutdown, and dropped once. A drain gives every fom its turn.
 #[test]
 fn a_shutdown_answers_those_that_wait() {
     limited(|| async {
@@ -228,7 +228,7 @@ fn a_shutdown_answers_those_that_wait() {
             for fom in foms {
                 match (how, fom.await) {
                     (Shutdown::Drain, Ok(_)) => {}
-                    // The first may have had its turn.
+                    // The first waiting fom may have had its turn.
                     (Shutdown::Now, Ok(_)) => {}
                     (Shutdown::Now, Err(failure)) => assert_eq!(failure.cause.name(), "shutdown"),
                     (Shutdown::Drain, Err(failure)) => panic!("{failure:?}"),
@@ -239,8 +239,8 @@ fn a_shutdown_answers_those_that_wait() {
     });
 }
 
-/// KY-15, KY-05: the time of a deadline begins when the fom has its key; one whose answer never comes ends by its deadline, and
-/// the next has its turn.
+/// KY-15, KY-05: the time of a deadline begins when the fom has its key. A holder whose answer never comes ends by its
+/// deadline, and the next fom has its turn.
 #[test]
 fn a_holder_that_gets_no_answer_ends_by_its_deadline() {
     limited(|| async {
@@ -285,8 +285,8 @@ impl AskingTransitions for Ask {
     }
 }
 
-/// KY-17: keys are the same when all of their parts are, however they were made; an empty key is a key like any other, and who has
-/// none waits for nobody.
+/// KY-17: keys are equal when all of their parts are, however they were made. An empty key is a key like any other, and
+/// a fom without a key waits for no other.
 #[test]
 fn keys_are_compared_by_value() {
     limited(|| async {

@@ -1,5 +1,5 @@
-//! Lanes: whose turn is next. Hot keys do not starve rare ones, lanes do not starve the other foms of their locality,
-//! and a request can do nothing to its own lanes that stops them.
+//! Lanes: the order of turns. Hot keys do not starve rare ones, and lanes do not starve the other foms of their
+//! locality. Nothing that a request does to its own lanes stops them.
 
 mod kit;
 

@@ -1,5 +1,5 @@
-//! Layers in a journal: they come back in the phase that they were in, of the layer or of the operation inside, and
-//! survive releases of both.
+//! Layers in a journal: they come back in their phase, of the layer or of the operation inside, and survive releases of
+//! both.
 
 mod kit;
 

@@ -136,9 +136,9 @@ fn operations_are_listed_counted_and_found() {
     });
 }
 
-/// OB-07: a listing shows every fom with phase, state, age and what it waits for, and stops no fom: also while one
-/// blocks, one runs without returning, and one is still queued behind it. Trap 13: running and blocked foms are in the
-/// listing, and ages are by phase as well.
+/// OB-07: a listing shows every fom with phase, state, age and what it waits for, and stops no fom. This holds also
+/// while one blocks, one runs without returning, and one is still queued behind it. Trap 13: running and blocked foms
+/// are in the listing, and ages are by phase as well.
 #[test]
 fn the_listing_shows_every_fom_and_stops_nobody() {
     struct Stuck(&'static str, mpsc::Sender<()>, mpsc::Receiver<()>);

@@ -1,5 +1,5 @@
-//! Locks that phases declare: granted before the phase's function runs, kept while the following phases name them, and
-//! released however the last of these phases ends. The same with a future and without.
+//! Locks that phases declare. They are granted before the phase's function runs, kept while the following phases name
+//! them, and released however the last of these phases ends. The same with a future and without.
 
 mod kit;
 

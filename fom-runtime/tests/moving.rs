@@ -348,7 +348,7 @@ fn a_moved_fom_is_reached_by_everything() {
     });
 }
 
-/// Words that are sent, and cancels that are made, while the foms are moved to and fro: each is taken in once.
+/// Words and cancels arrive while the foms are moved to and fro: each is taken in once.
 #[test]
 fn nothing_is_lost_on_the_way() {
     limited(|| async {
@@ -387,8 +387,8 @@ fn nothing_is_lost_on_the_way() {
     });
 }
 
-/// A shutdown of either kind, and a drop, while foms are on their way: everybody gets an answer, and every operation is
-/// dropped.
+/// A shutdown of either kind, and a drop, while foms are on their way: every caller gets an answer, and every operation
+/// is dropped.
 #[test]
 fn a_shutdown_meets_foms_on_their_way() {
     limited(|| async {
@@ -422,7 +422,7 @@ fn a_shutdown_meets_foms_on_their_way() {
     });
 }
 
-/// Foms that wait in their new home are told to end there, also when where they came from has long been empty.
+/// Foms that wait in their new home are told to end there, also when the locality that they left has long been empty.
 #[test]
 fn a_shutdown_finds_foms_that_wait_elsewhere() {
     limited(|| async {
@@ -463,7 +463,7 @@ fn a_hung_fom_keeps_its_own_locality_alone() {
             let (tell, began) = mpsc::channel();
             let hangs = Parent(Some(Box::new(move |_| {
                 tell.send(()).unwrap();
-                // It goes on when the other end is dropped.
+                // The fom goes on when the other end is dropped.
                 let _ = told.recv();
             })));
             let hangs = party.runtime.submit(hangs);

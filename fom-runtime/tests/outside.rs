@@ -280,7 +280,7 @@ fn a_listener_that_holds_another_can_be_taken_off() {
         .unwrap();
 }
 
-/// A plain thread that is in the executor of futures can make a runtime and wait for a fom.
+/// A plain thread in the executor of futures can make a runtime and wait for a fom.
 #[test]
 fn inside_another_executor() {
     let _limit = limit();
@@ -300,11 +300,11 @@ fn inside_another_executor() {
     });
 }
 
-/// Keeps what it is asked.
+/// Keeps the requests.
 #[derive(Clone, Default)]
 struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);
 
-/// Once there is a first answer, nobody waits for another, also while the fom has not looked at it yet.
+/// Once there is a first answer, no fom waits for another, also while the fom has not looked at the first yet.
 #[test]
 fn nobody_waits_for_a_second_answer() {
     let _limit = limit();

@@ -115,8 +115,8 @@ fn on(journal: &MemoryJournal, log: &Log, locks: &LongLocks) -> Builder {
     builder.resource(log.clone()).resource(locks.clone())
 }
 
-/// All places that have the names: keys and the foms that wait for them, events that came through an outbox, ids of
-/// operations in flight and ended, and locks that are taken again.
+/// All places that have the names: keys and the foms that wait for them; events that came through an outbox; ids of
+/// operations in flight and ended; and locks that are taken again.
 #[test]
 fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
     limited(async || {

@@ -350,8 +350,8 @@ fn cancel_races_with_an_answer() {
     });
 }
 
-/// WK-13: a fom waits for an event, an answer and a time at once. The first wins, and the others are disarmed with it:
-/// the answer is refused, an event stays for the next taker, and the timer wakes no fom.
+/// WK-13: a fom waits for an event, an answer and a time at once. The first wins, and the others are disarmed with it.
+/// The answer is refused, an event stays for the next taker, and the timer wakes no fom.
 #[test]
 fn the_first_of_several_waits_wins() {
     limited(|| async {

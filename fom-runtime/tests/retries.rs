@@ -206,8 +206,8 @@ fn retries_of_plain_functions() {
     });
 }
 
-/// The deadline of a phase is one for all its attempts, and passes also between two of them; what the late function
-/// returns is final: after the deadline nothing is tried again.
+/// The deadline of a phase covers all its attempts, and passes also between two of them. The result of the late
+/// function is final: after the deadline nothing is retried.
 #[test]
 fn the_deadline_covers_the_retries() {
     limited(|| async {
@@ -239,7 +239,7 @@ fn the_deadline_covers_the_retries() {
     });
 }
 
-/// Cancelled between two attempts: it ends at once.
+/// Cancelled between two attempts: the fom ends at once.
 #[test]
 fn cancel_between_two_attempts() {
     limited(|| async {

@@ -145,7 +145,7 @@ fn shown<T: Serialize + Debug>(value: &T) -> Value {
             other => other,
         }
     }
-    // A value too large for JSON is a number.
+    // Only a number can be too large for JSON; its text stands for it.
     serde_json::to_value(value).map_or_else(|_| Value::String(format!("{value:?}")), plain)
 }
 
@@ -167,7 +167,7 @@ fn is_read_of(read: &Value, saved: &Value) -> bool {
                     .zip(saved)
                     .all(|(read, saved)| is_read_of(read, saved))
         }
-        // A value without elements and fields has nothing to compare.
+        // A saved value without elements or fields says nothing: what is read must be the default.
         (Value::Null | Value::Object(_), Value::Array(saved)) if saved.is_empty() => {
             is_default(read)
         }

@@ -7,9 +7,10 @@ use fom_runtime::{TestClock, TransitionCause, prelude::*};
 use kit::{Log, limited, one, secs};
 use trip::{Leg, Oops, Trip};
 
-/// SM-05: one transition is: the old phase's function returns and its data is dropped, the phase is stored, listeners
-/// hear of it and see the new phase, the new phase's function is entered. The exit and entry of a phase are its
-/// function's end and beginning. A phase has no actions beside its function, and no invariant runs at each transition.
+/// SM-05: one transition has this order: the old phase's function returns and its data is dropped; the phase is stored;
+/// listeners hear of it and see the new phase; the new phase's function is entered. The exit and entry of a phase are
+/// its function's end and beginning. A phase has no actions beside its function, and no invariant runs at each
+/// transition.
 #[test]
 fn the_order_of_one_transition() {
     struct Noisy(Log, &'static str);

@@ -95,8 +95,8 @@ fn one_of_two_wakes_the_sleeper() {
     });
 }
 
-/// What the poker stored before is visible after the drain, whichever item is drained: also when another thread's push
-/// stands over the poke, and when the poke found an item already.
+/// What the poker stored before is visible after the drain, whichever item is drained. This holds also when another
+/// thread's push stands over the poke, and when the poke found an item already.
 ///
 /// Seeded: a poke that does nothing when there is an item: the reader slept without having seen the poker's store.
 #[test]

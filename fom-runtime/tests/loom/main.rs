@@ -1,5 +1,5 @@
-//! The lock-free pieces under loom, which tries every order of the threads' steps (with at most two forced switches)
-//! and every value that a load may see.
+//! The lock-free pieces under loom. Loom tries every order of the threads' steps (with at most two forced switches), and
+//! every value that a load may see.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg fom_loom" cargo test --release -p fom-runtime --test loom
@@ -41,7 +41,7 @@ fn model(f: impl Fn() + Send + Sync + 'static) {
     model.check(f);
 }
 
-/// Laid out so that a pointer to the link is one to the item.
+/// Laid out so that a pointer to the link is a pointer to the item.
 #[repr(C)]
 struct Content {
     link: Link,

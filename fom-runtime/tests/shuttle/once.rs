@@ -63,8 +63,8 @@ fn pay_at_last(runtime: &Runtime, account: usize) -> usize {
     }
 }
 
-/// Submissions with one id meet the end of the first, and its commit that fails: it runs once, and all answered callers
-/// have its answer, also after a restart.
+/// Submissions with one id meet the end of the first, and its commit that fails. The operation runs once, and all
+/// answered callers have its answer, also after a restart.
 ///
 /// Seeded: the lock on the ids given back before the first one is in flight (it ran twice); an end that forgets the
 /// callers that wait for its answer (they were told of a shutdown).

@@ -120,7 +120,7 @@ fn looked_for_while_the_runtime_ends() {
     });
 }
 
-/// A submission has an operation id and the key of a resting fom, while there is room for another resting fom: the
+/// A submission has an operation id and the key of a resting fom, while there is room for another resting fom. The
 /// submission is refused, and no thread waits for another.
 ///
 /// Seeded: the key that is looked for with the lock on the ids held, as it was (deadlock).
