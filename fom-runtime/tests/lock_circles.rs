@@ -83,8 +83,8 @@ fn two_locks_in_different_orders() {
     });
 }
 
-/// LK-08: a circle through the line of a lock, where no holder excludes the next waiter: a reader behind a writer
-/// behind a reader.
+/// LK-08: a circle through the line of a lock, where a waiter could share the lock with its holder: a reader waits
+/// behind a writer, and the writer behind a reader.
 #[test]
 fn a_circle_through_the_line() {
     limited(|| async {

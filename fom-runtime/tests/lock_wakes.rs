@@ -93,7 +93,7 @@ impl WithFuturesTransitions for Futures {
     }
     fn write(&mut self, _: &mut BlockingCx<'_>) -> Result<(), BoxError> {
         thread::yield_now();
-        // The fom is still where the phase before entered: no other fom came in between.
+        // The accounts were entered in the phase before; no other fom came in between.
         self.0.leave();
         Ok(())
     }

@@ -34,8 +34,8 @@ fn a_phase_that_is_only_passed_through_is_reached() {
     });
 }
 
-/// FL-12: the current phase is reached at once. A fom that ended elsewhere is an answer, before and after the end. Trap
-/// 6: the end phase itself, waited for before or after the end, is reached and not gone.
+/// FL-12: the current phase is reached at once. A fom that ended elsewhere is an answer, before and after the end.
+/// Trap 6: the end phase itself, waited for before or after the end, is reached and not gone.
 #[test]
 fn the_answers_of_a_wait_for_a_phase() {
     limited(|| async {

@@ -689,7 +689,7 @@ fn one_that_rests_is_made_once_however_many_look_for_it() {
     });
 }
 
-/// The runtime's own foms run on while others come back: nothing that is asked of a phase is refused.
+/// A limit of zero resident foms is an error of `build`, and the error names the setting.
 #[test]
 fn a_limit_of_none_is_a_mistake() {
     let error = Runtime::builder().resident(0).build().unwrap_err();

@@ -241,7 +241,7 @@ release!(late(, version = 3, migrate(v2(super::nothing)))
     Over,
 });
 
-/// A version that is no longer migrated from, a version that was lowered, and a file that is no snapshot.
+/// A version that is no longer migrated from, a version that went back, and a file that is no snapshot.
 #[test]
 fn files_of_others() {
     let late_samples = || {

@@ -27,7 +27,7 @@ impl<T> Desk<T> {
         self.0.lock().unwrap().push_back(reply);
     }
 
-    /// Removes the oldest request.
+    /// Removes and returns the oldest request.
     fn next(&self) -> Reply<T> {
         self.0.lock().unwrap().pop_front().expect("somebody asked")
     }

@@ -56,7 +56,8 @@ fn calls_of_every_kind_are_answered() {
     });
 }
 
-/// SV-07: a name is registered once. The error of a second registration names the owner, and returns its provider.
+/// SV-07: a name is registered once. The error of a second registration names the owner, and the caller gets its own
+/// provider back.
 #[test]
 fn a_second_registration_is_told_who_has_the_name() {
     limited(async || {

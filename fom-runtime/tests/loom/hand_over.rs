@@ -1,5 +1,5 @@
-//! Inbox, slot and follower together, as `src/locality/{block,crew,handler,reactor}.rs` combine them. A handler leaves
-//! the core in the slot, blocks and wants it back, while others push and a follower stands by.
+//! The pieces together, as `src/locality/{block,crew,handler,reactor}.rs` combine them. A handler leaves the core in
+//! the slot, blocks and wants it back, while others push and a follower stands by.
 
 use super::*;
 

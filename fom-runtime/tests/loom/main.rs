@@ -1,5 +1,5 @@
-//! The lock-free pieces under loom. Loom tries every order of the threads' steps (with at most two forced switches), and
-//! every value that a load may see.
+//! The lock-free pieces under loom. Loom tries every order of the threads' steps (with at most two forced switches),
+//! and every value that a load may see.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg fom_loom" cargo test --release -p fom-runtime --test loom

@@ -13,7 +13,7 @@ use std::{
 
 use fom_runtime::{LocalityInfo, prelude::*};
 
-/// The limit for every test here, however loaded the machine is; a slower test hangs.
+/// The limit for every test here, however loaded the machine is; a slower test counts as hung.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Aborts the process when it is not dropped within [`LIMIT`]: a hang fails, also one that blocks the test's own
