@@ -212,8 +212,8 @@ fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
     });
 }
 
-/// KY-06: a key gets no second quantum in a row when a cycle ends in its quantum, nor when its queue was empty for a
-/// moment.
+/// KY-06: a key gets no second quantum in a row. This holds when a cycle ends in its quantum, and when its queue was
+/// empty for a moment.
 #[test]
 fn a_key_has_no_second_quantum_in_a_new_cycle() {
     limited(|| async {

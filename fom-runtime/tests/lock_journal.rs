@@ -79,7 +79,7 @@ fn entry(name: &str) -> Entry {
     }
 }
 
-/// LK-02: the transition out of a phase with locks is committed before the locks are released: no other fom sees a
+/// LK-02: the transition out of a phase with locks is committed before the locks are released. No other fom sees a
 /// state that may be undone.
 #[test]
 fn held_until_the_transition_is_committed() {

@@ -183,7 +183,7 @@ async fn hail<O: Operation<Event = Poke, Error = BoxError>>(
     });
 }
 
-/// LK-02, LK-03, and the trap of a phase that is set before its lock is granted: no wake lets a fom into a phase
+/// LK-02, LK-03, and the trap of a phase that is set before its lock is granted. No wake lets a fom into a phase
 /// without its locks. Over three localities, in async, sync and blocking phases; between phases that name the same
 /// locks no other fom gets them.
 #[test]

@@ -160,8 +160,8 @@ fn phases_have_indexes_and_edges_name_them() {
     assert!(!is_edge("Home", "There"));
 }
 
-/// SM-13: one definition under every executive: awaited in tokio, waited for in a plain thread, and inside another fom,
-/// async or blocking, of the same locality. The transition logs are the same.
+/// SM-13: one definition under every executive. It is awaited in tokio, waited for in a plain thread, and run inside
+/// another fom of the same locality, async or blocking. The transition logs are the same.
 #[test]
 fn the_same_operation_under_every_executive() {
     struct Parent {

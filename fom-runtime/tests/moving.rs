@@ -27,7 +27,7 @@ enum Word {
     Stop,
 }
 
-/// Runs for a long time, a few times; then waits for words, and records where it has been.
+/// Runs for [`LONG`], a few times; then waits for words, and records where it has been.
 struct Hiker {
     clock: TestClock,
     runs: usize,

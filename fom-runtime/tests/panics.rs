@@ -142,7 +142,7 @@ impl Drop for Bomb {
 }
 
 /// FL-06: a panic in the drop of what the fom holds does not end the worker either. The fom holds data of a left phase,
-/// an operation with an unwanted outcome, an event that was never taken, and the locals of an async function.
+/// an operation with an unwanted outcome, an untaken event, and the locals of an async function.
 #[test]
 fn a_panic_in_a_drop_ends_nothing_else() {
     struct Armed {

@@ -230,7 +230,7 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
     });
 }
 
-/// A user who will not wait for the new release discards the record, or retries it where it can be read. Then the foms
+/// A user that does not wait for the new release discards the record, or retries it where it can be read. Then the foms
 /// behind it have their turn.
 #[test]
 fn those_behind_it_have_their_turn_when_it_goes() {

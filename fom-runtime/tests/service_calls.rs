@@ -208,7 +208,7 @@ fn a_wait_where_a_locality_runs_is_an_error() {
     });
 }
 
-/// Trap 32: in a task of tokio, a thread that may block may wait any number of times: tokio's limit of polls per task
+/// Trap 32: in a task of tokio, a thread that may block may wait any number of times. Tokio's limit of polls per task
 /// does not apply.
 #[test]
 fn a_task_of_tokio_may_wait_often() {
@@ -222,8 +222,8 @@ fn a_task_of_tokio_may_wait_often() {
     });
 }
 
-/// Trap 18: a call that would stand behind the call that waits for it is an error, also over others; without a wait it
-/// is no error.
+/// Trap 18: a call that would stand behind the call that waits for it is an error, also over others. Without a wait the
+/// call is no error.
 #[test]
 fn a_call_never_waits_for_itself() {
     limited(async || {

@@ -1,5 +1,5 @@
-//! A directory with something that cannot be read, or that a release could not read: what a runtime sets aside, and
-//! what a check says before.
+//! A directory with records that cannot be read, or that a release could not read. A runtime sets them aside, and a
+//! check reports them before.
 
 mod aside;
 mod kit;

@@ -17,9 +17,9 @@ use fom_runtime::{Budget, FomState, TestClock, prelude::*};
 use foms::{Chain, Oops, Oops2, Walker, Word, walker};
 use kit::{Gate, Log, limited, many, one, secs};
 
-/// FL-01: a fom is in one of five states, readable from any thread: init until it is admitted, then ready, running and
-/// waiting in turn, and finished for good. (Any other step is a panic of the token, which the models in tests/loom
-/// drive; outside code cannot request such a step.)
+/// FL-01: a fom is in one of five states, readable from any thread. The state is init until the fom is admitted, then
+/// ready, running and waiting in turn, and finished for good. (Any other step is a panic of the token, which the models
+/// in tests/loom drive; outside code cannot request such a step.)
 #[test]
 fn the_states_of_a_fom() {
     struct Looks {

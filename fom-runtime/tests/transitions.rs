@@ -201,8 +201,8 @@ fn a_chain_of_any_length_does_not_recurse() {
     });
 }
 
-/// SM-07: a transition of a phase to itself is a transition: its function is entered again with new data, listeners
-/// hear of it, and the deadline begins anew.
+/// SM-07: a transition of a phase to itself is a transition. The phase's function is entered again with new data,
+/// listeners hear of it, and the deadline begins anew.
 #[test]
 fn a_phase_that_goes_to_itself_is_entered_again() {
     struct Again(u32, Log);

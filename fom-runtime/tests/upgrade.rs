@@ -1,4 +1,4 @@
-//! A new release on the journal of the previous one: parked foms go on, or are set aside as they are, and the rest runs
+//! A new release on the journal of the previous one. Parked foms go on, or are set aside as they are, and the rest runs
 //! (PR-05, PR-09).
 
 use fom_runtime::{

@@ -223,7 +223,7 @@ fn a_migration_that_fails_is_named() {
     );
 }
 
-/// A migration finds fields by name and type, and gets an error for a field that it cannot have; fields that it did not
+/// A migration finds fields by name and type, and gets an error for a field that it cannot have. Fields that it did not
 /// take stay.
 #[test]
 fn what_a_migration_can_ask() {

@@ -100,7 +100,7 @@ fn any_thread_wakes() {
     });
 }
 
-/// WK-02: a wake is a coalesced token: any number of wakes of a fom that is queued, ready, running or blocked are one
+/// WK-02: a wake is a coalesced token. Any number of wakes of a fom that is queued, ready, running or blocked are one
 /// more run, and never none. Trap 2: a wake of a fom that does not wait is neither lost nor queued twice. Trap 3: the
 /// admission and the wakes of one fom do not overwrite each other.
 #[test]

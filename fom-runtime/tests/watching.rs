@@ -151,8 +151,8 @@ fn a_listener_hears_of_every_transition() {
     });
 }
 
-/// PR-01: with a type, a listener sees the operation and the phase with its data, as they are between two functions,
-/// and nothing of other types. It cannot change them: it gets shared references.
+/// PR-01: with a type, a listener sees the operation and the phase with its data, as they are between two functions. It
+/// gets shared references, so it cannot change either. It sees nothing of other types.
 #[test]
 fn a_typed_listener_sees_the_operation_and_the_phase() {
     struct Other;

@@ -100,7 +100,7 @@ fn cancel_against_wake() {
     });
 }
 
-/// A cancel against a fom that runs and stops: the fom is enqueued once, by itself or by the canceller, and the next
+/// A cancel against a fom that runs and stops. The fom is enqueued once, by itself or by the canceller, and the next
 /// run sees the mark.
 #[test]
 fn cancel_against_stop() {

@@ -87,7 +87,7 @@ fn the_last_handle_goes() {
     });
 }
 
-/// A fom submits another to a locality that ends at that moment: the new fom is refused, or runs, or is told that it
+/// A fom submits another to a locality that ends at that moment. The new fom is refused, or runs, or is told that it
 /// came too late.
 ///
 /// Seeded: a parcel that is rejected without an answer (deadlock).

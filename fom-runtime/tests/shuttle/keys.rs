@@ -87,7 +87,7 @@ fn who_asks_while_the_last_one_leaves_is_not_lost() {
     }
 }
 
-/// KY-05: a fom that is cancelled while it gets its turn ends in one way or the other, and the next has its turn in any
+/// KY-05: a fom that is cancelled while it gets its turn ends in one way or the other. The next has its turn in any
 /// case.
 #[test]
 fn a_cancel_meets_the_turn() {
@@ -139,8 +139,8 @@ fn an_end_meets_those_that_wait() {
     });
 }
 
-/// KY-05, KY-09: a submission that waits for room behind a suspended key gets it when a fom leaves, or when the
-/// submission that was given the room gives up.
+/// KY-05, KY-09: a submission that waits for room behind a suspended key gets the room when a fom leaves. The
+/// submission also gets it when the one that was given the room gives up.
 #[test]
 fn room_is_handed_on() {
     check(1500, || {
