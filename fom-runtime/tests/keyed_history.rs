@@ -1,4 +1,5 @@
-//! Order per key, checked on histories of random runs: who had which key when, against the order in which it was asked for.
+//! Order per key, checked on histories of random runs: which fom had which key when, against the order of the
+//! submissions.
 //!
 //! `KEYED_SEEDS=5000` tries that many; a failure says its seed.
 
@@ -17,18 +18,18 @@ use fom_runtime::{
 };
 use kit::{limited, many, millis, secs};
 
-/// What one of them does under its key.
+/// What an `Act` does under its key.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Quick,
-    /// To the tail of the run queue, so many times.
+    /// Goes to the tail of the run queue, this many times.
     Yields(u32),
     Sleeps(u64),
     Blocks,
-    /// So many attempts fail.
+    /// This many attempts fail.
     Fails(u32),
     Panics,
-    /// Until its deadline, or somebody cancels it.
+    /// Waits until its deadline or a cancel.
     Hangs,
     /// Submits a part of itself, and waits for it or not.
     Chains {
@@ -36,7 +37,7 @@ enum What {
     },
 }
 
-/// When which of them was inside its key: its number, at each begin and at each end.
+/// The number of an act at each begin and each end inside its key.
 type History = Arc<Mutex<Vec<usize>>>;
 
 struct Act {
@@ -106,7 +107,7 @@ impl ActingTransitions for Act {
     }
 }
 
-/// Small, and the same everywhere.
+/// A small generator with the same results everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -133,16 +134,16 @@ impl Dice {
     }
 }
 
-/// One that was taken in.
+/// An admitted submission.
 struct Asked {
     key: u64,
     shared: bool,
-    /// Who asked; of one who asks the order is known.
+    /// The side that submitted; the order within one side is known.
     by: usize,
     handle: Option<Handle<Act>>,
 }
 
-/// One side of a run: what it asked for, in its order.
+/// One side of a run: its submissions, in order.
 struct Side {
     by: usize,
     dice: Dice,
@@ -228,7 +229,7 @@ impl Side {
     }
 }
 
-/// A run: several ask at the same time, then all is let go to its end. Returns what happened.
+/// A run: several sides submit at the same time, then all foms run to their end.
 async fn run(builder: Builder, clock: TestClock, seed: u64, sides: usize, steps: usize) {
     let runtime = builder.build().unwrap();
     let history = History::default();
@@ -271,7 +272,7 @@ async fn run(builder: Builder, clock: TestClock, seed: u64, sides: usize, steps:
         runtime.quiet().await;
         clock.advance(secs(3));
     }
-    // Everybody is answered, and what has not begun leaves no trace.
+    // Every submission is answered, and an act that has not begun leaves no trace.
     let history = history.lock().unwrap().clone();
     let mut spans = HashMap::<usize, Range<usize>>::new();
     for (at, number) in history.iter().enumerate() {
@@ -303,8 +304,8 @@ async fn run(builder: Builder, clock: TestClock, seed: u64, sides: usize, steps:
     );
 }
 
-/// Of two with one key that do not share it, the one that asked first (as far as that is known) has gone before the other comes;
-/// and in any case never are both inside.
+/// Of two foms that do not share their key, the one that asked first (as far as that is known) leaves before the other
+/// enters. In any case the two are never inside together.
 fn check(seed: u64, asked: &[(usize, Asked)], spans: &HashMap<usize, Range<usize>>) {
     for (at, (number, first)) in asked.iter().enumerate() {
         for (other, second) in &asked[at + 1..] {
@@ -320,7 +321,7 @@ fn check(seed: u64, asked: &[(usize, Asked)], spans: &HashMap<usize, Range<usize
                 "seed {seed}: {number} {a:?} and {other} {b:?} had key {} together",
                 first.key
             );
-            // Those of one side stand in the order in which it asked.
+            // The foms of one side are in the order of their submissions.
             assert!(
                 in_order || first.by != second.by,
                 "seed {seed}: {other} {b:?} went before {number} {a:?} for key {}",
@@ -335,9 +336,9 @@ fn seeds(usual: u64) -> Range<u64> {
     1..1 + seeds.map_or(usual, |seeds| seeds.parse().unwrap())
 }
 
-/// KY-01, KY-02, KY-05, KY-08, KY-09, KY-14, KY-15: whatever they do under their key, wherever they live, whoever gives up, fails,
-/// panics, tries again, is late, suspends or sheds: no two have a key together that do not share it, those of one who asks go in
-/// its order, and all are answered.
+/// KY-01, KY-02, KY-05, KY-08, KY-09, KY-14, KY-15: foms do different things under their keys, live anywhere, give up,
+/// fail, panic, try again, are late, suspend or shed. No two foms have a key together unless they share it, the foms of
+/// one side go in order, and all are answered.
 #[test]
 fn histories_of_one_who_asks() {
     limited(|| async {
@@ -352,7 +353,7 @@ fn histories_of_one_who_asks() {
     });
 }
 
-/// KY-01, KY-02: the same where several ask at the same time, with little room, and foms that are moved.
+/// KY-01, KY-02: the same where several sides submit at the same time, with little room, and with foms that are moved.
 #[test]
 fn histories_of_several_who_ask() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! Order per key where there is a journal: what fails to be committed, what comes back, and what is in an outbox.
+//! Order per key with a journal: foms whose commit fails, foms that come back, and foms in an outbox.
 
 mod held;
 mod kit;
@@ -63,7 +63,7 @@ fn step(name: impl Into<String>) -> Step {
     Step { name: name.into() }
 }
 
-/// Posts some of them when it is told to.
+/// Posts steps when it is told to.
 #[derive(Serialize, Deserialize)]
 struct Post {
     names: Vec<String>,
@@ -97,7 +97,7 @@ fn begun(log: &Log) -> Vec<String> {
     begun.map(str::to_owned).collect()
 }
 
-/// Until it is there: what it waits for is in another thread and tells nobody.
+/// Polls until `look` finds something: another thread makes it, and tells no waiter.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -109,7 +109,7 @@ fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Lets these go on when they have the key, one after the other.
+/// Lets these foms go on when they have the key, one after the other.
 fn go_through(runtime: &Runtime, log: &Log, names: &[&str]) {
     for name in names {
         wait_for(|| (begun(log).last()? == name).then_some(()));
@@ -156,8 +156,8 @@ fn a_batch_keeps_the_order_of_each_key() {
     });
 }
 
-/// KY-01: after a restart the one that had the key has it again, and who is submitted waits behind it. What had waited was never
-/// acknowledged, and is not there.
+/// KY-01: after a restart the fom that had the key has it again, and new submissions wait behind it. Foms that had
+/// waited were never acknowledged, and are not there.
 #[test]
 fn what_waited_is_not_in_the_journal() {
     limited(|| async {
@@ -184,7 +184,7 @@ fn what_waited_is_not_in_the_journal() {
     });
 }
 
-/// KY-01: one whose step could not be committed keeps its key until it goes on and ends: those behind it wait for that.
+/// KY-01: a fom whose step could not be committed keeps its key until it goes on and ends; the foms behind it wait.
 #[test]
 fn nobody_overtakes_one_that_the_journal_holds_up() {
     limited(|| async {
@@ -203,14 +203,14 @@ fn nobody_overtakes_one_that_the_journal_holds_up() {
         let refused = runtime.submit(step("c")).key("k").start().unwrap_err();
         assert_eq!(refused.reason(), RefusedReason::KeyInUse);
         journal.fail(false);
-        // Whatever is committed next shows that the journal works.
+        // The next commit shows that the journal works.
         runtime.submit(Post { names: Vec::new() }).await.unwrap();
         b.await.unwrap();
         assert_eq!(log.lines(), ["a begins", "a ends", "b begins", "b ends"]);
     });
 }
 
-/// KY-01: what waits for its key through an outbox keeps its place over restarts, also where what comes back rests.
+/// KY-01: a fom posted through an outbox keeps its place behind the key over restarts, also where recovered foms rest.
 #[test]
 fn what_is_posted_keeps_its_place_over_a_restart() {
     for resident in [1, usize::MAX] {
@@ -221,7 +221,7 @@ fn what_is_posted_keeps_its_place_over_a_restart() {
             };
             let build = || {
                 let builder = builder(journal.clone(), &log).resident(resident);
-                // They wait also where nobody may wait.
+                // Posted foms wait even where the queue has no room.
                 builder.key_queue(0).build().unwrap()
             };
             {
@@ -265,7 +265,7 @@ fn what_is_posted_keeps_its_place_over_a_restart() {
     }
 }
 
-/// As [`Step`], and waits for no commit, not even for that of its end.
+/// Like [`Step`], but waits for no commit, not even of its end.
 #[derive(Serialize, Deserialize)]
 struct Light {
     name: String,
@@ -293,7 +293,7 @@ impl LightlyTransitions for Light {
     }
 }
 
-/// Posts two of them when it is told to.
+/// Posts two `Light` foms when it is told to.
 #[derive(Serialize, Deserialize)]
 struct PostLight;
 
@@ -315,7 +315,8 @@ impl PostsLightTransitions for PostLight {
     }
 }
 
-/// KY-01: one that waits and is cancelled before it has run gives its place to nobody while the one that has the key rests.
+/// KY-01: while the fom that has the key rests, a waiting fom is cancelled before it has run. No fom gets the key by
+/// that.
 #[test]
 fn who_gives_up_a_place_gives_nobody_the_key_of_one_that_rests() {
     limited(|| async {
@@ -328,7 +329,7 @@ fn who_gives_up_a_place_gives_nobody_the_key_of_one_that_rests() {
             runtime.submit(PostLight).await.unwrap();
             runtime.quiet().await;
         }
-        // The locality is held up from the end of the recovery on: nobody runs before the first that waits is cancelled.
+        // The locality is held up from the end of the recovery: no fom runs before the first waiting one is cancelled.
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (holds, held) = mpsc::channel();
         let (open, opened) = mpsc::channel::<()>();
@@ -374,7 +375,7 @@ fn who_gives_up_a_place_gives_nobody_the_key_of_one_that_rests() {
     });
 }
 
-/// KY-14: those that shared a key share it again after a restart, also where what comes back rests.
+/// KY-14: foms that shared a key share it again after a restart, also where recovered foms rest.
 #[test]
 fn those_that_share_a_key_come_back_together() {
     for resident in [1, 2, usize::MAX] {
@@ -407,7 +408,7 @@ fn those_that_share_a_key_come_back_together() {
     }
 }
 
-/// KY-01: whoever waits for its time comes after those that have the key by then, also if they rest.
+/// KY-01: a delayed fom comes after the foms that have the key by then, also if they rest.
 #[test]
 fn what_begins_later_comes_after_who_rests_with_its_key() {
     limited(|| async {
@@ -440,7 +441,7 @@ fn what_begins_later_comes_after_who_rests_with_its_key() {
     });
 }
 
-/// KY-01: with an operation id, too: a second one with the id waits for the one that waits for the key.
+/// KY-01: with an operation id, too: a second submission with the id waits for the fom that waits for the key.
 #[test]
 fn one_that_runs_once_waits_for_its_key() {
     limited(|| async {

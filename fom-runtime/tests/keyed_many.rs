@@ -1,4 +1,4 @@
-//! Many keys: none stands in another's way, none is kept when nobody uses it, and none with much to do starves another.
+//! Many keys: none stands in another's way, an unused key is not kept, and a busy key starves no other.
 //!
 //! `KEYED_KEYS=10000000` uses that many.
 
@@ -18,12 +18,12 @@ use fom_runtime::{TestClock, prelude::*};
 use kit::{Gate, limited, many, one};
 use task::{quick, task};
 
-/// Bytes that are allocated now.
+/// Bytes allocated now.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 
 struct Counting;
 
-// SAFETY: the system's allocator does all of it.
+// SAFETY: all is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as isize, SeqCst);
@@ -41,10 +41,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One at a time: the first test counts what all allocate.
+/// One test at a time: the first counts all allocations.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// KY-03, traps 23 and 24: keys that were used leave nothing behind.
+/// KY-03, traps 23 and 24: used keys leave nothing behind.
 #[test]
 fn a_key_that_nobody_uses_is_not_kept() {
     limited(|| async {
@@ -65,14 +65,15 @@ fn a_key_that_nobody_uses_is_not_kept() {
                 runtime.idle().await;
             }
         };
-        // What the first need is kept for those that come after.
+        // Memory that the first keys need is kept for later ones.
         use_keys(0, 5_000).await;
         let before = LIVE.load(SeqCst);
         let keys = std::env::var("KEYED_KEYS").map_or(30_000, |keys| keys.parse().unwrap());
         use_keys(5_000, 5_000 + keys).await;
         let grown = LIVE.load(SeqCst) - before;
         assert!(grown < 500_000, "{grown} bytes of {keys} keys are left");
-        // Also when they were all there at the same time. The memory of foms is kept for others, so it is taken before.
+        // Also when all keys were there at the same time. The memory of foms is kept for other foms, so it is taken
+        // before.
         let all_at_once = async || {
             let gate = Gate::close(&runtime, 0);
             let hold = |key: u64| {
@@ -93,7 +94,7 @@ fn a_key_that_nobody_uses_is_not_kept() {
     });
 }
 
-/// KY-03: those who ask for a key while its last holder goes are never lost, and never together.
+/// KY-03: foms that ask for a key while its last holder goes are never lost, and never together.
 #[test]
 fn who_comes_while_the_last_one_goes_is_not_lost() {
     limited(|| async {
@@ -159,8 +160,8 @@ fn no_two_keys_share_a_queue() {
     });
 }
 
-/// KY-06, trap 33: a key with much to do has one run before each of the others has its turn, however much waits for it: what a rare
-/// key waits for is bounded by the number of keys, and not by what is in their queues.
+/// KY-06, trap 33: a busy key has one run before each of the others has its turn, however much waits for it. The number
+/// of keys bounds the wait of a rare key, not the length of their queues.
 #[test]
 fn a_hot_key_never_starves_a_rare_one() {
     limited(|| async {
@@ -192,7 +193,7 @@ fn a_hot_key_never_starves_a_rare_one() {
             assert!(found[0] < most, "{rare} at {found:?}");
             assert!(found[times - 1] < times * most, "{rare} at {found:?}");
         }
-        // And the hot ones take turns.
+        // The hot keys take turns.
         for window in runs[30..].windows(HOT as usize) {
             assert!((0..HOT).all(|key| window.contains(&key)), "{window:?}");
         }

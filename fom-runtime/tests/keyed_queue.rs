@@ -1,4 +1,4 @@
-//! Order per key: who waits behind whom, who goes together, and how many may wait.
+//! Order per key: which fom waits behind which, which foms go together, and how many may wait.
 
 mod foms;
 mod kit;
@@ -7,8 +7,8 @@ use fom_runtime::{FomState, Joined, Key, RefusedReason, TestClock, prelude::*};
 use foms::{Drops, Held, Walker, Word, walker};
 use kit::{Log, limited, millis, one, secs};
 
-/// KY-01: those with one key go one after the other, in the order of their submissions, whatever the ends of those before them
-/// are; what waits is in flight, says what it waits for, and runs nothing.
+/// KY-01: foms with the same key run one after the other, in the order of their submissions, however the earlier foms
+/// end. A waiting fom is in flight, says what it waits for, and runs nothing.
 #[test]
 fn one_after_the_other_in_the_order_of_their_submissions() {
     limited(|| async {
@@ -26,7 +26,7 @@ fn one_after_the_other_in_the_order_of_their_submissions() {
             assert_eq!(info.waiting_for.as_deref(), Some("its key"));
             assert_eq!(info.state, FomState::Waiting);
             assert_eq!(info.key, Some("k".into()));
-            // A wake of whoever it is changes nothing.
+            // A wake of either fom changes nothing.
             behind.wake();
             runtime.wake(behind.id());
         }
@@ -38,7 +38,7 @@ fn one_after_the_other_in_the_order_of_their_submissions() {
         assert!(a.await.is_err());
         runtime.quiet().await;
         assert_eq!(log.take(), ["a Fail", "b begins", "b waits"]);
-        // The second is cancelled; what was sent to the third while it waited is there.
+        // The second is cancelled; the third gets the message sent to it while it waited.
         c.send(Word::Stop).unwrap();
         b.cancel();
         assert_eq!(b.await.unwrap_err().cause.name(), "cancelled");
@@ -49,7 +49,7 @@ fn one_after_the_other_in_the_order_of_their_submissions() {
     });
 }
 
-/// KY-01: those with other keys, and those of other types, do not wait for each other.
+/// KY-01: foms with different keys, or of different types, do not wait for each other.
 #[test]
 fn different_keys_go_on_side_by_side() {
     limited(|| async {
@@ -67,7 +67,7 @@ fn different_keys_go_on_side_by_side() {
     });
 }
 
-/// KY-05: one that gives up leaves the queue at once, wherever it stands in it, and the rest keeps its order.
+/// KY-05: a fom that gives up leaves the queue at once, wherever it stands, and the rest keep their order.
 #[test]
 fn who_gives_up_leaves_the_queue() {
     limited(|| async {
@@ -102,7 +102,7 @@ fn who_gives_up_leaves_the_queue() {
     });
 }
 
-/// KY-05: where shedding was asked for, the one that has waited longest makes room, and its cause says so.
+/// KY-05: with shedding, the fom that has waited longest makes room, and its cause says so.
 #[test]
 fn the_oldest_makes_room() {
     limited(|| async {
@@ -125,7 +125,7 @@ fn the_oldest_makes_room() {
     });
 }
 
-/// KY-14: those that share a key have it together; none of them passes one that came before and does not share it.
+/// KY-14: foms that share a key have it together. None of them passes an earlier fom that does not share it.
 #[test]
 fn readers_go_together_and_never_pass_a_writer() {
     limited(|| async {
@@ -165,7 +165,7 @@ fn readers_go_together_and_never_pass_a_writer() {
         assert_eq!(begun(), ["w1"]);
         stop(w1).await;
         assert_eq!(begun(), ["r3", "r4"]);
-        // Who comes now waits behind the writer; when that gives up, nothing is between them any more.
+        // A new reader waits behind the writer; when the writer gives up, nothing is between the readers any more.
         let r5 = read("r5");
         runtime.quiet().await;
         assert_eq!(begun(), [""; 0]);
@@ -177,7 +177,7 @@ fn readers_go_together_and_never_pass_a_writer() {
     });
 }
 
-/// KY-01: the second of a key is refused, queues, or is told who the first is: as it asks for.
+/// KY-01: the second submission of a key is refused, queues, or gets the address of the first, as it requests.
 #[test]
 fn the_second_chooses() {
     limited(|| async {
@@ -202,7 +202,7 @@ fn the_second_chooses() {
     });
 }
 
-/// KY-05: whoever waits for a key is answered at a shutdown, and dropped once; a drain lets all have their turn.
+/// KY-05: a fom that waits for a key is answered at a shutdown, and dropped once. A drain gives every fom its turn.
 #[test]
 fn a_shutdown_answers_those_that_wait() {
     limited(|| async {
@@ -228,7 +228,7 @@ fn a_shutdown_answers_those_that_wait() {
             for fom in foms {
                 match (how, fom.await) {
                     (Shutdown::Drain, Ok(_)) => {}
-                    // The first may have had its turn.
+                    // The first waiting fom may have had its turn.
                     (Shutdown::Now, Ok(_)) => {}
                     (Shutdown::Now, Err(failure)) => assert_eq!(failure.cause.name(), "shutdown"),
                     (Shutdown::Drain, Err(failure)) => panic!("{failure:?}"),
@@ -239,8 +239,8 @@ fn a_shutdown_answers_those_that_wait() {
     });
 }
 
-/// KY-15, KY-05: the time of a deadline begins when the fom has its key; one whose answer never comes ends by its deadline, and
-/// the next has its turn.
+/// KY-15, KY-05: the time of a deadline begins when the fom has its key. A holder whose answer never comes ends by its
+/// deadline, and the next fom has its turn.
 #[test]
 fn a_holder_that_gets_no_answer_ends_by_its_deadline() {
     limited(|| async {
@@ -285,8 +285,8 @@ impl AskingTransitions for Ask {
     }
 }
 
-/// KY-17: keys are the same when all of their parts are, however they were made; an empty key is a key like any other, and who has
-/// none waits for nobody.
+/// KY-17: keys are equal when all of their parts are, however they were made. An empty key is a key like any other, and
+/// a fom without a key waits for no other.
 #[test]
 fn keys_are_compared_by_value() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! The turn of a key: suspended and resumed, shared with what is chained, delayed, waited for by whoever has it.
+//! The turn of a key: suspended and resumed, shared with chained foms, delayed, and waited for by its own holder.
 
 mod foms;
 mod kit;
@@ -14,7 +14,8 @@ use foms::{Walker, Word, walker};
 use kit::{Log, limited, millis, one, poll_once, secs};
 use task::{Task, quick, task};
 
-/// KY-09: a suspended key is given to nobody, nested and from anywhere; those behind keep their order; other keys go on; it is listed.
+/// KY-09: no fom gets a suspended key, whether suspended once or twice, from any thread. The foms in its queue keep
+/// their order, other keys go on, and the listing shows the suspension.
 #[test]
 fn a_suspended_key_keeps_the_order_of_those_behind() {
     limited(|| async {
@@ -29,7 +30,7 @@ fn a_suspended_key_keeps_the_order_of_those_behind() {
         let (b, c) = (start("b", "k"), start("c", "k"));
         let other = start("other", "l");
         runtime.quiet().await;
-        // Who has it goes on.
+        // The holder goes on.
         assert_eq!(
             log.take(),
             ["a begins", "a waits", "other begins", "other waits"]
@@ -51,10 +52,10 @@ fn a_suspended_key_keeps_the_order_of_those_behind() {
                 .to_string()
                 .contains("suspended 2 times")
         );
-        // What would not wait is refused.
+        // A submission that does not queue is refused.
         let refused = runtime.submit(walker(&log, "d")).key("k").start();
         assert_eq!(refused.unwrap_err().reason(), RefusedReason::KeyInUse);
-        // Resumed elsewhere, and once is not enough.
+        // Resumed on another thread; one of two resumes is not enough.
         std::thread::spawn(move || drop(first)).join().unwrap();
         runtime.quiet().await;
         assert_eq!(log.take(), [""; 0]);
@@ -65,7 +66,7 @@ fn a_suspended_key_keeps_the_order_of_those_behind() {
         b.await.unwrap();
         c.send(Word::Stop).unwrap();
         c.await.unwrap();
-        // One that nobody waits for.
+        // A suspended key without a queue.
         let suspended = runtime.suspend_key::<Walker>("k");
         let refused = runtime.submit(walker(&log, "e")).key("k").start();
         assert_eq!(refused.unwrap_err().reason(), RefusedReason::KeySuspended);
@@ -76,7 +77,7 @@ fn a_suspended_key_keeps_the_order_of_those_behind() {
     });
 }
 
-/// KY-09: a drain waits for a suspended key up to its limit; whoever is behind it is answered in any case.
+/// KY-09: a drain waits for a suspended key up to its limit. The foms in its queue are answered in any case.
 #[test]
 fn a_shutdown_answers_those_behind_a_suspended_key() {
     limited(|| async {
@@ -90,14 +91,14 @@ fn a_shutdown_answers_those_behind_a_suspended_key() {
         for fom in [a, b] {
             assert_eq!(fom.await.unwrap_err().cause.name(), "shutdown");
         }
-        // The runtime has gone.
+        // The runtime is gone.
         suspended.resume();
         assert_eq!(log.lines(), [""; 0]);
     });
 }
 
-/// KY-10, trap 18: a fom that submits to its own key and lets it go has it run after itself; one that would wait for it gets an
-/// error at once, with the operation, in whatever way it waits. Others go on.
+/// KY-10, trap 18: a fom that submits to its own key without waiting has that fom run after itself. If it waits, in any
+/// way, it gets an error at once, with the operation. Other foms go on.
 #[test]
 fn whoever_waits_behind_itself_gets_an_error() {
     limited(|| async {
@@ -119,7 +120,7 @@ fn whoever_waits_behind_itself_gets_an_error() {
                 let handle = team.start(cx.submit(nothing()).key(7).queue()).unwrap();
                 team.all().await;
                 assert!(matches!(handle.await.unwrap_err().cause, Cause::Stuck));
-                // Behind another key one may wait, also for its own turn there.
+                // A fom may wait behind another key, also for its own turn there.
                 cx.submit(nothing()).key(8).queue().await.unwrap();
                 told.put("holder ends");
             })
@@ -136,9 +137,8 @@ fn nothing() -> Task {
     quick(|_| {})
 }
 
-/// KY-14, in part: fom has no predicate for the interleaving of two foms of a key.
-/// What is chained runs inside the turn of the one that submits it: at once, awaited or not, and the key goes on when
-/// both have ended.
+/// KY-14, in part: fom has no predicate for the interleaving of two foms of a key. A chained fom runs inside the turn
+/// of the fom that submits it: at once, awaited or not. The key goes on when both have ended.
 #[test]
 fn what_is_chained_is_a_part_of_the_turn() {
     limited(|| async {
@@ -150,7 +150,7 @@ fn what_is_chained_is_a_part_of_the_turn() {
                 cx.submit(quick(move |cx| {
                     deeper.put("awaited");
                     let more = deeper.clone();
-                    // And so on.
+                    // A chained fom may chain another.
                     cx.submit(quick(move |_| more.put("deeper")))
                         .chain()
                         .detach()
@@ -159,7 +159,7 @@ fn what_is_chained_is_a_part_of_the_turn() {
                 .chain()
                 .await
                 .unwrap();
-                // One of another type, which outlives it.
+                // A chained fom of another type, which outlives the first.
                 cx.submit(walker(&inner, "part")).chain().detach().unwrap();
                 inner.put("first ends");
             })
@@ -186,14 +186,14 @@ fn what_is_chained_is_a_part_of_the_turn() {
             (&keys[0].holders[..], &keys[0].waiting[..]),
             (&[part][..], &[second.id()][..])
         );
-        // It has the key, and is none of the type that could be joined.
+        // The chained fom has the key, but its type is not the type to join.
         let refused = runtime.submit(nothing()).key(7).join().unwrap_err();
         assert_eq!(refused.reason(), RefusedReason::KeyInUse);
         assert!(runtime.find::<Task>(7).is_none());
         assert!(runtime.cancel(part));
         second.await.unwrap();
         assert_eq!(log.take(), ["second"]);
-        // Nobody has a key here.
+        // No fom has a key here.
         let refused = runtime.submit(nothing()).chain().start().unwrap_err();
         assert_eq!(refused.reason(), RefusedReason::NoTurn);
         let unkeyed = task(|cx| {
@@ -206,7 +206,7 @@ fn what_is_chained_is_a_part_of_the_turn() {
     });
 }
 
-/// KY-18: inside a key is who has it, on its thread, blocked or not, and nobody else.
+/// KY-18: only the fom that has a key is inside it, on its thread, blocked or not.
 #[test]
 fn inside_a_key_is_who_has_it() {
     limited(|| async {
@@ -245,7 +245,7 @@ fn inside_a_key_is_who_has_it() {
         let asks = Asks(runtime.clone(), Arc::default());
         let ended = runtime.submit(inside).key(7).start().unwrap().await;
         ended.unwrap();
-        // Its drop comes after its end.
+        // The fom's drop comes after its end.
         let asked = Arc::clone(&asks.1);
         let drops = quick(move |_| drop(asks));
         runtime.submit(drops).key(9).await.unwrap();
@@ -254,7 +254,7 @@ fn inside_a_key_is_who_has_it() {
     });
 }
 
-/// Asks in its drop.
+/// Asks whether it is inside the key when it is dropped.
 struct Asks(Runtime, Arc<AtomicUsize>);
 
 impl Drop for Asks {
@@ -264,7 +264,8 @@ impl Drop for Asks {
     }
 }
 
-/// KY-16: what is delayed begins at its time on the runtime's clock, in the turn of its key as of then; it can be cancelled before.
+/// KY-16: a delayed fom begins at its time on the runtime's clock, and takes its turn in the key from then on. It can
+/// be cancelled before.
 #[test]
 fn what_is_delayed_takes_its_place_at_its_time() {
     limited(|| async {
@@ -282,7 +283,7 @@ fn what_is_delayed_takes_its_place_at_its_time() {
         runtime.quiet().await;
         let info = runtime.operation(delayed.id()).unwrap();
         assert_eq!(info.waiting_for.as_deref(), Some("a timer"));
-        // It has no place before its time.
+        // The delayed fom has no place in the queue before its time.
         let early = submit("early").start().unwrap();
         never.cancel();
         assert_eq!(never.await.unwrap_err().cause.name(), "cancelled");
@@ -304,7 +305,7 @@ fn what_is_delayed_takes_its_place_at_its_time() {
             log.take(),
             ["early Stop", "delayed begins", "delayed waits"]
         );
-        // One that does not queue has its key from the start.
+        // A delayed fom that does not queue has its key from the start.
         let holds = runtime.submit(walker(&log, "holds")).key(8).after(secs(1));
         let holds = holds.start().unwrap();
         let refused = runtime
@@ -321,7 +322,7 @@ fn what_is_delayed_takes_its_place_at_its_time() {
     });
 }
 
-/// KY-16: what is to recur submits its next time itself, and keeps its key's order.
+/// KY-16: a recurring fom submits its next run itself, and keeps the order of its key.
 #[test]
 fn what_recurs_keeps_the_order_of_its_key() {
     limited(|| async {
@@ -348,8 +349,8 @@ fn what_recurs_keeps_the_order_of_its_key() {
     });
 }
 
-/// KY-05: where room is waited for, it is had in the order in which that began, and nobody gets in before; what is given to one that
-/// gives up goes to the next; a shutdown refuses those that wait.
+/// KY-05: waiting submissions get room in the order in which they began to wait, and no other submission gets in before
+/// them. Room given to a caller that gives up goes to the next. A shutdown refuses the waiting submissions.
 #[test]
 fn room_in_a_queue_is_had_in_order() {
     limited(|| async {
@@ -366,17 +367,17 @@ fn room_in_a_queue_is_had_in_order() {
         assert_eq!(runtime.in_flight(), 2);
         a.send(Word::Stop).unwrap();
         a.await.unwrap();
-        // There is room, and it is c's.
+        // There is room, and c has it.
         let refused = submit("f").start().unwrap_err();
         assert_eq!(refused.reason(), RefusedReason::KeyFull);
-        // c gives up: it is d's.
+        // c gives up: d has the room.
         drop(c);
         let d = d.await.unwrap();
         assert!(poll_once(e.as_mut()).await.is_pending());
         b.send(Word::Stop).unwrap();
         b.await.unwrap();
         let e = e.await.unwrap();
-        // From a thread.
+        // Waits on a thread.
         let thread = {
             let (runtime, log) = (runtime.clone(), log.clone());
             std::thread::spawn(move || {
@@ -397,7 +398,7 @@ fn room_in_a_queue_is_had_in_order() {
     });
 }
 
-/// KY-05: room in the runtime is waited for, too, by those without a key.
+/// KY-05: submissions without a key wait for room in the runtime, too.
 #[test]
 fn room_in_the_runtime_is_waited_for() {
     limited(|| async {
@@ -419,7 +420,7 @@ fn room_in_the_runtime_is_waited_for() {
             fom.send(Word::Stop).unwrap();
             fom.await.unwrap();
         }
-        // Nothing of it is lost or left.
+        // No room is lost or left behind.
         let (f, g) = (start("f"), start("g"));
         assert!(runtime.submit(walker(&log, "h")).start().is_err());
         drop((f, g));
@@ -443,8 +444,8 @@ fn nobody_waits_for_room_behind_itself() {
     });
 }
 
-/// KY-08, trap 25: a head that waits for its next attempt keeps the order of its key, and takes no room from others meanwhile; when its
-/// attempts are used up, or it is cancelled, the next has its turn.
+/// KY-08, trap 25: a head that waits for its next attempt keeps the order of its key, and takes no room from other foms
+/// meanwhile. When its attempts are used up, or it is cancelled, the next fom has its turn.
 #[test]
 fn a_head_that_tries_again_keeps_its_order_and_takes_no_room() {
     limited(|| async {
@@ -462,7 +463,7 @@ fn a_head_that_tries_again_keeps_its_order_and_takes_no_room() {
         runtime.quiet().await;
         let info = runtime.operation(a.id()).unwrap();
         assert_eq!(info.waiting_for.as_deref(), Some("its next attempt"));
-        // b takes room; a does not, while it waits.
+        // b takes room; a takes none while it waits.
         let others: Vec<_> = (0..2)
             .map(|key: u64| runtime.submit(walker(&log, "o")).key(key).start().unwrap())
             .collect();
@@ -476,7 +477,7 @@ fn a_head_that_tries_again_keeps_its_order_and_takes_no_room() {
         assert_eq!(failure.cause.name(), "error");
         assert_eq!(failure.attempts.len(), 2);
         runtime.quiet().await;
-        // Now it is b that pauses: there is room for two more.
+        // Now b pauses: there is room for two more.
         let more = runtime.submit(walker(&log, "o")).start().unwrap();
         assert!(runtime.submit(walker(&log, "o")).start().is_err());
         b.cancel();

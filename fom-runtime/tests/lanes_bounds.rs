@@ -1,4 +1,4 @@
-//! Lanes: what they may hold, who waits for room, and what a key that waits takes of it.
+//! Lanes: what they may hold, which pushes wait for room, and how much room a waiting key takes.
 
 mod kit;
 
@@ -8,7 +8,7 @@ use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, TestClock, prelude::*
 use kit::{limited, many, millis};
 use tokio::sync::{mpsc, watch};
 
-/// Tells its number, after it waited for its gate if it has one.
+/// Tells its number, after waiting for its gate if it has one.
 struct Tell {
     number: u64,
     told: mpsc::UnboundedSender<u64>,
@@ -69,13 +69,13 @@ impl Set {
         }
     }
 
-    /// The next of those told.
+    /// Returns the next number told.
     async fn heard(&mut self) -> u64 {
         self.hears.recv().await.unwrap()
     }
 }
 
-/// KY-05: full lanes give the operation back; who waits, a future or a thread, gets in when there is room, and in order.
+/// KY-05: full lanes return the operation. A future or thread that waits gets in when there is room, in order.
 #[test]
 fn full_lanes_reject_or_let_wait() {
     limited(|| async {
@@ -119,15 +119,15 @@ fn full_lanes_reject_or_let_wait() {
     });
 }
 
-/// KY-05, KY-08: a key whose head waits takes no more than its share; who waits for room of that key is told when it moves on, and
-/// others come through meanwhile.
+/// KY-05, KY-08: a key whose head waits takes no more than its share. A push that waits for room of this key is told
+/// when the key moves on, and other keys come through meanwhile.
 #[test]
 fn a_key_that_waits_leaves_room_for_others() {
     limited(|| async {
         let mut set = set(LaneOptions::default().bound(64).per_key(3));
         set.lanes.push(1, set.gated(0)).unwrap();
         let mut taken = 1;
-        // The locality says that the key is full once it has looked at those before.
+        // The locality says that the key is full once it has looked at the earlier requests.
         let refused = loop {
             set.runtime.quiet().await;
             match set.lanes.push(1, set.tell(taken)) {
@@ -164,7 +164,7 @@ fn a_key_that_waits_leaves_room_for_others() {
     });
 }
 
-/// A feed hands over at once what a locality that has nothing to do can run; the rest at a flush, and when it is dropped.
+/// A feed hands over at once what an idle locality can run; the rest at a flush, and when the feed is dropped.
 #[test]
 fn a_feed_lets_no_lone_request_sit() {
     limited(|| async {
@@ -190,7 +190,7 @@ fn a_feed_lets_no_lone_request_sit() {
     });
 }
 
-/// Fails a few times before it goes well.
+/// Fails a few times before it succeeds.
 struct Flaky {
     key: u64,
     fails: u32,
@@ -217,7 +217,7 @@ impl TryingTransitions for Flaky {
     }
 }
 
-/// KY-08: a head that is tried again keeps its key's order, and holds neither a thread nor another key; after its last attempt the
+/// KY-08: a retried head keeps its key's order, and holds neither a thread nor another key; after its last attempt the
 /// key goes on.
 #[test]
 fn a_head_that_is_tried_again_keeps_its_key_and_no_other() {
@@ -233,7 +233,7 @@ fn a_head_that_is_tried_again_keeps_its_key_and_no_other() {
             told: told.clone(),
         };
         for number in 0..3 {
-            // The first of key 1 comes through at its third attempt, the second of key 2 never does.
+            // The first of key 1 succeeds at its third attempt, the second of key 2 never does.
             let (first, second) = (number == 0, number == 1);
             lanes
                 .push(1, request(1, number, if first { 2 } else { 0 }))
@@ -244,7 +244,7 @@ fn a_head_that_is_tried_again_keeps_its_key_and_no_other() {
             lanes.push(3, request(3, number, 0)).unwrap();
         }
         let mut order = HashMap::<u64, Vec<u32>>::new();
-        // What does not wait comes while no time passes.
+        // Requests that do not wait come while no time passes.
         for _ in 0..4 {
             let (key, number) = hears.recv().await.unwrap();
             order.entry(key).or_default().push(number);

@@ -1,4 +1,4 @@
-//! Lanes: what is left of keys that are idle. In a process of its own, since it looks at what that takes of the memory.
+//! Lanes: what idle keys leave behind. In its own process, since the test measures the process's memory.
 
 mod kit;
 
@@ -40,7 +40,7 @@ fn resident_kb() -> u64 {
         .unwrap_or(0)
 }
 
-/// KY-03: ten million keys, each once, leave the memory as it was.
+/// KY-03: ten million keys, each used once, leave the memory as it was.
 #[test]
 fn keys_that_are_idle_cost_no_memory() {
     limited(|| async {

@@ -13,7 +13,7 @@ use std::{
 use fom_runtime::{LaneOptions, Lanes, Runtime, Shutdown, journal::MemoryJournal, prelude::*};
 use kit::{limited, secs};
 
-/// What happened, in the order in which it did.
+/// The events, in order.
 #[derive(Clone, Default)]
 struct History(Arc<Mutex<Vec<Seen>>>);
 
@@ -23,7 +23,7 @@ enum Seen {
     Ends(Name),
 }
 
-/// Which request: its key, who pushed it, and which of the pusher's for this key.
+/// Identifies a request: its key, its pusher, and its number among the pusher's requests for this key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Name {
     key: u64,
@@ -36,7 +36,8 @@ impl History {
         self.0.lock().unwrap().push(seen);
     }
 
-    /// Panics unless requests of a key never overlapped and those of one pusher came in order; how many there were.
+    /// Panics unless requests of a key never overlapped and each pusher's requests came in order. Returns the number of
+    /// requests.
     fn check(&self) -> usize {
         let mut running = HashMap::<u64, Name>::new();
         let mut next = HashMap::<(u64, u64), u64>::new();
@@ -179,7 +180,7 @@ fn push(
     let mut numbers = HashMap::<u64, u64>::new();
     let mut feed = lanes.feed();
     for _ in 0..requests {
-        // Few keys get most.
+        // A few keys get most requests.
         let key = random.below(keys).min(random.below(keys));
         let number = numbers.entry(key).or_default();
         let name = Name {
@@ -205,9 +206,9 @@ fn push(
     }
 }
 
-/// KY-01: requests of a key run one after the other in the order of their submission, whatever they wait for and however they end;
-/// KY-05: also when submitters have to wait for room; KY-13, in part: also when they come in
-/// batches. Each request of a batch runs by itself.
+/// KY-01: requests of a key run one after the other in the order of their submission, whatever they wait for and
+/// however they end. KY-05: also when submitters wait for room. KY-13, in part: also when they come in batches. Each
+/// request of a batch runs by itself.
 #[test]
 fn requests_of_a_key_are_in_order_over_random_schedules() {
     std::panic::set_hook(Box::new(|_| {}));
@@ -243,7 +244,7 @@ fn requests_of_a_key_are_in_order_over_random_schedules() {
     }
 }
 
-/// A key whose hash is that of all others.
+/// A key with the same hash as all others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Same(u64);
 
@@ -253,7 +254,7 @@ impl Hash for Same {
     }
 }
 
-/// KY-02: a request that waits holds up its own key, and none whose hash is the same.
+/// KY-02: a waiting request holds up its own key, and no other key with the same hash.
 #[test]
 fn keys_whose_hashes_agree_do_not_wait_for_each_other() {
     limited(|| async {
@@ -303,7 +304,7 @@ impl GatingTransitions for Gated {
     }
 }
 
-/// One that is kept in a journal, if there is one.
+/// A request that is kept in a journal, if there is one.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Kept {
     name: Name,
@@ -334,7 +335,7 @@ impl KeepTransitions for Kept {
     }
 }
 
-/// KY-01: in a runtime with a journal, a history and a listener each request has ended before the next of its key begins.
+/// KY-01: with a journal, a history and a listener, each request has ended before the next of its key begins.
 #[test]
 fn requests_that_are_kept_are_in_order() {
     limited(|| async {

@@ -1,4 +1,4 @@
-//! Lanes at the end of a runtime: what was pushed runs or is given back, and whoever waits for room gets an answer.
+//! Lanes at the end of a runtime: a pushed request runs or is returned, and a push that waits for room gets an answer.
 
 mod kit;
 
@@ -14,7 +14,7 @@ use fom_runtime::{LaneOptions, PushReason, Runtime, Shutdown, prelude::*};
 use kit::{Gate, limited, millis, secs};
 use tokio::sync::watch;
 
-/// Counts itself, after it waited for its gate if it has one.
+/// Counts itself, after waiting for its gate if it has one.
 struct Count {
     counted: Arc<AtomicU64>,
     number: u64,
@@ -55,7 +55,8 @@ fn count(counted: &Arc<AtomicU64>, number: u64) -> Count {
     }
 }
 
-/// SV-09: a drain runs all that was taken in, also what queues behind a request that waits; after it nothing is taken in.
+/// SV-09: a drain runs all admitted requests, also those that queue behind a waiting one; then nothing more is
+/// admitted.
 #[test]
 fn a_drain_runs_all_that_was_pushed() {
     limited(|| async {
@@ -74,7 +75,7 @@ fn a_drain_runs_all_that_was_pushed() {
             let runtime = runtime.clone();
             move || runtime.shutdown_blocking(Shutdown::Drain, secs(20))
         });
-        // Closed to those outside, while all keys wait.
+        // The lanes are closed to callers outside, while all keys wait.
         while lanes.push(1, count(&counted, 0)).is_ok() {
             thread::yield_now();
         }
@@ -88,7 +89,7 @@ fn a_drain_runs_all_that_was_pushed() {
     });
 }
 
-/// SV-09, KY-05: at once: what queues never runs and is given back in the order of its key, what waits ends.
+/// SV-09, KY-05: at once: a queued request never runs and is returned in the order of its key, a waiting one ends.
 #[test]
 fn a_shutdown_at_once_gives_back_what_queues() {
     limited(|| async {
@@ -104,7 +105,7 @@ fn a_shutdown_at_once_gives_back_what_queues() {
         while runtime.operations().foms.len() < 5 {
             thread::yield_now();
         }
-        // And some that no locality has looked at.
+        // And some requests that no locality has looked at.
         let gates = [Gate::close(&runtime, 0), Gate::close(&runtime, 1)];
         for number in 200..300 {
             lanes.push(number % 5, count(&counted, number)).unwrap();
@@ -136,7 +137,7 @@ fn a_shutdown_at_once_gives_back_what_queues() {
     });
 }
 
-/// KY-05: who waits for room hears of the shutdown, whether it is a future or a thread.
+/// KY-05: a push that waits for room hears of the shutdown, as a future or on a thread.
 #[test]
 fn who_waits_for_room_hears_of_the_shutdown() {
     limited(|| async {
@@ -167,7 +168,7 @@ fn who_waits_for_room_hears_of_the_shutdown() {
     });
 }
 
-/// KY-03: a set of lanes goes with its last end, and a runtime that is dropped leaves nothing behind.
+/// KY-03: a set of lanes goes with its last end, and a dropped runtime leaves nothing behind.
 #[test]
 fn lanes_end_with_their_last_end() {
     limited(|| async {

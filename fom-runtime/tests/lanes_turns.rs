@@ -1,5 +1,5 @@
-//! Lanes: whose turn it is. Keys that are hot do not starve rare ones, lanes do not starve the other foms of their locality, and what a
-//! request does to its own lanes does not stop them.
+//! Lanes: the order of turns. Hot keys do not starve rare ones, and lanes do not starve the other foms of their
+//! locality. Nothing that a request does to its own lanes stops them.
 
 mod kit;
 
@@ -47,7 +47,7 @@ fn runtime() -> Runtime {
     Runtime::builder().localities(1).pin(false).build().unwrap()
 }
 
-/// What ran, in its order, of requests that were all there before the first of them ran.
+/// What ran, in order; all requests were there before the first of them ran.
 async fn run(options: LaneOptions, keys: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
     run_in(&runtime(), options, keys).await
 }
@@ -110,7 +110,7 @@ async fn run_in(
     order
 }
 
-/// KY-06: with hot keys that have thousands of requests before it, a rare key has its turn after a few quanta of each.
+/// KY-06: hot keys have thousands of requests before it, but a rare key has its turn after a few quanta of each.
 #[test]
 fn hot_keys_do_not_starve_rare_ones() {
     limited(|| async {
@@ -119,12 +119,12 @@ fn hot_keys_do_not_starve_rare_ones() {
         let hot = (0..60_000).map(|n| n % 3);
         let order = run(options, hot.chain(100..150)).await;
         let rare = order.iter().rposition(|(key, _)| *key >= 100).unwrap();
-        // Each hot key had its quantum in line; then a turn of a hot key comes between two quanta of others.
+        // Each hot key has its quantum in line; then a turn of a hot key comes between two quanta of others.
         assert!(rare < 2_000, "the last rare one was behind {rare} others");
     });
 }
 
-/// KY-06: keys in the ring have turns of a quantum each, and those in line go on between them.
+/// KY-06: keys in the ring have turns of a quantum each, and the keys in line go on between them.
 #[test]
 fn keys_take_turns_of_a_quantum() {
     limited(|| async {
@@ -212,8 +212,8 @@ fn a_key_that_gets_a_queue_has_no_second_quantum_in_a_row() {
     });
 }
 
-/// KY-06: a key gets no second quantum in a row when a cycle ends in its quantum, nor when its queue was empty for a
-/// moment.
+/// KY-06: a key gets no second quantum in a row. This holds when a cycle ends in its quantum, and when its queue was
+/// empty for a moment.
 #[test]
 fn a_key_has_no_second_quantum_in_a_new_cycle() {
     limited(|| async {
@@ -251,7 +251,7 @@ fn the_line_goes_on_after_each_turn_of_a_key() {
     });
 }
 
-/// KY-07: a key becomes hot and cold again and again: whatever it is put into, nothing of it is overtaken by what came later.
+/// KY-07: a key becomes hot and cold again and again: wherever its requests are put, a later one overtakes none.
 #[test]
 fn a_key_that_gets_hot_and_cold_stays_in_order() {
     limited(|| async {
@@ -262,7 +262,7 @@ fn a_key_that_gets_hot_and_cold_stays_in_order() {
         let mut feed = lanes.feed();
         let mut numbers = HashMap::<u64, u64>::new();
         for n in 0..60_000_u64 {
-            // In bursts of some hundreds one key has most of all requests; the bursts go round.
+            // In bursts of some hundreds one key has most requests; the bursts go round.
             let hot = n / 400 % 5;
             let key = if n % 4 > 0 {
                 hot
@@ -294,7 +294,7 @@ fn a_key_that_gets_hot_and_cold_stays_in_order() {
     });
 }
 
-/// LO-08: a fom that is submitted while lanes are full of requests has its turn long before they are done.
+/// LO-08: a fom submitted while lanes are full of requests has its turn long before they are done.
 #[test]
 fn lanes_do_not_starve_other_foms() {
     limited(|| async {
@@ -322,7 +322,7 @@ fn lanes_do_not_starve_other_foms() {
     });
 }
 
-/// Pushes another one into its own lanes, for its own key and for another, and waits for room when there is none.
+/// Pushes another request into its own lanes, for its own key and for another, and waits for room when there is none.
 struct Nested {
     left: u32,
     key: u64,
@@ -376,7 +376,7 @@ fn a_request_may_push_into_its_own_lanes() {
             };
             lanes.push(0, first).unwrap();
             drop(lanes);
-            // All ends are gone when the last has ended.
+            // All ends are gone when the last request has ended.
             let count = thread::spawn(move || ended.iter().count()).join().unwrap();
             if bound == 1_000 {
                 assert_eq!(count, 127);
@@ -483,7 +483,7 @@ fn requests_that_wait_do_not_keep_the_line_going() {
     });
 }
 
-/// A key that panics when it is compared loses its request, and is reported; all others go on, and the runtime ends.
+/// A key that panics when it is compared loses its request, and is reported; the others go on, and the runtime ends.
 #[test]
 fn a_key_that_panics_hurts_nobody_else() {
     panic::set_hook(Box::new(|_| {}));

@@ -1,4 +1,4 @@
-//! Layers: phases before and after those of operations that know nothing of it.
+//! Layers: phases before and after those of operations that know nothing of the layer.
 
 mod kit;
 mod request;
@@ -12,7 +12,7 @@ use request::{
     Write,
 };
 
-/// A layer of its own that only stands before, around another one or not.
+/// A layer that only stands before, around another layer or not.
 struct Counted<R> {
     log: Log,
     count: u32,
@@ -48,8 +48,8 @@ fn read(log: &Log, name: &'static str) -> Read {
     Read { log, name }
 }
 
-/// SM-11: the phases of the layer stand before and after those of the operation inside, and it is one fom: each of its transitions
-/// is told, by the names of the joined graph.
+/// SM-11: the phases of the layer stand before and after those of the operation inside, and all is one fom. Each of its
+/// transitions is told, by the names of the joined graph.
 #[test]
 fn the_phases_of_a_layer_stand_round_those_of_an_operation() {
     limited(|| async {
@@ -90,7 +90,7 @@ fn the_phases_of_a_layer_stand_round_those_of_an_operation() {
     });
 }
 
-/// SM-11: what stands before may turn the request away; nothing of it has run then.
+/// SM-11: a phase before may refuse the request; nothing of the request has run then.
 #[test]
 fn a_request_that_is_turned_away_is_not_begun() {
     limited(|| async {
@@ -103,7 +103,7 @@ fn a_request_that_is_turned_away_is_not_begun() {
     });
 }
 
-/// SM-11: the type of the operation inside is as it was: it still runs by itself.
+/// SM-11: the type of the operation inside is unchanged: it still runs by itself.
 #[test]
 fn what_is_inside_a_layer_still_runs_by_itself() {
     limited(|| async {
@@ -113,7 +113,7 @@ fn what_is_inside_a_layer_still_runs_by_itself() {
     });
 }
 
-/// SM-08, SM-10: errors keep their types, and say whose they are.
+/// SM-08, SM-10: errors keep their types, and say whether the layer or the operation failed.
 #[test]
 fn an_error_says_whether_it_is_the_layers_own() {
     limited(|| async {
@@ -138,7 +138,7 @@ fn an_error_says_whether_it_is_the_layers_own() {
     });
 }
 
-/// SM-10, SM-15: the joined graph has the phases of both, and every way between them.
+/// SM-10, SM-15: the joined graph has the phases of both, and every edge between them.
 #[test]
 fn the_joined_graph_has_the_phases_of_both() {
     let graph = <Guarded<Read> as Operation>::GRAPH;
@@ -180,7 +180,8 @@ fn the_joined_graph_has_the_phases_of_both() {
     assert_eq!(places.map(of), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
-/// SM-11: a layer that only stands before is short, and the ends of what is inside are its own. Layers stand around layers.
+/// SM-11: a layer that only stands before is short, and the ends of the operation inside are its ends. Layers stand
+/// around layers.
 #[test]
 fn layers_stand_around_layers() {
     limited(|| async {
@@ -246,7 +247,7 @@ fn layers_stand_around_layers() {
     });
 }
 
-/// What a write under the layer came to, and what it went through.
+/// Returns the end of a write under the layer, and the phases that it went through.
 async fn written(disk: Disk, events: &[Put], stacked: bool) -> (String, Vec<String>) {
     let clock = TestClock::new();
     let runtime = many(2, &clock).build().unwrap();
@@ -282,7 +283,7 @@ async fn wait(runtime: &Runtime, clock: &TestClock) {
     }
 }
 
-/// SM-11: events, deadlines, attempts and blocking phases of what is inside are as they are without a layer.
+/// SM-11: events, deadlines, attempts and blocking phases of the operation inside are the same as without a layer.
 #[test]
 fn what_is_inside_keeps_its_events_deadlines_and_attempts() {
     limited(|| async {
@@ -313,8 +314,8 @@ fn what_is_inside_keeps_its_events_deadlines_and_attempts() {
     });
 }
 
-/// SM-11: a failure inside goes the way that what is inside says; where it says nothing, or fails in that too, the way that the layer
-/// says.
+/// SM-11: a failure inside takes the way that the operation inside declares. If it declares none, or fails there too,
+/// the failure takes the layer's way.
 #[test]
 fn a_failure_inside_goes_from_the_inside_out() {
     limited(|| async {
@@ -335,7 +336,7 @@ fn a_failure_inside_goes_from_the_inside_out() {
     });
 }
 
-/// SM-15: the joined graph is drawn like any other, with what is inside as a group.
+/// SM-15: the joined graph is drawn like any other, with the operation inside as a group.
 #[test]
 fn the_phases_inside_are_drawn_as_a_group() {
     let graph = <Counted<Read> as Operation>::GRAPH;
@@ -374,7 +375,7 @@ stateDiagram-v2
     );
 }
 
-/// Takes down what it is asked, and takes the place of one phase.
+/// Notes what it is asked, and replaces one phase's function.
 struct Watches {
     name: &'static str,
     log: Log,
@@ -400,8 +401,8 @@ impl<R: Answer> Interpose<Guarded<R>> for Watches {
     }
 }
 
-/// SM-14: interposers stand round the phases of the layer and round those inside, and every `after` sees what a `before` put in the
-/// place of a function, as without a layer. What it puts there is a failure like any other.
+/// SM-14: interposers stand around the phases of the layer and around those inside. Every `after` sees what a `before`
+/// put in the place of a function, as without a layer. A failure put there is a failure like any other.
 #[test]
 fn interposers_stand_round_the_phases_inside() {
     limited(|| async {

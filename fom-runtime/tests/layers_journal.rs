@@ -1,5 +1,5 @@
-//! Layers in a journal: they come back in the phase that they were in, the layer's own or one of what is inside, and are carried over
-//! releases of both.
+//! Layers in a journal: they come back in their phase, of the layer or of the operation inside, and survive releases of
+//! both.
 
 mod kit;
 
@@ -160,7 +160,7 @@ fn scan(name: &str) -> Guarded<Scan> {
     }
 }
 
-/// A runtime with a journal that knows both; a generic operation is to be named.
+/// A runtime with a journal that knows both; a generic operation must be named.
 fn runtime(journal: &MemoryJournal, log: &Log) -> Runtime {
     Runtime::builder()
         .localities(1)
@@ -173,8 +173,8 @@ fn runtime(journal: &MemoryJournal, log: &Log) -> Runtime {
         .unwrap()
 }
 
-/// SM-11, PR-04: two operations under one layer are in one journal, and both come back in the phase inside that they were in. What cannot
-/// be saved is made again, by the layer and by what is inside.
+/// SM-11, PR-04: two operations under one layer are in one journal, and each comes back in its inner phase. What cannot
+/// be saved is made again, by the layer and by the operation inside.
 #[test]
 fn a_layer_comes_back_in_a_phase_of_what_is_inside() {
     limited(|| async {
@@ -222,7 +222,7 @@ fn a_layer_comes_back_in_a_phase_of_what_is_inside() {
     });
 }
 
-/// SM-11, PR-04: in a phase of the layer's own what is inside is made again if it is still to come, and only then.
+/// SM-11, PR-04: in a phase of the layer, the operation inside is made again if it is still to come, and only then.
 #[test]
 fn what_is_still_to_come_is_made_again() {
     limited(|| async {
@@ -256,7 +256,7 @@ fn what_is_still_to_come_is_made_again() {
     });
 }
 
-/// SM-11, PR-04: a crash at any boundary, also one between a phase of the layer and one of what is inside, loses nothing.
+/// SM-11, PR-04: a crash at any boundary, also between a phase of the layer and one inside, loses nothing.
 #[test]
 fn a_layer_survives_a_crash_at_each_boundary() {
     let tried = crash_at_each_boundary(|| {
@@ -267,7 +267,7 @@ fn a_layer_survives_a_crash_at_each_boundary() {
                     .operation::<Guarded<Read>>()
             })
             .drive(|life| async move {
-                // It may have come already; it is told once more after a restart, for nobody knows.
+                // The event may have come already; it is sent once more after a restart, since the test cannot know.
                 let _ = life.fom.send(Go::Go);
             })
             .compare(|end| end.phase.map(Guarded::<Read>::kind))

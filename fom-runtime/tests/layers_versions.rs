@@ -1,4 +1,4 @@
-//! Releases of a layer and of what is inside it, each with versions of its own.
+//! Releases of a layer and of the operation inside, each with its own versions.
 
 use fom_runtime::{RestoreError, Saved, prelude::*};
 use serde::{Deserialize, Serialize};
@@ -167,8 +167,8 @@ mod now {
     }
 }
 
-/// SM-11, PR-10: what is inside has its own versions and migrations, and they hold for what the layer saved, too; also in a phase of the
-/// layer's own, and also when both have changed.
+/// SM-11, PR-10: the operation inside has its own versions and migrations. They also hold for what the layer saved,
+/// also in a phase of the layer, and also when both have changed.
 #[test]
 fn versions_of_the_layer_and_of_what_is_inside_are_both_carried_over() {
     type Now = now::Guarded<now::Read>;
@@ -202,7 +202,7 @@ fn versions_of_the_layer_and_of_what_is_inside_are_both_carried_over() {
         let request = now::Read { name, size: 0 };
         assert_eq!(operation, now::Guarded { token: 7, request });
         assert_eq!(phase, after);
-        // Back to the release before there is no way, and it says so.
+        // There is no way back to the previous release, and the error says so.
         let snapshot = operation.snapshot(&phase).unwrap();
         let refused = then::Guarded::<then::Read>::restore(&snapshot)
             .err()

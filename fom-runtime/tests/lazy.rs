@@ -1,4 +1,4 @@
-//! `durability = "lazy"`: a transition counts at once, and what can be lost is bounded. `"none"`: nothing is written.
+//! `durability = "lazy"`: a transition counts at once, and the possible loss is bounded. `"none"`: nothing is written.
 
 mod gate;
 
@@ -49,7 +49,7 @@ impl SurelyTransitions for Sure {
     }
 }
 
-/// Starts one that waits and one that is lazy, so that they are handed over together.
+/// Starts a fom that waits and a lazy one, so that both are handed over together.
 struct Pair;
 
 #[fom(operation(Pair), transient)]
@@ -90,7 +90,7 @@ fn runtime(journal: &Gated) -> Runtime {
     builder.journal_with(journal.clone()).build().unwrap()
 }
 
-/// Foms go on while the disk does nothing; but only as long as is stated: then they wait for it.
+/// Foms go on while the disk does nothing, up to the stated bound: then they wait for the disk.
 #[test]
 fn a_lazy_fom_does_not_wait_until_the_bound_is_reached() {
     let journal = Gated::default();
@@ -102,13 +102,13 @@ fn a_lazy_fom_does_not_wait_until_the_bound_is_reached() {
         .wait()
         .unwrap();
     assert!(journal.journal.ids().is_empty(), "nothing is on the disk");
-    // As long as there is something that has waited for less than the bound, foms go on; then one must wait.
+    // Foms go on until the oldest part has waited for the bound; then one must wait.
     let begun = Instant::now();
     let waits = loop {
         let handle = runtime.submit(Count { to: 1 }).start().unwrap();
         let fom = handle.fom().clone();
         futures::executor::block_on(async {
-            // Ended, or in its wait.
+            // The fom has ended, or waits.
             while fom.state() != fom_runtime::FomState::Finished {
                 if listed_as_waiting(&runtime) {
                     break;
@@ -130,7 +130,7 @@ fn a_lazy_fom_does_not_wait_until_the_bound_is_reached() {
     waits.wait().unwrap();
 }
 
-/// The bound holds also for what is handed over together with what somebody waits for, however long the disk takes for that.
+/// The bound also holds for parts handed over together with a part that a fom waits for, however long the disk takes.
 #[test]
 fn the_bound_holds_beside_those_who_wait() {
     let journal = Gated::default();
@@ -155,7 +155,7 @@ fn listed_as_waiting(runtime: &Runtime) -> bool {
         .any(|fom| fom.waiting_for.as_deref() == Some("the journal"))
 }
 
-/// What nobody waits for goes down all the same, without anything after it.
+/// A lazy part is written all the same, without anything after it.
 #[test]
 fn a_lazy_transition_is_on_disk_soon() {
     let journal = Gated::default();
@@ -174,7 +174,7 @@ fn a_lazy_transition_is_on_disk_soon() {
     }
 }
 
-/// What is never to be written is not, and costs no commit.
+/// With `"none"` nothing is written, and no commit is made.
 #[test]
 fn none_is_never_written() {
     let journal = Gated::default();

@@ -1,4 +1,4 @@
-//! Processors that are lent to a locality whose threads wait for one. On a machine with one core there are none to be lent.
+//! Processors lent to a locality whose threads wait for one. On a machine with one core there are none to lend.
 #![cfg(target_os = "linux")]
 
 mod task;
@@ -25,7 +25,7 @@ fn allowed() -> Vec<BTreeSet<usize>> {
             let name = fs::read_to_string(thread.path().join("comm"));
             name.is_ok_and(|name| name.starts_with("fom-0-"))
         })
-        // One may end meanwhile.
+        // A thread may end meanwhile.
         .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
         .filter_map(|status| {
             let list = status
@@ -53,7 +53,7 @@ fn compute(time: Duration) {
     }
 }
 
-/// Threads are told from each other by their names: one runtime at a time.
+/// Threads are told apart by their names: one runtime at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Two localities, if there are two cores, and the processors of locality 0.
@@ -68,8 +68,8 @@ fn two(balance: Balance) -> Option<(Runtime, BTreeSet<usize>)> {
     Some((runtime, own))
 }
 
-/// Whether all threads of locality 0 run on other processors than its own, too. One that was made just now may run anywhere
-/// until it is bound.
+/// Whether all threads of locality 0 run on more processors than its own. A new thread may run anywhere until it is
+/// bound.
 fn has_borrowed(own: &BTreeSet<usize>) -> bool {
     allowed().iter().all(|cpus| cpus != own)
 }
@@ -105,8 +105,8 @@ fn stop(foms: Vec<fom_runtime::Handle<task::Task>>, stop: &AtomicBool) {
     }
 }
 
-/// LO-13: a locality with computing blocking sections borrows the processor of an idle one, which has it back as soon
-/// as it has work itself, and lends it again after that.
+/// LO-13: a locality with computing blocking sections borrows the processor of an idle locality. The idle locality has
+/// it back as soon as it has work itself, and lends it again after that.
 #[test]
 fn an_idle_processor_is_lent_and_taken_back() {
     let _limit = limit();
@@ -118,7 +118,7 @@ fn an_idle_processor_is_lent_and_taken_back() {
     let foms = keep_busy(&runtime, &told);
     for _ in 0..2 {
         until("it is lent", || has_borrowed(&own));
-        // While locality 1 is busy with this it has lent nothing.
+        // While locality 1 is busy with this job, it has lent nothing.
         let (stand, stands) = mpsc::channel();
         let (open, opened) = mpsc::channel::<()>();
         runtime
@@ -136,7 +136,7 @@ fn an_idle_processor_is_lent_and_taken_back() {
     runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
 }
 
-/// Nothing is lent without being asked for, nor where only foms are moved.
+/// Nothing is lent without being requested, nor where only foms are moved.
 #[test]
 fn nothing_is_lent_by_itself() {
     let _limit = limit();
@@ -147,7 +147,7 @@ fn nothing_is_lent_by_itself() {
         };
         let told = Arc::new(AtomicBool::new(false));
         let foms = keep_busy(&runtime, &told);
-        // As many rounds as are more than enough for a loan.
+        // More than enough rounds for a loan.
         for _ in 0..20 {
             let works = quick(|_| compute(Duration::from_millis(1)));
             let works = runtime.submit(works).place(Placement::Locality(0));

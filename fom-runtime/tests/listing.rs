@@ -1,4 +1,4 @@
-//! What can be seen of the foms in flight: listed, counted, found by id and by key, with their last phases.
+//! What a caller can see of the foms in flight: listed, counted, found by id and by key, with their last phases.
 
 mod foms;
 mod kit;
@@ -9,8 +9,8 @@ use fom_runtime::{FomId, TestClock, prelude::*};
 use foms::{Chain, Oops, Walker, Word, walker};
 use kit::{Log, limited, one, secs};
 
-/// FL-11: the last phases of a fom with their times are kept in a ring as long as asked for, and can be read while the
-/// fom hangs in a phase.
+/// FL-11: a ring keeps the last phases of a fom with their times, as many as set. It can be read while the fom hangs in
+/// a phase.
 #[test]
 fn the_last_phases_of_a_fom_are_kept() {
     struct Hangs(mpsc::Receiver<()>);
@@ -77,8 +77,8 @@ fn the_last_phases_of_a_fom_are_kept() {
     });
 }
 
-/// SV-10: what is in flight can be listed, counted, found by id and by key, and told to look again by id; each operation
-/// type has totals and times, on the runtime's clock.
+/// SV-10: foms in flight can be listed, counted, found by id and by key, and woken by id. Each operation type has
+/// totals and times, on the runtime's clock.
 #[test]
 fn operations_are_listed_counted_and_found() {
     limited(|| async {
@@ -136,9 +136,9 @@ fn operations_are_listed_counted_and_found() {
     });
 }
 
-/// OB-07: a listing shows every fom with phase, state, age and what it waits for, and stops nobody: also while one
-/// blocks, one runs without coming back, and one is still queued behind it.
-/// Trap 13: running and blocked foms are in it, and ages are by phase as well.
+/// OB-07: a listing shows every fom with phase, state, age and what it waits for, and stops no fom. This holds also
+/// while one blocks, one runs without returning, and one is still queued behind it. Trap 13: running and blocked foms
+/// are in the listing, and ages are by phase as well.
 #[test]
 fn the_listing_shows_every_fom_and_stops_nobody() {
     struct Stuck(&'static str, mpsc::Sender<()>, mpsc::Receiver<()>);
@@ -196,7 +196,7 @@ fn the_listing_shows_every_fom_and_stops_nobody() {
             Ok(())
         }
         async fn asks(&mut self, cx: &mut Cx<'_, Word>) -> Result<(), Oops> {
-            // Nobody ever answers.
+            // No answer ever comes.
             cx.call(|_: &Answers, reply: Reply<()>| std::mem::forget(reply))
                 .await
                 .map_err(|_| Oops)

@@ -1,4 +1,4 @@
-//! What a locality is to its users: an index, threads on certain processors, data of its own, jobs, and an end.
+//! What a locality is to its users: an index, threads bound to processors, its own data, jobs, and an end.
 
 mod task;
 
@@ -16,7 +16,7 @@ use fom_runtime::{BoxError, BuildError, CallError, Followers, RefusedReason, pre
 use futures::executor::block_on;
 use task::{Door, Drops, limit, one, quick, task};
 
-/// The processors that this thread may use, as the kernel lists them.
+/// Returns the processors that this thread may use, as the kernel lists them.
 fn allowed() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status
@@ -26,7 +26,7 @@ fn allowed() -> String {
     line.trim().to_owned()
 }
 
-/// The numbers in a list such as `0-2,5`.
+/// Returns the numbers in a list such as `0-2,5`.
 fn numbers(list: &str) -> Vec<usize> {
     list.split(',')
         .flat_map(|part| {
@@ -36,8 +36,8 @@ fn numbers(list: &str) -> Vec<usize> {
         .collect()
 }
 
-/// LO-01: one locality for each core that the process may use, numbered from zero, and its threads are bound to its
-/// processors. Trap 21: the index counts localities, not processors.
+/// LO-01: there is one locality for each core that the process may use, numbered from zero, and its threads are bound
+/// to its processors. Trap 21: the index counts localities, not processors.
 #[test]
 fn localities_are_the_cores_of_the_process() {
     let _limit = limit();
@@ -58,7 +58,7 @@ fn localities_are_the_cores_of_the_process() {
     assert_eq!(all, mine, "each processor belongs to one locality");
 }
 
-/// Trap 21: a process that may use one core has one locality, whichever core that is. LO-01.
+/// Trap 21: a process that may use one core has one locality, whichever core it is. LO-01.
 #[test]
 fn cpusets_are_respected() {
     const INSIDE: &str = "FOM_TEST_CPU";
@@ -90,13 +90,13 @@ fn cpusets_are_respected() {
             "{}",
             String::from_utf8_lossy(&ran.stdout)
         ),
-        // A machine without taskset cannot tell.
+        // A machine without taskset cannot check this.
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
     }
 }
 
-/// Trap 1: what one thread submits to one locality is admitted in that order, also as one burst that meets a locality that
-/// is busy. LO-02.
+/// Trap 1: submissions of one thread to one locality are admitted in order, also as one burst to a busy locality.
+/// LO-02.
 #[test]
 fn submissions_of_one_thread_keep_their_order() {
     let _limit = limit();
@@ -124,15 +124,15 @@ fn submissions_of_one_thread_keep_their_order() {
     };
     (0..500).for_each(submit);
     hold.open();
-    // While it runs, too.
+    // Also while the locality runs.
     (500..1000).for_each(submit);
     holder.wait().unwrap();
     runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
     assert_eq!(*log.lock().unwrap(), (0..1000).collect::<Vec<_>>());
 }
 
-/// LO-02: a fom whose turn comes when its time is used up already, since its thread lost the processor, is not sent behind
-/// those after it. FL-04: every run has at least one step.
+/// LO-02: a fom may get its turn with its time used up, because its thread lost the processor. It is not sent behind
+/// the foms after it. FL-04: every run has at least one step.
 #[test]
 fn a_budget_of_no_time_keeps_the_order() {
     let _limit = limit();
@@ -160,7 +160,7 @@ fn a_budget_of_no_time_keeps_the_order() {
     assert_eq!(*log.lock().unwrap(), (0..200).collect::<Vec<_>>());
 }
 
-/// LO-02: and so are those of several threads at a time, each for itself; jobs as well.
+/// LO-02: submissions of several concurrent threads keep the order of each thread, and so do jobs.
 #[test]
 fn each_thread_has_its_order() {
     let _limit = limit();
@@ -200,7 +200,7 @@ fn each_thread_has_its_order() {
     assert!(runtime.operations().incidents.is_empty());
 }
 
-/// LO-03: one handler at a time, however many threads a locality has, and while it has work somebody handles it.
+/// LO-03: one handler at a time, however many threads a locality has; while the locality has work, a thread handles it.
 #[test]
 fn one_handler_at_a_time() {
     let _limit = limit();
@@ -239,7 +239,7 @@ fn one_handler_at_a_time() {
     }
 }
 
-/// LO-09: a call into another locality is answered; into the fom's own it runs in place. Trap 18: it does not deadlock.
+/// LO-09: a call into another locality is answered; a call into the fom's own runs in place. Trap 18: no deadlock.
 #[test]
 fn calls_into_localities() {
     let _limit = limit();
@@ -255,7 +255,7 @@ fn calls_into_localities() {
             let (runtime, here) = (cx.runtime(), cx.locality());
             let in_place = std::thread::current().id();
             let answered = runtime.call(here, move |_| std::thread::current().id() == in_place);
-            // Ready at the first poll, which nobody wakes.
+            // Ready at the first poll, without a wake.
             let mut answered = std::pin::pin!(answered);
             let polled = answered
                 .as_mut()
@@ -271,7 +271,7 @@ fn calls_into_localities() {
     runtime.submit(calls).start().unwrap().wait().unwrap();
 }
 
-/// LO-09: a call that is given up before it began never runs; one that panics is an error for the caller alone.
+/// LO-09: a call that is given up before it began never runs; a call that panics is an error for its caller alone.
 #[test]
 fn calls_can_be_given_up() {
     let _limit = limit();
@@ -313,7 +313,7 @@ fn calls_can_be_given_up() {
     );
 }
 
-/// Data of a locality that says where it was made and that it was dropped.
+/// Data of a locality that records where it was made and that it was dropped.
 struct Made {
     on: std::thread::ThreadId,
     cpus: String,
@@ -349,7 +349,7 @@ fn data_is_made_and_dropped_in_the_locality() {
     assert_ne!(made[0].0, made[1].0);
     assert!(made.iter().all(|made| made.1));
     assert_eq!(made.iter().map(|made| made.2).collect::<Vec<_>>(), [0, 10]);
-    // Reached by foms, and missing types say how to give them.
+    // Foms reach the data, and the error for a missing type says how to add it.
     let uses = quick(|cx| cx.local(|ten: &mut u64| *ten += 1));
     runtime
         .submit(uses)
@@ -380,8 +380,8 @@ fn data_is_made_and_dropped_in_the_locality() {
     assert_eq!(drops.load(SeqCst), 2);
 }
 
-/// LO-11: when data cannot be made in the second locality, that of the first is dropped before `build` fails; the same
-/// when its constructor panics.
+/// LO-11: when the data of the second locality cannot be made, the first locality's data is dropped before `build`
+/// fails. The same holds when its constructor panics.
 #[test]
 fn data_that_cannot_be_made_rolls_back() {
     let _limit = limit();
@@ -415,7 +415,8 @@ fn data_that_cannot_be_made_rolls_back() {
     }
 }
 
-/// LO-05: when threads cannot be created `build` fails, ends the ones it has started, and says so; in async code too.
+/// LO-05: when threads cannot be created, `build` ends the threads it has started and fails with that cause; in async
+/// code too.
 #[tokio::test]
 async fn build_without_threads_fails() {
     let _limit = limit();
@@ -437,7 +438,7 @@ async fn build_without_threads_fails() {
                 std::thread::Builder::new().name(name).spawn(main).map(drop)
             }
         };
-        // Two threads for each locality.
+        // Each locality needs two threads.
         let error = Runtime::builder()
             .localities(2)
             .pin(false)
@@ -451,7 +452,7 @@ async fn build_without_threads_fails() {
     }
 }
 
-/// LO-11: numbers that make no sense are an error that says what they must be.
+/// LO-11: a setting out of range is an error that says the valid range.
 #[test]
 fn settings_are_checked() {
     let _limit = limit();
@@ -514,7 +515,8 @@ fn bad_drops_at_the_end() {
     );
 }
 
-/// Who waits for quiet is told of the end of its locality, and its waker may panic: the locality ends all the same.
+/// A caller that waits for quiet is told of the end of its locality. Its waker may panic: the locality ends all the
+/// same.
 #[test]
 fn a_bad_waker_at_the_end() {
     struct Bad;
@@ -536,7 +538,7 @@ fn a_bad_waker_at_the_end() {
         }
     }));
     let fom = blocks.start().unwrap();
-    // It does not keep the runtime.
+    // The future does not keep the runtime alive.
     let inside = told.recv().unwrap();
     let mut quiet = Box::pin(inside.quiet());
     let waker = Waker::from(Arc::new(Bad));
@@ -561,7 +563,7 @@ fn a_bad_waker_at_the_end() {
     );
 }
 
-/// LO-12: every locality is visited once, and what each counted is added up without a lock.
+/// LO-12: every locality is visited once, and the counts are added up without a lock.
 #[test]
 fn each_locality_is_visited_once() {
     let _limit = limit();
@@ -590,7 +592,7 @@ fn each_locality_is_visited_once() {
     assert_eq!(counts.iter().map(|count| count.1).sum::<u64>(), 100);
 }
 
-/// LO-17: after the end, submitting, posting and calling are errors that say so; a second shutdown is nothing.
+/// LO-17: after the end, submitting, posting and calling fail with errors that say so; a second shutdown does nothing.
 #[test]
 fn after_the_end() {
     let _limit = limit();
@@ -627,7 +629,7 @@ fn after_the_end() {
     });
 }
 
-/// LO-17: several runtimes live beside each other, and one is built again after another has ended.
+/// LO-17: several runtimes live side by side, and a runtime can be built again after another has ended.
 #[test]
 fn several_runtimes_and_restarts() {
     let _limit = limit();
@@ -646,7 +648,7 @@ fn several_runtimes_and_restarts() {
                 far.submit(quick(|cx| assert_eq!(cx.runtime().localities(), 1)))
                     .await
                     .unwrap();
-                // Back at home after somebody else's locality woke it.
+                // The fom is back at home after a locality of the other runtime woke it.
                 assert_eq!(Runtime::current().unwrap().localities(), 2);
                 assert_eq!(cx.locality(), home.0);
             })
@@ -682,7 +684,7 @@ fn nothing_is_left_of_a_runtime() {
     }
 }
 
-/// FL-06: an operation whose `Drop` panics when nobody wants its outcome does not take the locality with it.
+/// FL-06: an operation's `Drop` may panic when no caller takes the outcome: the locality survives.
 #[test]
 fn a_panic_in_the_drop_of_an_unwanted_outcome() {
     let _limit = limit();

@@ -1,11 +1,11 @@
-//! Foms that wait for each other in a circle are named, and nobody else is.
+//! Foms that wait for each other in a circle are named, and no other foms are.
 
 mod kit;
 
 use fom_runtime::{LockGuard, LockMode, LongLock, TestClock, prelude::*};
 use kit::{limited, one, secs};
 
-/// Takes its locks by hand, one after the other, with a second between, and keeps them for a while.
+/// Takes its locks by hand, one after the other with a second between, and keeps them for a while.
 struct Taker(Vec<(LongLock, LockMode)>);
 
 #[fom(operation(Taker), transient)]
@@ -38,8 +38,8 @@ fn taker<const N: usize>(locks: [(&LongLock, LockMode); N]) -> Taker {
     Taker(locks.map(|(lock, mode)| (lock.clone(), mode)).to_vec())
 }
 
-/// LK-08: two that take two locks in different orders: the circle in one sentence, with foms, phases and locks; when one is
-/// cancelled there is none, and the other goes on.
+/// LK-08: two foms take two locks in different orders. One sentence tells the circle, with foms, phases and locks. When
+/// one fom is cancelled there is no circle, and the other goes on.
 #[test]
 fn two_locks_in_different_orders() {
     limited(|| async {
@@ -83,8 +83,8 @@ fn two_locks_in_different_orders() {
     });
 }
 
-/// LK-08: a circle through the line of a lock, where nobody holds what the next one cannot share: a reader behind a writer behind a
-/// reader.
+/// LK-08: a circle through the line of a lock, where a waiter could share the lock with its holder: a reader waits
+/// behind a writer, and the writer behind a reader.
 #[test]
 fn a_circle_through_the_line() {
     limited(|| async {
@@ -112,7 +112,8 @@ fn a_circle_through_the_line() {
     });
 }
 
-/// LK-08: many that wait for one lock, and for each other without a circle, are no deadlock; several circles are all named.
+/// LK-08: many foms that wait for one lock, and for each other without a circle, are no deadlock; each of several
+/// circles is named.
 #[test]
 fn what_is_no_circle_is_not_named_and_each_circle_is() {
     limited(|| async {
@@ -194,7 +195,7 @@ impl LeadingTransitions for Leader {
     }
 }
 
-/// Takes a lock, or waits for nothing that ends.
+/// Takes a lock, or waits forever.
 struct Helper(Option<LongLock>);
 
 #[fom(operation(Helper), transient)]
@@ -215,8 +216,8 @@ impl HelpingTransitions for Helper {
     }
 }
 
-/// LK-08: a leader that holds what its helper waits for, directly and through the key that the helper waits for. Where the next
-/// helper will do, one that is stuck is no deadlock as long as another one is not.
+/// LK-08: a leader holds what its helper waits for, directly and through the key that the helper waits for. A leader
+/// that waits for the next helper is in no deadlock as long as one helper is not stuck.
 #[test]
 fn circles_through_helpers_and_keys() {
     limited(|| async {
@@ -252,9 +253,10 @@ fn circles_through_helpers_and_keys() {
         assert!(runtime.deadlocks().is_empty());
         leader.cancel();
         leader.await.unwrap_err();
-        // Its helper had the lock then, and is gone by now.
+        // The helper had the lock then, and is gone by now.
         runtime.quiet().await;
-        // The helper waits for its key, which one has that waits for the lock. It came for the lock after the leader did.
+        // The helper waits for its key, and the key's holder waits for the lock. The holder came for the lock after the
+        // leader.
         let guard = lock.try_write(&runtime).unwrap();
         let leader = lead(vec![(Helper(None), Some("k"))], true);
         runtime.quiet().await;

@@ -1,4 +1,4 @@
-//! Phases with locks where there is a journal: held over the commit, taken again after a restart.
+//! Phases with locks and a journal: held over the commit, taken again after a restart.
 
 mod held;
 mod kit;
@@ -79,7 +79,8 @@ fn entry(name: &str) -> Entry {
     }
 }
 
-/// LK-02: the transition out of a phase with locks is committed before they are given back: nobody sees what may be undone.
+/// LK-02: the transition out of a phase with locks is committed before the locks are released. No other fom sees a
+/// state that may be undone.
 #[test]
 fn held_until_the_transition_is_committed() {
     limited(|| async {
@@ -108,7 +109,7 @@ fn held_until_the_transition_is_committed() {
     });
 }
 
-/// Until it is there: what it waits for is in another thread and tells nobody.
+/// Polls until `look` finds something: another thread makes it, and tells no waiter.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -169,8 +170,8 @@ impl RenamingTransitions for Rename {
     }
 }
 
-/// LK-02: a lock that is kept from phase to phase is kept over a restart: nobody gets in between, though others come back, too, are
-/// older, and stand in another locality.
+/// LK-02: a lock that is kept from phase to phase is kept over a restart. No fom gets in between, although other foms
+/// come back, too, are older, and stand in another locality.
 #[test]
 fn kept_over_a_restart() {
     for (localities, resident) in [(1, usize::MAX), (1, 1), (4, usize::MAX), (4, 2)] {
@@ -232,8 +233,8 @@ fn kept_over_a_restart() {
     }
 }
 
-/// LK-02: a step that could not be committed keeps the locks until it is: nobody sees what may be undone, and who goes on in its place
-/// has them without a gap.
+/// LK-02: a step that could not be committed keeps its locks until it is: no other fom sees a state that may be undone.
+/// The fom that goes on in its place has the locks without a gap.
 #[test]
 fn kept_while_the_journal_fails() {
     limited(|| async {
@@ -265,7 +266,7 @@ fn kept_while_the_journal_fails() {
         };
         let works_again = |shown_by| {
             journal.fail(false);
-            // Whatever is committed next shows that the journal works.
+            // The next commit shows that the journal works.
             drop(start(shown_by));
             wait_for(|| runtime.set_aside().is_empty().then_some(()));
         };
@@ -294,8 +295,8 @@ fn kept_while_the_journal_fails() {
     });
 }
 
-/// LK-02: after a restart whoever stands in a phase with locks takes them again before its function runs, and after what is opened
-/// again: one has the lock, the others wait for it.
+/// LK-02: after a restart a fom in a phase with locks takes them again before its function runs, and after its
+/// resources are reopened. One fom has the lock, the others wait for it.
 #[test]
 fn taken_again_after_a_restart() {
     limited(|| async {
@@ -305,7 +306,7 @@ fn taken_again_after_a_restart() {
             let locks = LongLocks::new("account");
             let runtime = runtime(&journal, &locks, &log);
             for name in names {
-                // The runtime goes on with it.
+                // The runtime goes on with the fom.
                 drop(runtime.submit(entry(name)).key(name).start().unwrap());
             }
             runtime.quiet().await;

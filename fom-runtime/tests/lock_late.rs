@@ -136,7 +136,7 @@ fn a_late_function_has_the_lock_that_was_held_before() {
             };
             let holder = start(1);
             runtime.quiet().await;
-            // The runtime goes on with it.
+            // The runtime goes on with the fom.
             drop(start(2));
             holder.send(Word::Go).unwrap();
             holder.reached([RenamingKind::Unlink]).await;

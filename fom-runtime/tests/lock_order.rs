@@ -1,4 +1,4 @@
-//! Long locks taken by hand: who gets them when, whatever becomes of those who wait and hold.
+//! Long locks taken by hand: the order of the grants, whatever becomes of the waiters and holders.
 
 mod kit;
 
@@ -26,7 +26,7 @@ enum Seen {
 
 type History = Arc<Mutex<Vec<Seen>>>;
 
-/// Takes the lock once, holds it, and ends in the way it was told.
+/// Takes the lock once, holds it, and ends in the given way.
 struct Actor {
     number: usize,
     lock: LongLock,
@@ -51,7 +51,7 @@ enum End {
 
 struct Carried(Inside);
 
-/// In the lock, until it is dropped, in whatever way.
+/// In the lock, until it is dropped in any way.
 struct Inside {
     guard: Option<LockGuard>,
     number: usize,
@@ -71,7 +71,7 @@ impl Drop for Inside {
     }
 }
 
-/// In the queue, until it is dropped or given the lock.
+/// In the queue, until it is dropped or gets the lock.
 struct InQueue<'a>(&'a Actor, bool);
 
 impl Drop for InQueue<'_> {
@@ -145,7 +145,7 @@ impl ActingTransitions for Actor {
     }
 }
 
-/// Small, and the same everywhere for one seed.
+/// A small generator with the same results everywhere for one seed.
 struct Dice(u64);
 
 impl Dice {
@@ -185,7 +185,7 @@ fn actors(dice: &mut Dice, lock: &LongLock, history: &History) -> Vec<Actor> {
     (0..ACTORS).map(actor).collect()
 }
 
-/// Lets time go by and cancels some of them, until all have ended.
+/// Advances the time and cancels some of the foms, until all have ended.
 async fn drive(runtime: &Runtime, clock: &TestClock, foms: Vec<Handle<Actor>>, dice: &mut Dice) {
     for _ in 0..400 {
         runtime.quiet().await;
@@ -195,7 +195,7 @@ async fn drive(runtime: &Runtime, clock: &TestClock, foms: Vec<Handle<Actor>>, d
         }
     }
     runtime.quiet().await;
-    // Whoever still waits does so behind others who sleep.
+    // Every fom that still waits does so behind sleeping holders.
     while runtime.in_flight() > 0 {
         clock.advance(millis(20));
         runtime.quiet().await;
@@ -210,7 +210,8 @@ async fn drive(runtime: &Runtime, clock: &TestClock, foms: Vec<Handle<Actor>>, d
     }
 }
 
-/// Plays the history against the simplest lock that keeps the promise: one line, and from its head whoever may be together.
+/// Plays the history against the simplest lock that keeps the promise: one line, and from its head all that may be
+/// together.
 fn check(history: &[Seen]) {
     let mut line = VecDeque::<(usize, LockMode)>::new();
     let mut has = BTreeMap::<usize, LockMode>::new();
@@ -256,16 +257,16 @@ fn check(history: &[Seen]) {
     assert!(most_readers > 1, "readers were never together");
 }
 
-/// LK-01, LK-04: strictly first come, first served: readers together, a writer alone, nobody overtakes, nobody is forgotten; with
-/// waits that are cancelled or too late, and holders that panic, fail, are cancelled, or carry the guard on. Every random
-/// schedule's history is played against a model.
+/// LK-01, LK-04: strictly first come, first served: readers together, a writer alone, no overtaking, no waiter
+/// forgotten. Some waits are cancelled or too late, and some holders panic, fail, are cancelled, or carry the guard on.
+/// The history of every random schedule is played against a model.
 #[test]
 fn the_order_is_that_of_asking_whatever_happens() {
     for seed in 0..40 {
         limited(move || async move {
             let mut dice = Dice(seed);
             let clock = TestClock::new();
-            // One thread runs all: the history is in the order of what happened.
+            // One thread runs all, so the history is in the order of the events.
             let runtime = one(&clock).build().unwrap();
             let (lock, history) = (LongLock::new("it"), History::default());
             let foms = actors(&mut dice, &lock, &history)
@@ -278,14 +279,14 @@ fn the_order_is_that_of_asking_whatever_happens() {
             assert_eq!((stats.holders, stats.waiters), (0, 0));
             let got = |seen: &&Seen| matches!(seen, Seen::Got(_));
             let granted = history.lock().unwrap().iter().filter(got).count() as u64;
-            // One that is cancelled when it was just granted the lock never sees it.
+            // A fom that is cancelled when it was just granted the lock never sees it.
             assert!(stats.reads + stats.writes >= granted);
             assert!(stats.waits > 0 && stats.given_up > 0);
         });
     }
 }
 
-/// LK-03: the same over several localities: a writer is alone, everybody ends, and nothing is left.
+/// LK-03: the same over several localities: a writer is alone, every fom ends, and nothing is left.
 #[test]
 fn a_grant_wakes_foms_of_other_localities() {
     for seed in 100..110 {

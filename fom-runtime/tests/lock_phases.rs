@@ -1,5 +1,5 @@
-//! Locks that phases declare: granted before the phase's function runs, kept while the phases that follow name them, and given
-//! back in whatever way that ends. The same with a future and without.
+//! Locks that phases declare. They are granted before the phase's function runs, kept while the following phases name
+//! them, and released however the last of these phases ends. The same with a future and without.
 
 mod kit;
 
@@ -169,7 +169,7 @@ fn held(set: &LockSet, cx: &Cx<'_, Word>) -> Vec<Option<LockMode>> {
     set.iter().map(|(lock, _)| lock.held_by(cx)).collect()
 }
 
-/// One runtime, and three locks, in their order.
+/// One runtime, and three locks in their order.
 struct Room {
     runtime: Runtime,
     clock: TestClock,
@@ -207,7 +207,7 @@ impl Room {
         self.runtime.quiet().await;
     }
 
-    /// Who holds and who waits, of each lock.
+    /// Returns the numbers of holders and waiters of each lock.
     async fn counts(&self) -> [(usize, usize); 3] {
         self.runtime.quiet().await;
         [&self.a, &self.b, &self.c].map(|lock| {
@@ -233,18 +233,18 @@ macro_rules! of_both_kinds {
 }
 
 of_both_kinds! {
-    /// LK-02, FL-14: the function runs when all are granted, and changes nothing before that. What is sent to it
-    /// meanwhile (each event is a wake) does not let it in; they are kept over `Stay`, and into the next phase as far
-    /// as that names them, where what it names besides is taken; a phase without `locks` has none.
+    /// LK-02, FL-14: the function runs when all locks are granted, and changes nothing before. Events sent meanwhile
+    /// (each event is a wake) do not let the fom in. Locks are kept over `Stay`, and into the next phase as far as it
+    /// names them; the other locks that it names are taken there. A phase without `locks` has none.
     granted_before_and_kept_while_named,
-    /// LK-02, LK-03: an error and its retry keep them; the last error, a panic, a cancel and a shutdown give them back, while it
-    /// holds and while it waits.
+    /// LK-02, LK-03: an error and its retry keep the locks. The last error, a panic, a cancel and a shutdown release
+    /// them, while the fom holds and while it waits.
     given_back_however_it_ends,
-    /// LK-04: the deadline of the phase covers the wait: its late function runs without the locks, and what was granted on the way is
-    /// given back. Late while it holds them, it has them there, too.
+    /// LK-04: the deadline of the phase covers the wait: its late function runs without the locks, and those granted on
+    /// the way are released. If the fom is late while it holds the locks, it has them in the late function, too.
     the_deadline_covers_the_wait,
-    /// LK-05, LK-06: what the next phase names besides must come after what stays; to write after to read is refused, to read after
-    /// to write stays as it is.
+    /// LK-05, LK-06: the additional locks of the next phase must come after the kept ones. To write after to read is
+    /// refused; to read after to write stays as it is.
     the_next_phase_keeps_the_order
 }
 
@@ -269,7 +269,7 @@ mod checks {
         drop(outside);
         assert_eq!(room.counts().await, [(1, 0), (1, 0), (0, 0)]);
         assert_eq!(log.take(), ["it First Stay"; 3]);
-        // Another one waits for both: it gets the one that the next phase does not name.
+        // Another fom waits for both locks: it gets the one that the next phase does not name.
         let other = room.start::<O>("other", set().write(b), set());
         assert_eq!(room.counts().await, [(1, 0), (1, 1), (0, 0)]);
         room.tell(&fom, Word::Go).await;
@@ -297,7 +297,7 @@ mod checks {
         room.tell(&fom, Word::Fail).await;
         assert!(matches!(fom.await.unwrap_err().cause, Cause::Error(_)));
         assert_eq!((room.counts().await, a.stats().writes), (FREE, 1));
-        // While it holds.
+        // While the fom holds.
         let fom = room.start::<O>("it", both.clone(), set());
         room.tell(&fom, Word::Panic).await;
         let failure = fom.await.unwrap_err();
@@ -308,14 +308,14 @@ mod checks {
         fom.cancel();
         assert!(matches!(fom.await.unwrap_err().cause, Cause::Cancelled));
         assert_eq!(room.counts().await, FREE);
-        // While it waits.
+        // While the fom waits.
         let outside = b.try_read(&room.runtime).unwrap();
         let fom = room.start::<O>("it", both.clone(), set());
         assert_eq!(room.counts().await, [(1, 0), (1, 1), (0, 0)]);
         fom.cancel();
         assert!(matches!(fom.await.unwrap_err().cause, Cause::Cancelled));
         assert_eq!(room.counts().await, [(0, 0), (1, 0), (0, 0)]);
-        // At a shutdown: one waits, one holds.
+        // At a shutdown: one fom waits, one holds.
         let waits = room.start::<O>("waits", set().write(b), set());
         let holds = room.start::<O>("holds", set().write(a), set());
         assert_eq!(room.counts().await, [(1, 0), (1, 1), (0, 0)]);
@@ -345,7 +345,7 @@ mod checks {
         assert!(matches!(failure.cause, Cause::Late { armed_in: "Second" }));
         assert_eq!(room.counts().await, [(0, 0), (1, 0), (0, 0)]);
         assert_eq!(log.take(), ["second First Go"]);
-        // While it holds them.
+        // While the fom holds the locks.
         let fom = room.start::<O>("third", set().write(a).read(c), set());
         room.runtime.quiet().await;
         room.clock.advance(secs(60));
@@ -370,7 +370,7 @@ mod checks {
         };
         assert_eq!((error, failure.phase), (&expected, "Second"));
         assert_eq!(failure.cause.name(), "locks");
-        // What is given back does not count.
+        // A released lock does not count.
         let fom = room.start::<O>("it", set().write(b).write(c), set().write(a));
         room.tell(&fom, Word::Go).await;
         assert_eq!(room.counts().await, [(1, 0), (0, 0), (0, 0)]);
@@ -392,7 +392,7 @@ mod checks {
     }
 }
 
-/// LK-06: a lock that is taken by hand and declared, too; and a function that panics where it is to name the locks.
+/// LK-06: a lock that is both taken by hand and declared; and a function that panics where it must name the locks.
 #[test]
 fn mistakes_of_the_declared_form() {
     struct Twice(LongLock, Option<fom_runtime::LockGuard>);
@@ -439,8 +439,8 @@ fn mistakes_of_the_declared_form() {
     });
 }
 
-/// LK-02, SM-11: the phases inside a layer hold their own locks, and what a phase of the layer holds goes on in those inside that
-/// name it, too.
+/// LK-02, SM-11: the phases inside a layer hold their own locks. What a phase of the layer holds is kept in the inner
+/// phases that name it, too.
 #[test]
 fn locks_inside_a_layer() {
     struct Put(LongLock, Log);

@@ -9,7 +9,7 @@ use fom_runtime::{
 };
 use kit::{Log, limited, millis, one, secs};
 
-/// What a fom does with locks, as a script.
+/// A script of what a fom does with locks.
 struct Script {
     name: &'static str,
     steps: Vec<Step>,
@@ -88,8 +88,9 @@ fn script(log: &Log, name: &'static str, steps: &[Step]) -> Script {
     }
 }
 
-/// LK-04: a try takes what is free, and waits for nothing, not even beside readers when a writer waits before it. A deadline is a
-/// typed error, and who stood behind the one that gives up is looked at again: the readers go on beside the reader.
+/// LK-04: a try takes a free lock and never waits, not even beside readers when a writer waits before it. A deadline is
+/// a typed error. When a waiter gives up, the waiters behind it are looked at again: the readers go on beside the
+/// reader.
 #[test]
 fn tries_and_deadlines() {
     limited(|| async {
@@ -141,7 +142,7 @@ fn tries_and_deadlines() {
     });
 }
 
-/// LK-04: a cancel while it waits, and a shutdown: the fom has its answer, and the queue is free of it.
+/// LK-04: a waiter is cancelled, or the runtime shuts down: the fom has its answer, and has left the queue.
 #[test]
 fn cancel_and_shutdown_of_waiters() {
     limited(|| async {
@@ -171,7 +172,7 @@ fn cancel_and_shutdown_of_waiters() {
     });
 }
 
-/// LK-06: a fom that asks for what it has, or waits for, gets an error that says so, and what it has stays.
+/// LK-06: a fom that asks for a lock that it has, or waits for, gets an error that says so, and keeps what it has.
 #[test]
 fn who_would_wait_for_itself_is_told() {
     limited(|| async {
@@ -210,8 +211,8 @@ fn who_would_wait_for_itself_is_told() {
     });
 }
 
-/// LK-05: sets over the same locks, put together in different orders, never wait for each other in a circle; taken one by one in
-/// these orders they would.
+/// LK-05: sets over the same locks, put together in different orders, never wait for each other in a circle. Taken one
+/// by one in these orders, the locks would.
 #[test]
 fn sets_have_one_order() {
     limited(|| async {
@@ -254,7 +255,7 @@ fn sets_have_one_order() {
     });
 }
 
-/// LK-05: a set is all or nothing: one that is too late, or cannot be had at once, leaves nothing taken.
+/// LK-05: a set is all or nothing: a set that is too late, or not free at once, leaves nothing taken.
 #[test]
 fn a_set_is_all_or_nothing() {
     limited(|| async {
@@ -289,8 +290,8 @@ fn a_set_is_all_or_nothing() {
     });
 }
 
-/// LK-07: counts and times of a lock, a table and a fom, on the runtime's clock and without any option; the listing says who
-/// waits for what behind whom.
+/// LK-07: counts and times of a lock, a table and a fom, on the runtime's clock and without any option. The listing
+/// says which fom waits for what behind which.
 #[test]
 fn statistics_and_listing() {
     limited(|| async {
@@ -363,8 +364,8 @@ fn statistics_and_listing() {
     });
 }
 
-/// LK-02: a lock for a key is there as long as somebody has or wants it, and not longer; it is one lock whoever asks for it at
-/// that time, from whatever thread.
+/// LK-02: a lock for a key exists only as long as a fom or guard has or wants it. At any time there is one lock per
+/// key, from whatever thread it is asked for.
 #[test]
 fn locks_of_a_table_come_and_go() {
     limited(|| async {
@@ -440,7 +441,7 @@ fn only_threads_outside_of_foms_block() {
         let guard = gets.recv().unwrap();
         thread.join().unwrap();
         assert_eq!(lock.stats().holders, 1);
-        // It is the guard's wherever it is.
+        // The guard keeps the lock on any thread.
         drop(guard);
         assert_eq!(lock.stats().holders, 0);
     });

@@ -1,4 +1,4 @@
-//! Phases with locks under a hail of wakes by others, over several localities and threads.
+//! Phases with locks under many wakes by others, over several localities and threads.
 
 mod kit;
 
@@ -23,7 +23,7 @@ struct Accounts {
     entered: AtomicUsize,
 }
 
-/// Goes through phases under the same two locks, and in none of them is anybody else there.
+/// Goes through phases under the same two locks; no other fom is there in any of them.
 #[derive(Clone)]
 struct Transfer {
     pair: [usize; 2],
@@ -55,7 +55,7 @@ impl Transfer {
     }
 }
 
-/// What wakes a fom that does not wait for it.
+/// Wakes a fom that does not wait for it.
 enum Poke {
     Poke,
 }
@@ -93,7 +93,7 @@ impl WithFuturesTransitions for Futures {
     }
     fn write(&mut self, _: &mut BlockingCx<'_>) -> Result<(), BoxError> {
         thread::yield_now();
-        // What was entered in the phase before: nobody came in between.
+        // The accounts were entered in the phase before; no other fom came in between.
         self.0.leave();
         Ok(())
     }
@@ -164,7 +164,7 @@ async fn hail<O: Operation<Event = Poke, Error = BoxError>>(
         for first in 0..2 {
             let (addresses, done) = (&addresses, &done);
             threads.spawn(move || {
-                // The first reaches each in order, so that all begin; then it hails.
+                // The first round wakes each fom in order, so that all begin; then the wakes come fast.
                 let mut next = first;
                 while !done.load(Ordering::Relaxed) {
                     let _ = addresses[next % EACH].send(Poke::Poke);
@@ -183,9 +183,9 @@ async fn hail<O: Operation<Event = Poke, Error = BoxError>>(
     });
 }
 
-/// LK-02, LK-03, and the trap of a phase that is set before its lock is granted: wakes at any time never let a fom into a phase whose
-/// locks it has not, over three localities, in async, sync and blocking phases; and between phases that name the same locks nobody
-/// else gets them.
+/// LK-02, LK-03, and the trap of a phase that is set before its lock is granted. No wake lets a fom into a phase
+/// without its locks. Over three localities, in async, sync and blocking phases; between phases that name the same
+/// locks no other fom gets them.
 #[test]
 fn a_stray_wake_never_enters_unlocked() {
     limited(|| async {

@@ -9,9 +9,9 @@ use fom_runtime::{Mode, TestClock, prelude::*};
 use kit::{Log, limited, one};
 use trip::{LegAfterHome, LegAfterWalk, LegKind, Oops, Trip, WAYS};
 
-/// SM-01: one start; whatever way is taken, the outcome is an end phase or the standard failed outcome, told once. That
-/// no other end exists is a matter of types: a handle gives `Ended` or `Failure`, and a phase without an exit does not
-/// compile (tests/ui).
+/// SM-01: there is one start. Whatever the way, the outcome is an end phase or the standard failed outcome, told once.
+/// Types rule out any other end: a handle gives `Ended` or `Failure`, and a phase without an exit does not compile
+/// (tests/ui).
 #[test]
 fn a_machine_ends_in_an_end_phase_or_in_the_failed_outcome() {
     limited(|| async {
@@ -62,9 +62,9 @@ fn a_machine_ends_in_an_end_phase_or_in_the_failed_outcome() {
     });
 }
 
-/// SM-02, in part: the edges that are taken are the edges that are declared, both ways: what a phase may return is an
-/// enum of just its exits (the matches below are exhaustive), and here every declared edge is taken. An edge has no
-/// name, and fom does not report a declared exit that no function returns.
+/// SM-02, in part: the edges taken are the edges declared, both ways. A phase can return only an enum of its exits (the
+/// matches below are exhaustive), and here every declared edge is taken. An edge has no name, and fom does not report a
+/// declared exit that no function returns.
 #[test]
 fn edges_taken_and_edges_declared_are_the_same() {
     fn home(exit: &LegAfterHome) -> &'static str {
@@ -123,7 +123,8 @@ fn flags_of_phases() {
     }
 }
 
-/// SM-04: each phase has a stable index, its place in the declaration, which edges name; what is no edge is not found.
+/// SM-04: each phase has a stable index, its place in the declaration, which edges name; a pair without an edge is not
+/// found.
 #[test]
 fn phases_have_indexes_and_edges_name_them() {
     let kinds = [
@@ -159,8 +160,8 @@ fn phases_have_indexes_and_edges_name_them() {
     assert!(!is_edge("Home", "There"));
 }
 
-/// SM-13: one definition under every executive: awaited in tokio, waited for in a plain thread, and inside another fom,
-/// async or blocking, of the same locality: the transition logs are the same.
+/// SM-13: one definition under every executive. It is awaited in tokio, waited for in a plain thread, and run inside
+/// another fom of the same locality, async or blocking. The transition logs are the same.
 #[test]
 fn the_same_operation_under_every_executive() {
     struct Parent {
@@ -238,8 +239,8 @@ fn the_same_operation_under_every_executive() {
     });
 }
 
-/// SM-15: every drawing is made from the table that the runtime runs by: each names every phase and every edge. (That
-/// drawings and table are equal, line by line, is tested beside them in `graph/tests.rs`.)
+/// SM-15: every drawing is made from the table by which the runtime runs: each names every phase and every edge. (A
+/// test in `graph/tests.rs` compares drawings and table line by line.)
 #[test]
 fn drawings_show_what_runs() {
     let graph = Trip::GRAPH;
@@ -265,8 +266,8 @@ fn drawings_show_what_runs() {
     }
 }
 
-/// SM-19: only a `blocking` phase and `enter_block` give a `BlockingCx`, by types (tests/ui has the programs that do not
-/// compile); what runs with one leaves its locality to others meanwhile.
+/// SM-19: only a `blocking` phase and `enter_block` give a `BlockingCx`, by types (tests/ui has the programs that do
+/// not compile). A section with a `BlockingCx` leaves its locality to others meanwhile.
 #[test]
 fn only_blocking_sections_block() {
     use std::sync::{Arc, Barrier};
@@ -308,7 +309,7 @@ fn only_blocking_sections_block() {
     }
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
-        // All of them meet in one locality, which works only if none of them holds it while it waits.
+        // All sections meet in one locality, which works only if none holds it while it waits.
         let meet = Arc::new(Barrier::new(4));
         let foms: Vec<_> = (0..4)
             .map(|n| {
@@ -324,7 +325,7 @@ fn only_blocking_sections_block() {
         for fom in foms {
             fom.await.unwrap();
         }
-        // A phase that does not block has no such context: the runtime sees nobody in a blocking section.
+        // A phase that does not block has no such context: the runtime sees no fom in a blocking section.
         assert_eq!(Section::GRAPH.find("Whole").unwrap().mode(), Mode::Blocking);
         assert_eq!(Section::GRAPH.find("Guard").unwrap().mode(), Mode::Async);
         assert_eq!(runtime.operations().localities[0].blocked_threads, 0);

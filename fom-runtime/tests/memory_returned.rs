@@ -1,6 +1,6 @@
 //! The memory of a burst goes back to the system while the runtime lives.
 //!
-//! Each test runs its burst twice, in processes of their own: once small and once large. After the large one the
+//! Each test runs its burst twice, each time in its own process: once small and once large. After the large one the
 //! resident memory falls to at most 1.3 times that of the small one. The tests only limit the time until then.
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ use std::{
 use fom_runtime::{LaneOptions, Runtime, TestClock, prelude::*};
 use serde::{Deserialize, Serialize};
 
-/// The variables that a test sets for the process of a burst: how many foms, and the limit in KiB.
+/// The variables that a test sets for the process of a burst: the number of foms, and the limit in KiB.
 const FOMS: &str = "FOM_BURST_FOMS";
 const LIMIT: &str = "FOM_BURST_LIMIT";
 
@@ -157,7 +157,7 @@ fn idle(runtime: &Runtime) {
     }
 }
 
-/// How often the threads of the runtime yielded the processor so far.
+/// Returns how often the threads of the runtime yielded the processor so far.
 fn sleeps() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let of_one = |task: fs::DirEntry| {
@@ -185,7 +185,7 @@ fn asleep() {
     }
 }
 
-/// Submits so many foms, sends each its event, and drops the outcomes.
+/// Submits this many foms, sends each its event, and drops the outcomes.
 fn told<O: Operation<Event = Told>>(runtime: &Runtime, foms: usize, make: impl Fn() -> O) {
     let handles: Vec<_> = (0..foms)
         .map(|_| runtime.submit(make()).start().unwrap())
@@ -296,7 +296,7 @@ fn given<T: FromStr<Err: Debug>>(name: &str) -> Option<T> {
     Some(env::var(name).ok()?.parse().unwrap())
 }
 
-/// The process of one burst. It prints how much is resident in the end, and how long that took.
+/// The process of one burst. It prints the resident memory at the end, and the time until then.
 fn one_burst(kind: &str, foms: usize, limit: u64) {
     let place = env::temp_dir().join(format!("fom-memory-{}", std::process::id()));
     let runtime = Runtime::builder().localities(2).pin(false);
@@ -330,7 +330,7 @@ struct Burst {
     millis: u64,
 }
 
-/// Runs `test` again in a process of its own, which runs one burst.
+/// Runs `test` again in its own process, which runs one burst.
 fn run(test: &str, foms: usize, limit: u64) -> Burst {
     let ran = Command::new(env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])

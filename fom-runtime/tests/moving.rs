@@ -1,6 +1,6 @@
-//! Foms that are moved to an idle locality: that it happens, what stays, and that nothing is lost on the way.
+//! Foms that are moved to an idle locality: that they are, what stays, and that nothing is lost on the way.
 //!
-//! The clock is the test's, and moves only while foms run: so a run takes as long as a test says, on any machine.
+//! The clock is the test's, and moves only while foms run: a run takes as long as a test says, on any machine.
 
 mod kit;
 
@@ -27,7 +27,7 @@ enum Word {
     Stop,
 }
 
-/// Runs for long, a few times; then waits for words, and says where it has been.
+/// Runs for [`LONG`], a few times; then waits for words, and records where it has been.
 struct Hiker {
     clock: TestClock,
     runs: usize,
@@ -47,7 +47,7 @@ impl Drop for Hiker {
 enum Hike {
     #[phase(start, to(Walk), sync)]
     Leave,
-    /// The deadline is armed before it is moved, and stands after that.
+    /// The deadline is armed before the move, and stands after it.
     #[phase(to(Walk, Rest), within = "100s", keep(Walk, Rest))]
     Walk,
     #[phase(to(Home, Lost), on(Go, Stop))]
@@ -87,7 +87,7 @@ impl HikeTransitions for Hiker {
     }
 }
 
-/// The locality of this thread, which is what the fom says of itself.
+/// The locality of this thread, which the fom reports as well.
 fn here(cx: &Cx<'_, Word>) -> usize {
     let thread = std::thread::current();
     let name = thread.name().expect("a thread of a locality");
@@ -98,7 +98,7 @@ fn here(cx: &Cx<'_, Word>) -> usize {
     cx.locality()
 }
 
-/// To the tail of the run queue, once.
+/// Yields once: the fom goes to the tail of the run queue.
 async fn pause() {
     let mut paused = false;
     std::future::poll_fn(|cx| {
@@ -145,7 +145,7 @@ impl Party {
         }
     }
 
-    /// Submits so many, all at once, from inside locality 0, where they are at home.
+    /// Submits this many hikers at once from inside locality 0, where they are at home.
     fn crowd(
         &self,
         foms: usize,
@@ -165,7 +165,7 @@ impl Party {
         told.recv().unwrap()
     }
 
-    /// The same, until some of them live in locality 1 (which can only be given some when it sleeps).
+    /// The same, until some hikers live in locality 1 (which gets foms only while it sleeps).
     async fn crowd_that_moved(&self) -> Vec<Handle<Hiker>> {
         let mut all = Vec::new();
         loop {
@@ -206,7 +206,7 @@ impl ParentingTransitions for Parent {
     }
 }
 
-/// Without being asked to, nothing is moved.
+/// By default nothing is moved.
 #[test]
 fn off_by_default() {
     limited(|| async {
@@ -241,7 +241,7 @@ fn an_idle_locality_is_given_foms() {
             let home = fom.locality();
             let ended = fom.await.unwrap();
             assert!(matches!(ended.phase, Hike::Home));
-            // Four runs and the word; once moved it does not go back to where the others come from.
+            // Four runs and the word; a moved fom does not go back to where the others come from.
             assert_eq!(ended.operation.been.len(), 5);
             assert_eq!(ended.operation.been[4], home);
             homes.extend(&ended.operation.been);
@@ -271,7 +271,8 @@ fn what_relies_on_its_home_stays() {
                     1 => runtime.submit(hiker).place(Placement::Locality(0)),
                     2 => {
                         hiker.local = true;
-                        // It runs to the end of its first phase before it has touched the data: until then it may go.
+                        // The fom runs to the end of its first phase before it has touched the data: until then it may
+                        // move.
                         runtime.submit(hiker).place(Placement::RoundRobin)
                     }
                     _ => runtime
@@ -307,14 +308,14 @@ fn a_moved_fom_is_reached_by_everything() {
         let mut foms = party.crowd_that_moved().await;
         let at = foms.iter().position(|fom| fom.locality() == 1).unwrap();
         let moved = foms.swap_remove(at);
-        // A word, from outside and from where it came from.
+        // A word, from outside and from the locality where the fom came from.
         moved.send(Word::Go).unwrap();
         let sender = moved.sender();
         let told = party
             .runtime
             .call(0, move |_| sender.send(Word::Go).is_ok());
         assert_eq!(told.await, Ok(true));
-        // A wake by its number, and a wait for a phase that it is in, which go by its home.
+        // A wake by id, and a wait for the current phase, both through the fom's home.
         assert!(party.runtime.wake(moved.id()));
         moved.reached([HikeKind::Rest]).await;
         moved.send(Word::Stop).unwrap();
@@ -322,7 +323,7 @@ fn a_moved_fom_is_reached_by_everything() {
         assert_eq!(ended.operation.words, 2);
         assert_eq!(&ended.operation.been[4..], [1, 1, 1]);
 
-        // Two are cancelled, by address and by number.
+        // Two are cancelled, by address and by id.
         for by_number in [false, true] {
             let at = foms.iter().position(|fom| fom.locality() == 1).unwrap();
             let moved = foms.swap_remove(at);
@@ -347,7 +348,7 @@ fn a_moved_fom_is_reached_by_everything() {
     });
 }
 
-/// Words that are sent, and cancels that are made, while the foms are moved to and fro: each is taken in once.
+/// Words and cancels arrive while the foms are moved to and fro: each is taken in once.
 #[test]
 fn nothing_is_lost_on_the_way() {
     limited(|| async {
@@ -386,8 +387,8 @@ fn nothing_is_lost_on_the_way() {
     });
 }
 
-/// A shutdown of either kind, and a drop, while foms are on their way: everybody gets an answer, and every operation is
-/// dropped.
+/// A shutdown of either kind, and a drop, while foms are on their way: every caller gets an answer, and every operation
+/// is dropped.
 #[test]
 fn a_shutdown_meets_foms_on_their_way() {
     limited(|| async {
@@ -421,7 +422,7 @@ fn a_shutdown_meets_foms_on_their_way() {
     });
 }
 
-/// Foms that wait in their new home are told to end there, also when where they came from has long been empty.
+/// Foms that wait in their new home are told to end there, also when the locality that they left has long been empty.
 #[test]
 fn a_shutdown_finds_foms_that_wait_elsewhere() {
     limited(|| async {
@@ -462,7 +463,7 @@ fn a_hung_fom_keeps_its_own_locality_alone() {
             let (tell, began) = mpsc::channel();
             let hangs = Parent(Some(Box::new(move |_| {
                 tell.send(()).unwrap();
-                // It goes on when the other end is dropped.
+                // The fom goes on when the other end is dropped.
                 let _ = told.recv();
             })));
             let hangs = party.runtime.submit(hangs);

@@ -1,4 +1,4 @@
-//! What is sent by those that are not kept, and to those that are not, beside others that are: `durability = "none"`.
+//! Events and submissions between operations that are kept and operations that are not: `durability = "none"`.
 
 mod held;
 mod kit;
@@ -88,8 +88,8 @@ fn build(journal: impl Journal) -> Runtime {
     builder.journal_with(journal).build().unwrap()
 }
 
-/// An operation that somebody starts who is not kept is committed before it begins, as if it had been submitted; an event is in
-/// memory until it was taken, and what became of it then is kept.
+/// An operation started by a fom that is not kept is committed before it begins, as if it had been submitted. An event
+/// is in memory until it is taken; the resulting transition is kept.
 #[test]
 fn what_is_not_kept_sends_as_anybody_outside_does() {
     limited(|| async {

@@ -1,5 +1,5 @@
-//! PR-07: operation ids. Of all submissions with the same id one runs, and all get its answer; the memory of answers is bounded in
-//! number and time.
+//! PR-07: operation ids. Of all submissions with the same id one runs, and all get its answer; the memory of answers is
+//! bounded in number and time.
 
 mod kit;
 
@@ -21,7 +21,7 @@ use fom_runtime::{
 use kit::{limited, one, secs};
 use serde::{Deserialize, Serialize};
 
-/// Counts how often it ran.
+/// Counts the runs.
 #[derive(Clone, Default)]
 struct Runs(Arc<AtomicUsize>);
 
@@ -123,7 +123,7 @@ impl WithdrawalTransitions for Withdraw {
     }
 }
 
-/// The words of an error are remembered, whatever its type.
+/// The text of an error is remembered, whatever the error's type.
 #[test]
 fn an_error_of_any_type_is_remembered_in_its_words() {
     limited(async || {
@@ -161,7 +161,7 @@ fn with(journal: &MemoryJournal, clock: &TestClock, runs: &Runs) -> Runtime {
         .unwrap()
 }
 
-/// How many foms and outcomes the journal has.
+/// Returns the number of foms and outcomes in the journal.
 fn kept(journal: &MemoryJournal) -> usize {
     let ids = journal.ids();
     ids.iter().filter(|id| **id >= EntryId::HEAD).count()
@@ -171,7 +171,8 @@ fn without(clock: &TestClock, runs: &Runs) -> Runtime {
     one(clock).resource(runs.clone()).build().unwrap()
 }
 
-/// While the first is in flight, and after its end: every submission gets the answer of the first, with values of its own.
+/// While the first is in flight, and after its end, every submission gets the answer of the first, with values of its
+/// own.
 #[test]
 fn all_submissions_with_one_id_get_the_answer_of_the_first() {
     limited(async || {
@@ -202,7 +203,7 @@ fn all_submissions_with_one_id_get_the_answer_of_the_first() {
     });
 }
 
-/// The first may have lost interest, or never had any.
+/// The first handle may be dropped, or may never exist.
 #[test]
 fn an_answer_does_not_need_the_first_handle() {
     limited(async || {
@@ -221,7 +222,7 @@ fn an_answer_does_not_need_the_first_handle() {
     });
 }
 
-/// What is remembered survives, and what was in flight goes on and is joined.
+/// Remembered answers survive a restart; a fom that was in flight goes on and is joined.
 #[test]
 fn ids_survive_a_restart() {
     limited(async || {
@@ -235,14 +236,14 @@ fn ids_survive_a_restart() {
             first.send(PayEvent::Settled(77)).unwrap();
             assert_eq!(receipt(first.await), (77, 11));
         }
-        // As if the power had gone after the end was told.
+        // As if the power failed after the end was told.
         {
             let runtime = with(&journal.fork(), &clock, &runs);
             assert_eq!(runtime.in_flight(), 0);
             let again = runtime.submit(pay(20)).once("order 7").start().unwrap();
             assert_eq!(receipt(again.await), (77, 11));
         }
-        // As if it had gone before.
+        // As if the power failed before.
         let runtime = with(&before_end, &clock, &runs);
         let again = runtime.submit(pay(20)).once("order 7").start().unwrap();
         again.send(PayEvent::Settled(78)).unwrap();
@@ -251,7 +252,7 @@ fn ids_survive_a_restart() {
     });
 }
 
-/// There is no moment at which the journal has neither the fom nor its outcome, or both.
+/// At no moment does the journal have neither the fom nor its outcome, or both.
 #[test]
 fn the_outcome_takes_the_place_of_the_fom() {
     limited(async || {
@@ -311,7 +312,7 @@ fn a_race_of_submissions_runs_one() {
     });
 }
 
-/// An id is one of an operation type.
+/// An id belongs to one operation type.
 #[test]
 fn the_same_id_for_two_types_is_two() {
     limited(async || {
@@ -370,7 +371,8 @@ fn a_failure_is_remembered() {
     });
 }
 
-/// The memory is limited in time, on the journal's clock, also while nothing runs; what is forgotten leaves the journal.
+/// The memory is limited in time, on the journal's clock, also while nothing runs. A forgotten answer leaves the
+/// journal.
 #[test]
 fn an_outcome_is_forgotten_when_its_time_has_passed() {
     limited(async || {
@@ -408,7 +410,7 @@ fn an_outcome_is_forgotten_when_its_time_has_passed() {
     });
 }
 
-/// The memory is limited in number: who ended first is forgotten first; who has not ended never is.
+/// The memory is limited in number: the answers that ended first are forgotten first; a fom in flight never is.
 #[test]
 fn the_oldest_outcomes_are_forgotten_first() {
     limited(async || {
@@ -444,7 +446,7 @@ fn the_oldest_outcomes_are_forgotten_first() {
     });
 }
 
-/// A refusal gives the operation back and leaves nothing behind: the id is as free as before.
+/// A refusal returns the operation and leaves nothing behind: the id is as free as before.
 #[test]
 fn a_refused_submission_has_not_used_its_id() {
     limited(async || {
@@ -460,7 +462,7 @@ fn a_refused_submission_has_not_used_its_id() {
         assert_eq!(refused.reason(), RefusedReason::KeyInUse);
         assert_eq!(refused.into_operation(), pay(2));
         let first = runtime.submit(pay(3)).key("l").once("x").start().unwrap();
-        // The key of a repetition is that of the first: nothing is in its way.
+        // A repetition has the key of the first, so nothing is in its way.
         let again = runtime.submit(pay(3)).key("l").once("x").start().unwrap();
         assert_eq!(again.id(), first.id());
         first.send(PayEvent::Settled(1)).unwrap();
@@ -474,7 +476,7 @@ fn a_refused_submission_has_not_used_its_id() {
     });
 }
 
-/// A runtime that is full still gives the answers that it has.
+/// A full runtime still gives the answers that it has.
 #[test]
 fn a_full_runtime_answers_from_memory() {
     limited(async || {
@@ -499,7 +501,7 @@ fn a_full_runtime_answers_from_memory() {
     });
 }
 
-/// Nobody hears of transitions that did not happen.
+/// A listener hears of no transition that did not happen.
 #[test]
 fn an_answer_from_memory_is_no_transition() {
     limited(async || {
@@ -518,7 +520,8 @@ fn an_answer_from_memory_is_no_transition() {
     });
 }
 
-/// The end of the runtime is no end of the operation: whoever waits hears of it, and after a restart it is joined.
+/// The end of the runtime does not end the operation: its callers hear of the shutdown, and after a restart it is
+/// joined.
 #[test]
 fn a_shutdown_is_told_and_not_remembered() {
     limited(async || {
@@ -560,7 +563,8 @@ impl Journal for Breakable {
     }
 }
 
-/// What could not be committed did not happen, and both who wait hear why; its id stays taken as long as its record is there.
+/// An end that could not be committed did not happen, and both callers hear why. Its id stays taken as long as its
+/// record is there.
 #[test]
 fn an_end_that_cannot_be_committed_is_no_answer() {
     limited(async || {
@@ -627,7 +631,7 @@ fn an_end_that_is_committed_late_is_the_answer() {
         broken.store(false, Ordering::SeqCst);
         let again = async |id: &str| {
             loop {
-                // Whatever is committed brings what waits with it.
+                // Any commit takes the waiting end with it.
                 runtime.submit(Count).await.unwrap();
                 match runtime.submit(pay(9)).once(id).start() {
                     Ok(handle) => break handle.await,

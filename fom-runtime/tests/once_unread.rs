@@ -1,11 +1,11 @@
-//! An outcome that is remembered and cannot be read: after a release was rolled back, say.
+//! A remembered outcome that cannot be read, after a rollback for example.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fom_runtime::{journal::MemoryJournal, prelude::*};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
-/// Whether the release that runs can read what is saved.
+/// Whether the running release can read what is saved.
 static READS: AtomicBool = AtomicBool::new(true);
 
 fn cents<'de, D: Deserializer<'de>>(saved: D) -> Result<u64, D::Error> {
@@ -36,8 +36,8 @@ impl PayingTransitions for Pay {
     }
 }
 
-/// Who submits once more is not told that a payment failed which was made, but that its end cannot be read; and gets it from a
-/// release that can.
+/// A caller that submits again is told that the end cannot be read, not that the payment failed: the payment was made.
+/// A release that can read the end returns it.
 #[tokio::test]
 async fn an_end_that_cannot_be_read_is_no_failure_of_the_operation() {
     let journal = MemoryJournal::new();

@@ -8,7 +8,7 @@ use gate::Gated;
 use kit::{Log, limited, millis, one};
 use serde::{Deserialize, Serialize};
 
-/// Says its words to whoever has the key, over two phases.
+/// Sends its words to the fom with the key, over two phases.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
     name: String,
@@ -95,7 +95,7 @@ fn runtime(journal: &MemoryJournal, log: &Log) -> Runtime {
         .unwrap()
 }
 
-/// What one sends to one comes in its order, also when it lay in the journal over a restart.
+/// Events of one sender to one receiver come in order, also when they lay in the journal over a restart.
 #[test]
 fn events_of_one_sender_keep_their_order() {
     for restart in [false, true] {
@@ -124,7 +124,7 @@ fn events_of_one_sender_keep_their_order() {
     }
 }
 
-/// An event that was sent directly is in memory alone.
+/// An event that was sent directly is only in memory.
 #[test]
 fn an_event_that_came_directly_is_not_kept() {
     limited(async || {
@@ -184,7 +184,7 @@ impl GrowingTransitions for Child {
     }
 }
 
-/// What is submitted directly happens at once, and again when the function is run again.
+/// A direct submission happens at once, and again when the function runs again.
 #[test]
 fn a_direct_submission_is_no_outbox() {
     limited(async || {
@@ -262,7 +262,7 @@ impl<T: Send + Serialize + for<'a> Deserialize<'a> + 'static> FillingTransitions
     }
 }
 
-/// Sends to it.
+/// Sends to the drawer.
 #[derive(Serialize, Deserialize)]
 struct Filler;
 

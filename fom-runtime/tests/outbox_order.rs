@@ -1,4 +1,4 @@
-//! The events of one sender's outbox arrive in their order, wherever the sender moves meanwhile, also after a restart.
+//! The events of one sender's outbox arrive in order, wherever the sender moves meanwhile, also after a restart.
 
 mod kit;
 
@@ -60,7 +60,7 @@ impl HelpingTransitions for Help {
     }
 }
 
-/// Says its words, some of them in one visit. Between them it waits, so that others run, and for its team.
+/// Says its words, some of them in one visit. Between them it waits so that others run, and for its team.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
     name: usize,
@@ -195,7 +195,7 @@ fn say(runtime: &Runtime) {
     futures::executor::block_on(runtime.quiet());
 }
 
-/// A journal with an ear and with a caller that said so many words to it.
+/// A journal with an ear and a caller that said this many words to it.
 async fn called(words: u32) -> MemoryJournal {
     let journal = MemoryJournal::new();
     let runtime = build(&journal, &Log::default());
@@ -247,7 +247,7 @@ impl HearingTransitions for Ear {
     }
 }
 
-/// Submits so many speakers from inside a locality.
+/// Submits this many speakers from inside a locality.
 struct Crowd(
     std::ops::Range<usize>,
     std::sync::mpsc::Sender<Handle<Speaker>>,

@@ -1,4 +1,4 @@
-//! What the world outside hands in: wakers of its own that do what they like, and numbers that know no end.
+//! What outside code hands in: wakers that do what they like, and numbers without a limit.
 
 mod task;
 
@@ -31,7 +31,7 @@ fn panics() -> Waker {
     waker(|| panic!("an executor on fire"))
 }
 
-/// What one hears.
+/// What an `Ear` hears.
 #[derive(Debug)]
 enum Word {
     Word,
@@ -59,7 +59,7 @@ impl HearsTransitions for Ear {
     }
 }
 
-/// Who is told of a phase may do anything with the fom at once, in its waker.
+/// A waker that is told of a phase may do anything with the fom at once.
 #[test]
 fn a_waker_may_use_the_fom_that_it_hears_of() {
     let _limit = limit();
@@ -80,7 +80,7 @@ fn a_waker_may_use_the_fom_that_it_hears_of() {
     fom.wait().unwrap();
 }
 
-/// The same for the waker that a handle is left with.
+/// The same in the drop of a waker that a handle has.
 #[test]
 fn a_waker_may_use_the_fom_when_it_is_dropped() {
     let _limit = limit();
@@ -108,7 +108,7 @@ fn a_waker_may_use_the_fom_when_it_is_dropped() {
     block_on(runtime.idle());
 }
 
-/// A waker that panics is its executor's affair: the locality goes on.
+/// A waker that panics concerns its executor alone: the locality goes on.
 #[test]
 fn a_waker_that_panics_takes_no_locality_with_it() {
     let _limit = limit();
@@ -158,7 +158,7 @@ fn a_waker_that_panics_takes_no_locality_with_it() {
         .unwrap();
 }
 
-/// A sleep that was first polled where its locality was away is woken for whoever polled it last.
+/// A sleep that was first polled where its locality was away wakes the waker that polled it last.
 #[test]
 fn a_sleep_wakes_who_polled_it_last() {
     let _limit = limit();
@@ -218,7 +218,7 @@ fn a_sleep_ends_with_its_runtime() {
     block_on(late);
 }
 
-/// `Duration::MAX` is how one says "without a limit".
+/// `Duration::MAX` means "without a limit".
 #[test]
 fn a_shutdown_without_a_limit_drains() {
     let _limit = limit();
@@ -238,7 +238,7 @@ fn a_shutdown_without_a_limit_drains() {
     assert!(runtime.submit(quick(|_| {})).start().is_err());
 }
 
-/// As does a history of `usize::MAX` phases.
+/// So does a history of `usize::MAX` phases.
 #[test]
 fn a_history_without_a_limit() {
     let _limit = limit();
@@ -262,7 +262,7 @@ fn a_history_without_a_limit() {
     fom.cancel();
 }
 
-/// A listener may hold another one: both go.
+/// A listener may hold another: both go.
 #[test]
 fn a_listener_that_holds_another_can_be_taken_off() {
     let _limit = limit();
@@ -280,7 +280,7 @@ fn a_listener_that_holds_another_can_be_taken_off() {
         .unwrap();
 }
 
-/// A plain thread that is in the executor of futures can make a runtime and wait for a fom.
+/// A plain thread in the executor of futures can make a runtime and wait for a fom.
 #[test]
 fn inside_another_executor() {
     let _limit = limit();
@@ -300,11 +300,11 @@ fn inside_another_executor() {
     });
 }
 
-/// Keeps what it is asked.
+/// Keeps the requests.
 #[derive(Clone, Default)]
 struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);
 
-/// Once there is a first answer, nobody waits for another, also while the fom has not looked at it yet.
+/// Once there is a first answer, no fom waits for another, also while the fom has not looked at the first yet.
 #[test]
 fn nobody_waits_for_a_second_answer() {
     let _limit = limit();

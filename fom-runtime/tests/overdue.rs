@@ -1,4 +1,4 @@
-//! A deadline that passed while nothing ran: it is late at once, and nothing of the phase is run again.
+//! A deadline that passed while nothing ran: the fom is late at once, and no function of the phase runs again.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,7 +8,7 @@ use std::{
 use fom_runtime::{BoxError, Cause, TestClock, journal::MemoryJournal, prelude::*};
 use serde::{Deserialize, Serialize};
 
-/// What was run, in order.
+/// The functions that ran, in order.
 #[derive(Clone, Default)]
 struct Ran(Arc<Mutex<Vec<&'static str>>>);
 
@@ -94,7 +94,7 @@ fn what_is_overdue_after_a_restart_is_late_at_once() {
         futures::executor::block_on(runtime.quiet());
         assert_eq!(ran.take(), ["pay", "wait"]);
     }
-    // Its last end was a shutdown, which ends nothing in the journal.
+    // The last end was a shutdown, which ends nothing in the journal.
     ends.lock().unwrap().clear();
     clock.advance(Duration::from_secs(5));
     let runtime = build();

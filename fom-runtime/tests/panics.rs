@@ -69,7 +69,7 @@ impl FusedTransitions for Fuse {
 }
 
 /// FL-06: a panic in any phase function ends its fom in the failed outcome, with the message, the phase and the
-/// operation; listeners hear of it, and the locality goes on.
+/// operation. Listeners hear of it, and the locality goes on.
 #[test]
 fn a_panic_ends_its_fom_and_nothing_else() {
     limited(|| async {
@@ -141,12 +141,12 @@ impl Drop for Bomb {
     }
 }
 
-/// FL-06: a panic of what the fom holds, while that is dropped, does not take the worker along either: data of a phase
-/// that is left, an operation whose outcome nobody wants, an event that nobody took, what an async function held.
+/// FL-06: a panic in the drop of what the fom holds does not end the worker either. The fom holds data of a left phase,
+/// an operation with an unwanted outcome, an untaken event, and the locals of an async function.
 #[test]
 fn a_panic_in_a_drop_ends_nothing_else() {
     struct Armed {
-        /// Held to be dropped.
+        /// Held until the drop.
         _held: Option<Bomb>,
         data: bool,
         local: bool,
@@ -238,7 +238,7 @@ fn a_panic_in_a_drop_ends_nothing_else() {
         let gate = Gate::close(&runtime, 0);
         let fom = runtime.submit(armed()).start().unwrap();
         fom.send(Ball::Roll(BombEvent)).unwrap();
-        // Nobody wants the outcome, and with it the event that goes back.
+        // The outcome is unwanted, and with it the event that goes back.
         drop(fom);
         gate.open();
         runtime.idle().await;
@@ -260,7 +260,7 @@ fn a_panic_in_a_drop_ends_nothing_else() {
     });
 }
 
-/// FL-06: nor does what was panicked with, when its own drop panics.
+/// FL-06: nor does a panic payload whose own drop panics.
 #[test]
 fn a_payload_that_panics_in_its_drop() {
     struct Careless;

@@ -25,7 +25,7 @@ fn counts(homes: impl IntoIterator<Item = usize>) -> [usize; 4] {
     counts
 }
 
-/// FL-08: round-robin gives every locality the same share, also when asked for from inside one.
+/// FL-08: round-robin gives every locality the same share, also when it is requested inside a locality.
 #[test]
 fn round_robin_is_even() {
     let _limit = limit();
@@ -56,7 +56,7 @@ fn round_robin_is_even() {
     runtime.submit(inside).start().unwrap().wait().unwrap();
 }
 
-/// Trap 21: without a word said, what comes from outside goes round: no home by an identity that many foms share. FL-08.
+/// Trap 21: by default, submissions from outside go round: no home by an identity that many foms share. FL-08.
 #[test]
 fn the_default_goes_round() {
     let _limit = limit();
@@ -67,7 +67,7 @@ fn the_default_goes_round() {
     assert_eq!(counts(homes), [10; 4]);
 }
 
-/// FL-08: children stay with their parent, without a word said and with `Here`.
+/// FL-08: children stay with their parent, by default and with `Here`.
 #[test]
 fn here_is_the_parents_home() {
     let _limit = limit();
@@ -94,7 +94,7 @@ fn here_is_the_parents_home() {
             .wait()
             .unwrap();
     }
-    // From outside there is no here.
+    // Outside there is no `Here`.
     let homes: Vec<_> = (0..8)
         .map(|_| {
             runtime
@@ -108,7 +108,7 @@ fn here_is_the_parents_home() {
     assert_eq!(counts(homes), [2; 4]);
 }
 
-/// FL-08: `Here` inside a fom of another runtime is no home in this one.
+/// FL-08: `Here` inside a fom of another runtime is no home in this runtime.
 #[test]
 fn here_is_of_the_same_runtime() {
     let _limit = limit();
@@ -127,7 +127,7 @@ fn here_is_of_the_same_runtime() {
     other.submit(inside).start().unwrap().wait().unwrap();
 }
 
-/// FL-08: pinned to an index; one that does not exist is refused, with the operation.
+/// FL-08: pinned to an index; an index that does not exist is refused, with the operation.
 #[test]
 fn pinned_by_index() {
     let _limit = limit();
@@ -169,7 +169,7 @@ fn least_loaded() {
         })
         .collect();
     assert_eq!(counts(all.iter().map(|fom| fom.locality())), [3; 4]);
-    // Six more in one: the others are filled up first.
+    // Six more in one locality: the others are filled up first.
     let heavy: Vec<_> = (0..6)
         .map(|_| {
             runtime
@@ -189,7 +189,7 @@ fn least_loaded() {
         })
         .collect();
     assert_eq!(counts(more.iter().map(|fom| fom.locality())), [6, 6, 0, 6]);
-    // What has ended is no load.
+    // Ended foms are no load.
     for fom in heavy {
         fom.cancel();
         assert!(fom.wait().is_err());
@@ -206,7 +206,7 @@ fn least_loaded() {
     assert_eq!(counts(next.iter().map(|fom| fom.locality())), [0, 0, 6, 0]);
 }
 
-/// FL-08: what has the same number or the same key has the same home, and different ones are spread.
+/// FL-08: the same number or the same key has the same home, and different ones are spread.
 #[test]
 fn keys_are_stable_and_spread() {
     let _limit = limit();
@@ -234,14 +234,14 @@ fn keys_are_stable_and_spread() {
     assert_eq!(numbers, (0..400).map(home_of_number).collect::<Vec<_>>());
     assert_eq!(keys, (0..400).map(home_of_key).collect::<Vec<_>>());
     for homes in [numbers, keys] {
-        // 100 each if it were even; a hash is not, but this far off is one in many millions.
+        // An even spread is 100 each. A hash is not even, but this far off has a chance of one in many millions.
         let counts = counts(homes);
         assert!(
             counts.iter().all(|count| (40..=180).contains(count)),
             "{counts:?}"
         );
     }
-    // A placement that is asked for goes before the key.
+    // An explicit placement goes before the key.
     let placed = runtime
         .submit(quick(|_| {}))
         .key("call 7")
@@ -252,7 +252,7 @@ fn keys_are_stable_and_spread() {
     placed.wait().unwrap();
 }
 
-/// FL-07: the home is chosen once. However often and by whomever the fom is woken, it runs there.
+/// FL-07: the home is chosen once. The fom runs there, however often it is woken and by any waker.
 #[test]
 fn a_fom_never_moves() {
     let _limit = limit();

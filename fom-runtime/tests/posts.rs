@@ -1,4 +1,4 @@
-//! Messages to localities that are waited for together, and what is added up over them.
+//! Messages to localities that are awaited together, and their results added up.
 
 mod task;
 
@@ -17,8 +17,8 @@ fn two() -> Runtime {
     builder.build().unwrap()
 }
 
-/// LO-09: all have run when the wait is over, those of one thread to one locality in their order; one that panics is waited for
-/// like the others. LO-12: what they did is added up without a lock.
+/// LO-09: all messages have run when the wait is over, those of one thread to one locality in order. A message that
+/// panics is waited for like the others. LO-12: their results are added up without a lock.
 #[test]
 fn all_have_run_when_it_is_done() {
     let _limit = limit();
@@ -45,7 +45,7 @@ fn all_have_run_when_it_is_done() {
     }
 }
 
-/// LO-09: of those that are called off none begins after that, the one that runs is waited for, and what they owned is dropped.
+/// LO-09: after a cancel no waiting message begins, the running one is waited for, and what they owned is dropped.
 #[test]
 fn what_is_called_off_does_not_run() {
     let _limit = limit();
@@ -78,8 +78,8 @@ fn what_is_called_off_does_not_run() {
     assert_eq!((ran.load(SeqCst), dropped.load(SeqCst)), (0, 10));
 }
 
-/// Trap 18: a fom that waits for messages to its own locality does not keep them from running. LO-09: those that come too late
-/// for the runtime are answered, too.
+/// Trap 18: a fom that waits for messages to its own locality does not keep them from running. LO-09: messages that
+/// come too late for the runtime are answered, too.
 #[test]
 fn a_fom_waits_for_messages_to_its_own_locality() {
     let _limit = limit();

@@ -1,4 +1,4 @@
-//! The points where the power can go, as the book's table has them: the journal is copied there as a crash would leave it, and
+//! The points of power failure in the book's table. At each, the journal is copied as a crash would leave it, and
 //! another process goes on with the copy.
 
 mod kit;
@@ -52,7 +52,7 @@ impl Life {
             })
     }
 
-    /// What it did in one machine.
+    /// Returns what the process did in one machine.
     fn lines(&self, machine: &str) -> Vec<String> {
         let lines = self.log.lines().into_iter();
         lines
@@ -60,7 +60,7 @@ impl Life {
             .collect()
     }
 
-    /// What a crash at this point would have left; `then`: at the next point of this name.
+    /// Returns what a crash at this point would have left; with `then`, at the next point of that name.
     fn crash(&self, point: &str, then: Option<&str>) -> Self {
         let cuts = self.cuts.lock().unwrap();
         let mut left = cuts.iter().skip_while(|cut| cut.0 != point);
@@ -212,14 +212,14 @@ fn keyless(lines: &[String]) -> Vec<String> {
     lines.iter().map(without).collect()
 }
 
-/// The process after it, until nothing is left to do.
+/// The next process, until nothing is left to do.
 async fn goes_on(life: &Life) -> Runtime {
     let runtime = life.builder().build().unwrap();
     runtime.quiet().await;
     runtime
 }
 
-/// All that the outbox of `Pay` started and sent came, and came once.
+/// Checks that all that the outbox of `Pay` started and sent came exactly once.
 fn came_once(life: &Life) {
     let carried = life.lines("Carrying");
     assert_eq!(carried.last().unwrap(), "went to There");
@@ -236,7 +236,7 @@ fn before_the_first_commit_it_was_never_there() {
         let life = life.crash("Counting is told Some(\"Open\")", Some("not written"));
         let runtime = goes_on(&life).await;
         assert_eq!(life.lines("Delivery"), [""; 0]);
-        // Who got no answer submits again.
+        // A caller without an answer submits again.
         runtime.submit(Order).once("order 1").await.unwrap();
         runtime.quiet().await;
         came_once(&life);
@@ -273,14 +273,14 @@ fn until_it_is_written_the_function_is_run_again_with_its_key() {
             goes_on(&life).await;
             let lines = life.lines("Delivery");
             assert_eq!(lines[..2], ["resumed in Pay", "is made again"]);
-            // The same key, and the same attempt.
+            // The key and the attempt are the same.
             assert_eq!(lines[2..], first.lines("Delivery")[1..], "{then:?}");
             came_once(&life);
         }
     });
 }
 
-/// Synced, and nobody was told (D); told, and some listeners not (E).
+/// Synced, before any listener is told (D); told, but not to all listeners (E).
 #[test]
 fn when_it_is_synced_the_next_function_is_run() {
     limited(async || {
@@ -289,7 +289,7 @@ fn when_it_is_synced_the_next_function_is_run() {
         let told = first.crash("Delivery is told Some(\"Pack\")", None);
         for life in [synced, told] {
             goes_on(&life).await;
-            // Nobody hears of the transition into `Pack` any more.
+            // No listener hears of the transition into `Pack` any more.
             let expected = ["resumed in Pack", "is made again", "packs", "went to Sent"];
             assert_eq!(life.lines("Delivery"), expected);
             came_once(&life);
@@ -297,7 +297,7 @@ fn when_it_is_synced_the_next_function_is_run() {
     });
 }
 
-/// What was in the outbox is there by itself: also when its sender has ended.
+/// The content of an outbox is on its own, also when its sender has ended.
 #[test]
 fn what_was_in_the_outbox_comes_once() {
     limited(async || {
@@ -318,7 +318,7 @@ fn what_was_in_the_outbox_comes_once() {
     });
 }
 
-/// An event was taken out of the mailbox, and the step that took it was not committed; then it was.
+/// An event was taken out of the mailbox; first its step was not committed, then it was.
 #[test]
 fn an_event_is_taken_again_until_its_step_is_committed() {
     limited(async || {
@@ -348,7 +348,7 @@ fn in_the_last_phase_its_function_is_run_again() {
     });
 }
 
-/// The end is committed, and who waits was not told.
+/// The end is committed, but its caller was not told.
 #[test]
 fn an_end_that_nobody_was_told_of_is_told_to_who_asks_again() {
     limited(async || {
@@ -376,7 +376,7 @@ fn what_is_made_again_may_be_made_again() {
     });
 }
 
-/// Wherever it goes in a whole life: each order is delivered, each piece is counted once, and nothing is left.
+/// A crash at any point of a whole life: each order is delivered, each piece is counted once, and nothing is left.
 #[test]
 fn wherever_it_goes_all_comes_to_its_end() {
     limited(async || {
@@ -387,7 +387,7 @@ fn wherever_it_goes_all_comes_to_its_end() {
             let life = Life::on(left);
             let runtime = goes_on(&life).await;
             let register = runtime.submit(Register { sold: 0 }).key("sales");
-            // Before the first commit nobody is there.
+            // Before the first commit there is no register.
             let _ = register.start();
             runtime.submit(Order).once("order 1").await.unwrap();
             runtime.quiet().await;
@@ -403,8 +403,8 @@ fn wherever_it_goes_all_comes_to_its_end() {
     });
 }
 
-/// Two lives on copies of one moment, as after a backup was restored: who is in the copy makes its steps under the keys that it made
-/// them under before, and what is new gets keys that nobody had.
+/// Two lives on copies of one moment, as after a backup was restored. A fom in the copy makes its steps under the same
+/// keys as before; a new fom gets keys that were never used.
 #[test]
 fn after_a_copy_was_restored_keys_come_again_for_what_was_in_it() {
     limited(async || {

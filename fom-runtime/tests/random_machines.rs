@@ -1,12 +1,12 @@
 //! Random courses against a model of a page: where a fom goes, when, why, and what becomes of its deadlines, retries,
 //! events and children.
 //!
-//! A machine is written down in the program, so it is one machine, with every kind of phase, and what its functions do
-//! is a random script that the operation carries. It exists twice, with sync phases and with async ones, which must
-//! behave alike (only an async phase can sleep). Between what comes from outside everything comes to rest, and the clock
-//! is the test's, so that each run has one right course.
+//! A machine is written down in the program, so there is one machine, with every kind of phase. The operation carries a
+//! random script of what the machine's functions do. The machine exists with sync phases and with async ones, which
+//! must behave alike (only an async phase can sleep). The foms come to rest between two events from outside, and the
+//! clock is the test's, so each run has one right course.
 //!
-//! `PROPTEST_CASES` asks for more than the 64 that are tried.
+//! `PROPTEST_CASES` asks for more than the default of 64 cases.
 
 mod kit;
 
@@ -34,7 +34,7 @@ enum To {
     Bad,
 }
 
-/// What a phase function does on one visit: the next in the script, `Go(Done)` when that is empty.
+/// What a phase function does on one visit: the next in the script, `Go(Done)` when the script is empty.
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Go(To),
@@ -48,7 +48,7 @@ enum Do {
     Child(To),
     /// Looks for a further event.
     Peek(To),
-    /// Sleeps for so many seconds; nothing in a sync phase.
+    /// Sleeps this many seconds; nothing in a sync phase.
     Sleep(u8, To),
 }
 
@@ -94,7 +94,7 @@ fn child(parent: u32, nth: u32) -> u32 {
     parent + 100 * nth
 }
 
-/// What both kinds of function do alike. `None`: it stays.
+/// What both kinds of function do alike. `None`: the fom stays.
 macro_rules! act {
     ($self:ident, $cx:ident, $machine:ident, $step:expr) => {
         match $step {
@@ -251,7 +251,7 @@ mod driven {
             act!(self, cx, Driven, step)
         }
 
-        /// As the sync phase with events has it: once for each event, until it goes somewhere.
+        /// Like the sync phase with events: once for each event, until the fom goes somewhere.
         async fn on_events(&mut self, cx: &mut Cx<'_, Event>) -> Result<To, Oops> {
             loop {
                 let event = cx.event().await;
@@ -295,7 +295,7 @@ mod driven {
     }
 }
 
-/// What the documentation promises, in as few words as possible.
+/// The promises of the documentation, in as few words as possible.
 struct Model {
     name: u32,
     sleeps: bool,
@@ -315,7 +315,7 @@ struct Model {
     outcome: Option<String>,
 }
 
-/// What it waits for.
+/// What the fom waits for.
 #[derive(Clone, Copy)]
 enum Waits {
     Event,
@@ -362,7 +362,7 @@ impl Model {
     fn enter(&mut self, from: Option<To>, to: To, why: &str) {
         self.tell(from, Some(to), why);
         if matches!(to, To::Wait | To::Tight) {
-            // Of two that `Run` keeps the earlier one stays.
+            // Of two deadlines that `Run` keeps, the earlier one stays.
             if from == Some(To::Run) {
                 self.kept = self.kept.into_iter().chain(self.own).min();
             }
@@ -443,7 +443,7 @@ impl Model {
         }
     }
 
-    /// Waits, unless a deadline that is kept over this visit had passed before it began.
+    /// Waits, unless a kept deadline had passed before this visit began.
     fn wait(&mut self, waits: Waits) {
         self.waits = Some(waits);
         if self.kept.is_some_and(|kept| kept <= self.now) {
@@ -451,12 +451,12 @@ impl Model {
         }
     }
 
-    /// It waits, and something happened: the mail, the time.
+    /// Looks again after something happened while it waits: mail, or time.
     fn look(&mut self) {
         let Some(waits) = self.waits.take_if(|_| self.outcome.is_none()) else {
             return;
         };
-        // The late function runs without a deadline; one that is kept and has not passed goes on after it.
+        // The late function runs without a deadline; a kept deadline that has not passed goes on after it.
         let in_late = matches!(waits, Waits::Sleep { late: true, .. });
         let passed = |deadline: Option<u64>| {
             !in_late && deadline.is_some_and(|deadline| deadline <= self.now)
@@ -499,19 +499,19 @@ fn line(from: String, to: String, why: &str, at: u64, stayed: u64, attempt: u32)
     format!("{from} -> {to} ({why}) at {at} after {stayed}, attempt {attempt}")
 }
 
-/// What comes from outside.
+/// The events from outside.
 #[derive(Clone, Copy, Debug)]
 enum Outside {
     Send(usize, Event),
     Advance(u8),
     Cancel(usize),
-    /// A wake for no reason.
+    /// A wake without a reason.
     Wake(usize),
 }
 
 type Logs = Arc<Mutex<BTreeMap<u32, Vec<String>>>>;
 
-/// Of either machine.
+/// A handle of either machine.
 enum Running {
     Plain(Handle<plain::Plain>),
     Driven(Handle<driven::Driven>),
@@ -562,7 +562,7 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
         models.push(Model::new(at as u32, *sleeps, steps));
     }
     let all = models.len();
-    // In the end what still waits is cancelled.
+    // In the end every waiting fom is cancelled.
     let end = (0..all).map(Outside::Cancel);
     for outside in outside.into_iter().chain(end) {
         runtime.quiet().await;
@@ -687,7 +687,7 @@ fn a_random_course_is_as_the_model_says() {
         max_shrink_iters: 500,
         ..Config::default()
     };
-    // The same cases each time: what fails here fails for everybody.
+    // The same cases each time: a failure is the same for every developer.
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let foms = prop::collection::vec((any::<bool>(), prop::collection::vec(step(), 0..14)), 1..4);
     let outside = prop::collection::vec(outside(), 0..24);

@@ -9,8 +9,8 @@ use fom_runtime::{FomState, Reached, TestClock, TimedOut};
 use foms::{WalkKind, Word, walker};
 use kit::{Log, limited, one, poll_once, secs};
 
-/// FL-12: who waits for a phase hears of it also when the fom only passes through.
-/// Trap 5: a wait that looks at the current phase would miss it.
+/// FL-12: a caller that waits for a phase hears of it also when the fom only passes through. Trap 5: a wait that looks
+/// at the current phase would miss it.
 #[test]
 fn a_phase_that_is_only_passed_through_is_reached() {
     limited(|| async {
@@ -34,7 +34,7 @@ fn a_phase_that_is_only_passed_through_is_reached() {
     });
 }
 
-/// FL-12: where it is already is reached at once; a fom that ended elsewhere is an answer, before and after the end.
+/// FL-12: the current phase is reached at once. A fom that ended elsewhere is an answer, before and after the end.
 /// Trap 6: the end phase itself, waited for before or after the end, is reached and not gone.
 #[test]
 fn the_answers_of_a_wait_for_a_phase() {
@@ -81,7 +81,7 @@ fn the_answers_of_a_wait_for_a_phase() {
     });
 }
 
-/// FL-12: a wait may have a limit, on the runtime's clock; then it is `TimedOut`, and the fom goes on.
+/// FL-12: a wait may have a limit, on the runtime's clock; then the answer is `TimedOut`, and the fom goes on.
 #[test]
 fn a_wait_for_a_phase_with_a_limit() {
     limited(|| async {

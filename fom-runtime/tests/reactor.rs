@@ -19,7 +19,7 @@ use tokio::{
     sync::mpsc as async_mpsc,
 };
 
-/// A fom that asks an echo of itself over TCP and UDP, sleeps, spawns and passes through a channel: all of tokio's.
+/// A fom that echoes to itself over TCP and UDP, sleeps, spawns and uses a channel: all of tokio's.
 fn tokio_user() -> task::Task {
     task(|_| {
         Box::pin(async move {
@@ -85,7 +85,7 @@ fn tokio_in_an_idle_locality() {
 }
 
 /// LO-16: while other handlers block, the promoted one serves the sockets and timers, which belong to no thread. The
-/// reactor reports readiness and runs no code of the user, so it suspends no handle while a fom processes an event.
+/// reactor reports readiness and runs no user code, so it suspends no handle while a fom processes an event.
 #[test]
 fn tokio_while_others_block() {
     let _limit = limit();
@@ -120,7 +120,7 @@ fn tokio_while_others_block() {
     }
 }
 
-/// LO-16: a socket that was waited for on one thread is served by the next handler, after the first has blocked.
+/// LO-16: a socket that was first awaited on one thread is served by the next handler, after the first has blocked.
 #[test]
 fn a_socket_outlives_its_handler() {
     let _limit = limit();
@@ -207,7 +207,7 @@ fn timers_fire_in_an_idle_locality() {
     assert_eq!(order, [10, 20, 30]);
 }
 
-/// Trap 12: a test's clock that is moved while the locality runs, even by one of its own foms, fires what is due.
+/// Trap 12: moving a test's clock while the locality runs, even by one of its own foms, fires the due timers.
 #[test]
 fn a_clock_moved_inside_the_locality() {
     let _limit = limit();
@@ -229,8 +229,8 @@ fn a_clock_moved_inside_the_locality() {
     }
 }
 
-/// Trap 11: a fom that always has more to do does not keep others of its locality from running, nor their sockets and
-/// timers. FL-04.
+/// Trap 11: a fom that always has more to do does not keep other foms of its locality from running, nor their sockets
+/// and timers. FL-04.
 #[test]
 fn tokio_while_others_spin() {
     let _limit = limit();
@@ -263,7 +263,7 @@ fn tokio_while_others_spin() {
     }
 }
 
-/// A machine of plain functions that goes round and round without ever waiting.
+/// A machine of plain functions that loops without ever waiting.
 struct Loop {
     rounds: u64,
     over: Arc<AtomicBool>,
@@ -294,8 +294,8 @@ impl LoopingTransitions for Loop {
     }
 }
 
-/// FL-04: going round through its phases without waiting is bounded as well: then it goes to the tail. Trap 11: jobs,
-/// timers and others run meanwhile.
+/// FL-04: a loop through phases without a wait is bounded as well: then the fom goes to the tail. Trap 11: jobs, timers
+/// and other foms run meanwhile.
 #[test]
 fn a_self_looping_fom_starves_nobody() {
     let _limit = limit();
@@ -333,7 +333,7 @@ fn a_self_looping_fom_starves_nobody() {
     assert!(ended.operation.rounds > 100, "{}", ended.operation.rounds);
 }
 
-/// FL-04: a fom that never waits is cancelled and shut down all the same, between two runs.
+/// FL-04: a fom that never waits can be cancelled and shut down nevertheless, between two runs.
 #[test]
 fn a_self_looping_fom_can_be_cancelled() {
     let _limit = limit();
@@ -359,7 +359,8 @@ fn a_self_looping_fom_can_be_cancelled() {
     assert!(matches!(loops.wait().unwrap_err().cause, Cause::Shutdown));
 }
 
-/// LO-08: a flood of 100,000 posts does not keep foms from running, and foms that always run do not keep posts from it.
+/// LO-08: a flood of 100,000 posts does not keep foms from running, and foms that always run do not keep posts from
+/// running.
 #[test]
 fn neither_posts_nor_foms_starve_the_other() {
     let _limit = limit();
@@ -376,7 +377,7 @@ fn neither_posts_nor_foms_starve_the_other() {
     };
     let holder = holder.start().unwrap();
     has_entered.recv().unwrap();
-    // All of this stands in the inbox before the locality looks.
+    // All posts are in the inbox before the locality looks.
     let done = Arc::new(AtomicUsize::new(0));
     for _ in 0..POSTS {
         let done = Arc::clone(&done);
@@ -426,7 +427,7 @@ fn again(over: Arc<AtomicBool>) -> impl FnOnce(&mut Local<'_>) + Send {
 
 static POSTED: std::sync::OnceLock<Runtime> = std::sync::OnceLock::new();
 
-/// LO-08: nor do jobs that never end keep the sockets and tokio's timers from being looked at.
+/// LO-08: jobs that never end do not keep the locality from looking at sockets and tokio's timers.
 #[test]
 fn jobs_do_not_starve_the_reactor() {
     let _limit = limit();
@@ -444,13 +445,13 @@ fn jobs_do_not_starve_the_reactor() {
     over.store(true, SeqCst);
 }
 
-/// LO-07: a locality that sleeps is woken from plain threads, by every way there is, again and again.
+/// LO-07: a sleeping locality is woken from plain threads, in every way, again and again.
 #[test]
 fn a_sleeping_locality_is_woken() {
     woken_from_outside(one());
 }
 
-/// LO-14: a locality that spins before it sleeps wakes as well, while it spins and after that.
+/// LO-14: a locality that spins before it sleeps wakes as well, while it spins and after.
 #[test]
 fn a_locality_that_spins_is_woken() {
     let spin = Duration::from_micros(50);
@@ -538,8 +539,8 @@ fn idle_localities_do_not_run() {
     }
     futures::executor::block_on(runtime.quiet());
     assert_eq!(runtime.in_flight(), FOMS);
-    // How often each thread was put to the processor, as the kernel counts it. Other tests of this process have localities
-    // too; so only threads that these tests cannot have named alike are of use, and this one is told by its own id.
+    // The kernel's count of the thread's runs on a processor. Other tests of this process have localities too, perhaps
+    // with the same thread names, so the thread is found by its id.
     let id = futures::executor::block_on(runtime.call(0, |_| thread_id())).unwrap();
     let runs = || {
         let status = std::fs::read_to_string(format!("/proc/self/task/{id}/status")).unwrap();
@@ -556,7 +557,7 @@ fn idle_localities_do_not_run() {
             .sum::<u64>()
     };
     futures::executor::block_on(runtime.quiet());
-    // A stretch of real time is what is measured here.
+    // This measures a stretch of real time.
     let before = runs();
     std::thread::sleep(Duration::from_millis(200));
     let after = runs();
@@ -574,7 +575,7 @@ fn thread_id() -> u32 {
     link.file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// Awaits a fom of each of these, started in another way each time.
+/// Awaits a fom of each of these, each started in another way.
 async fn submits(runtime: Runtime) {
     runtime.submit(quick(|_| {})).await.unwrap();
     let handle = runtime.submit(tokio_user()).start().unwrap();

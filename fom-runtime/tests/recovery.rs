@@ -1,4 +1,4 @@
-//! The way back after a restart: what comes back, with what, in which order, and when.
+//! Recovery after a restart: what comes back, with what, in which order, and when.
 
 mod kit;
 
@@ -39,13 +39,13 @@ enum JobEvent {
 #[fom(operation(Job), event(JobEvent))]
 #[derive(Debug)]
 enum Work {
-    /// Parked for ever.
+    /// Parked forever.
     #[phase(start, sync, to(Timed, Long, Flaky, Done), on(Go, Wait, Keep, Try))]
     Park,
     /// Parked for a while.
     #[phase(sync, to(Done), on(Go), within = "60s", late)]
     Timed,
-    /// Its deadline goes on over the next phase.
+    /// The deadline runs on over the next phase.
     #[phase(sync, to(Second), on(Go), within = "100s", keep(Second))]
     Long,
     #[phase(sync, to(Done), on(Go))]
@@ -125,7 +125,7 @@ impl Bench {
         self.builder().build().unwrap()
     }
 
-    /// So many that are parked, with their number as the key, and in `phase`.
+    /// Parks this many jobs, with their number as the key; `event` leads them into a phase.
     async fn park(&self, count: usize, event: Option<fn() -> JobEvent>) -> Vec<FomId> {
         let runtime = self.build();
         let mut ids = Vec::new();
@@ -142,7 +142,8 @@ impl Bench {
     }
 }
 
-/// A deadline goes on by the time that passes, whether the program runs or not; what passed meanwhile fires at once.
+/// A deadline runs on with the time that passes, whether or not the program runs; a deadline that passed meanwhile
+/// fires at once.
 #[test]
 fn deadlines_go_on_over_a_restart() {
     limited(async || {
@@ -164,7 +165,7 @@ fn deadlines_go_on_over_a_restart() {
             runtime.quiet().await;
             assert!(bench.log.lines().is_empty());
         }
-        // While nothing runs.
+        // While no program runs.
         bench.clock.advance(secs(5));
         let runtime = bench.build();
         runtime.quiet().await;
@@ -173,7 +174,7 @@ fn deadlines_go_on_over_a_restart() {
     });
 }
 
-/// A deadline that an earlier phase keeps goes on, too, and says whose it is.
+/// A deadline that an earlier phase keeps runs on, too, and says which phase set it.
 #[test]
 fn kept_deadlines_go_on_over_a_restart() {
     limited(async || {
@@ -232,7 +233,7 @@ fn attempts_are_counted_over_a_restart() {
         }
         runtime.quiet().await;
         let attempts = bench.log.lines();
-        // Effects at least once: an attempt may be made again after a restart, but is never counted back.
+        // Effects at least once: a restart may repeat an attempt, but never counts it back.
         assert_eq!(attempts.first().unwrap(), "0 0");
         assert_eq!(attempts.last().unwrap(), "0 4");
         assert!(attempts.is_sorted(), "{attempts:?}");
@@ -285,7 +286,7 @@ fn key_home_and_priority_are_kept() {
     });
 }
 
-/// Looks round when it comes back: nobody runs before all are there.
+/// Looks round when it comes back: no fom runs before all are there.
 #[derive(Serialize, Deserialize)]
 struct Look {
     others: u64,
@@ -319,7 +320,7 @@ impl LookingTransitions for Look {
     }
 }
 
-/// Everything is back before anybody runs, and the older ones run first, wherever the journal has them.
+/// All foms are back before any runs, and the older ones run first, in whatever order the journal has them.
 #[test]
 fn all_are_back_before_anybody_runs_and_the_oldest_run_first() {
     limited(async || {
@@ -357,7 +358,7 @@ fn all_are_back_before_anybody_runs_and_the_oldest_run_first() {
     });
 }
 
-/// Gives what it has in the other order, the head first.
+/// Returns its entries in reverse order, the head first.
 struct Backwards(MemoryJournal);
 
 impl Journal for Backwards {
@@ -378,7 +379,7 @@ impl Journal for Backwards {
     }
 }
 
-/// Progress is told: at the beginning how much there is, at the end how much is back.
+/// Progress is reported: at the beginning the total, at the end the number of foms that are back.
 #[test]
 fn progress_is_told() {
     limited(async || {
@@ -407,7 +408,7 @@ fn progress_is_told() {
     });
 }
 
-/// An id is used once, also when what had it is long gone from the journal.
+/// An id is used once, also when its fom is long gone from the journal.
 #[test]
 fn ids_are_never_used_again() {
     limited(async || {
@@ -534,7 +535,7 @@ fn a_smaller_capacity_lets_all_come_back_and_nothing_new_in() {
     });
 }
 
-/// With a limit the oldest come back, the rest when there is room; meanwhile they are counted, and found by key.
+/// With a limit the oldest come back first, the rest when there is room; meanwhile they are counted, and found by key.
 #[test]
 fn no_more_come_back_at_once_than_the_limit_says() {
     limited(async || {
@@ -554,7 +555,7 @@ fn no_more_come_back_at_once_than_the_limit_says() {
                 .to_string()
                 .contains("19000 more rest until there is room")
         );
-        // Whoever looks for one finds it.
+        // A caller that looks for a resting fom finds it.
         let key = 14_000u64;
         let fom = runtime.find::<Job>(key).unwrap();
         assert_eq!((fom.id(), fom.phase()), (ids[14_000], "Park"));
@@ -566,7 +567,7 @@ fn no_more_come_back_at_once_than_the_limit_says() {
         assert!(runtime.wake(ids[19_200]));
         runtime.quiet().await;
         assert_eq!(runtime.operations().dormant, ALL - MOST - 5);
-        // Where there is room, the next come.
+        // Once there is room, the next come.
         for key in 0..MOST as u64 {
             runtime
                 .find::<Job>(key)
@@ -588,7 +589,7 @@ fn no_more_come_back_at_once_than_the_limit_says() {
             "four more came by the back door"
         );
         assert_eq!(operations.foms.len(), MOST);
-        // They stay where they are when the runtime ends, and are all there after that.
+        // They stay where they are when the runtime ends, and all are there after that.
         let report = runtime.shutdown(Shutdown::Drain, Duration::ZERO).await;
         assert!(report.remained.len() <= MOST + 5);
         drop(runtime);
@@ -597,7 +598,7 @@ fn no_more_come_back_at_once_than_the_limit_says() {
     });
 }
 
-/// A deadline passes in time, whether the fom rests or not; overdue ones at once.
+/// A deadline passes in time, whether or not the fom rests; an overdue one passes at once.
 #[test]
 fn deadlines_of_those_that_rest_pass_in_time() {
     limited(async || {
@@ -638,7 +639,7 @@ fn deadlines_of_those_that_rest_pass_in_time() {
     });
 }
 
-/// An operation id brings back the one that it belongs to.
+/// An operation id brings back its fom.
 #[test]
 fn an_operation_id_finds_one_that_rests() {
     limited(async || {
@@ -662,7 +663,7 @@ fn an_operation_id_finds_one_that_rests() {
     });
 }
 
-/// Many look for the same and for others at once: each is there once.
+/// Many threads look for the same fom and for others at once: each fom is made once.
 #[test]
 fn one_that_rests_is_made_once_however_many_look_for_it() {
     limited(async || {
@@ -688,7 +689,7 @@ fn one_that_rests_is_made_once_however_many_look_for_it() {
     });
 }
 
-/// The runtime's own foms run on while others come back: nothing that is asked of a phase is refused.
+/// A limit of zero resident foms is an error of `build`, and the error names the setting.
 #[test]
 fn a_limit_of_none_is_a_mistake() {
     let error = Runtime::builder().resident(0).build().unwrap_err();

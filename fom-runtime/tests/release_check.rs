@@ -1,4 +1,5 @@
-//! The check that users make before a release: it fails for each mistake that would strand parked foms, and says what to do.
+//! The check that users make before a release: it fails for each mistake that would strand parked foms, and says what
+//! to do.
 
 mod release;
 
@@ -25,7 +26,7 @@ fn dir(name: &str) -> PathBuf {
     dir
 }
 
-/// What the check says, with the directory's name taken out.
+/// Returns what the check says, without the directory's name.
 fn said<O: Persistent>(
     dir: &Path,
     samples: impl IntoIterator<Item = (O, O::Phase)>,
@@ -79,7 +80,8 @@ fn released(name: &str) -> PathBuf {
     dir
 }
 
-/// Without files it asks to be let write them, and writes none by itself; then it is content, and changes nothing more.
+/// Without files the check asks for permission to write them, and writes none by itself. Then it passes, and changes
+/// nothing more.
 #[test]
 fn a_first_release_asks_for_its_files() {
     let dir = dir("first");
@@ -98,7 +100,7 @@ fn a_first_release_asks_for_its_files() {
     assert_eq!(files(&dir), written);
 }
 
-/// A phase of which there is no sample would not be checked at the next release.
+/// A phase without a sample would not be checked at the next release.
 #[test]
 fn each_phase_needs_a_sample() {
     let dir = released("sample");
@@ -118,7 +120,7 @@ release!(renamed_well() struct { pub(super) callee: String, pub(super) tries: u3
     Over,
 });
 
-/// A phase with another name; with `was` it is fine, once the new names have files too.
+/// A phase with another name; with `was` the check passes, once the new names have files too.
 #[test]
 fn a_phase_was_renamed() {
     let dir = released("renamed");
@@ -145,7 +147,7 @@ release!(lost() struct { pub(super) callee: String } to(Ring, Over) {
     Over,
 });
 
-/// Fields that were removed, of the operation and of a phase.
+/// Fields removed from the operation and from a phase.
 #[test]
 fn fields_were_removed() {
     let dir = released("lost");
@@ -165,7 +167,7 @@ release!(added() struct {
     Over,
 });
 
-/// Fields that were added without a default.
+/// Fields added without a default.
 #[test]
 fn fields_were_added() {
     let dir = released("added");
@@ -181,7 +183,7 @@ release!(retyped() struct { pub(super) callee: String, pub(super) tries: u32 } t
     Over,
 });
 
-/// A type that was changed under the same names.
+/// A type that changed under the same names.
 #[test]
 fn a_type_was_changed() {
     let dir = released("retyped");
@@ -215,7 +217,7 @@ fn fails(saved: &mut Saved) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A phase that was dropped without a way on, and a migration that fails.
+/// A phase dropped without a replacement, and a migration that fails.
 #[test]
 fn migrations_are_wrong() {
     let dir = released("migrations");
@@ -239,7 +241,7 @@ release!(late(, version = 3, migrate(v2(super::nothing)))
     Over,
 });
 
-/// A version that is no longer migrated from, a version that is taken back, and a file that is no snapshot.
+/// A version that is no longer migrated from, a version that went back, and a file that is no snapshot.
 #[test]
 fn files_of_others() {
     let late_samples = || {
@@ -256,7 +258,7 @@ fn files_of_others() {
     assert_text!(format!("{too_late}\n\n----\n\n{back}\n\n----\n\n{broken}"));
 }
 
-/// As a test calls it, it panics with all of that.
+/// Called from a test, it panics with all of that.
 #[test]
 #[should_panic(expected = "run this test once with FOM_BLESS=1")]
 fn as_a_test_it_panics() {

@@ -1,5 +1,5 @@
-//! A machine, or its operation, has another name in the next release: what is parked goes on under it, with all that is known by
-//! those names (PR-05).
+//! A machine, or its operation, has another name in the next release. Parked foms go on under the new name, with all
+//! that refers to the old names (PR-05).
 
 mod kit;
 
@@ -10,16 +10,16 @@ use fom_runtime::{
 use kit::{Log, limited, one, secs};
 use serde::{Deserialize, Serialize};
 
-/// What is said to it.
+/// What an order is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Word {
-    /// It may go on.
+    /// The order may go on.
     Go,
-    /// Something to remember.
+    /// A number to remember.
     Note(u32),
 }
 
-/// One release: an order is packed, then it takes a note, then it is over.
+/// One release: an order is packed, then takes a note, then ends.
 macro_rules! release {
     (mod $module:ident, $operation:ident, $machine:ident, $transitions:ident, [$($key:tt)*]) => {
         mod $module {
@@ -73,11 +73,12 @@ macro_rules! release {
 }
 
 release!(mod before, Order, Shop, ShopTransitions, [operation(Order)]);
-// The enum alone was renamed, and something was saved then, too. It is in no journal of these tests, where its names would be two's.
+// Only the enum was renamed, and something was saved then, too. This release is in no journal of these tests, where two
+// types would have its names.
 release!(mod between, Order, Till, TillTransitions, [operation(Order), was = "Shop", durability = "none"]);
 release!(mod after, Purchase, Till, TillTransitions, [operation(Purchase, was = "Order"), was = "Shop"]);
 
-/// Posts two orders for the key, and a note for whoever has it.
+/// Posts two orders for the key, and a note for the fom that has it.
 #[derive(Serialize, Deserialize)]
 struct Post;
 
@@ -114,8 +115,8 @@ fn on(journal: &MemoryJournal, log: &Log, locks: &LongLocks) -> Builder {
     builder.resource(log.clone()).resource(locks.clone())
 }
 
-/// All that a record, and what is beside it, has the names in: keys and those who wait for them, events that came through an outbox, ids
-/// of operations in flight and of those that ended, and locks that are taken again.
+/// All places that have the names: keys and the foms that wait for them; events that came through an outbox; ids of
+/// operations in flight and ended; and locks that are taken again.
 #[test]
 fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
     limited(async || {
@@ -159,7 +160,7 @@ fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
         runtime.quiet().await;
         assert_eq!(locks.of("shelf").stats().holders, 2, "first and live");
 
-        // Ids: one that is in flight, one that ended, one that failed.
+        // Ids: one in flight, one that ended, one that failed.
         let live = runtime.submit(purchase("live again")).once("live");
         let live = live.start().unwrap();
         let ended = runtime.submit(purchase("ended again")).once("ended").await;
@@ -178,7 +179,7 @@ fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
         assert_eq!(live.await.unwrap().operation.name, "live");
         assert_eq!(log.take(), ["live has note 2"], "none of them ran again");
 
-        // The key, who waits for it, and the note, which is not for a later one.
+        // The key, the fom that waits for it, and the note, which is not for a later fom.
         let first = runtime.find::<after::Purchase>("k").unwrap();
         first.send(Word::Go).unwrap();
         first.reached([]).wait();
@@ -197,7 +198,7 @@ fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
     });
 }
 
-/// Of two renames in two releases, what was saved before and between both is read.
+/// After two renames in two releases, what was saved before and between both is read.
 #[test]
 fn one_name_after_the_other() {
     let saved = |snapshot: Result<Snapshot, _>| snapshot.unwrap();
@@ -221,7 +222,7 @@ fn one_name_after_the_other() {
     assert_eq!(refused.to_string(), message);
 }
 
-/// A name that one type had is another's today: nothing is guessed, and the program does not begin.
+/// An old name of one type is the current name of another: nothing is guessed, and `build` fails.
 #[test]
 fn a_name_that_is_anothers_is_refused_when_the_runtime_is_built() {
     let (log, locks) = (Log::default(), LongLocks::new("shelves"));
@@ -270,8 +271,8 @@ fn a_name_that_is_anothers_is_refused_when_the_runtime_is_built() {
     );
 }
 
-/// A deadline that a phase with another name keeps is still there after the rename; one of a phase that is gone is that of the phase
-/// which it is in.
+/// A deadline that a renamed phase keeps is still there after the rename. If that phase is gone, the deadline belongs
+/// to the phase that the fom is in.
 #[test]
 fn a_deadline_follows_the_phase_that_keeps_it() {
     macro_rules! timed {
@@ -334,7 +335,7 @@ fn a_deadline_follows_the_phase_that_keeps_it() {
     });
 }
 
-/// The name of what is inside stands in that of a layer: renames of both are followed.
+/// The name of an inner machine stands in the name of its layer: renames of both are followed.
 #[test]
 fn a_layer_follows_the_names_of_what_is_inside() {
     macro_rules! layered {
@@ -431,7 +432,8 @@ fn a_layer_follows_the_names_of_what_is_inside() {
     });
 }
 
-/// Two types that a user names, and that have one name (a generic operation has that of its declaration): neither is read as the other.
+/// Two types that a user names have one name (a generic operation has the name of its declaration): neither is read as
+/// the other.
 #[test]
 fn two_of_a_generic_operation_are_never_read_as_each_other() {
     #[derive(Debug, Serialize, Deserialize)]

@@ -1,4 +1,5 @@
-//! A release that renames an operation, and cannot read what is parked: that is set aside under its old names, and found by them.
+//! A release renames an operation, and cannot read the parked fom: the fom is set aside under its old names, and found
+//! by them.
 
 mod kit;
 
@@ -6,12 +7,12 @@ use fom_runtime::{BoxError, Builder, RestoreError, TestClock, journal::MemoryJou
 use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
 
-/// What is said to it.
+/// What an order is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Word {
-    /// It may go on.
+    /// The order may go on.
     Go,
-    /// Something to remember.
+    /// A number to remember.
     Note(u32),
 }
 
@@ -78,7 +79,7 @@ mod careless {
     }
 }
 
-/// Tells whoever has the key something: as the release calls it that runs.
+/// Tells something to the fom with the key, by the name in the running release.
 #[derive(Serialize, Deserialize)]
 struct Post {
     today: bool,
@@ -125,7 +126,7 @@ fn what_is_set_aside_is_known_by_its_old_names() {
         {
             let runtime = on(&journal, &log).operation::<careless::Purchase>();
             let runtime = runtime.build().unwrap();
-            // One that comes now is for the same receiver.
+            // A new event is for the same receiver.
             runtime.submit(Post { today: true }).await.unwrap();
             runtime.quiet().await;
             let aside = runtime.set_aside();
@@ -144,7 +145,7 @@ fn what_is_set_aside_is_known_by_its_old_names() {
             }
             assert!(runtime.operations().incidents.is_empty());
         }
-        // The release before it reads the order.
+        // The previous release reads the order.
         let runtime = on(&journal, &log).operation::<before::Order>();
         let runtime = runtime.build().unwrap();
         let first = runtime.find::<before::Order>("k").unwrap();

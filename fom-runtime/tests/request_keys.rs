@@ -1,4 +1,4 @@
-//! The keys of requests: the same in each attempt, whatever there was before it, and others for what is another request.
+//! The keys of requests: the same in each attempt, whatever came before it, and different for different requests.
 
 mod kit;
 
@@ -8,11 +8,11 @@ use fom_runtime::{BoxError, StepKey, TestClock, journal::MemoryJournal, prelude:
 use kit::{limited, one, secs};
 use serde::{Deserialize, Serialize};
 
-/// Who is asked. Answers at once, and keeps what was asked under which key, with the key of the visit.
+/// Receives the requests. Answers at once, and keeps each request with its key and the key of the visit.
 #[derive(Clone, Default)]
 struct Bank(Arc<Mutex<Vec<Asked>>>);
 
-/// For what, under which key, in which visit.
+/// The request, its key, and the key of its visit.
 type Asked = (&'static str, StepKey, StepKey);
 
 impl Bank {
@@ -23,7 +23,7 @@ impl Bank {
     }
 }
 
-/// Asks twice, the first time in two attempts. Needs no commit for a step.
+/// Asks twice, the first time in two attempts. Its steps need no commit.
 #[derive(Serialize, Deserialize)]
 struct Trade;
 
@@ -55,7 +55,7 @@ impl TradingTransitions for Trade {
     }
 }
 
-/// Fails before it has asked for anything, or after that, and then gives back what it may have had.
+/// Fails before it has asked for anything, or after that; then its exhausted function refunds what it may have bought.
 #[derive(Serialize, Deserialize)]
 struct Buy {
     asks: bool,
@@ -98,7 +98,7 @@ async fn asked<O: Operation>(operation: O) -> Vec<Asked> {
     std::mem::take(&mut *bank.0.lock().unwrap())
 }
 
-/// A lazy operation numbers its requests anew in each attempt and in each visit, as it does after a restart.
+/// A lazy operation numbers its requests anew in each attempt and in each visit, as after a restart.
 #[test]
 fn a_lazy_operation_asks_under_the_same_keys_again() {
     limited(|| async {
@@ -112,7 +112,7 @@ fn a_lazy_operation_asks_under_the_same_keys_again() {
     });
 }
 
-/// What is asked for when the attempts are used up never has the key of what an attempt asked for, and the same key however far the
+/// A request of an exhausted function never has the key of an attempt's request. Its key is the same however far the
 /// last attempt came.
 #[test]
 fn an_exhausted_function_has_keys_of_its_own() {

@@ -1,4 +1,4 @@
-//! Requests and their answers: one, all, or the first of many; turned away when nobody waits for them any more.
+//! Requests and their answers: one, all, or the first of many; an answer is refused when no fom waits for it any more.
 
 mod kit;
 
@@ -12,7 +12,7 @@ use std::{
 use fom_runtime::{BoxError, TestClock, Unanswered, prelude::*};
 use kit::{Gate, Log, limited, one, secs};
 
-/// Keeps what it is asked, until a test answers it.
+/// Keeps the requests until a test answers them.
 #[derive(Clone)]
 struct Desk<T>(Arc<Mutex<VecDeque<Reply<T>>>>);
 
@@ -27,7 +27,7 @@ impl<T> Desk<T> {
         self.0.lock().unwrap().push_back(reply);
     }
 
-    /// The oldest request.
+    /// Removes and returns the oldest request.
     fn next(&self) -> Reply<T> {
         self.0.lock().unwrap().pop_front().expect("somebody asked")
     }
@@ -37,7 +37,7 @@ impl<T> Desk<T> {
     }
 }
 
-/// Counts the polls of a future, and gives their number with its output.
+/// Counts the polls of a future, and returns their number with its output.
 async fn counted<F: Future>(future: F) -> (F::Output, usize) {
     let mut future = pin!(future);
     let mut polls = 0;
@@ -140,9 +140,9 @@ fn desk(clock: &TestClock) -> (Runtime, Desk<u32>, Log) {
     (runtime, desk, Log::default())
 }
 
-/// WK-09: a request completes exactly once: with the answer, with `Unanswered` when its reply is dropped, or not at all
-/// when the one who asked is gone, and then the answer is given back. (A reply is used up by answering, so twice does
-/// not compile.)
+/// WK-09: a request completes exactly once: with the answer, or with `Unanswered` when its reply is dropped. If the
+/// asking fom is gone, the request does not complete and the answer is given back. (Answering consumes a reply, so
+/// answering twice does not compile.)
 #[test]
 fn a_request_completes_exactly_once() {
     limited(|| async {
@@ -180,8 +180,8 @@ fn a_request_completes_exactly_once() {
     });
 }
 
-/// WK-14: many requests are one wait: the fom is woken once, by the last answer, whatever threads they come from; a
-/// request that is dropped counts as answered.
+/// WK-14: many requests are one wait: the fom is woken once, by the last answer, from whatever threads the answers
+/// come. A dropped request counts as answered.
 #[test]
 fn the_last_of_many_answers_wakes_once() {
     limited(|| async {
@@ -225,8 +225,8 @@ fn the_last_of_many_answers_wakes_once() {
     });
 }
 
-/// WK-14: or the first answer is enough: it wakes once, and the others are turned away; only when every one is dropped
-/// there is none.
+/// WK-14: or the first answer is enough: it wakes once, and the others are refused. There is no answer only when every
+/// request is dropped.
 #[test]
 fn the_first_of_many_answers_is_enough() {
     limited(|| async {
@@ -247,7 +247,7 @@ fn the_first_of_many_answers_is_enough() {
         runtime.quiet().await;
         let gate = Gate::close(&runtime, 0);
         assert_eq!(replies.remove(1).send(5), Ok(()));
-        // Before the fom ran, too.
+        // Also before the fom ran.
         assert_eq!(replies.remove(0).send(6), Err(6));
         gate.open();
         fom.await.unwrap();
@@ -263,9 +263,9 @@ fn the_first_of_many_answers_is_enough() {
     });
 }
 
-/// WK-08: a wait that is dropped is over when the drop returns: its answer is turned away and changes nothing, whether it
-/// was the first, a middle or the last one, was answered already and not yet read, or is done.
-/// Trap 8: taking out the head, or one whose answer was just posted, harms none of the others.
+/// WK-08: a dropped wait is over when the drop returns: its answer is refused and changes nothing. This holds for the
+/// first, a middle and the last wait, also when its answer is there but not read yet, or when it is done. Trap 8:
+/// removing the head, or a wait whose answer was just posted, harms none of the others.
 #[test]
 fn a_dropped_wait_is_over() {
     limited(|| async {
@@ -293,7 +293,7 @@ fn a_dropped_wait_is_over() {
                     assert_eq!(reply.send(99), Err(99), "it is over");
                 }
                 let rest: Vec<_> = (0..3).filter(|n| *n != which).collect();
-                // In whatever order: the answers find their waits.
+                // In any order: the answers find their waits.
                 for n in rest.iter().rev() {
                     assert_eq!(replies[*n].take().unwrap().send(*n as u32), Ok(()));
                 }
@@ -350,8 +350,8 @@ fn cancel_races_with_an_answer() {
     });
 }
 
-/// WK-13: a fom waits for an event, an answer and a time at once: the first one wins, and the others are disarmed with
-/// it: the answer is turned away, an event stays for who takes it, and the timer wakes nobody.
+/// WK-13: a fom waits for an event, an answer and a time at once. The first wins, and the others are disarmed with it.
+/// The answer is refused, an event stays for the next taker, and the timer wakes no fom.
 #[test]
 fn the_first_of_several_waits_wins() {
     limited(|| async {

@@ -11,8 +11,8 @@ use kit::{Log, limited, one, secs};
 use record::Record;
 use shop::{News, Oops, Order, Shop, each_phase, order};
 
-/// Every snapshot that a run takes, resumed in a new runtime, comes to the same end; and what is entered again is the
-/// function of the phase that it was saved in, with what the phase held, and nothing before.
+/// Every snapshot of a run, resumed in a new runtime, comes to the same end. The function of the saved phase is entered
+/// again, with the phase's data; no earlier function is.
 #[test]
 fn a_resumed_fom_goes_on_where_it_was() {
     type Saved = Arc<Mutex<Vec<Snapshot>>>;
@@ -26,7 +26,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
             runtime.quiet().await;
             match handle.phase() {
                 "Reserved" => clock.advance(secs(3)),
-                // An error: it has ended meanwhile.
+                // An error: the fom has ended meanwhile.
                 _ => drop(handle.send(News::Paid)),
             }
             runtime.quiet().await;
@@ -65,7 +65,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
                     seen.put(format_args!("{:?} {}", step.to().unwrap(), step.cause()))
                 })
                 .forever();
-            // Through bytes, as after a restart. The log is given to it again on its way in.
+            // Through bytes, as after a restart. The order gets its log again on the way in.
             let snapshot = Snapshot::from_bytes(snapshot.as_bytes()).unwrap();
             let (_, phase) = Order::restore(&snapshot).unwrap();
             let relog = runtime.interpose::<Order>(Relog(log.clone()));
@@ -104,8 +104,8 @@ impl fom_runtime::Interpose<Order> for Relog {
     }
 }
 
-/// What was left of a deadline when it was saved is what is left of it after: also of one that an earlier phase keeps.
-/// Saved outside of a runtime, a phase has its whole deadline.
+/// A resumed deadline has as much time left as when it was saved, also a deadline that an earlier phase keeps. Saved
+/// outside of a runtime, a phase has its whole deadline.
 #[test]
 fn a_resumed_fom_has_what_was_left_of_its_deadline() {
     limited(|| async {
@@ -150,7 +150,7 @@ fn a_resumed_fom_has_what_was_left_of_its_deadline() {
     });
 }
 
-/// A fom that was saved in an end phase ends there at once, and one whose bytes do not fit is not submitted at all.
+/// A fom saved in an end phase ends there at once; a fom whose bytes do not fit is not submitted at all.
 #[test]
 fn resume_at_the_end_and_resume_of_nothing() {
     limited(|| async {

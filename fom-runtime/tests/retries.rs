@@ -1,4 +1,4 @@
-//! Retries: a phase that is entered again after an error, in time, up to its last attempt.
+//! Retries: a phase that is entered again after an error, on time, up to its last attempt.
 
 mod kit;
 
@@ -12,7 +12,7 @@ struct Oops(u32);
 
 /// Fails a few times before it succeeds.
 struct Timed {
-    /// How often each attempt fails before one succeeds.
+    /// The number of attempts that fail before one succeeds.
     fails: u32,
     log: Log,
 }
@@ -35,7 +35,7 @@ fn timed(fails: u32, log: &Log) -> Timed {
     }
 }
 
-/// Moves the clock from one thing that is due to the next, in steps of a millisecond.
+/// Moves the clock from one due event to the next, in steps of a millisecond.
 async fn run_for(runtime: &Runtime, clock: &TestClock, steps: u32) {
     for _ in 0..steps {
         runtime.quiet().await;
@@ -58,7 +58,7 @@ impl TryingTransitions for Timed {
     }
 }
 
-/// The same in a plain function, with data of the phase and a second phase that tries too.
+/// The same in a plain function, with data of the phase and a second phase with retries.
 struct Plain(Timed);
 
 #[fom(operation(Plain), error(Oops), transient)]
@@ -111,7 +111,7 @@ impl LateTryingTransitions for Late {
     }
 }
 
-/// Panics, which is not tried again.
+/// Panics, which is not retried.
 struct Panics(Log);
 
 #[fom(operation(Panics), error(Oops), transient)]
@@ -128,8 +128,8 @@ impl PanickingTransitions for Panics {
     }
 }
 
-/// A phase with retries is entered again after an error, with its number of failed attempts, after waits that double up
-/// to their most, on the runtime's clock.
+/// A phase with retries is entered again after an error, with its number of failed attempts. The waits double up to
+/// their maximum, on the runtime's clock.
 #[test]
 fn retries_wait_twice_as_long_each_time() {
     limited(|| async {
@@ -157,7 +157,7 @@ fn retries_wait_twice_as_long_each_time() {
     });
 }
 
-/// After the last attempt the fom fails with the last error; nothing is tried again after that.
+/// After the last attempt the fom fails with the last error; nothing is retried after that.
 #[test]
 fn retries_are_used_up() {
     limited(|| async {
@@ -175,7 +175,7 @@ fn retries_are_used_up() {
             (failure.operation.unwrap().fails, log.take().len()),
             (96, 4)
         );
-        // A panic is not tried again.
+        // A panic is not retried.
         let failure = runtime.submit(Panics(log.clone())).await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Panicked(_)));
         assert_eq!(log.take(), ["tried"]);
@@ -206,8 +206,8 @@ fn retries_of_plain_functions() {
     });
 }
 
-/// The deadline of a phase is one for all its attempts, and passes also between two of them; what the late function
-/// returns is final: after the deadline nothing is tried again.
+/// The deadline of a phase covers all its attempts, and passes also between two of them. The result of the late
+/// function is final: after the deadline nothing is retried.
 #[test]
 fn the_deadline_covers_the_retries() {
     limited(|| async {
@@ -239,7 +239,7 @@ fn the_deadline_covers_the_retries() {
     });
 }
 
-/// Cancelled between two attempts: it ends at once.
+/// Cancelled between two attempts: the fom ends at once.
 #[test]
 fn cancel_between_two_attempts() {
     limited(|| async {

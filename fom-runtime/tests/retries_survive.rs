@@ -1,4 +1,4 @@
-//! Retries over a restart: what is left of the pause is waited for, with the deadline and with what is held in it.
+//! Retries over a restart: the rest of the pause is waited for, with the deadline and the locks of the phase.
 
 mod kit;
 
@@ -6,7 +6,7 @@ use fom_runtime::{LockSet, LongLocks, TestClock, journal::MemoryJournal, prelude
 use kit::{Log, limited, one, secs};
 use serde::{Deserialize, Serialize};
 
-/// What goes on over the restarts of a test.
+/// What outlives the restarts of a test.
 #[derive(Default)]
 struct Bench {
     clock: TestClock,
@@ -24,7 +24,7 @@ impl Bench {
             .expect("the journal is sound")
     }
 
-    /// What was said by the time when nothing runs, and at what time.
+    /// Returns the lines logged until nothing runs, with their times.
     async fn said(&self, runtime: &Runtime) -> Vec<String> {
         runtime.quiet().await;
         self.log.take()
@@ -76,7 +76,7 @@ impl CallingTransitions for Call {
     }
 }
 
-/// A restart in the pause, however often, brings the next attempt no nearer.
+/// A restart in the pause, any number of times, brings the next attempt no nearer.
 #[test]
 fn the_pause_goes_on_over_a_restart() {
     limited(async || {
@@ -103,7 +103,7 @@ fn the_pause_goes_on_over_a_restart() {
     });
 }
 
-/// What became due while nothing ran is due at once, and the next pause is as long as it would have been.
+/// An attempt that became due while nothing ran is made at once, and the next pause keeps its length.
 #[test]
 fn an_attempt_that_is_overdue_is_made_at_once() {
     limited(async || {
@@ -170,7 +170,7 @@ impl BookingTransitions for Book {
     }
 }
 
-/// The locks of a phase are kept in the pause, and so they are taken again before what is left of it.
+/// The locks of a phase are kept in the pause, so they are taken again before the rest of the pause.
 #[test]
 fn locks_are_held_in_the_pause() {
     limited(async || {

@@ -1,6 +1,7 @@
-//! A type that has changed, whatever it was and has become: what was saved is read as the same value, or refused. Random values
-//! of each type are read as each of the others, in the operation and in the data of a phase. What serde reads through a buffer of its
-//! own (`flatten`, `untagged`, `tag` without `content`) is not among them: the book says what is not seen there.
+//! A changed type, from any type to any other: a saved value is read as the same value, or refused. Random values of
+//! each type are read as each of the others, in the operation and in the data of a phase. Types that serde reads
+//! through its own buffer (`flatten`, `untagged`, `tag` without `content`) are not among them: the book says which
+//! changes go unseen there.
 
 use std::{
     borrow::Cow,
@@ -16,7 +17,7 @@ use serde_json::Value;
 trait Data: Serialize + DeserializeOwned + Debug + Send + 'static {}
 impl<T: Serialize + DeserializeOwned + Debug + Send + 'static> Data for T {}
 
-/// One name for all types: a release in which `T` is another one.
+/// One name for all types: a release in which `T` is another type.
 #[derive(Serialize, Deserialize)]
 struct Job<T> {
     value: T,
@@ -130,7 +131,7 @@ fn kind<T: Data + Clone>(name: &'static str, values: impl Strategy<Value = T> + 
     Kind { name, values, read }
 }
 
-/// What a value means, without its type: numbers as they are written, a newtype as what is in it, nothing as null.
+/// What a value means without its type: a number as it is written, a newtype as its content, nothing as null.
 fn shown<T: Serialize + Debug>(value: &T) -> Value {
     fn plain(value: Value) -> Value {
         match value {
@@ -144,11 +145,11 @@ fn shown<T: Serialize + Debug>(value: &T) -> Value {
             other => other,
         }
     }
-    // What is too large for JSON is a number.
+    // Only a number can be too large for JSON; its text stands for it.
     serde_json::to_value(value).map_or_else(|_| Value::String(format!("{value:?}")), plain)
 }
 
-/// Whether this was read of that: the same, but for what was not there and has its default.
+/// Whether `read` was read from `saved`: the same value, except for missing parts, which have their default.
 fn is_read_of(read: &Value, saved: &Value) -> bool {
     match (read, saved) {
         (Value::Object(read), Value::Object(saved)) => {
@@ -166,7 +167,7 @@ fn is_read_of(read: &Value, saved: &Value) -> bool {
                     .zip(saved)
                     .all(|(read, saved)| is_read_of(read, saved))
         }
-        // Of no elements, and of no fields, there is nothing.
+        // A saved value without elements or fields says nothing: what is read must be the default.
         (Value::Null | Value::Object(_), Value::Array(saved)) if saved.is_empty() => {
             is_default(read)
         }
@@ -277,7 +278,8 @@ fn kinds() -> Vec<Kind> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
 
-    /// Each value of each type, as each of the types. Of its own it is read; of another it is the same, or refused.
+    /// Each value of each type, read as each of the types. As its own type it is read; as another it is the same, or
+    /// refused.
     #[test]
     fn a_changed_type_never_reads_another_value(
         saved in kinds().into_iter().map(|kind| kind.values).collect::<Vec<_>>()
@@ -310,7 +312,7 @@ proptest! {
     }
 }
 
-/// What has another name by an attribute is read by it, in both directions as far as the attributes say.
+/// A name given by an attribute is read, in both directions as far as the attributes say.
 #[test]
 fn names_that_attributes_give_are_the_names() {
     fn read<T: Data, U: Data>(value: T) -> Result<Value, RestoreError> {

@@ -1,5 +1,5 @@
-//! A release is rolled back while records of its own are in the journal: what it wrote waits for it, with all that is behind it, and
-//! the rest runs (PR-09).
+//! A release is rolled back while its own records are in the journal. What it wrote waits for it, with all that is
+//! behind it, and the rest runs (PR-09).
 
 mod kit;
 
@@ -9,12 +9,12 @@ use fom_runtime::{
 use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
 
-/// What is said to a step.
+/// What a step is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Word {
-    /// It may go on.
+    /// The step may go on.
     Go,
-    /// Something to remember.
+    /// A number to remember.
     Note(u32),
 }
 
@@ -76,7 +76,7 @@ fn new(title: &str) -> new::Step {
     new::Step { title }
 }
 
-/// Posts steps of the release that runs behind others, and says something to whoever has the key.
+/// Posts steps of the running release behind others, and sends something to the fom that has the key.
 #[derive(Serialize, Deserialize)]
 struct Post {
     of_new: bool,
@@ -125,8 +125,8 @@ fn on(journal: &MemoryJournal, log: &Log) -> Builder {
     builder.resource(log.clone())
 }
 
-/// What both releases have left: with the key `a` a step that the new one has led on, behind it two that the old one had posted; and
-/// with `b` a step and one behind it that the old release has never seen.
+/// What both releases have left. With the key `a`: a step that the new release has led on, behind it two that the old
+/// one had posted. With `b`: a step and one behind it that the old release has never seen.
 async fn upgraded(log: &Log) -> MemoryJournal {
     let journal = MemoryJournal::new();
     {
@@ -152,7 +152,7 @@ async fn upgraded(log: &Log) -> MemoryJournal {
     journal
 }
 
-/// Goes on with whoever has the key, and says what is logged: its last words, and the first of the next.
+/// Goes on with the fom that has the key, and returns what is logged: its last words, and the first of the next.
 async fn next(runtime: &Runtime, log: &Log, key: &str) -> Vec<String> {
     let fom = runtime.find::<new::Step>(key).unwrap();
     fom.send(Word::Go).unwrap();
@@ -162,7 +162,8 @@ async fn next(runtime: &Runtime, log: &Log, key: &str) -> Vec<String> {
     log.take()
 }
 
-/// It is listed, those behind it do not overtake it, the rest runs; and all goes on in its order when the new release is back.
+/// The record is listed, the foms behind it do not overtake it, and the rest runs. All goes on in order when the new
+/// release is back.
 #[test]
 fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
     limited(async || {
@@ -184,12 +185,13 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
                 let is_first = matches!(phase, new::Stepping::Check);
                 assert_eq!(is_first, key == "a");
             }
-            // Nobody takes the key behind its back: neither those that wait in the journal, nor who queues now, or asks for it.
+            // No fom takes the key behind its back: neither those that wait in the journal, nor a new one that queues
+            // or asks for it.
             let queued = runtime.submit(old("a4")).key("a").queue().start().unwrap();
             let queued_b = runtime.submit(old("b3")).key("b").queue().start().unwrap();
             let refused = runtime.submit(old("a5")).key("a").start().unwrap_err();
             assert_eq!(refused.reason(), RefusedReason::KeyInUse);
-            // What is sent to it waits with it.
+            // What is sent to the fom waits with it.
             let note = post(false, "a", &[], Some(1));
             runtime.submit(note).await.unwrap();
             runtime.quiet().await;
@@ -228,7 +230,8 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
     });
 }
 
-/// Who will not wait for the new release discards it, or tries it where it can be read: then those behind it have their turn.
+/// A user that does not wait for the new release discards the record, or retries it where it can be read. Then the foms
+/// behind it have their turn.
 #[test]
 fn those_behind_it_have_their_turn_when_it_goes() {
     limited(async || {

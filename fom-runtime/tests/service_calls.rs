@@ -23,7 +23,8 @@ fn echo() -> Provider<String, usize> {
     Provider::function(|_, text: String| text.len())
 }
 
-/// SV-07: a service is called by its name with its types: awaited, by a plain thread, with a callback, and without an answer.
+/// SV-07: a service is called by its name with its types: awaited, by a plain thread, with a callback, and without an
+/// answer.
 #[test]
 fn calls_of_every_kind_are_answered() {
     limited(async || {
@@ -55,7 +56,8 @@ fn calls_of_every_kind_are_answered() {
     });
 }
 
-/// SV-07: a name is registered once. A second one is told who has it, and gets its provider back.
+/// SV-07: a name is registered once. The error of a second registration names the owner, and the caller gets its own
+/// provider back.
 #[test]
 fn a_second_registration_is_told_who_has_the_name() {
     limited(async || {
@@ -83,7 +85,7 @@ fn a_second_registration_is_told_who_has_the_name() {
         let again = services.register(&other, *refused.provider).unwrap();
         assert_eq!(services.call(&other, 7).await.unwrap(), 7);
         drop(again);
-        // By default the owner is the place in the program.
+        // By default the owner is the source location.
         let placed = services.register(&ECHO, echo()).unwrap();
         assert!(
             services.status().services[0]
@@ -94,7 +96,7 @@ fn a_second_registration_is_told_who_has_the_name() {
     });
 }
 
-/// SV-07: what is known only at run time is checked at run time, and the error names both signatures.
+/// SV-07: a name known only at run time is checked at run time, and the error names both signatures.
 #[test]
 fn a_name_that_is_looked_up_has_its_types_checked() {
     limited(async || {
@@ -116,7 +118,7 @@ fn a_name_that_is_looked_up_has_its_types_checked() {
             "service `echo` is `fn(alloc::string::String) -> usize`, as tests registered it, \
              and was asked for as `fn(alloc::string::String) -> i64`"
         );
-        // The same for a call that was made without asking first; the argument comes back.
+        // The same for a call without the check; the argument comes back.
         let blind: Service<Vec<u8>, usize> = Service::named("echo");
         let failure = services.call(&blind, vec![1, 2]).await.unwrap_err();
         assert!(matches!(
@@ -128,7 +130,7 @@ fn a_name_that_is_looked_up_has_its_types_checked() {
     });
 }
 
-/// Trap 31: a panic fails its own call and nothing else, whatever kind of function it is in. FL-06.
+/// Trap 31: a panic fails its own call and nothing else, in any kind of function. FL-06.
 #[test]
 fn a_panic_fails_only_its_call() {
     limited(async || {
@@ -164,7 +166,7 @@ fn a_panic_fails_only_its_call() {
     });
 }
 
-/// Trap 18: a thread that has a locality to run is not blocked by a wait; a blocking section may wait. Trap 32.
+/// Trap 18: a wait never blocks a thread that runs a locality; a blocking section may wait. Trap 32.
 #[test]
 fn a_wait_where_a_locality_runs_is_an_error() {
     limited(async || {
@@ -206,8 +208,8 @@ fn a_wait_where_a_locality_runs_is_an_error() {
     });
 }
 
-/// Trap 32: in a task of tokio, a thread that may block may wait as often as it likes: tokio's limit of polls for each task does not
-/// count for it.
+/// Trap 32: in a task of tokio, a thread that may block may wait any number of times. Tokio's limit of polls per task
+/// does not apply.
 #[test]
 fn a_task_of_tokio_may_wait_often() {
     limited(async || {
@@ -220,7 +222,8 @@ fn a_task_of_tokio_may_wait_often() {
     });
 }
 
-/// Trap 18: a call that would stand behind the call that waits for it is an error, also over others; without a wait it is none.
+/// Trap 18: a call that would stand behind the call that waits for it is an error, also over others. Without a wait the
+/// call is no error.
 #[test]
 fn a_call_never_waits_for_itself() {
     limited(async || {
@@ -284,7 +287,7 @@ fn a_call_never_waits_for_itself() {
     });
 }
 
-/// AO-02: a call that waits and is cancelled is never entered and gives its argument back; one that runs is told.
+/// AO-02: a waiting call that is cancelled is never entered and returns its argument; a running call is told.
 #[test]
 fn a_cancel_takes_back_what_was_not_entered() {
     limited(async || {
@@ -321,8 +324,8 @@ fn a_cancel_takes_back_what_was_not_entered() {
     });
 }
 
-/// WK-10: a call is answered when its time has passed, on the runtime's clock, wherever it is. Trap 37: what is left of the time
-/// does not begin anew when the function is entered.
+/// WK-10: a call is answered when its time has passed, on the runtime's clock, wherever it is. Trap 37: the remaining
+/// time does not begin anew when the function is entered.
 #[test]
 fn a_call_is_late_when_its_time_has_passed() {
     limited(async || {
@@ -360,7 +363,7 @@ fn a_call_is_late_when_its_time_has_passed() {
     });
 }
 
-/// AO-07: an answer is delivered in the locality that the call was made in, also when it is made in a callback.
+/// AO-07: an answer is delivered in the locality in which the call was made, also when it was made in a callback.
 #[test]
 fn callbacks_run_in_the_locality_of_their_caller() {
     limited(async || {
@@ -401,8 +404,7 @@ fn callbacks_run_in_the_locality_of_their_caller() {
     });
 }
 
-/// AO-07: callbacks of one strand run in the order of their answers and never overlap, from whatever threads and services they
-/// come.
+/// AO-07: callbacks of one strand run in the order of their answers and never overlap, from any threads and services.
 #[test]
 fn callbacks_of_a_strand_never_overlap() {
     limited(async || {
@@ -442,7 +444,8 @@ fn callbacks_of_a_strand_never_overlap() {
     });
 }
 
-/// KY-01: calls of one key run one after the other in their order, those of one strand, too, over services; others do not wait.
+/// KY-01: calls of one key run one after the other in order, and so do those of one strand, over services; others do
+/// not wait.
 #[test]
 fn calls_of_one_key_or_strand_keep_their_order() {
     limited(async || {
@@ -513,7 +516,7 @@ fn calls_of_one_key_or_strand_keep_their_order() {
     });
 }
 
-/// SV-07: what stands behind a service may be an operation: its fom is listed, and a cancel of the call ends it.
+/// SV-07: an operation may stand behind a service: its fom is listed, and a cancel of the call ends it.
 #[test]
 fn calls_of_an_operation_are_foms() {
     struct Sum {

@@ -26,10 +26,10 @@ static KEYED: Service<Ticket, u32> = Service::new("keyed");
 static BLOCKS: Service<Ticket, u32> = Service::new("blocks");
 static ALL: [&Service<Ticket, u32>; 3] = [&PLAIN, &KEYED, &BLOCKS];
 
-/// What was seen, in its order.
+/// The events seen, in order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Seen {
-    /// A thread makes a call of a key.
+    /// A thread makes a call with a key.
     Made {
         call: u32,
         key: u32,
@@ -112,7 +112,7 @@ impl Drop for Inside {
     }
 }
 
-/// Without a word: the hook is not run.
+/// Panics without running the hook.
 fn some_panic(ticket: Ticket) {
     if ticket.0.is_multiple_of(7) {
         std::panic::resume_unwind(Box::new("some panic"));
@@ -153,7 +153,7 @@ fn register(
     services.register(ALL[which], provider).ok()
 }
 
-/// Calls in every way, at random.
+/// Makes calls in every way, at random.
 fn caller(
     services: &Services,
     history: &History,
@@ -227,7 +227,7 @@ fn run(seed: u64, mut builder: fom_runtime::Builder, clock: &TestClock) -> Sums 
         }
         let mut owner = Random(random.below(u64::MAX) | 1);
         let (services, history, runtime, over) = (&services, &history, &runtime, &over);
-        // The time goes on, and somebody cancels foms.
+        // Time passes, and a thread cancels foms.
         let mut meddler = Random(random.below(u64::MAX) | 1);
         scope.spawn(move || {
             while !over.load(SeqCst) {
@@ -281,7 +281,7 @@ fn run(seed: u64, mut builder: fom_runtime::Builder, clock: &TestClock) -> Sums 
     check(seed, &history.0.lock().unwrap())
 }
 
-/// How many calls came to a result, were not entered, and were entered without a result.
+/// How many calls had a result, were not entered, and were entered without a result.
 type Sums = [u32; 3];
 
 fn check(seed: u64, history: &[Seen]) -> Sums {
@@ -362,9 +362,9 @@ fn check(seed: u64, history: &[Seen]) -> Sums {
     sums
 }
 
-/// WK-09, SV-08, KY-01: exactly one answer for each call, an argument comes back if and only if the function was not entered, calls of
-/// one key never overlap nor overtake each other, and nothing runs after its service is gone, while calls, cancels, deadlines,
-/// registrations, unregistrations, panics and the end of the runtime meet.
+/// WK-09, SV-08, KY-01: exactly one answer for each call. An argument comes back if and only if the function was not
+/// entered. Calls of one key never overlap nor overtake each other, and nothing runs after its service is gone.
+/// Meanwhile calls, cancels, deadlines, registrations, unregistrations, panics and the end of the runtime meet.
 #[test]
 fn every_call_gets_one_answer() {
     limited(async || {
@@ -382,7 +382,7 @@ fn every_call_gets_one_answer() {
     });
 }
 
-/// The same where there is a journal, which calls take no part in.
+/// The same with a journal, in which calls take no part.
 #[test]
 fn every_call_gets_one_answer_with_a_journal() {
     limited(async || {

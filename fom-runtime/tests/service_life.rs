@@ -1,4 +1,4 @@
-//! The life cycle of services: what is admitted in which state, starts and stops by level, and draining.
+//! The life cycle of services: what each state admits, starts and stops by level, and draining.
 
 mod kit;
 
@@ -47,21 +47,21 @@ fn the_table_is_that_of_motr() {
     }
 }
 
-/// Services, one of them brought into a state of its own and held there.
+/// Services, one of them brought into a given state and held there.
 struct Bench {
     runtime: Runtime,
     services: Services,
     echo: Registration,
-    /// The service has a start and a stop that wait for these.
+    /// The start and the stop of the service wait for these.
     start: Arc<Notify>,
     stop: Arc<Notify>,
-    /// A call that runs, to hold a service that stops.
+    /// A running call, which holds up the stop of its service.
     release: Arc<Notify>,
     asked: Arc<AtomicUsize>,
     accepts: Arc<AtomicBool>,
 }
 
-/// The argument of the call that is held.
+/// The argument of the held call.
 const HOLD: u32 = u32::MAX;
 
 impl Bench {
@@ -115,13 +115,13 @@ impl Bench {
         }
     }
 
-    /// A call that is under way until it is released.
+    /// Starts a call that runs until it is released.
     async fn held(&self) {
         self.services.call(&ECHO, HOLD).detach().unwrap();
         self.runtime.quiet().await;
     }
 
-    /// What becomes of a call, twice: the second time as the first.
+    /// Returns the result of a call, made twice: the second must end like the first.
     async fn try_call(&self) -> Result<u32, Refusal> {
         let mut seen: Vec<Result<u32, Refusal>> = Vec::new();
         for _ in 0..2 {
@@ -131,7 +131,7 @@ impl Bench {
             }));
         }
         assert_eq!(seen[0], seen[1]);
-        // Neither is there, nor has other types: in every state the same.
+        // A missing service, or one with other types, is refused alike in every state.
         let missing = self.services.call(&MISSING, 7).await.unwrap_err();
         assert!(matches!(
             missing.refusal(),
@@ -165,7 +165,7 @@ impl Bench {
         }
     }
 
-    /// This cell is one in which the service is asked, once for each call, and what it says holds.
+    /// Checks a cell in which the service is asked, once for each call, and its answer holds.
     async fn asks(&self, domain: DomainState, state: ServiceState) {
         let refusal = self.not_serving(domain, state);
         assert_eq!(self.asked.swap(0, SeqCst), 0, "asked in another cell");
@@ -177,8 +177,8 @@ impl Bench {
     }
 }
 
-/// SV-01, SV-02, SV-03: calls in the cells of the table, with the reasons that are given; a refused one leaves nothing, and a second
-/// one is refused like the first; the service is asked in the cells of the table and in no other.
+/// SV-01, SV-02, SV-03: calls in the cells of the table, with the reasons that are given. A refused call leaves
+/// nothing, and a second one is refused like the first. The service is asked in the cells of the table and in no other.
 #[test]
 fn calls_are_admitted_as_the_table_says() {
     use DomainState::{Drain, Init, Normal, Stopped, Stopping};
@@ -241,19 +241,19 @@ fn calls_are_admitted_as_the_table_says() {
         let expected = bench.not_serving(Stopped, S::Stopped);
         assert_eq!(bench.try_call().await, refused(expected));
         assert_eq!(bench.asked.load(SeqCst), 0);
-        // Nothing is left of those that were refused.
+        // Nothing is left of the refused calls.
         let status = &services.status().services[0];
         assert_eq!((status.waiting, status.running), (0, 0));
         runtime.idle().await;
-        // And all can be started again.
+        // All can be started again.
         bench.start.notify_one();
         services.start_all().await.unwrap();
         assert_eq!(bench.try_call().await, Ok(7));
     });
 }
 
-/// SV-01: services of a lower level still are STARTED while those above drain: in that cell they are asked. SV-03: one that says
-/// nothing refuses, and one that panics, too.
+/// SV-01: services of a lower level are still STARTED while the levels above drain: in that cell they are asked. SV-03:
+/// a service without an answer refuses, and so does one that panics.
 #[test]
 fn a_lower_level_serves_the_upper_one_to_its_end() {
     limited(async || {
@@ -307,7 +307,7 @@ fn a_lower_level_serves_the_upper_one_to_its_end() {
     });
 }
 
-/// SV-01: a service for the start of others takes calls while all are started, in whatever state it is itself.
+/// SV-01: a service for the start of others takes calls while all are started, whatever its own state.
 #[test]
 fn a_bootstrap_service_serves_starts() {
     limited(async || {
@@ -354,7 +354,7 @@ fn logged(log: &Log, name: &'static str, level: u32, fails: bool) -> Provider<u3
         .on_start(move |cx| {
             let log = started.clone();
             async move {
-                // Starts may wait.
+                // A start may wait.
                 cx.runtime().call(0, |_| ()).await.unwrap();
                 log.put(format_args!("{name} starts"));
                 if fails { Err("no disk") } else { Ok(()) }
@@ -366,7 +366,7 @@ fn logged(log: &Log, name: &'static str, level: u32, fails: bool) -> Provider<u3
         })
 }
 
-/// SV-06: services are started by level, those of one level in the order of their registration, and stopped the other way round.
+/// SV-06: services are started by level, within a level in the order of registration, and stopped in reverse order.
 #[test]
 fn starts_go_by_level_and_stops_the_other_way() {
     limited(async || {
@@ -398,8 +398,8 @@ fn starts_go_by_level_and_stops_the_other_way() {
     });
 }
 
-/// SV-06: a start that fails is named with its reason; those that were started before are stopped again, the last one first, and the
-/// others were never started.
+/// SV-06: the error names the service whose start failed, and the reason. The services started before are stopped again
+/// in reverse order, and the others are never started.
 #[test]
 fn a_start_that_fails_rolls_back() {
     limited(async || {
@@ -453,7 +453,8 @@ fn a_start_that_fails_rolls_back() {
     });
 }
 
-/// SV-06: while all are started or stopped nobody else can do that; what was begun goes on when nobody waits for it any more.
+/// SV-06: while all are started or stopped, no other caller can do that. What was begun goes on when no caller waits
+/// for it any more.
 #[test]
 fn one_start_at_a_time_and_it_goes_on_alone() {
     limited(async || {
@@ -472,7 +473,8 @@ fn one_start_at_a_time_and_it_goes_on_alone() {
     });
 }
 
-/// SV-04: calls that are admitted and not begun are counted: a stop waits for them, and those that come later fail cleanly. SV-05.
+/// SV-04: calls that are admitted but not begun are counted: a stop waits for them, and later calls fail cleanly.
+/// SV-05.
 #[test]
 fn a_stop_waits_for_what_is_queued() {
     limited(async || {
@@ -500,8 +502,8 @@ fn a_stop_waits_for_what_is_queued() {
     });
 }
 
-/// SV-04, under load: calls from many threads meet a stop. Each is answered, those that were admitted with their result, and when the
-/// stop is over nothing runs.
+/// SV-04, under load: calls from many threads meet a stop. Each is answered, an admitted call with its result, and
+/// nothing runs when the stop is over.
 #[test]
 fn calls_meet_a_stop() {
     limited(async || {
@@ -541,7 +543,7 @@ fn calls_meet_a_stop() {
                     })
                 })
                 .collect();
-            // Each round meets it a little later.
+            // Each round stops a little later.
             while services.status().services[0].done < 10 * round {
                 std::thread::yield_now();
             }
@@ -556,7 +558,7 @@ fn calls_meet_a_stop() {
     });
 }
 
-/// SV-09: a runtime that drains stops its services first, the highest level first; their queued calls run. Trap 36.
+/// SV-09: a draining runtime stops its services first, the highest level first; their queued calls run. Trap 36.
 #[test]
 fn a_drain_of_the_runtime_stops_services() {
     limited(async || {
@@ -580,8 +582,8 @@ fn a_drain_of_the_runtime_stops_services() {
     });
 }
 
-/// SV-09: at once: what runs is dropped, what waits is answered, nobody waits for ever, and a plain function that does not come back
-/// holds nobody up. Trap 40.
+/// SV-09: at once: a running call is dropped, a waiting call is answered, and no caller waits forever. A plain function
+/// that does not return holds nothing up. Trap 40.
 #[test]
 fn the_end_of_the_runtime_answers_everybody() {
     limited(async || {
@@ -597,7 +599,7 @@ fn the_end_of_the_runtime_answers_everybody() {
                     &MISSING,
                     Provider::blocking(move |_, n| {
                         enter.send(()).unwrap();
-                        // An error is the other end going away.
+                        // An error means that the other end is gone.
                         let _ = held.lock().unwrap().recv();
                         n
                     }),
@@ -665,7 +667,7 @@ fn the_end_of_the_runtime_answers_everybody() {
     });
 }
 
-/// SV-11: the status is a value that can be shown, written, sent and read, and counts what became of the calls.
+/// SV-11: the status is a value that can be shown, written, sent and read, and counts how the calls ended.
 #[test]
 fn the_status_is_shown_and_sent() {
     limited(async || {

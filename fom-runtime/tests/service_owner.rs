@@ -1,4 +1,4 @@
-//! Who owns a service and who watches it: unregistering, and the news of that.
+//! Owners and watchers of a service: unregistering, and the news of that.
 
 mod kit;
 
@@ -20,7 +20,7 @@ use kit::{Gate, Log, limited, many, one, secs};
 static SLOW: Service<u32, u32> = Service::new("slow");
 static OTHER: Service<u32, u32> = Service::new("other");
 
-/// Takes so many seconds, one call after the other.
+/// Takes this many seconds, one call after the other.
 fn slow(owner: &str) -> Provider<u32, u32> {
     Provider::future(|cx: CallCx, n: u32| async move {
         cx.sleep(secs(n.into())).await;
@@ -38,8 +38,8 @@ fn is_unregistered(failure: &CallFailure<u32>) -> bool {
     matches!(&failure.cause, CallCause::Cancelled(cancelled) if *cancelled == by)
 }
 
-/// SV-08: unregistering cancels what waits of this owner's calls, with their arguments given back, and of nobody else's; what runs
-/// is waited for; the name is free at once. Trap 8: cancel of *everyone*.
+/// SV-08: unregistering cancels the waiting calls of this owner, returns their arguments, and leaves the calls of other
+/// owners alone. It waits for running calls; the name is free at once. Trap 8: cancel of *everyone*.
 #[test]
 fn unregistering_cancels_only_the_owners_calls() {
     limited(async || {
@@ -79,7 +79,7 @@ fn unregistering_cancels_only_the_owners_calls() {
             refused.refusal(),
             Some(Refusal::NotRegistered { .. })
         ));
-        // The name is free, and what leaves is listed as long as it runs.
+        // The name is free, and the leaving service is listed as long as it runs.
         let again = services.register(&SLOW, slow("c")).unwrap();
         let listed = services.status().services;
         let owners: Vec<_> = listed
@@ -102,7 +102,7 @@ fn unregistering_cancels_only_the_owners_calls() {
     });
 }
 
-/// SV-08: told to stop, an async function is dropped where it waits, and a plain one sees it; both are waited for.
+/// SV-08: told to stop, an async function is dropped where it waits, and a plain function sees it; both are waited for.
 #[test]
 fn what_runs_can_be_told_to_stop() {
     limited(async || {
@@ -135,7 +135,7 @@ fn what_runs_can_be_told_to_stop() {
     });
 }
 
-/// SV-05: when it is unregistered nothing of it is left: its function is dropped, and with it what it holds. Its stop ran once,
+/// SV-05: nothing is left of an unregistered service: its function is dropped with all it holds. Its stop ran once,
 /// after its last call.
 #[test]
 fn nothing_is_left_of_what_was_unregistered() {
@@ -178,7 +178,7 @@ fn nothing_is_left_of_what_was_unregistered() {
     });
 }
 
-/// SV-08: a guard that is dropped unregisters, and waits for nobody; its stop still runs. Unregistering goes on when nobody waits
+/// SV-08: a dropped guard unregisters without waiting; its stop still runs. Unregistering goes on when no caller waits
 /// for it. Trap 36.
 #[test]
 fn a_guard_that_is_dropped_unregisters() {
@@ -250,8 +250,8 @@ fn a_service_may_unregister_itself() {
     });
 }
 
-/// Cancelled through its fom, a call is answered, too. SV-10: calls are foms that can be found and told by id; those that wait for
-/// their key say so.
+/// A call that is cancelled through its fom is answered, too. SV-10: calls are foms that can be found and told by id;
+/// calls that wait for their key say so.
 #[test]
 fn calls_are_listed_and_cancelled_as_foms() {
     limited(async || {
@@ -292,7 +292,7 @@ fn short(event: ServiceEvent) -> String {
     format!("{} {:?}", event.owner, event.happened)
 }
 
-/// SV-07: who subscribes is told of what is there already, at once, and of each thing that happens then, once and in order.
+/// SV-07: a new subscriber is told at once of what is there already, and then of each event, once and in order.
 #[test]
 fn a_late_subscriber_is_told_at_once() {
     limited(async || {
@@ -341,8 +341,8 @@ fn a_late_subscriber_is_told_at_once() {
     });
 }
 
-/// SV-07: as a callback in a locality, which has its data at hand; after its guard is dropped it hears nothing; one that panics is
-/// taken off and reported.
+/// SV-07: a callback runs in a locality and has its data at hand. It hears nothing after its guard is dropped. A
+/// callback that panics is removed and reported.
 #[test]
 fn a_callback_hears_of_services_in_its_locality() {
     limited(async || {
@@ -387,7 +387,7 @@ fn a_callback_hears_of_services_in_its_locality() {
     });
 }
 
-/// SV-07: waiting for a service, which is there already or comes later, or comes with other types.
+/// SV-07: waiting for a service that is there already, comes later, or comes with other types.
 #[test]
 fn waiting_for_a_service() {
     limited(async || {
@@ -411,7 +411,8 @@ fn waiting_for_a_service() {
     });
 }
 
-/// SV-07: registrations from many threads: every watcher sees one order, in which each thing happens once and in its turn.
+/// SV-07: registrations from many threads: every watcher sees one order, in which each event occurs once and in its
+/// turn.
 #[test]
 fn every_watcher_sees_one_order() {
     limited(async || {
@@ -460,7 +461,7 @@ fn every_watcher_sees_one_order() {
     });
 }
 
-/// SV-08: calls, cancels and unregistering meet in a locality that is held: what was not entered by then never is.
+/// SV-08: calls, cancels and unregistering meet in a locality that is held: a call not entered by then never is.
 #[test]
 fn what_waits_in_the_queue_is_cancelled() {
     limited(async || {

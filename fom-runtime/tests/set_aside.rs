@@ -1,4 +1,4 @@
-//! What is in the journal and cannot run is set aside with the reason and its bytes, and the rest runs.
+//! A record in the journal that cannot run is set aside with the reason and its bytes, and the rest runs.
 
 mod aside;
 mod kit;
@@ -53,7 +53,7 @@ fn an_event_waits_for_a_receiver_that_is_set_aside() {
             assert_eq!(aside[1].reason, RestoreError::ReceiverSetAside(aside[0].id));
         }
         {
-            // Still not.
+            // The receiver is still set aside.
             let runtime = of_second(&journal).build().unwrap();
             assert_eq!(runtime.set_aside().len(), 2);
         }
@@ -69,7 +69,7 @@ fn an_event_waits_for_a_receiver_that_is_set_aside() {
     });
 }
 
-/// One that panics when it is read, if that is so.
+/// Panics when it is read, if `PANICS` is set.
 #[derive(Debug)]
 struct Touchy;
 
@@ -106,8 +106,8 @@ impl TouchTransitions for Touchy {
     }
 }
 
-/// An operation that the program does not have, and one whose data it cannot read: both are listed, the rest runs, and a program
-/// that can read them lets them go on.
+/// An operation that the program does not have, and one whose data it cannot read: both are listed, and the rest runs.
+/// A program that can read them lets them go on.
 #[test]
 fn what_a_release_cannot_read_waits_for_one_that_can() {
     limited(async || {
@@ -138,7 +138,7 @@ fn what_a_release_cannot_read_waits_for_one_that_can() {
             }
             assert_eq!(aside[1].operation.as_deref(), Some("Order"));
             assert_eq!(aside[1].machine.as_deref(), Some("Shop"));
-            // Its bytes stand for themselves.
+            // The bytes are complete by themselves.
             let snapshot = aside[1].snapshot().unwrap();
             let (order, phase) = first::Order::restore(&snapshot).unwrap();
             assert_eq!(order.pieces, "three");
@@ -167,7 +167,7 @@ fn what_a_release_cannot_read_waits_for_one_that_can() {
     });
 }
 
-/// A panic in the user's `Deserialize` is that fom's alone.
+/// A panic in the user's `Deserialize` concerns that fom alone.
 #[test]
 fn a_panic_while_it_is_read_sets_one_aside() {
     limited(async || {
@@ -196,7 +196,7 @@ fn a_panic_while_it_is_read_sets_one_aside() {
     });
 }
 
-/// While it was set aside somebody took its key: it waits until that is free.
+/// While a fom is set aside another takes its key: the first waits until the key is free.
 #[test]
 fn a_key_in_use_can_be_waited_for() {
     limited(async || {
@@ -206,7 +206,7 @@ fn a_key_in_use_can_be_waited_for() {
             parked(&runtime, order("old"), "s");
         }
         {
-            // In a release that does not know it, somebody takes its key.
+            // In a release that cannot read the record, another fom takes its key.
             let runtime = of_second(&journal).build().unwrap();
             assert_eq!(runtime.set_aside().len(), 1);
             parked(&runtime, second::Order { pieces: 1 }, "s");
@@ -219,7 +219,7 @@ fn a_key_in_use_can_be_waited_for() {
         let old = runtime.find::<first::Order>("s").unwrap();
         assert!(old.id() < aside[0].id);
         drop(runtime);
-        // A release that reads both: two of one key.
+        // A release that reads both: two foms with one key.
         let both = one(&TestClock::new())
             .journal_with(journal.clone())
             .operation::<Either>()
@@ -280,7 +280,7 @@ mod either {
     }
 }
 
-/// What is discarded is gone from the journal, and the caller has it.
+/// A discarded record is gone from the journal, and the caller has it.
 #[test]
 fn what_is_discarded_is_given_back() {
     limited(async || {
@@ -295,7 +295,7 @@ fn what_is_discarded_is_given_back() {
         {
             runtime = of_second(&journal).build().unwrap();
             aside = runtime.set_aside().remove(0);
-            // Its operation id is taken as long as it is there.
+            // Its operation id stays taken as long as the record is there.
             let submit = || {
                 runtime
                     .submit(second::Order { pieces: 2 })
@@ -330,7 +330,7 @@ fn what_is_discarded_is_given_back() {
     });
 }
 
-/// Nothing is tried while the runtime ends.
+/// Nothing is retried while the runtime ends.
 #[test]
 fn a_shutdown_tries_nothing() {
     limited(async || {

@@ -1,5 +1,5 @@
-//! A directory in which something cannot be read, or would not be by a release: what a runtime sets aside, and what a check says
-//! before.
+//! A directory with records that cannot be read, or that a release could not read. A runtime sets them aside, and a
+//! check reports them before.
 
 mod aside;
 mod kit;
@@ -14,7 +14,7 @@ use aside::{Job, first, order, parked, second};
 use fom_runtime::{RestoreError, RetryError, TestClock, journal::FileJournal, prelude::*};
 use kit::{limited, one};
 
-/// A directory that goes when the test ends.
+/// A directory that is removed when the test ends.
 struct Place(PathBuf);
 
 impl Place {
@@ -26,7 +26,7 @@ impl Place {
         Self(path)
     }
 
-    /// Every file with its bytes.
+    /// Returns every file with its bytes.
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files: Vec<_> = fs::read_dir(&self.0)
             .unwrap()
@@ -44,8 +44,8 @@ impl Drop for Place {
     }
 }
 
-/// A flipped bit in what is kept of one fom: that one is set aside, named by file and offset, and the rest runs. A check of the
-/// directory says the same before, and changes nothing.
+/// A flipped bit in the record of one fom: the fom is set aside, named by file and offset, and the rest runs. A check
+/// of the directory says the same before, and changes nothing.
 #[test]
 fn damage_is_named_by_its_place() {
     limited(async || {
@@ -114,7 +114,7 @@ fn damage_is_named_by_its_place() {
     });
 }
 
-/// What a release would strand is known before it is shipped.
+/// The check says before a release which foms the release would strand.
 #[test]
 fn a_check_says_what_a_release_would_strand() {
     limited(async || {
@@ -151,7 +151,7 @@ fn a_check_says_what_a_release_would_strand() {
         assert!(check.set_aside.is_sorted_by_key(|aside| aside.id));
         let report = check.to_string();
         assert!(report.contains("3 would be set aside"), "{report}");
-        // A line for a reason: with all that it strands, a report would be as long as the journal.
+        // One line per reason: with all the foms that it strands, a report would be as long as the journal.
         let first = check.set_aside[0].id;
         let alike = format!("  2 like {first} Order a in Park (version 1): ");
         assert!(report.contains(&alike), "{report}");

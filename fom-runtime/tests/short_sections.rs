@@ -1,4 +1,4 @@
-//! Short sections beside others. Alone in its process: it counts what the threads in it do.
+//! Short sections beside others. Alone in its process: the test counts what the process's threads do.
 
 mod task;
 
@@ -7,14 +7,14 @@ use std::sync::mpsc;
 use fom_runtime::{TestClock, prelude::*};
 use task::{limit, quick, task};
 
-/// How often the threads of locality 0 have gone to sleep, the calling one aside.
+/// Returns how often the threads of locality 0 have gone to sleep, without the calling thread.
 fn sleeps_of_others() -> u64 {
     let me = std::fs::read_link("/proc/thread-self").unwrap();
     std::fs::read_dir("/proc/self/task")
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|thread| thread.file_name() != me.file_name())
-        // One that has ended meanwhile slept no more.
+        // A thread that has ended meanwhile slept no more.
         .filter_map(|thread| std::fs::read_to_string(thread.join("status")).ok())
         .filter(|status| status.starts_with("Name:\tfom-0-"))
         .filter_map(|status| {
@@ -24,11 +24,11 @@ fn sleeps_of_others() -> u64 {
         .sum()
 }
 
-/// Short sections call nobody, although others in the locality have to be minded.
+/// Short sections call no follower, although other work in the locality has to be minded.
 #[test]
 fn short_sections_call_no_follower() {
     let _limit = limit();
-    // Its time stands still: so sections follow each other closely, and all are guessed short.
+    // The clock stands still: sections follow each other closely, and are all guessed short.
     let runtime = Runtime::builder()
         .localities(1)
         .pin(false)
@@ -47,7 +47,7 @@ fn short_sections_call_no_follower() {
     }));
     fom.start().unwrap().wait().unwrap();
     let (before, after) = told.recv().unwrap();
-    // The patrol may find one that was held up by the machine.
+    // The patrol may find a section that the machine held up.
     assert!(after < before + 500, "{before} sleeps, then {after}");
     waits.cancel();
     assert!(waits.wait().is_err());

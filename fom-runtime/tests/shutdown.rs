@@ -1,4 +1,4 @@
-//! The end of a runtime: drained, at once, or by dropping it; each bounded, and nobody is left waiting.
+//! The end of a runtime: drained, at once, or by dropping it. Each is bounded, and no caller is left waiting.
 
 mod task;
 
@@ -19,7 +19,7 @@ fn two() -> Runtime {
     Runtime::builder().localities(2).pin(false).build().unwrap()
 }
 
-/// Holds a locality until the door is opened.
+/// Holds a locality until the door opens.
 fn hold(runtime: &Runtime, locality: usize) -> (Handle<task::Task>, Door) {
     let (entered, has_entered) = mpsc::channel();
     let door = Door::default();
@@ -60,7 +60,7 @@ fn forever() -> task::Task {
     task(|_| Box::pin(std::future::pending()))
 }
 
-/// SV-09: a drain lets all that is queued run to its end, in every locality.
+/// SV-09: a drain runs all queued foms to their end, in every locality.
 #[test]
 fn a_drain_runs_all_that_is_queued() {
     let _limit = limit();
@@ -82,7 +82,7 @@ fn a_drain_runs_all_that_is_queued() {
         let runtime = runtime.clone();
         std::thread::spawn(move || runtime.shutdown_blocking(Shutdown::Drain, LIMIT))
     };
-    // From when the drain began nothing is taken.
+    // Once the drain began, nothing is admitted.
     until("the drain begins", || {
         let refused = runtime.submit(quick(|_| {})).start();
         refused.is_err_and(|refused| refused.reason() == RefusedReason::ShuttingDown)
@@ -96,7 +96,7 @@ fn a_drain_runs_all_that_is_queued() {
     assert_eq!(ran.load(SeqCst), 200);
 }
 
-/// A fom that submits in the middle of a drain, from wherever it can.
+/// A fom that submits in the middle of a drain, from every place it can.
 struct Parent {
     begun: mpsc::Sender<()>,
     draining: Door,
@@ -154,7 +154,7 @@ impl ParentingTransitions for Parent {
     }
 }
 
-/// SV-09: while a runtime drains it takes what foms in flight submit, from their sections as well, and from nobody else.
+/// SV-09: a draining runtime takes what foms in flight submit, also from their sections, and refuses all others.
 #[test]
 fn a_drain_takes_children() {
     let _limit = limit();
@@ -180,7 +180,7 @@ fn a_drain_takes_children() {
     until("the drain begins", || {
         runtime.submit(quick(|_| {})).start().is_err()
     });
-    // A fom of another runtime is from outside as well.
+    // A fom of another runtime counts as outside.
     let other = one();
     let outsider = {
         let runtime = runtime.clone();
@@ -211,7 +211,7 @@ fn a_drain_takes_children() {
     );
 }
 
-/// SV-09: a drain that runs out of time says who remains, ends them, and answers whoever waits.
+/// SV-09: a drain that runs out of time says which foms remain, ends them, and answers their callers.
 #[test]
 fn a_drain_out_of_time() {
     let _limit = limit();
@@ -239,7 +239,7 @@ fn a_drain_out_of_time() {
     assert_eq!(report.remained[0].key, Some("the one that waits".into()));
     assert!(matches!(waits.wait().unwrap_err().cause, Cause::Shutdown));
     assert_eq!(reached.wait(), Reached::Ended);
-    // Answered though it still blocks its thread.
+    // Answered although it still blocks its thread.
     assert_eq!(stuck.state(), FomState::Running);
     let stuck_fom = stuck.fom().clone();
     assert!(matches!(stuck.wait().unwrap_err().cause, Cause::Shutdown));
@@ -256,8 +256,8 @@ fn a_drain_out_of_time() {
     });
 }
 
-/// SV-09: `Now`: what is queued never runs and is answered with its operation; what waits ends; what runs is dropped at its
-/// next wait.
+/// SV-09: with `Now`, a queued fom never runs and is answered with its operation. A waiting fom ends. A running fom is
+/// dropped at its next wait.
 #[test]
 fn now_ends_everything() {
     let _limit = limit();
@@ -271,9 +271,9 @@ fn now_ends_everything() {
             Box::pin(async move {
                 let _drops = drops;
                 tell.send(()).unwrap();
-                // It holds the locality until it has been told.
+                // The fom holds the locality until it is told.
                 until("it is told", || cx.is_cancelled());
-                // Here its future is dropped.
+                // The future is dropped here.
                 pause().await;
                 unreachable!("it went on after its runtime was shut down");
             })
@@ -308,7 +308,7 @@ fn now_ends_everything() {
     assert_eq!(dropped.load(SeqCst), 1);
 }
 
-/// SV-09: `Now` with a fom that is stuck in a blocking section returns within its bound, and answers who waits for it.
+/// SV-09: `Now` with a fom stuck in a blocking section returns within its bound, and answers the fom's caller.
 #[test]
 fn now_with_a_stuck_fom() {
     let _limit = limit();
@@ -331,7 +331,7 @@ fn now_with_a_stuck_fom() {
     });
 }
 
-/// SV-09: shutting down in async code; the future may be dropped, and the shutdown goes on.
+/// SV-09: a shutdown in async code; if its future is dropped, the shutdown goes on.
 #[tokio::test]
 async fn an_async_shutdown() {
     let _limit = limit();
@@ -350,7 +350,8 @@ async fn an_async_shutdown() {
     assert!(matches!(waits.await.unwrap_err().cause, Cause::Shutdown));
 }
 
-/// SV-09: dropping the last handle answers all who wait, and foms that hold handles of their own do not keep it alive.
+/// SV-09: dropping the last handle answers all waiting callers. Foms that hold runtime handles do not keep the runtime
+/// alive.
 #[test]
 fn dropping_the_last_handle() {
     let _limit = limit();
@@ -370,7 +371,7 @@ fn dropping_the_last_handle() {
                 let submits = task(|cx| {
                     Box::pin(async move {
                         let runtime = cx.runtime();
-                        // Submits until it is turned away, and each child waits for good.
+                        // Submits until it is refused; each child waits forever.
                         while let Ok(child) = runtime
                             .submit(forever())
                             .place(Placement::RoundRobin)
@@ -395,12 +396,12 @@ fn dropping_the_last_handle() {
                 assert!(matches!(failure.cause, Cause::Shutdown), "{failure:?}");
             }
         }
-        // All localities have ended then: also the children were told.
+        // All localities have ended then, so the children were told as well.
         until("nothing is left", || dropped.load(SeqCst) == n);
     }
 }
 
-/// SV-05: `idle` returns when nothing is in flight, and not before; what the foms held is gone by then.
+/// SV-05: `idle` returns only once nothing is in flight; what the foms held is gone by then.
 #[test]
 fn idle_waits_for_the_last() {
     let _limit = limit();
@@ -418,13 +419,13 @@ fn idle_waits_for_the_last() {
                     pause().await;
                 })
             });
-            // Without its handle: what it held is dropped at its end.
+            // Without its handle: what the fom held is dropped at its end.
             drop(runtime.submit(holds).start().unwrap());
         }
         taken += foms;
         block_on(runtime.idle());
         assert_eq!(runtime.in_flight(), 0);
-        // Trap 20: the end is told last; whoever hears of it may take down what the foms pointed to.
+        // Trap 20: the end is told last; a caller that hears of it may take down what the foms pointed to.
         assert_eq!(dropped.load(SeqCst), taken);
     }
     let waits = runtime.submit(forever()).start().unwrap();
@@ -434,7 +435,7 @@ fn idle_waits_for_the_last() {
     block_on(idle);
 }
 
-/// Trap 20: when the outcome is told the fom is out of every table, and what it ran in is dropped.
+/// Trap 20: when the outcome is told, the fom is out of every table, and what it ran in is dropped.
 #[test]
 fn the_outcome_is_told_last() {
     let _limit = limit();
@@ -458,8 +459,8 @@ fn the_outcome_is_told_last() {
     }
 }
 
-/// Trap 19: a shutdown counts what was submitted and not yet admitted, in every locality: while it begins, each submission
-/// is taken and ends, or is refused; none is lost.
+/// Trap 19: a shutdown counts submissions not yet admitted, in every locality. While it begins, each submission is
+/// taken and ends, or is refused; none is lost.
 #[test]
 fn submissions_that_race_with_a_drain() {
     let _limit = limit();

@@ -1,4 +1,4 @@
-//! What a fom takes in memory, in bytes, as the listing says: without a journal no more than before there were journals.
+//! The memory of a fom in bytes, as listed: without a journal no more than before journals existed.
 
 use fom_runtime::prelude::*;
 
@@ -7,7 +7,7 @@ enum Go {
     Go,
 }
 
-/// As in the benchmark `parked`: 64 bytes that are the user's.
+/// Like the benchmark `parked`: 64 bytes of the user.
 struct Plain([u64; 8]);
 
 #[fom(operation(Plain), event(Go), transient)]
@@ -78,7 +78,7 @@ impl SleepingTransitions for Small {
     }
 }
 
-/// The size of the only fom there is.
+/// Returns the size of the only fom.
 fn size<O: Operation>(operation: O) -> usize {
     let runtime = Runtime::builder().localities(1).build().unwrap();
     let handle = runtime
@@ -93,7 +93,7 @@ fn size<O: Operation>(operation: O) -> usize {
 
 #[test]
 fn no_fom_is_larger_than_before_there_were_journals() {
-    // What they took then.
+    // The sizes before journals existed.
     let before = [168, 232, 312, 232];
     let now = [
         size(Plain([0; 8])),

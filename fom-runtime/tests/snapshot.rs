@@ -23,8 +23,8 @@ fn round_trip(order: &Order, phase: &Shop) {
     assert_eq!((&restored, &again), (order, phase));
 }
 
-/// PR-03: an operation with its phase and the phase's data goes to bytes and back, in every phase. (What it waits for is
-/// not in them: it enters its phase's function again, which asks again.)
+/// PR-03: an operation with its phase and the phase's data goes to bytes and back, in every phase. (The bytes do not
+/// have what the fom waits for: the phase's function is entered again, and asks again.)
 #[test]
 fn every_phase_goes_there_and_back() {
     assert_eq!(each_phase().len(), Order::GRAPH.phases().len());
@@ -37,7 +37,7 @@ fn every_phase_goes_there_and_back() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// PR-03: and with any data.
+    /// PR-03: the same with any data.
     #[test]
     fn any_data_goes_there_and_back(order in orders(), phase in phases()) {
         round_trip(&order, &phase);
@@ -47,7 +47,7 @@ proptest! {
     #[test]
     fn any_bytes_are_refused(bytes in collection::vec(any::<u8>(), 0..200), framed in any::<bool>()) {
         if framed {
-            // The checksum is right, so that it is the structure that must hold.
+            // The checksum is right, so that the structure is tested.
             for magic in [b"FOM1", b"FOM2"] {
                 let snapshot = Snapshot::from_bytes(frame(magic, &bytes)).unwrap();
                 prop_assert!(Order::restore(&snapshot).is_err());
@@ -59,7 +59,7 @@ proptest! {
     }
 }
 
-/// The error that a record gives after a change, although it is framed well; the same in both formats.
+/// The error for a record that was changed but framed well; the same in both formats.
 fn refusal(phase: &Shop, change: impl FnOnce(&mut Record)) -> RestoreError {
     let mut record = Record::of(&order().snapshot(phase).unwrap());
     change(&mut record);
@@ -99,8 +99,8 @@ fn every_damage_is_seen() {
     }
 }
 
-/// The same with a checksum that was made right again: it may be a snapshot of something else, but it is never a panic,
-/// and what is cut short or has something behind it is an error.
+/// The same with a corrected checksum: the bytes may be a snapshot of something else, but never cause a panic.
+/// Truncated bytes, or bytes with a suffix, are an error.
 #[test]
 fn damage_under_a_right_checksum_is_never_a_panic() {
     for phase in each_phase() {
@@ -129,7 +129,7 @@ fn damage_under_a_right_checksum_is_never_a_panic() {
     }
 }
 
-/// What does not fit is refused, and the error names both sides.
+/// A mismatch is refused, and the error names both sides.
 #[test]
 fn what_does_not_fit_is_refused() {
     let paying = &each_phase()[2];
@@ -159,7 +159,7 @@ fn what_does_not_fit_is_refused() {
             field: "colour".into()
         }
     );
-    // A field of another phase is no field of this one, and its data is not taken for anything.
+    // A field of another phase is no field of this one, and its data is not used.
     let other = refusal(paying, |record| record.phase = "Delivered".into());
     assert!(
         matches!(other, RestoreError::MissingField { field: "at" }),
@@ -199,7 +199,7 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Two machines may have the same name for their phases; the operation's type tells them apart.
+/// Two machines may have the same names for their phases; the operation's type tells them apart.
 #[test]
 fn a_snapshot_of_another_operation_is_refused() {
     mod other {
@@ -237,7 +237,7 @@ fn a_snapshot_of_another_operation_is_refused() {
     );
 }
 
-/// Lengths that promise more than there is, and nesting without end, are errors too, in no time and memory.
+/// Lengths beyond the data, and endless nesting, are errors too, in little time and memory.
 #[test]
 fn hostile_lengths_and_depths_are_errors() {
     let packing = &each_phase()[3];
@@ -280,8 +280,8 @@ fn hostile_lengths_and_depths_are_errors() {
     );
 }
 
-/// A transient machine cannot be saved, and neither can the failed outcome, which is no phase; a `Serialize` that fails
-/// says which field it was.
+/// A transient machine cannot be saved, and neither can the failed outcome, which is no phase. A `Serialize` that fails
+/// says which field failed.
 #[test]
 fn what_cannot_be_saved_says_so() {
     struct Passing;

@@ -1,5 +1,5 @@
-//! Steps that could not be committed, when the journal works again: one that is refused for itself holds up no other, and nobody
-//! sends anything before what was sent earlier has come.
+//! Steps that could not be committed, when the journal works again. A step that is refused for itself holds up no
+//! other, and no fom sends anything before its earlier messages have come.
 
 mod kit;
 
@@ -23,7 +23,7 @@ use fom_runtime::{
 use kit::{limited, one};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A journal that takes nothing while it is full, and never what has these bytes in it.
+/// A journal that takes nothing while it is full, and never takes an entry with these bytes.
 #[derive(Clone, Default)]
 struct Picky {
     journal: MemoryJournal,
@@ -76,7 +76,7 @@ impl Journal for Picky {
     }
 }
 
-/// Until it is there: what it waits for is in another thread and tells nobody.
+/// Polls until `look` finds something: another thread makes it, and tells no waiter.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -115,7 +115,7 @@ impl TravelTransitions for Trip {
     }
 }
 
-/// Seven stall, and two of them are refused for good: the others go on, and those two when the journal takes them, too.
+/// Seven steps stall, and two of them stay refused: the others go on, and the two as well once the journal takes them.
 #[test]
 fn one_that_is_refused_holds_up_no_other() {
     limited(|| async {
@@ -144,7 +144,7 @@ fn one_that_is_refused_holds_up_no_other() {
             let refused = name.starts_with("too long");
             assert_eq!(there, (!refused).then_some("There"), "{name}");
         }
-        // What is listed says why, and not what was wrong with the journal before.
+        // The listing gives the step's own reason, not the earlier failure of the journal.
         wait_for(|| {
             let aside = runtime.set_aside();
             let reasons = aside.iter().map(|aside| &aside.reason);
@@ -162,7 +162,7 @@ fn one_that_is_refused_holds_up_no_other() {
     });
 }
 
-/// Sends a word when it is told to, and another one as soon as it goes on after that.
+/// Sends a word when it is told to, and another as soon as it goes on after that.
 #[derive(Serialize, Deserialize)]
 struct Speak;
 
@@ -232,7 +232,7 @@ impl ListeningTransitions for Listen {
     }
 }
 
-/// Who reads it calls [`READING`].
+/// Its reader calls [`READING`].
 #[derive(Serialize, Deserialize)]
 struct Slow {
     #[serde(deserialize_with = "read_slowly")]
@@ -267,8 +267,8 @@ impl SlowlyTransitions for Slow {
     }
 }
 
-/// A lazy sender whose step stalled needs no commit for the next one: it sends nothing more before what it sent in the first has
-/// come, although another fom that comes back with it takes long.
+/// A lazy sender whose step stalled needs no commit for the next one. It sends nothing more before its first message
+/// has come, although another fom that comes back with it takes long.
 #[test]
 fn a_lazy_sender_that_stalled_does_not_overtake_itself() {
     limited(|| async {
@@ -285,7 +285,7 @@ fn a_lazy_sender_that_stalled_does_not_overtake_itself() {
         let probe = runtime.submit(Speak).start().unwrap();
         runtime.quiet().await;
         journal.fill(true);
-        // Until even what is lazy waits, since the journal is behind.
+        // Until even lazy steps wait, since the journal is behind.
         while !matches!(probe.send(Word::Wait), Err(SendError::Ended(_))) {
             runtime.quiet().await;
         }
@@ -298,7 +298,7 @@ fn a_lazy_sender_that_stalled_does_not_overtake_itself() {
         assert!(matches!(slow.await.unwrap_err().cause, Cause::Journal(_)));
         let rounds = Arc::clone(&runtime);
         *READING.lock().unwrap() = Some(Box::new(move || {
-            // Whoever is in a queue by now runs meanwhile.
+            // Every fom in a queue by now runs meanwhile.
             for _ in 0..100 {
                 let (tell, told) = mpsc::channel();
                 rounds.post(0, move |_| tell.send(()).unwrap()).unwrap();

@@ -18,7 +18,7 @@ use fom_runtime::{
 use kit::{limited, one};
 use serde::{Deserialize, Serialize};
 
-/// A journal whose disk is full while somebody says so.
+/// A journal whose disk is full while `full` is set.
 #[derive(Clone, Default)]
 struct Filling {
     journal: MemoryJournal,
@@ -106,8 +106,8 @@ impl ListeningTransitions for Listen {
     }
 }
 
-/// The sender's transition cannot be committed, and then that of the receiver cannot, either. When there is room again both are
-/// committed at once, the sender's first: the event waits for its receiver.
+/// The sender's transition cannot be committed, and then the receiver's cannot, either. When there is room again both
+/// are committed at once, the sender's first: the event waits for its receiver.
 #[test]
 fn an_event_waits_for_a_receiver_that_stalled_too() {
     limited(|| async {

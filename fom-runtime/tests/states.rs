@@ -1,4 +1,4 @@
-//! The states of a fom, and its turns: one at a time, in a locality that is serial, within a budget.
+//! The states of a fom, and its turns: one at a time, in a serial locality, within a budget.
 
 mod foms;
 mod kit;
@@ -17,9 +17,9 @@ use fom_runtime::{Budget, FomState, TestClock, prelude::*};
 use foms::{Chain, Oops, Oops2, Walker, Word, walker};
 use kit::{Gate, Log, limited, many, one, secs};
 
-/// FL-01: a fom is in one of five states, readable from any thread: init until it is admitted, then ready, running and
-/// waiting in turn, and finished for good. (Any other step is a panic of the token, which the models in tests/loom
-/// drive; from outside it cannot be asked for.)
+/// FL-01: a fom is in one of five states, readable from any thread. The state is init until the fom is admitted, then
+/// ready, running and waiting in turn, and finished for good. (Any other step is a panic of the token, which the models
+/// in tests/loom drive; outside code cannot request such a step.)
 #[test]
 fn the_states_of_a_fom() {
     struct Looks {
@@ -83,7 +83,7 @@ fn the_states_of_a_fom() {
     });
 }
 
-/// Counts its runs, and finds out when it is run twice at a time.
+/// Counts its runs, and detects two runs at a time.
 struct Serial {
     runs: Arc<AtomicUsize>,
     inside: Arc<AtomicBool>,
@@ -116,7 +116,7 @@ impl SeriallyTransitions for Serial {
     }
 }
 
-/// FL-02: a fom is run by one thread at a time, however many wake it, and the last wake is seen.
+/// FL-02: a fom is run by one thread at a time, however many threads wake it, and the last wake is seen.
 #[test]
 fn one_tick_of_a_fom_at_a_time() {
     limited(|| async {
@@ -129,7 +129,7 @@ fn one_tick_of_a_fom_at_a_time() {
         let (runs, stop) = (Arc::clone(&serial.runs), Arc::clone(&serial.stop));
         let handle = runtime.submit(serial).start().unwrap();
         let fom = handle.fom().clone();
-        // It waits before the first wake: else all of them may be one with its first run.
+        // The fom waits before the first wake: otherwise all wakes may merge with its first run.
         runtime.quiet().await;
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ fn one_tick_of_a_fom_at_a_time() {
     });
 }
 
-/// FL-03: foms, posted work and timers of one locality run one at a time, so its data needs no lock: a plain counter,
+/// FL-03: foms, posted work and timers of one locality run one at a time, so its data needs no lock. A plain counter,
 /// raised in two steps with others between, counts right.
 #[test]
 fn a_locality_is_serial() {
@@ -213,8 +213,8 @@ fn a_locality_is_serial() {
     });
 }
 
-/// FL-04: an exit goes on at once, a wait parks, an end frees; and who goes on and on must let others run when its budget
-/// is used up, at the tail of the queue.
+/// FL-04: an exit goes on at once, a wait parks, an end frees. A fom that goes on and on must let others run when its
+/// budget is used up, at the tail of the queue.
 #[test]
 fn a_budget_bounds_how_long_a_fom_runs_on() {
     limited(|| async {
@@ -254,7 +254,7 @@ fn a_budget_bounds_how_long_a_fom_runs_on() {
     });
 }
 
-/// Trap 11: a fom that goes on for ever starves neither posted work nor other foms, nor its own deadline or cancel.
+/// Trap 11: a fom that goes on forever starves neither posted work nor other foms, nor its own deadline or cancel.
 #[test]
 fn a_fom_without_end_starves_nobody() {
     struct Endless;

@@ -1,4 +1,4 @@
-//! Which visits have the same step key, and which have not.
+//! Which visits have the same step key, and which do not.
 
 mod kit;
 
@@ -7,7 +7,7 @@ use kit::{limited, millis, one};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 
-/// Who ran under which key.
+/// The names that ran, with their keys.
 #[derive(Clone, Default)]
 struct Keys(Arc<Mutex<Vec<(&'static str, StepKey)>>>);
 
@@ -16,7 +16,7 @@ impl Keys {
         self.0.lock().unwrap().push((who, key));
     }
 
-    /// Each with the number of the first one that had the same key.
+    /// Returns each name with the number of the first entry that had the same key.
     fn take(&self) -> Vec<(&'static str, usize)> {
         let all = std::mem::take(&mut *self.0.lock().unwrap());
         let first = |key| all.iter().position(|other| other.1 == key).unwrap();
@@ -91,8 +91,8 @@ impl GoingTransitions for Round {
     }
 }
 
-/// One key a visit: for all its attempts, its late and its exhausted function. Each event of a phase that stays is a visit, and so is
-/// each time that a phase is entered again.
+/// One key per visit: for all its attempts, its late and its exhausted function. Each event of a phase that stays is a
+/// visit, and so is each time that a phase is entered again.
 #[test]
 fn a_visit_has_one_key_and_no_other_visit_has_it() {
     for journaled in [true, false] {
@@ -168,7 +168,7 @@ impl AskingTransitions for Ask {
     }
 }
 
-/// The requests of a visit have parts from 1 on, the same in the next attempt. Of a fom that is in no journal they have none.
+/// The requests of a visit have parts from 1 on, the same in the next attempt. For a fom in no journal they have none.
 #[test]
 fn requests_have_parts_of_the_key() {
     for journaled in [true, false] {

@@ -1,5 +1,5 @@
-//! Runtimes on machines that are not here: how many localities they have, on which processors, and where foms find their
-//! homes.
+//! Runtimes on other machines than this one: how many localities they have, on which processors, and where foms have
+//! their homes.
 
 mod task;
 
@@ -27,7 +27,7 @@ fn uneven() -> Machine {
     machine(first.chain([(5, 0, 1, 0), (6, 0, 1, 0), (7, 1, 2, 1)]))
 }
 
-/// A machine that a cgroup pays for only so many processors of.
+/// A machine whose cgroup grants only this many processors.
 fn paid_for(quota: usize) -> Machine {
     let mut parts = serde_json::to_value(Machine::synthetic(1, 2, 8, 2)).unwrap();
     parts["quota"] = quota.into();
@@ -44,8 +44,8 @@ fn runtime(machine: &Machine, localities: Option<usize>) -> Runtime {
     .unwrap()
 }
 
-/// A runtime has the localities that are planned for its machine, in their order, with their processors, and binds nothing
-/// to processors that are not here.
+/// A runtime has the planned localities of its machine, in order, with their processors. It binds no thread to a
+/// missing processor.
 #[test]
 fn localities_are_those_of_the_plan() {
     let _limit = limit();
@@ -103,7 +103,7 @@ fn localities_are_those_of_the_plan() {
     }
 }
 
-/// The processors of the localities are in one node and one cache where that is possible, whatever the machine.
+/// Where possible, the processors of a locality are in one node and one cache, whatever the machine.
 #[test]
 fn a_quota_is_divided_by_nodes_too() {
     let plans = |quota| plan(&paid_for(quota), &PlanOptions::default());
@@ -128,7 +128,7 @@ fn counts(homes: impl IntoIterator<Item = usize>) -> BTreeMap<usize, usize> {
     })
 }
 
-/// Machines of 1, 3, 8 and 64 localities: every placement reaches every one of them, evenly where it says so.
+/// Machines of 1, 3, 8 and 64 localities: every placement reaches every locality, evenly where it promises so.
 #[test]
 fn homes_on_machines_of_any_size() {
     let _limit = limit();
@@ -154,7 +154,8 @@ fn homes_on_machines_of_any_size() {
             assert_eq!(home(&runtime, Placement::Locality(index)), index);
         }
 
-        // The same key, the same home; 200 keys a locality, in no locality less than a third or more than twice of that.
+        // The same key has the same home. With 200 keys per locality, none has less than a third or more than twice of
+        // that.
         let homes: Vec<_> = (0..200 * all as u64)
             .map(|key| home(&runtime, Placement::Key(key)))
             .collect();
@@ -176,7 +177,7 @@ fn homes_on_machines_of_any_size() {
     }
 }
 
-/// The least loaded of 64: each gets one before any gets two, and one that has more is passed by.
+/// The least loaded of 64: each gets one before any gets two, and a more loaded one is skipped.
 #[test]
 fn the_least_loaded_of_many() {
     let _limit = limit();
@@ -193,7 +194,7 @@ fn the_least_loaded_of_many() {
     assert!(counted.values().all(|count| *count == 4), "{counted:?}");
 }
 
-/// What a fom submits lives with it in each of 64 localities, and a key is the same home from wherever it is asked for.
+/// A fom's children live with it in each of 64 localities, and a key has the same home wherever it is asked for.
 #[test]
 fn homes_from_inside_are_those_from_outside() {
     let _limit = limit();

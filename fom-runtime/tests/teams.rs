@@ -1,4 +1,4 @@
-//! Leader and helpers: the leader is woken once, in whatever way its helpers end.
+//! Leader and helpers: the leader is woken once, however its helpers end.
 
 mod task;
 
@@ -14,7 +14,7 @@ use std::{
 use fom_runtime::{Cause, FomId, FomState, RefusedReason, Team, TestClock, prelude::*};
 use task::{LIMIT, Task, limit, quick, task, until};
 
-/// A helper that ends in the way that it is told to.
+/// A helper that ends in the given way.
 struct Helper(How);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ enum Helping {
     Ready,
     #[phase(sync, to(Done, Failed))]
     Work,
-    /// Until its time is over, or it is cancelled.
+    /// Waits until its time is over, or it is cancelled.
     #[phase(to(Done), within = "1s")]
     Wait,
     #[phase(end)]
@@ -86,7 +86,7 @@ fn three(clock: &TestClock) -> Runtime {
     builder.clock(clock.clone()).build().unwrap()
 }
 
-/// Numbers that are the same for the same seed.
+/// A generator with the same numbers for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -98,7 +98,7 @@ impl Random {
     }
 }
 
-/// Waits for all of a team, and counts how often it was polled for that.
+/// Waits for all of a team, and counts the polls.
 async fn counted(team: &mut Team, polls: &AtomicUsize) {
     let mut all = pin!(team.all());
     std::future::poll_fn(|cx| {
@@ -123,8 +123,8 @@ fn is(how: How, outcome: &Result<Ended<Helper>, Failure<Helper>>) -> bool {
     }
 }
 
-/// FL-10, trap 40: in whatever ways, orders and localities its helpers end, the leader goes on exactly once, when all have, and then
-/// finds every outcome. 60 random schedules.
+/// FL-10, trap 40: its helpers end in any ways, orders and localities. The leader goes on exactly once, when all have
+/// ended, and then finds every outcome. 60 random schedules.
 #[test]
 fn a_leader_is_woken_once_by_the_last() {
     let _limit = limit();
@@ -183,12 +183,12 @@ fn a_leader_is_woken_once_by_the_last() {
         clock.advance(Duration::from_secs(1));
         leader.wait().unwrap();
         let polls = polls.load(SeqCst);
-        // Once when it began to wait, once when all had ended; once in all when they had before.
+        // One poll when the leader begins to wait, one when all have ended; a single poll if they had ended before.
         assert!((1..=2).contains(&polls), "seed {seed}: {polls} polls");
     }
 }
 
-/// FL-10: the first that ends wakes its leader, the others one after the other, in the order of their ends.
+/// FL-10: the first helper that ends wakes its leader, the others follow one by one, in the order of their ends.
 #[test]
 fn a_leader_takes_its_helpers_as_they_end() {
     let _limit = limit();
@@ -216,7 +216,7 @@ fn a_leader_takes_its_helpers_as_they_end() {
     leader.wait().unwrap();
 }
 
-/// FL-10: a helper that is refused is given back, is not waited for, and leaves nothing behind. Trap 40.
+/// FL-10: a refused helper is returned, is not waited for, and leaves nothing behind. Trap 40.
 #[test]
 fn a_refused_helper_is_not_waited_for() {
     let _limit = limit();
@@ -231,7 +231,7 @@ fn a_refused_helper_is_not_waited_for() {
             let _given_back: Task = refused.into_operation();
             team.all().await;
             first.await.unwrap();
-            // A team of nobody is waited for by nobody.
+            // An empty team ends every wait at once.
             let mut nobody = cx.team();
             nobody.all().await;
             assert_eq!(nobody.next().await, None);
@@ -240,7 +240,8 @@ fn a_refused_helper_is_not_waited_for() {
     runtime.submit(leader).start().unwrap().wait().unwrap();
 }
 
-/// FL-10, OB-07: the listing says whom a leader waits for; when the runtime is shut down, the leader is answered like its helpers.
+/// FL-10, OB-07: the listing says which helpers a leader waits for. At a shutdown, the leader is answered like its
+/// helpers.
 #[test]
 fn a_waiting_leader_is_listed_and_ends_with_the_runtime() {
     let _limit = limit();
@@ -273,7 +274,7 @@ fn a_waiting_leader_is_listed_and_ends_with_the_runtime() {
     assert_eq!(helpers[1].state(), FomState::Finished);
 }
 
-/// FL-10: a fom that drops the handle of a helper still waits for its end.
+/// FL-10: a leader that drops the handle of a helper still waits for its end.
 #[test]
 fn a_helper_whose_handle_was_dropped_is_waited_for() {
     let _limit = limit();

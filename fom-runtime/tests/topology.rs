@@ -1,4 +1,4 @@
-//! What a machine looks like, how it is divided, and that threads stay where they are put.
+//! The structure of a machine, its division, and threads that stay where they are bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -102,7 +102,8 @@ fn nodes_without_known_caches() {
 
 #[test]
 fn a_small_node_gets_its_own_locality() {
-    // A node with one large cache and a node with four small ones: by size alone the first would get them all.
+    // A node with one large cache and a node with four small ones: by size alone the large cache would get all
+    // localities.
     let machine = Machine::from_cpus((0..36).map(|id| {
         let mut cpu = Cpu::new(id);
         (cpu.node, cpu.cache) = if id < 32 { (0, 0) } else { (1, id) };
@@ -142,7 +143,7 @@ fn only_allowed_processors_are_given_out() {
     assert!(planned(&machine.restricted_to(&[]), 3).is_empty());
 }
 
-/// A source of numbers that is the same in each run.
+/// A generator with the same numbers in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -169,7 +170,7 @@ fn any_machine_is_divided_as_promised() {
     }
     let mut dice = Dice(7);
     for _ in 0..300 {
-        // Cores of one to four threads, groups that do not fit into each other, numbers with holes.
+        // Cores of one to four threads, groups that do not nest, ids with gaps.
         let cores = 1 + dice.below(20);
         let mut cpus = Vec::new();
         for core in 0..cores {
@@ -272,7 +273,7 @@ fn promises(machine: &Machine, plans: &[LocalityPlan], wanted: usize) {
     }
     if wanted >= groups.len() {
         assert!(plans.iter().all(|plan| plan.cache.is_some()), "{told}");
-        // The largest is no larger than it must be, and the localities of one cache are of a size.
+        // The largest locality is no larger than necessary, and the localities of one cache have equal sizes.
         let largest = plans.iter().map(cores_of).max().unwrap();
         let needed = (1..)
             .find(|&size| {
@@ -507,7 +508,7 @@ mod linux {
         assert_eq!(own_cpus(), allowed_cpus().unwrap());
     }
 
-    /// A process inherits what the thread that starts it may use, just as under `taskset`.
+    /// A process inherits the processors of the thread that starts it, just as under `taskset`.
     #[test]
     fn a_confined_process_sees_only_its_processors() {
         let last = *allowed_cpus().unwrap().last().unwrap();
@@ -524,7 +525,7 @@ mod linux {
     }
 }
 
-/// Runs the test below alone in a process of its own.
+/// Runs the test below alone in its own process.
 fn child(variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -544,7 +545,7 @@ fn child(variables: &[(&str, &str)]) -> String {
     text
 }
 
-/// Other tests run it again in a process of its own, on other machines, and read what it prints.
+/// Other tests run this test again in its own process, on other machines, and read its output.
 #[test]
 fn the_plan_covers_the_machine_that_is_found() {
     let machine = Machine::detect();

@@ -1,4 +1,4 @@
-//! One transition, and many in a row: their order, their causes, and what an error makes of them.
+//! One transition, and many in a row: their order, their causes, and the effect of an error.
 
 mod kit;
 mod trip;
@@ -7,9 +7,9 @@ use fom_runtime::{TestClock, TransitionCause, prelude::*};
 use kit::{Log, limited, one, secs};
 use trip::{Leg, Oops, Trip};
 
-/// SM-05: one transition is: the old phase's function returns and its data is dropped, the phase is stored, listeners
-/// hear of it and see the new phase, the new phase's function is entered. What a phase does on exit and entry is its
-/// function's end and beginning. A phase has no actions beside its function, and no invariant runs at each
+/// SM-05: one transition has this order: the old phase's function returns and its data is dropped; the phase is stored;
+/// listeners hear of it and see the new phase; the new phase's function is entered. The exit and entry of a phase are
+/// its function's end and beginning. A phase has no actions beside its function, and no invariant runs at each
 /// transition.
 #[test]
 fn the_order_of_one_transition() {
@@ -66,7 +66,7 @@ fn the_order_of_one_transition() {
         let runtime = one(&TestClock::new()).build().unwrap();
         let (seen, lookup) = (log.clone(), runtime.clone());
         let listening = runtime.listen(move |step| {
-            // The listing already shows the new phase, and in the end nothing but that.
+            // The listing already shows the new phase, and shows nothing else in the end.
             let now = lookup.operation(step.id()).map(|fom| fom.phase);
             seen.put(format_args!("{step} seen in {}", now.unwrap_or("none")));
         });
@@ -160,8 +160,8 @@ mod chain {
 
 const LINKS: u32 = 100_000;
 
-/// SM-06: a chain of 100,000 links, each of them checked, counted and told to listeners, does not recurse: the phase
-/// function never lies deeper in the stack than in its first runs.
+/// SM-06: a chain of 100,000 links, each checked, counted and told to listeners, does not recurse. The phase function
+/// never lies deeper in the stack than in its first runs.
 #[test]
 fn a_chain_of_any_length_does_not_recurse() {
     use std::sync::{
@@ -193,7 +193,7 @@ fn a_chain_of_any_length_does_not_recurse() {
         };
         let long = runtime.submit(long).await.unwrap().operation;
         assert_eq!(told.swap(0, Ordering::Relaxed), LINKS + 1);
-        // Another thread of the locality may have run it; but each has a stack of its own, far away.
+        // Another thread of the locality may have run it; but each has its own stack, far away.
         let deeper = short.least_stack.saturating_sub(long.least_stack);
         assert!(!(4096..1 << 20).contains(&deeper), "{deeper} bytes deeper");
         runtime.submit(chain::AsyncCount(LINKS)).await.unwrap();
@@ -201,8 +201,8 @@ fn a_chain_of_any_length_does_not_recurse() {
     });
 }
 
-/// SM-07: a transition of a phase to itself is a transition: its function is entered again with new data, listeners hear
-/// of it, and the deadline begins anew.
+/// SM-07: a transition of a phase to itself is a transition. The phase's function is entered again with new data,
+/// listeners hear of it, and the deadline begins anew.
 #[test]
 fn a_phase_that_goes_to_itself_is_entered_again() {
     struct Again(u32, Log);
@@ -271,10 +271,10 @@ fn a_phase_that_goes_to_itself_is_entered_again() {
     });
 }
 
-/// SM-08: a failure carries its error and its phase, and is final: no later transition can clear it, since a fom that
-/// failed takes none. The failed outcome is told to listeners once, as the last thing. A transition without an
-/// error may enter a phase marked `failure`, too.
-/// Trap 4: a state that is set after the failure, and so loses the error, cannot be written.
+/// SM-08: a failure carries its error and its phase, and is final: a failed fom takes no transition, so none can clear
+/// the failure. The failed outcome is told to listeners once, as the last event. A transition without an error may
+/// enter a phase marked `failure`, too. Trap 4: a state set after the failure, which would lose the error, cannot be
+/// written.
 #[test]
 fn the_first_error_stays() {
     limited(|| async {
@@ -320,7 +320,8 @@ fn ok_moves_on_and_an_error_fails() {
             assert!(matches!(failure.cause, Cause::Error(Oops("oh"))));
             assert_eq!(failure.phase, phase);
         }
-        // An end phase that is a failure is an outcome like any other, with its data; only the totals count it apart.
+        // An end phase that is a failure is an outcome like any other, with its data; only the totals count it
+        // separately.
         let ended = runtime.submit(Trip::new(&["Ride", "Lost"])).await.unwrap();
         assert!(matches!(ended.phase, Leg::Lost));
         runtime.submit(Trip::new(&["Ride", "There"])).await.unwrap();
@@ -330,7 +331,7 @@ fn ok_moves_on_and_an_error_fails() {
     });
 }
 
-/// Every transition says why: started, returned, late, or the failure's word.
+/// Every transition gives its cause: started, returned, late, or the failure's name.
 #[test]
 fn transitions_say_their_cause() {
     struct Slow;

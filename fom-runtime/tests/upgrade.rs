@@ -1,5 +1,5 @@
-//! A new release on the journal of the one before it: what is parked goes on, or is set aside as it is, and the rest runs (PR-05,
-//! PR-09).
+//! A new release on the journal of the previous one. Parked foms go on, or are set aside as they are, and the rest runs
+//! (PR-05, PR-09).
 
 use fom_runtime::{
     BoxError, BuildError, RestoreError, Saved,
@@ -10,7 +10,7 @@ use fom_runtime::{
     prelude::*,
 };
 
-/// What the calls of the releases have in common: they ring until somebody answers.
+/// What the calls of the releases have in common: they ring until they are answered.
 macro_rules! release {
     ($name:ident($($key:tt)*) { $($field:ident: $type:ty),* } $ring:ident($($was:tt)*) { $($data:tt)* } = $first:expr) => {
         mod $name {
@@ -61,14 +61,14 @@ macro_rules! release {
     };
 }
 
-/// Who answered, after how long.
+/// The users that answered, and after how long.
 #[derive(Clone, Default)]
 struct Heard(std::sync::Arc<std::sync::Mutex<Vec<(String, u64)>>>);
 
 release!(first() { callee: String } Ring() { seconds: u64 } = RouteAfterLocate::Ring { seconds: 32 });
 release!(second(, version = 2, migrate(v1(super::to_second))) { user: String }
     Alert(, was = "Ring") { millis: u64 } = RouteAfterLocate::Alert { millis: 1 });
-// Somebody forgot what the first release had called its phase, and that there are parked calls.
+// A careless release: it forgets the first release's name of its phase, and that there are parked calls.
 release!(careless() { user: String } Alert() { millis: u64 } = RouteAfterLocate::Alert { millis: 1 });
 
 fn to_second(saved: &mut Saved) -> Result<(), BoxError> {
@@ -95,7 +95,7 @@ fn runtime<O: fom_runtime::Persistent>(journal: &MemoryJournal, heard: &Heard) -
         .unwrap()
 }
 
-/// Two calls that ring in the first release; one of them cannot be carried over.
+/// Two calls that ring in the first release; one of them cannot be migrated.
 fn parked() -> MemoryJournal {
     let journal = MemoryJournal::new();
     let runtime = runtime::<first::Call>(&journal, &Heard::default());
@@ -110,7 +110,8 @@ fn parked() -> MemoryJournal {
     journal
 }
 
-/// What the migration carries over goes on where it was; what it refuses is set aside with its reason, and stays in the journal.
+/// A call that the migration carries over goes on where it was. A call that it refuses is set aside with the reason,
+/// and stays in the journal.
 #[test]
 fn parked_foms_go_on_in_the_next_release() {
     let (journal, heard) = (parked(), Heard::default());
@@ -133,7 +134,7 @@ fn parked_foms_go_on_in_the_next_release() {
     assert_eq!(*heard.0.lock().unwrap(), [("ada".to_owned(), 32_000)]);
 }
 
-/// A release that fits nothing loses nothing: the one after it, or the one before, finds all as it was.
+/// A release that can read nothing loses nothing: the next release, or the previous one, finds all as it was.
 #[test]
 fn a_release_that_strands_foms_loses_none() {
     let journal = parked();
@@ -166,7 +167,7 @@ fn a_release_that_strands_foms_loses_none() {
     }
 }
 
-/// An older release refuses what a newer one wrote, and says so (PR-09).
+/// An older release refuses what a newer release wrote, and says so (PR-09).
 #[test]
 fn an_older_release_does_not_touch_what_a_newer_one_wrote() {
     let journal = MemoryJournal::new();
@@ -184,8 +185,8 @@ fn an_older_release_does_not_touch_what_a_newer_one_wrote() {
     );
 }
 
-/// What a newer release has only brought back is as it was: after a rollback it runs, and what the newer one moved is set aside. When
-/// that runs again, so does all.
+/// Foms that a newer release only brought back are unchanged: after a rollback they run, and those that the newer
+/// release moved are set aside. When the newer release runs again, all run.
 #[test]
 fn a_rollback_strands_only_what_the_newer_release_moved() {
     let journal = MemoryJournal::new();
@@ -231,7 +232,7 @@ fn a_rollback_strands_only_what_the_newer_release_moved() {
     }
 }
 
-/// A journal that says of one of its entries that it is damaged.
+/// A journal that reports damage for one of its entries.
 struct Damaged(MemoryJournal, EntryId);
 
 impl Journal for Damaged {
@@ -259,8 +260,8 @@ impl Journal for Damaged {
     }
 }
 
-/// One damaged place does not strand a whole type: where the schema is lost, this release's own is the same. Without the head it
-/// is not known which ids are used: that is an error.
+/// One damaged place does not strand a whole type: where the schema is lost, this release's own schema is the same.
+/// Without the head it is not known which ids are used: an error.
 #[test]
 fn a_damaged_schema_strands_nobody_and_a_damaged_head_is_an_error() {
     let journal = parked();

@@ -1,4 +1,4 @@
-//! What one release saved is read by the next: as what it is, or not at all.
+//! What one release saved is read by the next correctly, or not at all.
 
 mod release;
 
@@ -70,7 +70,7 @@ fn to_third(saved: &mut fom_runtime::Saved) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Migrations are run from the version that saved it on, one after the other, each seeing what the one before made; names of
+/// Migrations run from the saved version on, one after the other, and each sees the result of the one before. Names of
 /// phases and defaults of fields come after them.
 #[test]
 fn an_operation_goes_through_all_versions() {
@@ -108,7 +108,7 @@ fn an_operation_goes_through_all_versions() {
     }
 }
 
-/// What is kept after a refusal is as it was: it can be read by the release that it belongs to.
+/// A refused snapshot is unchanged: the release that it belongs to can read it.
 #[test]
 fn what_is_newer_is_refused_and_kept() {
     let call = second::Call {
@@ -142,7 +142,7 @@ mod led {
     }
 }
 
-/// A phase that was retired is refused as that, unless a migration leads elsewhere.
+/// A retired phase is refused as retired, unless a migration leads elsewhere.
 #[test]
 fn a_retired_phase_is_refused_unless_it_is_migrated() {
     release!(leading(, version = 3, migrate(v2(super::led::on)), retired("Over"))
@@ -165,7 +165,7 @@ fn a_retired_phase_is_refused_unless_it_is_migrated() {
     assert_eq!(error, retired);
     let (_, phase) = leading::Call::restore(&over).unwrap();
     assert_eq!(phase, leading::Route::Ended { well: true });
-    // It reads what version 2 saved, and says of version 1 that nothing leads from there.
+    // This release reads what version 2 saved, and says that nothing leads from version 1.
     assert_eq!(
         leading::Call::restore(&rung()).unwrap_err(),
         RestoreError::NoMigration {
@@ -189,7 +189,7 @@ mod bad {
     }
 }
 
-/// A migration that fails or panics leaves the rest alone, and says which it was.
+/// A migration that fails or panics leaves the rest alone, and the error names it.
 #[test]
 fn a_migration_that_fails_is_named() {
     release!(asking(, version = 2, migrate(v1(super::bad::asks)))
@@ -223,7 +223,8 @@ fn a_migration_that_fails_is_named() {
     );
 }
 
-/// A migration finds fields by name and type, and what it cannot have it is told of; what it did not take stays.
+/// A migration finds fields by name and type, and gets an error for a field that it cannot have. Fields that it did not
+/// take stay.
 #[test]
 fn what_a_migration_can_ask() {
     release!(asked(, version = 2, migrate(v1(super::asks)))

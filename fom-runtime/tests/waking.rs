@@ -15,10 +15,10 @@ use std::{
 use fom_runtime::{BoxError, FomState, TestClock, prelude::*};
 use kit::{Gate, Log, limited, many, one};
 
-/// Counts how often it is polled, and never gets on.
+/// Counts its polls, and never goes on.
 struct Polled {
     polls: Arc<AtomicUsize>,
-    /// Stands still once, in a blocking section or not: tells that it does, and waits to be let go.
+    /// Stops once, in a blocking section or not: reports that it stands, and waits for permission to go on.
     stand: Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>,
     in_block: bool,
 }
@@ -64,8 +64,8 @@ fn polled() -> (Polled, Arc<AtomicUsize>) {
     (fom, polls)
 }
 
-/// WK-01: a wake comes from any thread. (That it allocates nothing is tested in tests/allocation.rs; that it takes no
-/// lock but the one of the sleeping reactor, by the models of token and inbox in tests/loom.)
+/// WK-01: a wake comes from any thread. (tests/allocation.rs tests that it allocates nothing. The models of token and
+/// inbox in tests/loom show that it takes no lock but the one of the sleeping reactor.)
 #[test]
 fn any_thread_wakes() {
     limited(|| async {
@@ -83,7 +83,7 @@ fn any_thread_wakes() {
         std::thread::spawn(move || address.wake()).join().unwrap();
         runtime.quiet().await;
         assert_eq!(polls.load(Ordering::SeqCst), 2);
-        // Another locality, and its own.
+        // Another locality, and the fom's own.
         for locality in [1, 0] {
             let address = fom.fom().clone();
             runtime.post(locality, move |_| address.wake()).unwrap();
@@ -100,15 +100,14 @@ fn any_thread_wakes() {
     });
 }
 
-/// WK-02: a wake is a coalesced token: any number of wakes of a fom that is queued, ready, running or blocked are one
-/// more run, and never none.
-/// Trap 2: a wake of a fom that does not wait is neither lost nor queued twice.
-/// Trap 3: the admission and the wakes of one fom do not overwrite each other.
+/// WK-02: a wake is a coalesced token. Any number of wakes of a fom that is queued, ready, running or blocked are one
+/// more run, and never none. Trap 2: a wake of a fom that does not wait is neither lost nor queued twice. Trap 3: the
+/// admission and the wakes of one fom do not overwrite each other.
 #[test]
 fn a_wake_is_a_coalesced_token() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
-        // Queued, not yet admitted: the first run is what the wakes ask for.
+        // Queued, not yet admitted: the first run answers the wakes.
         let (fom, polls) = polled();
         let gate = Gate::close(&runtime, 0);
         let fom = runtime.submit(fom).start().unwrap();
@@ -159,7 +158,7 @@ fn a_wake_is_a_coalesced_token() {
     });
 }
 
-/// WK-03: wakes from many threads at once never queue a fom twice: after the last one it is run, and then it waits.
+/// WK-03: wakes from many threads at once never queue a fom twice: after the last wake it runs, and then it waits.
 #[test]
 fn duplicate_wakes_never_queue_twice() {
     limited(|| async {
@@ -176,7 +175,7 @@ fn duplicate_wakes_never_queue_twice() {
         gate.open();
         runtime.quiet().await;
         assert_eq!(polls.load(Ordering::SeqCst), 2);
-        // And with the locality running, at most one run for each wake.
+        // With the locality running, at most one run for each wake.
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..1000).for_each(|_| fom.wake()));
@@ -191,7 +190,7 @@ fn duplicate_wakes_never_queue_twice() {
     });
 }
 
-/// WK-04: a wake after the end is nothing: an address keeps the memory, not the fom, and an id is never used again.
+/// WK-04: a wake after the end does nothing: an address keeps the memory, not the fom, and an id is never used again.
 #[test]
 fn a_wake_after_the_end_is_nothing() {
     limited(|| async {
@@ -220,7 +219,7 @@ fn a_wake_after_the_end_is_nothing() {
     });
 }
 
-/// WK-05: a wake inside the tick, by the fom itself, is not lost: it runs again, once.
+/// WK-05: a wake inside the tick, by the fom itself, is not lost: the fom runs again, once.
 #[test]
 fn a_wake_inside_the_tick_is_not_lost() {
     struct Selfish(Arc<AtomicUsize>);
@@ -235,7 +234,7 @@ fn a_wake_inside_the_tick_is_not_lost() {
         async fn wakes(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
             let (runtime, id) = (cx.runtime(), cx.id());
             poll_fn(|task| match self.0.fetch_add(1, Ordering::SeqCst) {
-                // By id, by its waker twice over, and then not at all.
+                // By id, twice by its waker, and then not at all.
                 0 => {
                     assert!(runtime.wake(id));
                     Poll::Pending
@@ -265,7 +264,7 @@ fn a_wake_inside_the_tick_is_not_lost() {
     });
 }
 
-/// Trap 1: what one thread submits to one locality runs in that order, also when it comes in a burst.
+/// Trap 1: submissions of one thread to one locality run in order, also in a burst.
 #[test]
 fn a_burst_runs_in_its_order() {
     struct Says(u32, Log);

@@ -1,4 +1,4 @@
-//! Who looks on: listeners that hear of every transition, added and removed at any time.
+//! Listeners: they hear of every transition, and are added and removed at any time.
 
 mod kit;
 
@@ -71,8 +71,9 @@ async fn run_for(runtime: &Runtime, clock: &TestClock, steps: u32) {
     runtime.quiet().await;
 }
 
-/// PR-01: a listener hears of every edge, chained ones too, in order, before the new phase runs: with the fom and its key,
-/// the old and the new phase, the cause, the time, how long it stayed, where, and after how many failed attempts.
+/// PR-01: a listener hears of every edge, chained ones too, in order, before the new phase runs. It gets the fom and
+/// its key, the old and the new phase, the cause, the time, the duration of the visit, the locality, and the number of
+/// failed attempts.
 #[test]
 fn a_listener_hears_of_every_transition() {
     limited(|| async {
@@ -130,7 +131,7 @@ fn a_listener_hears_of_every_transition() {
                 format!("{head}: Rests -> Done returned at 1.04s after 0ns in 0, 0 failed"),
             ]
         );
-        // Into the failed outcome, with the attempts; and cancelled in the queue, without ever having begun.
+        // Into the failed outcome, with the attempts; and cancelled in the queue, before it began.
         let fom = runtime.submit(walk(3)).start().unwrap();
         run_for(&runtime, &clock, 8).await;
         assert!(fom.await.is_err());
@@ -150,8 +151,8 @@ fn a_listener_hears_of_every_transition() {
     });
 }
 
-/// PR-01: with a type, a listener sees the operation and the phase with its data, as they are between two functions; and
-/// nothing of other types. It cannot change them: it is lent them to read.
+/// PR-01: with a type, a listener sees the operation and the phase with its data, as they are between two functions. It
+/// gets shared references, so it cannot change either. It sees nothing of other types.
 #[test]
 fn a_typed_listener_sees_the_operation_and_the_phase() {
     struct Other;
@@ -209,7 +210,7 @@ fn a_typed_listener_sees_the_operation_and_the_phase() {
     });
 }
 
-/// PR-01: for one fom the order is the order of its transitions, also when many run in several localities at once.
+/// PR-01: the order for one fom is the order of its transitions, also when many foms run in several localities at once.
 #[test]
 fn the_order_of_one_fom_is_kept() {
     limited(|| async {
@@ -247,7 +248,7 @@ fn the_order_of_one_fom_is_kept() {
     });
 }
 
-/// PR-01: a listener that panics is taken off and reported; the fom, and the listeners before and after, do not notice.
+/// PR-01: a listener that panics is removed and reported; the fom and the other listeners notice nothing.
 #[test]
 fn a_listener_that_panics_is_taken_off() {
     limited(|| async {
@@ -285,7 +286,7 @@ fn a_listener_that_panics_is_taken_off() {
             incidents[0].contains("in a listener") && incidents[1].contains("no end"),
             "{incidents:?}"
         );
-        // Its guard is good for nothing now, and harmless.
+        // The guard has no effect now, and is harmless.
         drop(panics);
         let fom = runtime.submit(walk(0)).start().unwrap();
         run_for(&runtime, &clock, 2).await;
@@ -295,7 +296,7 @@ fn a_listener_that_panics_is_taken_off() {
     });
 }
 
-/// PR-02: listeners hear in the order in which they were added; one that is dropped hears no more; `forever` stays.
+/// PR-02: listeners hear in the order in which they were added; a dropped one hears no more; `forever` stays.
 #[test]
 fn listeners_are_told_in_their_order_until_they_are_dropped() {
     limited(|| async {
@@ -327,13 +328,13 @@ fn listeners_are_told_in_their_order_until_they_are_dropped() {
         run().await;
         assert_eq!(log.take(), ["c", "b"]);
         drop(runtime);
-        // After the runtime: nothing to be taken off from.
+        // After the runtime: there is no list to remove it from.
         drop(again);
     });
 }
 
-/// PR-02: who is added while a transition is told hears of the next one; who is removed meanwhile, by itself or by one
-/// before it, hears of this one for the last time at most. No lock is held: a listener may do either.
+/// PR-02: a listener added while a transition is told hears of the next one. A listener removed meanwhile, by itself or
+/// by one before it, hears of this one at most. No lock is held: a listener may do either.
 #[test]
 fn listeners_change_while_a_transition_is_told() {
     limited(|| async {
@@ -345,7 +346,7 @@ fn listeners_change_while_a_transition_is_told() {
         let changer = runtime.listen(move |step| {
             seen.put(format_args!("changer {:?}", step.to().unwrap()));
             match step.to() {
-                // Adds one.
+                // Adds a listener.
                 Some("One") => {
                     let late = seen.clone();
                     let added = weak.listen(move |step| {
@@ -353,7 +354,7 @@ fn listeners_change_while_a_transition_is_told() {
                     });
                     mine.lock().unwrap().push(added);
                 }
-                // Removes all that are in the list, itself among them.
+                // Removes all listeners in the list, itself among them.
                 Some("Rests") => {
                     let all = std::mem::take(&mut *mine.lock().unwrap());
                     drop(all);
@@ -387,7 +388,7 @@ fn listeners_change_while_a_transition_is_told() {
     });
 }
 
-/// A listener may look at the runtime, and send to, wake and cancel foms, the one it hears of too.
+/// A listener may look at the runtime, and send to, wake and cancel foms, also the fom that it hears of.
 #[test]
 fn a_listener_may_use_the_runtime() {
     limited(|| async {

@@ -28,12 +28,12 @@ fn limit() -> Duration {
     Duration::from_secs(120) * times
 }
 
-/// Runs the test in a thread of its own with a tokio runtime, and fails it when it hangs, also when it hangs in code that
-/// blocks the thread.
+/// Runs the test in its own thread with a tokio runtime, and fails it when it hangs, also in code that blocks the
+/// thread.
 pub fn limited<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
     let (done, ended) = mpsc::channel();
     let thread = thread::spawn(move || {
-        // Dropped last, and also when the test panics: the end of this thread is what the limit is for.
+        // Dropped last, and also when the test panics: the limit waits for the end of this thread.
         let _done: mpsc::Sender<()> = done;
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -85,20 +85,20 @@ pub fn many(localities: usize, clock: &TestClock) -> Builder {
         .clock(clock)
 }
 
-/// Holds the handler of a locality: what is submitted or woken there stays in the queue until the gate opens.
+/// Holds the handler of a locality: foms submitted or woken there stay in the queue until the gate opens.
 pub struct Gate {
     open: mpsc::Sender<()>,
 }
 
 impl Gate {
-    /// Returns when the handler stands at the gate.
+    /// Closes the gate. Returns when the handler stands at it.
     pub fn close(runtime: &Runtime, locality: usize) -> Self {
         let (open, opened) = mpsc::channel::<()>();
         let (stand, stands) = mpsc::channel();
         runtime
             .post(locality, move |_| {
                 stand.send(()).unwrap();
-                // An error is the gate going away, which opens it too.
+                // An error means that the gate is dropped, which opens it too.
                 let _ = opened.recv();
             })
             .unwrap();
@@ -119,7 +119,7 @@ pub const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Polls once. What it is waiting for finds the waker of this task.
+/// Polls once. Wakes of the future go to the waker of this task.
 pub async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }

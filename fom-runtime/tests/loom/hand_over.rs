@@ -1,12 +1,12 @@
-//! The three together, as `src/locality/{block,crew,handler,reactor}.rs` put them: a handler leaves the core in the slot,
-//! blocks and wants it back, while others push and a follower stands by.
+//! The pieces together, as `src/locality/{block,crew,handler,reactor}.rs` combine them. A handler leaves the core in
+//! the slot, blocks and wants it back, while others push and a follower stands by.
 
 use super::*;
 
 struct Core {
     /// Items read. Not atomic: the holder of the core is alone with it.
     seen: UnsafeCell<usize>,
-    /// The thread that blocked has it back.
+    /// The thread that blocked has the core back.
     back: bool,
 }
 
@@ -17,11 +17,11 @@ struct Home {
     /// Calls that no follower has taken, and whether all is over.
     calls: Mutex<(usize, bool)>,
     idle: Condvar,
-    /// The thread that wants the core back, as a number to be read without the lock.
+    /// The thread that wants the core back, as a number that is read without the lock.
     returning: AtomicUsize,
     given: Mutex<Option<Box<Core>>>,
     given_rung: Condvar,
-    /// Rung when an item was read, beside the number of them.
+    /// Rung when an item was read, beside the count of reads.
     read: Notify,
     reads: AtomicUsize,
 }
@@ -165,10 +165,10 @@ fn run(section: fn(&Home)) {
     });
 }
 
-/// The section blocks until the item was read: somebody else must take the core from the slot.
+/// The section blocks until the item was read: another thread must take the core from the slot.
 ///
-/// Seeded: `vacate` before the core is in the slot (the follower came too early, and nobody was called again); no
-/// look at what `vacate` says; no call when the push met nobody. All of them: deadlock.
+/// Seeded: `vacate` before the core is in the slot (the follower came too early, and none was called again); no look at
+/// what `vacate` says; no call when the push met no reader. All of them: deadlock.
 #[test]
 fn somebody_serves_while_the_handler_blocks() {
     run(|home| {

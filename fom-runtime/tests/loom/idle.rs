@@ -1,11 +1,11 @@
-//! The end of the last fom in flight against who waits for it, as `src/runtime/world.rs` does it.
+//! The end of the last fom in flight against a waiter, as `src/runtime/world.rs` does it.
 
 use super::*;
 
 struct World {
     counts: [Counts; 2],
     waiters: Waiters,
-    /// Whether both foms have told their outcome: not before that may anybody hear of idleness.
+    /// Whether both foms have told their outcome; no waiter may hear of idleness before.
     over: [AtomicUsize; 2],
     lock: Mutex<()>,
     changed: Condvar,
@@ -26,7 +26,7 @@ impl World {
         all_idle(self.counts.iter())
     }
 
-    /// The end of a fom, in this locality; then the handler has nothing more to do.
+    /// The end of a fom in this locality; then the handler has nothing more to do.
     fn end(&self, locality: usize) {
         self.over[locality].store(1, Ordering::Relaxed);
         self.counts[locality].one_done();
@@ -59,10 +59,10 @@ impl World {
     }
 }
 
-/// Two localities end their last foms at once, and somebody waits: it is told by one of them, and both have ended.
+/// Two localities end their last foms at once, and a caller waits: one of them tells the caller, and both have ended.
 ///
-/// Seeded: no fence in `Waiters::any`, or none in `join` (the waiter slept for ever); `Relaxed` for the count of an end (idle was
-/// seen, but not what the fom had done before).
+/// Seeded: no fence in `Waiters::any`, or none in `join` (the waiter slept forever); `Relaxed` for the count of an end
+/// (idle was seen, but not what the fom had done before).
 #[test]
 fn two_ends_and_a_waiter() {
     model(|| {
@@ -118,9 +118,9 @@ fn one_submits_another() {
     });
 }
 
-/// A submission from outside is counted and then refused: who waits meanwhile hears of that.
+/// A submission from outside is counted and then refused: a waiter hears of the refusal.
 ///
-/// Seeded: a refusal that tells nobody (deadlock).
+/// Seeded: a refusal that tells no waiter (deadlock).
 #[test]
 fn refused() {
     model(|| {

@@ -1,9 +1,9 @@
 use super::*;
 
-/// Nothing is lost or doubled, and what one thread pushes comes in the order of its pushes.
+/// Nothing is lost or doubled, and the items of one thread come in the order of its pushes.
 ///
-/// Seeded: `Relaxed` for the compare-exchange of `push`: loom saw a race for the item. Leaving
-/// out the turn-round in `drain`: the order of one pusher was wrong.
+/// Seeded: `Relaxed` for the compare-exchange of `push`: loom saw a race for the item. Leaving out the turn-round in
+/// `drain`: the order of one pusher was wrong.
 #[test]
 fn two_pushers_and_a_reader() {
     model(|| {
@@ -72,7 +72,7 @@ fn push_against_vacate() {
     push_against(Inbox::vacate, Reader::Missing);
 }
 
-/// Of two that come to a reader who sleeps exactly one is told to wake it.
+/// Of two threads that meet a sleeping reader, exactly one is told to wake it.
 #[test]
 fn one_of_two_wakes_the_sleeper() {
     model(|| {
@@ -95,8 +95,8 @@ fn one_of_two_wakes_the_sleeper() {
     });
 }
 
-/// What the poker stored before is visible after the drain, whoever's item is drained: also when another thread's
-/// push stands over the poke, and when the poke found an item already.
+/// What the poker stored before is visible after the drain, whichever item is drained. This holds also when another
+/// thread's push stands over the poke, and when the poke found an item already.
 ///
 /// Seeded: a poke that does nothing when there is an item: the reader slept without having seen the poker's store.
 #[test]
@@ -115,7 +115,7 @@ fn poke_publishes() {
                 inbox.poke()
             }
         });
-        // As the handler does: look, drain, look again, and sleep when there is nothing.
+        // Like the handler: look, drain, look again, and sleep when there is nothing.
         let mut seen = 0;
         loop {
             seen += inbox.drain().count();
@@ -137,7 +137,7 @@ fn poke_publishes() {
     });
 }
 
-/// As soon as an item is drained it can be put in again, from another thread, too.
+/// A drained item can be put in again at once, also from another thread.
 #[test]
 fn a_link_is_used_again() {
     model(|| {
@@ -169,7 +169,7 @@ fn a_link_is_used_again() {
     });
 }
 
-/// An inbox that goes, and a drain that is not read to its end, release their items.
+/// A dropped inbox, and a drain that is not read to its end, release their items.
 #[test]
 fn dropped_with_items() {
     model(|| {

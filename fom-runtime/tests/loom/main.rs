@@ -1,12 +1,12 @@
-//! The lock-free pieces under loom, which tries every order of the threads' steps (with at most two forced switches)
+//! The lock-free pieces under loom. Loom tries every order of the threads' steps (with at most two forced switches),
 //! and every value that a load may see.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg fom_loom" cargo test --release -p fom-runtime --test loom
 //! ```
 //!
-//! A lost wake shows as a deadlock: somebody waits whom nobody calls. The models were made to fail once, each time by
-//! one change to the library; what caught it stands at the model as `seeded`.
+//! A lost wake shows as a deadlock: a thread waits, and no thread calls it. Each model was made to fail once, each time
+//! by one change to the library; the model names the change as `seeded`.
 #![cfg(fom_loom)]
 
 mod hand_over;
@@ -41,23 +41,24 @@ fn model(f: impl Fn() + Send + Sync + 'static) {
     model.check(f);
 }
 
-/// Laid out so that a pointer to the link is one to the item.
+/// Laid out so that a pointer to the link is a pointer to the item.
 #[repr(C)]
 struct Content {
     link: Link,
     pusher: usize,
     /// Written by the pusher just before the push, read by the reader: loom reports it when the two are not ordered.
     content: UnsafeCell<usize>,
-    /// Counts those that have not been dropped.
+    /// Counts the items that have not been dropped.
     alive: Option<Arc<()>>,
 }
 
 struct Item(Box<Content>);
 
-// SAFETY: what a box holds does not move with it; who has the item is alone with its content, which is what the models check.
+// SAFETY: the content of a box does not move with it. The holder of the item is alone with its content; the models
+// check this.
 unsafe impl Send for Item {}
 
-// SAFETY: what a box holds does not move with it.
+// SAFETY: the content of a box does not move with it.
 unsafe impl Linked for Item {
     fn into_link(self) -> NonNull<Link> {
         NonNull::from(Box::leak(self.0)).cast()

@@ -1,16 +1,16 @@
-//! The outcome of one fom, as `src/fom/{mod,outcome}.rs` put it there and take it.
+//! The outcome of one fom, as `src/fom/{mod,outcome}.rs` store and take it.
 
 use super::*;
 
-/// One outcome: written by the runner, and dropped once by whoever it belongs to.
+/// One outcome: written by the runner, and dropped once by its owner.
 struct Fom {
     marks: Marks,
     body: UnsafeCell<Option<Arc<()>>>,
-    /// The handle's, and of those who wait for phases.
+    /// The waker of the handle and of callers that wait for phases.
     waker: Mutex<Option<Arc<Notify>>>,
 }
 
-// SAFETY: `body` is touched by whoever the marks leave it to; that those are ordered is checked.
+// SAFETY: only the side to which the marks leave `body` touches it; the model checks that these accesses are ordered.
 unsafe impl Sync for Fom {}
 // SAFETY: as above.
 unsafe impl Send for Fom {}
@@ -56,7 +56,7 @@ impl Fom {
         }
     }
 
-    /// One poll of the handle: the outcome, or that there is none.
+    /// One poll of the handle: returns the outcome, or that there is none.
     fn poll(&self, waker: &Arc<Notify>) -> Option<Option<Arc<()>>> {
         if !self.marks.is_answered() {
             *self.waker.lock().unwrap() = Some(Arc::clone(waker));
@@ -91,8 +91,8 @@ impl Fom {
 
 /// The handle waits: it gets the outcome, and goes.
 ///
-/// Seeded: an `answer` that loads and stores instead of one step (deadlock); `Relaxed` for it (loom saw the handle race for the
-/// body); a handle that waits without another look (deadlock).
+/// Seeded: an `answer` that loads and stores instead of one step (deadlock); `Relaxed` for it (loom saw the handle race
+/// for the body); a handle that waits without another look (deadlock).
 #[test]
 fn the_handle_waits() {
     model(|| {
@@ -111,10 +111,10 @@ fn the_handle_waits() {
     });
 }
 
-/// The handle looks once and goes: the outcome is dropped by one of the two, before both are through.
+/// The handle looks once and goes: one of the two drops the outcome, before both are through.
 ///
-/// Seeded: a `detach` that does not look whether the outcome was left to it (it was dropped by nobody); an `answer` that
-/// leaves it to a handle that has gone (the same).
+/// Seeded: a `detach` that does not look whether the outcome was left to it (the outcome was never dropped); an
+/// `answer` that leaves the outcome to a handle that has gone (the same).
 #[test]
 fn the_handle_goes() {
     model(|| {
@@ -132,10 +132,11 @@ fn the_handle_goes() {
     });
 }
 
-/// A shutdown gives up on the fom while it ends and the handle waits: the handle is told, once, and an outcome that was there
-/// before is not taken back.
+/// A shutdown gives up on the fom while it ends and the handle waits. The handle is told once, and an earlier outcome
+/// is not taken back.
 ///
-/// Seeded: an `abandon` that sets its mark although there is an answer: the handle was told of a failure, and the outcome stayed.
+/// Seeded: an `abandon` that sets its mark although there is an answer: the handle was told of a failure, and the
+/// outcome stayed.
 #[test]
 fn given_up_on() {
     model(|| {
@@ -158,7 +159,7 @@ fn given_up_on() {
     });
 }
 
-/// Somebody else waits for the end, beside a handle that goes: it is told, by the fom or at once.
+/// Another waiter waits for the end, beside a handle that goes: the waiter is told, by the fom or at once.
 ///
 /// Seeded: an `observe` that does not look whether there is an answer (deadlock).
 #[test]
@@ -174,7 +175,7 @@ fn watched_by_another() {
             let fom = Arc::clone(&fom);
             move || match fom.marks.detach() {
                 Detached::Outcome => assert!(fom.set_body(None).is_some()),
-                // The waker in this model is that of the other one.
+                // The waker in this model belongs to the other waiter.
                 Detached::Waker | Detached::Nothing => {}
             }
         });

@@ -39,7 +39,7 @@ impl Taker {
         }
     }
 
-    /// The giver. `false`: it keeps the fom.
+    /// The giver. `false`: the giver keeps the fom.
     fn give(&self) -> bool {
         if self.counts.sent(1, || is_set(&self.closed)) {
             self.counts.back(1);

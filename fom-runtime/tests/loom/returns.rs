@@ -1,6 +1,6 @@
 use super::*;
 
-/// A pool in small: what of it is freed when the last slot is back.
+/// A small pool: its parts are freed when the last slot is back.
 struct Pool {
     returns: Returns,
     slots: [Content; 2],
@@ -8,7 +8,7 @@ struct Pool {
     told: AtomicUsize,
 }
 
-// SAFETY: each content is touched by whoever has the slot; that those are ordered is checked.
+// SAFETY: only the holder of a slot touches its content; the model checks that these accesses are ordered.
 unsafe impl Sync for Pool {}
 // SAFETY: as above.
 unsafe impl Send for Pool {}
@@ -28,17 +28,17 @@ impl Pool {
         })
     }
 
-    /// Whoever has slot `n` uses it for the last time and puts it back.
+    /// The holder of slot `n` uses it for the last time and puts it back.
     fn put(&self, n: usize) {
         let slot = &self.slots[n];
-        // SAFETY: the slot is the caller's.
+        // SAFETY: the slot belongs to the caller.
         slot.content.with_mut(|content| unsafe { *content = 1 });
         let tell = || {
             // The caller still has its slot, so the pool is alive.
             assert_eq!(self.freed.load(Ordering::Relaxed), 0, "told too late");
             self.told.fetch_add(1, Ordering::Relaxed);
         };
-        // SAFETY: as above, and the pool is alive as long as anybody can look at the slot.
+        // SAFETY: as above, and the pool is alive as long as any thread can look at the slot.
         let returned = unsafe { self.returns.put(NonNull::from(&slot.link), tell) };
         self.free_if(returned);
     }
@@ -46,21 +46,21 @@ impl Pool {
     fn free_if(&self, returned: Returned) {
         if returned == Returned::Last {
             assert_eq!(self.freed.fetch_add(1, Ordering::Relaxed), 0, "twice");
-            // Nobody uses any of it any more: all has been written, and all of it is seen here.
+            // No thread uses any slot any more: all has been written, and all of it is seen here.
             for slot in &self.slots {
-                // SAFETY: that is what is checked.
+                // SAFETY: the model checks this.
                 assert_eq!(slot.content.with(|content| unsafe { *content }), 1);
             }
         }
     }
 }
 
-/// The owner takes slots in; what it finds was written before. Gives how many there were.
+/// The owner takes slots in; what it finds was written before. Returns their number.
 fn walk(mut list: *mut Link) -> usize {
     let mut length = 0;
     while let Some(link) = NonNull::new(list) {
         length += 1;
-        // SAFETY: a link in the list is the beginning of a slot that is the owner's now.
+        // SAFETY: a link in the list is the beginning of a slot that belongs to the owner now.
         let slot = unsafe { link.cast::<Content>().as_ref() };
         // SAFETY: as above.
         assert_eq!(slot.content.with(|content| unsafe { *content }), 1);
@@ -69,11 +69,11 @@ fn walk(mut list: *mut Link) -> usize {
     length
 }
 
-/// Slots come back while their owner takes some in and goes: none is lost or counted twice, and exactly one of all frees the
-/// pool, after everybody else.
+/// Slots come back while their owner takes some in and goes: none is lost or counted twice. Exactly one thread frees
+/// the pool, after all the others.
 ///
-/// Seeded: `Relaxed` for the exchange of `put`, or for the count of `left`: loom saw a race for the slot. A close that takes
-/// what came back for still in use, and a `put` that forgets the slots before its own: nobody freed the pool.
+/// Seeded: `Relaxed` for the exchange of `put`, or for the count of `left`: loom saw a race for the slot. A close that
+/// takes what came back for still in use, and a `put` that forgets the slots before its own: the pool was never freed.
 #[test]
 fn puts_against_take_and_close() {
     model(|| {
@@ -132,7 +132,8 @@ fn puts_against_watch() {
     });
 }
 
-/// The owner watches and goes. Slots that come back then tell it at most once, and never after the pool is freed.
+/// The owner watches and goes. Slots that come back then tell the owner at most once, and never after the pool is
+/// freed.
 #[test]
 fn puts_against_watch_and_close() {
     model(|| {

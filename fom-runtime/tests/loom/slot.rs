@@ -12,7 +12,7 @@ fn two_takers() {
             let slot = Arc::clone(&slot);
             thread::spawn(move || {
                 slot.take().map(|content: Box<UnsafeCell<usize>>| {
-                    // SAFETY: whoever has the box is alone with it.
+                    // SAFETY: the holder of the box is alone with it.
                     content.with(|content| unsafe { *content })
                 })
             })

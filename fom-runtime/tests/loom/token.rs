@@ -54,7 +54,7 @@ fn no_wake_is_lost() {
     });
 }
 
-/// Of any number of wakers of a fom that waits, one enqueues it.
+/// Of any number of wakers of a waiting fom, one enqueues it.
 #[test]
 fn one_waker_enqueues() {
     model(|| {
@@ -76,7 +76,7 @@ fn one_waker_enqueues() {
     });
 }
 
-/// A cancel and a wake of a fom that waits: one of them enqueues it, and the mark is there.
+/// A cancel and a wake of a waiting fom: one of them enqueues it, and the mark is there.
 #[test]
 fn cancel_against_wake() {
     model(|| {
@@ -100,8 +100,8 @@ fn cancel_against_wake() {
     });
 }
 
-/// A cancel against a fom that runs and stops: it is enqueued once, by itself or by who cancels, and the next run
-/// sees the mark.
+/// A cancel against a fom that runs and stops. The fom is enqueued once, by itself or by the canceller, and the next
+/// run sees the mark.
 #[test]
 fn cancel_against_stop() {
     model(|| {
@@ -124,7 +124,8 @@ fn cancel_against_stop() {
     });
 }
 
-/// A cancel against the end: marked before, or told that it came too late. Nobody enqueues.
+/// A cancel against the end: the fom is marked before, or the canceller is told that it came too late. Neither
+/// enqueues.
 #[test]
 fn cancel_against_finish() {
     model(|| {
@@ -152,7 +153,7 @@ fn cancel_against_finish() {
     });
 }
 
-/// `admit` and `again` keep the mark of a cancel that comes meanwhile.
+/// `admit` and `again` keep the mark of a concurrent cancel.
 #[test]
 fn cancel_against_admit_and_again() {
     model(|| {
@@ -170,11 +171,12 @@ fn cancel_against_admit_and_again() {
     });
 }
 
-/// A fom that nobody has the address of does plain stores; one that has makes no such step. Its first address is made while it
-/// runs; whoever has it wakes the fom, and gives it back. Whatever the fom then finds its count to be, it runs again.
+/// A fom without an address outside does plain stores; a fom with one makes no such step. The fom's first address is
+/// made while it runs; the address's holder wakes the fom, and gives the address back. Whatever count the fom then
+/// finds, it runs again.
 ///
-/// Seeded: an address that is given back with a `Relaxed` count, a look at the count that is `Relaxed`, or no look at all: the
-/// fom stored over what the waker had stored, and was in a state that no step leads to.
+/// Seeded: an address that is given back with a `Relaxed` count, a look at the count that is `Relaxed`, or no look at
+/// all: the fom stored over what the waker had stored, and was in a state that no step leads to.
 #[test]
 fn alone_again() {
     model(|| {
@@ -218,10 +220,10 @@ fn alone_again() {
     });
 }
 
-/// The timer of a fom fires on the thread that has its locality, while the fom runs on another one in a blocking section and
-/// somebody wakes it who has its address since. It runs again, and sees what both stored.
+/// The timer of a fom fires on the thread that has its locality. Meanwhile the fom runs on another thread in a blocking
+/// section, and a waker that got its address since wakes it. The fom runs again, and sees what both stored.
 ///
-/// Seeded: a `wake_alone` that stores its mark also while the fom runs: it stored over what the other one had.
+/// Seeded: a `wake_alone` that stores its mark also while the fom runs: it stored over the waker's mark.
 #[test]
 fn a_timer_against_a_blocking_section() {
     model(|| {
@@ -257,29 +259,29 @@ fn a_timer_against_a_blocking_section() {
     });
 }
 
-/// The whole way of a fom: who wins the wake pushes it, and has its link alone; and each run has its body alone.
+/// The whole way of a fom: the waker that wins pushes it, and has its link alone; and each run has its body alone.
 #[test]
 fn a_woken_fom_is_pushed() {
     #[repr(C)]
     struct Fom {
         link: Link,
         token: Token,
-        /// Its body: only a run touches it.
+        /// The body: only a run touches it.
         runs: UnsafeCell<usize>,
     }
-    // SAFETY: `runs` is touched between `start` and `stop` or `finish` alone; that those are ordered is checked.
+    // SAFETY: `runs` is touched only between `start` and `stop` or `finish`; the model checks that these are ordered.
     unsafe impl Sync for Fom {}
     // SAFETY: as above.
     unsafe impl Send for Fom {}
     /// The one reference that goes through the inbox.
     struct Resident(Arc<Fom>);
-    // SAFETY: what an `Arc` holds does not move, and the reference is kept meanwhile.
+    // SAFETY: the content of an `Arc` does not move, and the reference is kept meanwhile.
     unsafe impl Linked for Resident {
         fn into_link(self) -> NonNull<Link> {
             NonNull::new(Arc::into_raw(self.0).cast_mut().cast()).unwrap()
         }
         unsafe fn from_link(link: NonNull<Link>) -> Self {
-            // SAFETY: it came from `into_link`.
+            // SAFETY: the link came from `into_link`.
             Self(unsafe { Arc::from_raw(link.as_ptr().cast()) })
         }
     }

@@ -1,4 +1,5 @@
-//! What the tests of admission share: an operation that says when it starts and waits to be let go, and one that does not wait.
+//! What the tests of admission share: an operation that reports its start and waits to be let go, and one that does not
+//! wait.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -38,13 +39,13 @@ impl Starts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// In one line.
+    /// Returns the names in one line.
     pub fn line(&self) -> String {
         self.take().join(" ")
     }
 }
 
-/// Says that it starts, and ends.
+/// Reports its start, and ends.
 pub struct Quick {
     pub name: String,
     pub starts: Starts,
@@ -65,7 +66,7 @@ impl QuickPhaseTransitions for Quick {
     }
 }
 
-/// Says that it starts, and waits for a word.
+/// Reports its start, and waits for a word.
 pub struct Slow {
     pub name: String,
     pub starts: Starts,
@@ -103,7 +104,7 @@ impl SlowPhaseTransitions for Slow {
     }
 }
 
-/// An intake with one place, which is taken: what is submitted is queued until the holder is told to go.
+/// An intake with one place, which is taken: submissions are queued until the holder is told to go.
 pub struct Held {
     pub intake: Admission,
     pub starts: Starts,
@@ -134,7 +135,7 @@ impl Held {
         }
     }
 
-    /// To be queued; the letters of the name are its client.
+    /// An operation to be queued; the letters of the name are its client.
     pub fn of_client(&self, name: &str) -> Tagged<'_, Quick> {
         let client = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
         self.intake.submit(self.quick(name)).client(client)
@@ -146,7 +147,7 @@ impl Held {
         }
     }
 
-    /// Lets the holder go, and gives the order of the starts, when nothing is queued any more.
+    /// Lets the holder go, and returns the order of the starts when nothing is queued any more.
     pub async fn order(&mut self, runtime: &Runtime) -> String {
         self.go().await;
         runtime.idle().await;
@@ -162,7 +163,7 @@ impl Held {
     }
 }
 
-/// Why it was refused.
+/// Returns the reason of the refusal.
 pub fn reason<O: fom_runtime::Operation>(failure: &Failure<O>) -> Option<RefusedReason> {
     match failure.cause {
         Cause::Refused(reason) => Some(reason),
@@ -170,7 +171,7 @@ pub fn reason<O: fom_runtime::Operation>(failure: &Failure<O>) -> Option<Refused
     }
 }
 
-/// Numbers that a seed decides (xorshift).
+/// A generator with a seed (xorshift).
 pub struct Random(u64);
 
 impl Random {

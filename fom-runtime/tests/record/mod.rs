@@ -1,4 +1,4 @@
-//! Snapshots written and read by hand, in both formats, so that a test can change what is in them.
+//! Snapshots written and read by hand, in both formats, so that a test can change their content.
 #![allow(dead_code, reason = "each test binary uses its own part of it")]
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fom_runtime::Snapshot;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
-/// Bytes as they stand in a snapshot: as the runtime writes them, made here by hand.
+/// Bytes in a snapshot as the runtime writes them, made by hand.
 #[derive(Clone, Debug)]
 pub(crate) struct Bin(pub(crate) Vec<u8>);
 
@@ -42,7 +42,7 @@ pub(crate) struct Meta {
     pub(crate) left: Option<u64>,
 }
 
-/// What a snapshot says; in the first format also how.
+/// The content of a snapshot; in the first format also its layout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) machine: String,
@@ -75,7 +75,7 @@ struct Phase {
 }
 
 impl Record {
-    /// Out of the format that is written today.
+    /// Reads the current format.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let second: Second = decode(inner(snapshot));
         let schema: Schema = decode(&second.schema.0);
@@ -106,12 +106,12 @@ impl Record {
         }
     }
 
-    /// In the first format.
+    /// Writes the first format.
     pub(crate) fn first(&self) -> Vec<u8> {
         frame(b"FOM1", &encode(self))
     }
 
-    /// In the second, with a schema that knows this phase alone.
+    /// Writes the second format, with a schema of only this phase.
     pub(crate) fn second(&self, version: u32) -> Vec<u8> {
         let schema = Schema {
             machine: self.machine.clone(),
@@ -159,14 +159,14 @@ impl Record {
     }
 }
 
-/// A magic number and a right checksum around it.
+/// Puts a magic number and a right checksum around the bytes.
 pub(crate) fn frame(magic: &[u8; 4], inner: &[u8]) -> Vec<u8> {
     let mut bytes = [magic, inner].concat();
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
     bytes
 }
 
-/// What is between the magic number and the checksum.
+/// Returns the bytes between the magic number and the checksum.
 pub(crate) fn inner(snapshot: &Snapshot) -> &[u8] {
     let bytes = snapshot.as_bytes();
     &bytes[4..bytes.len() - 4]

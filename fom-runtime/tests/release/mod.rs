@@ -1,7 +1,7 @@
-//! Releases of one machine beside each other: modules in which the operation and its phases have the same names.
+//! Several releases of one machine: modules in which the operation and its phases have the same names.
 
-/// A release: what stands in `#[fom(operation(Call) ..)]`, the operation's fields, and its phases but the first, which may go to
-/// each of those named.
+/// A release: the arguments of `#[fom(operation(Call) ..)]`, the operation's fields, and its phases without the first.
+/// The first may go to each of the phases named in `to`.
 macro_rules! release {
     ($name:ident($($args:tt)*) struct { $($fields:tt)* } to($($to:ident),*) { $($phases:tt)* }) => {
         #[allow(dead_code, unused_imports, reason = "a release has more than a test asks for")]

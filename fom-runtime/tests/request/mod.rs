@@ -1,4 +1,4 @@
-//! Two operations that know nothing of any layer, and one layer that both are put into.
+//! Two operations that know nothing of any layer, and one layer that goes around both.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -14,7 +14,7 @@ use crate::kit::Log;
 #[derive(Debug, PartialEq)]
 pub struct ReadError(pub &'static str);
 
-/// Reads what the name of a thing is: an async machine.
+/// Reads the name of a thing: an async machine.
 pub struct Read {
     pub log: Log,
     pub name: &'static str,
@@ -65,12 +65,12 @@ impl Answer for Read {
     }
 }
 
-/// What a layer's suffix asks of what it stands around.
+/// The requirement of a layer's suffix on the operation inside.
 pub trait Answer: Operation {
     fn answer(end: &Self::Phase) -> String;
 }
 
-/// What every request goes through.
+/// The layer around every request.
 pub struct Guarded<R> {
     pub log: Log,
     pub token: &'static str,
@@ -92,11 +92,11 @@ pub struct Write {
     pub disk: Disk,
 }
 
-/// What it does when it is written to.
+/// What the disk does on a write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Disk {
     Well,
-    /// So many times not.
+    /// Full for this many attempts.
     Full(u32),
     Panics,
 }

@@ -16,7 +16,7 @@ use crate::kit::{Log, secs};
 #[derive(Debug)]
 pub struct Oops;
 
-/// An order of a shop, as one would write it.
+/// An order of a shop, as a user would write it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     pub number: u64,
@@ -26,7 +26,7 @@ pub struct Order {
     pub log: Unsaved,
 }
 
-/// What is not the order's own and is given to it again after it was restored.
+/// A value that is not saved, and that a restored order gets again.
 #[derive(Clone, Debug, Default)]
 pub struct Unsaved(pub Log);
 
@@ -243,7 +243,7 @@ pub fn phases() -> impl Strategy<Value = Shop> {
     ]
 }
 
-/// One of each phase.
+/// Returns one value of each phase.
 pub fn each_phase() -> Vec<Shop> {
     vec![
         Shop::Received,

@@ -1,5 +1,5 @@
-//! Active objects: a call is answered once and seen by whoever waits, whatever meets: the answer, a cancel, an observer, a
-//! further call, the last proxy that goes, and the end of the runtime.
+//! Active objects: a call is answered once, and every waiter sees the answer. The answer meets a cancel, an observer, a
+//! further call, the drop of the last proxy, and the end of the runtime.
 
 use fom_runtime::active::CallError;
 
@@ -31,7 +31,7 @@ fn bench() -> (Bench, LampProxy, Arc<AtomicUsize>) {
     (bench, lamp, runs)
 }
 
-/// A call that comes in the moment in which the object begins to rest is run.
+/// A call that comes at the moment in which the object begins to rest is run.
 #[test]
 fn a_call_that_meets_the_rest_of_the_object_is_run() {
     check(300, || {
@@ -75,7 +75,7 @@ fn an_answer_meets_a_cancel_and_an_observer() {
     });
 }
 
-/// Trap 36: what is queued runs after the last proxy has gone, and then the object ends.
+/// Trap 36: queued calls run after the last proxy is gone, and then the object ends.
 #[test]
 fn the_last_proxy_goes_while_calls_are_queued() {
     check(300, || {
@@ -94,7 +94,7 @@ fn the_last_proxy_goes_while_calls_are_queued() {
     });
 }
 
-/// Whoever waits is answered, whenever the end of the runtime comes.
+/// Every waiter is answered, whenever the end of the runtime comes.
 #[test]
 fn a_shutdown_meets_calls() {
     check(300, || {
@@ -114,7 +114,7 @@ fn a_shutdown_meets_calls() {
     });
 }
 
-/// A drain does not wait for an object that rests, whenever that begins to.
+/// A drain does not wait for a resting object, whenever the rest begins.
 #[test]
 fn a_drain_meets_the_last_call() {
     check(300, || {

@@ -1,10 +1,10 @@
-//! Admission: what is submitted, waits for room, is cancelled or comes to its end meets the one that works behind the gate.
+//! Admission: submissions, waits for room, cancels and ends meet the thread that works behind the gate.
 
 use fom_runtime::admission::{Admission, ClientRoundRobin, Fifo, Level, Queued};
 
 use super::*;
 
-/// Runs alone, and says when.
+/// Checks that it runs alone, and counts its run.
 struct Errand {
     number: usize,
     ran: Ran,
@@ -45,13 +45,13 @@ impl Ran {
     }
 }
 
-/// One runs at a time, and one waits its turn.
+/// One request runs at a time, and one waits its turn.
 fn intake(bench: &Bench) -> Admission {
     let builder = Admission::builder(&bench.runtime).in_flight(1).marks(0, 1);
     builder.build().unwrap()
 }
 
-/// Whether it ran; else it was cancelled before.
+/// Returns whether the errand ran; otherwise it was cancelled before.
 fn has_run(queued: Queued<Errand>) -> bool {
     match queued.wait() {
         Ok(_) => true,
@@ -63,11 +63,11 @@ fn has_run(queued: Queued<Errand>) -> bool {
     }
 }
 
-/// Threads submit, wait for room, give up a wait, and cancel: each is answered, what was let in runs once or was cancelled, one at a
-/// time, and in the end the gate is as it was.
+/// Threads submit, wait for room, give up a wait, and cancel: each is answered. An admitted request runs once or was
+/// cancelled, one at a time, and in the end the gate is as it was.
 ///
-/// Seeded: a desk that is put back without another look into the inbox; those who wait for room not let in when there is some; what is
-/// cancelled not counted among those that left (all of them: deadlock).
+/// Seeded: a desk that is put back without another look into the inbox; waiters not let in when there is room; a
+/// cancelled request not counted among those that left (all of them: deadlock).
 #[test]
 fn submissions_meet_at_the_gate() {
     check(1000, || {
@@ -101,7 +101,7 @@ fn submissions_meet_at_the_gate() {
                 let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
                 match Future::poll(room.as_mut(), &mut cx) {
                     std::task::Poll::Ready(queued) => usize::from(has_run(queued.unwrap())),
-                    // Dropped: it is let in nevertheless, or never.
+                    // Dropped: the errand is let in nevertheless, or never.
                     std::task::Poll::Pending => 0,
                 }
             })
@@ -121,7 +121,7 @@ fn submissions_meet_at_the_gate() {
     });
 }
 
-/// The policy is changed while clients submit: nothing is lost, and each client's requests run in their order.
+/// The policy changes while clients submit: nothing is lost, and each client's requests run in order.
 ///
 /// Seeded: a request that is not put behind those of its client that an older policy has (it overtook them).
 #[test]
@@ -161,9 +161,10 @@ fn a_policy_is_changed_meanwhile() {
     });
 }
 
-/// The runtime ends while requests are queued, wait for room and run: all are answered, and a drain serves what was let in.
+/// The runtime ends while requests are queued, wait for room and run: all are answered, and a drain serves the admitted
+/// ones.
 ///
-/// Seeded: an outcome that is taken out and put in under two locks, as it was (whoever looked in between panicked).
+/// Seeded: an outcome that is taken out and put in under two locks, as it was (a look in between panicked).
 fn ended(how: Shutdown) {
     check(1000, move || {
         let bench = Bench::new(2, MOST);

@@ -1,18 +1,18 @@
-//! The commit protocol: what localities hand over while a sync runs, what fails and is tried again, and what meets a commit that is
-//! under way. The journal fails now and then. Each part is answered once (a fom that is not stays, and the model with it), the
-//! records of a fom come in their order, and nothing is acknowledged that the journal does not have.
+//! The commit protocol: what localities hand over while a sync runs, what fails and is tried again, and what meets a
+//! commit under way. The journal fails now and then. Each part is answered once: an unanswered fom would stay, and the
+//! model with it. The records of a fom come in order, and nothing is acknowledged that the journal does not have.
 
 use serde::{Deserialize, Serialize};
 
 use super::{disk::mark, *};
 
-/// Goes so many steps, and looks at each whether the journal has the one before.
+/// Takes this many steps, and checks at each that the journal has the step before.
 #[derive(Serialize, Deserialize)]
 struct Trip {
     mark: String,
     done: usize,
     steps: usize,
-    /// Its first step may begin before that is in the journal: who started it does not wait.
+    /// Its first step may begin before it is in the journal: the fom that started it does not wait.
     early: bool,
 }
 
@@ -54,7 +54,7 @@ impl TravelTransitions for Trip {
     }
 }
 
-/// How far it came by what its handle says: all the way, or not as far as the journal was asked for.
+/// Checks how far the trip came by what its handle says: all the way, or no further than the journal was asked for.
 fn check_end(disk: &Disk, id: FomId, ended: Result<Ended<Trip>, Failure<Trip>>) {
     match ended {
         Ok(ended) => assert_eq!(ended.operation.done, ended.operation.steps),
@@ -63,20 +63,20 @@ fn check_end(disk: &Disk, id: FomId, ended: Result<Ended<Trip>, Failure<Trip>>) 
             operation,
             ..
         }) => {
-            // It was never there, or goes on from where it is.
+            // The trip was never in the journal, or goes on from where it is.
             assert!(operation.is_some() || disk.mark_of(id).is_some());
         }
         Err(failure) => panic!("{failure:?}"),
     }
 }
 
-/// Localities hand over parts while a sync runs, and syncs fail: every fom is answered, and every step is in the journal once, in
-/// order. What could not be committed is tried again and goes on.
+/// Localities hand over parts while a sync runs, and syncs fail. Every fom is answered, and every step is in the
+/// journal once, in order. What could not be committed is tried again and goes on.
 ///
-/// Seeded: a part that is handed over without a word to the thread, or with a mark that the end of the sync wipes out; a close without
-/// a word; parts of a commit that failed that nobody answers; an answer without a wake; stalled steps that are dropped when they fail
-/// again, or that nobody looks after when nothing else is committed (all of them: deadlock). An answer that says done where it failed
-/// (the journal did not have what was acknowledged).
+/// Seeded: a part that is handed over without a word to the thread, or with a mark that the end of the sync wipes out;
+/// a close without a word; parts of a failed commit that get no answer; an answer without a wake; stalled steps that
+/// are dropped when they fail again, or that are never looked after when nothing else is committed (all of them:
+/// deadlock). An answer that says done where it failed (the journal did not have what was acknowledged).
 fn handed_over(localities: usize, faults: usize) {
     check(1000, move || {
         let disk = Disk::failing(faults);
@@ -86,7 +86,7 @@ fn handed_over(localities: usize, faults: usize) {
             let id = trip.id();
             check_end(&disk, id, trip.wait());
         }
-        // Those that failed come back by themselves, and end.
+        // The failed ones come back by themselves, and end.
         disk.wait_for_entries(0);
         bench.end(Some(Shutdown::Drain));
     });
@@ -162,10 +162,10 @@ fn stroll(steps: usize, rests: bool) -> Stroll {
     }
 }
 
-/// Parts that nobody waits for meet those that somebody waits for, and what was started by the one goes on by the other: they come
-/// down in their order, also when a commit fails.
+/// Lazy parts meet parts that a fom waits for, and what one starts the other continues. The parts come down in order,
+/// also when a commit fails.
 ///
-/// Seeded: parts that somebody waits for before those that nobody does (a record of before stood over a newer one); lazy parts that are
+/// Seeded: parts that a fom waits for before lazy ones (an older record stood over a newer one); lazy parts that are
 /// gone when their commit fails (deadlock).
 fn lazy(faults: usize) {
     check(1000, move || {
@@ -198,7 +198,7 @@ fn a_commit_of_lazy_ones_fails() {
     lazy(1);
 }
 
-/// What nobody waits for comes down by itself.
+/// Lazy parts come down by themselves.
 ///
 /// Seeded: the end of a sync that forgets since when lazy parts are there (deadlock).
 #[test]
@@ -250,8 +250,8 @@ impl VisitingTransitions for Visit {
     }
 }
 
-/// Words and a cancel meet commits that are under way, and fail or not: the fom is answered, and what became of it in the journal is
-/// what its handle says.
+/// Words and a cancel meet commits that are under way, and fail or not. The fom is answered, and the journal agrees
+/// with what its handle says.
 fn met(faults: usize) {
     check(1500, move || {
         let disk = Disk::failing(faults);
@@ -281,7 +281,7 @@ fn met(faults: usize) {
                 cause: Cause::Journal(_),
                 ..
             }) => {
-                // It comes back and waits; or it had ended, and that is committed by now.
+                // The visit comes back and waits; or it had ended, and its end is committed by now.
                 disk.wait_for_back_or_gone(1);
                 if let Some(visit) = bench.runtime.find::<Visit>("visit") {
                     assert_eq!(visit.id(), id);
@@ -307,7 +307,7 @@ fn words_and_a_cancel_meet_commits_that_fail() {
     met(1);
 }
 
-/// The runtime ends, in one way or another, while foms wait for commits: all are answered, and every thread ends. What was
+/// The runtime ends, in each way, while foms wait for commits: all are answered, and every thread ends. What was
 /// acknowledged is in the journal, and the next runtime brings it to its end.
 fn ended(how: Option<Shutdown>, faults: usize) {
     check(1000, move || {
@@ -319,7 +319,7 @@ fn ended(how: Option<Shutdown>, faults: usize) {
             thread::spawn(move || {
                 let id = trip.id();
                 match trip.wait() {
-                    // It has ended with the runtime, but not in the journal, if it came there.
+                    // The trip ended with the runtime, but not in the journal, if it came there.
                     Err(Failure {
                         cause: Cause::Shutdown,
                         ..

@@ -1,4 +1,4 @@
-//! A journal for the models: it takes its time, fails now and then, and knows what it was asked for.
+//! A journal for the models: it takes its time, fails now and then, and records what it was asked for.
 
 use std::collections::BTreeMap;
 
@@ -22,20 +22,20 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// How many commits may fail yet.
+    /// The number of commits that may still fail.
     faults: usize,
-    /// The mark of each entry that was ever put, as it is in the journal or was last.
+    /// The mark of each entry that was ever put, as the journal has it or last had it.
     marks: BTreeMap<EntryId, usize>,
-    /// How often each fom came back.
+    /// The number of times each fom came back.
     back: BTreeMap<FomId, usize>,
-    /// Foms that came to their end.
+    /// The number of foms that came to their end.
     arrived: usize,
 }
 
-/// Where a mark stands in a record: the number behind this sign.
+/// The sign before a mark in a record.
 const SIGN: u8 = b'@';
 
-/// What an operation keeps so that its records show in which order they were written.
+/// What an operation keeps so that its records show the order in which they were written.
 pub(super) fn mark(number: usize) -> String {
     format!("{}{number:03}", char::from(SIGN))
 }
@@ -53,14 +53,14 @@ fn entry(fom: FomId) -> EntryId {
 }
 
 impl Disk {
-    /// So many commits fail at most.
+    /// A disk on which at most this many commits fail.
     pub(super) fn failing(faults: usize) -> Self {
         let disk = Self::default();
         disk.0.state.lock().unwrap().faults = faults;
         disk
     }
 
-    /// One that keeps this from before.
+    /// A disk that has these entries from before.
     pub(super) fn keeping(entries: &[(EntryId, Vec<u8>)]) -> Self {
         let disk = Self::default();
         let mut batch = Batch::new();
@@ -72,7 +72,7 @@ impl Disk {
         disk
     }
 
-    /// All that it keeps.
+    /// Returns all entries.
     pub(super) fn all(&self) -> Vec<(EntryId, Vec<u8>)> {
         let kept = &self.0.kept;
         let ids = kept.ids().into_iter();
@@ -104,51 +104,51 @@ impl Disk {
         })
     }
 
-    /// The last mark that the journal has of this fom.
+    /// Returns the last mark that the journal has of this fom.
     pub(super) fn mark_of(&self, fom: FomId) -> Option<usize> {
         let marks = &self.0.state.lock().unwrap().marks;
         marks.get(&entry(fom)).copied()
     }
 
-    /// What it keeps but for what says how that is to be read.
+    /// Returns the ids of the entries, without those that say how entries are read.
     pub(super) fn entries(&self) -> Vec<EntryId> {
         let ids = self.0.kept.ids().into_iter();
         ids.filter(|id| *id >= EntryId::HEAD).collect()
     }
 
-    /// How often this fom came back.
+    /// Returns the number of times this fom came back.
     pub(super) fn back(&self, fom: FomId) -> usize {
         let state = self.0.state.lock().unwrap();
         state.back.get(&fom).copied().unwrap_or(0)
     }
 
-    /// Until it keeps so many of those.
+    /// Waits until the disk has this many entries.
     pub(super) fn wait_for_entries(&self, entries: usize) {
         self.wait(|_| self.entries().len() == entries);
     }
 
-    /// Until the last mark that it was given of this fom is that.
+    /// Waits until this is the last mark put for this fom.
     pub(super) fn wait_for_mark(&self, fom: FomId, mark: usize) {
         self.wait(|state| state.marks.get(&entry(fom)) == Some(&mark));
     }
 
-    /// Said by a fom in its last step.
+    /// Called by a fom in its last step.
     pub(super) fn arrived(&self) {
         self.0.state.lock().unwrap().arrived += 1;
         self.0.changed.notify_all();
     }
 
-    /// Until so many have said it.
+    /// Waits until this many foms have arrived.
     pub(super) fn wait_for_arrived(&self, foms: usize) {
         self.wait(|state| state.arrived == foms);
     }
 
-    /// Until this fom has come back.
+    /// Waits until this fom has come back.
     pub(super) fn wait_for_back(&self, fom: FomId) {
         self.wait(|state| state.back.contains_key(&fom));
     }
 
-    /// Until so many foms have come back, or none is kept any more.
+    /// Waits until this many foms have come back, or no entry is left.
     pub(super) fn wait_for_back_or_gone(&self, foms: usize) {
         self.wait(|state| state.back.len() >= foms || self.entries().is_empty());
     }
@@ -191,7 +191,7 @@ impl Journal for Disk {
         kept.commit(batch)?;
         drop(state);
         self.0.changed.notify_all();
-        // Done, and nobody knows yet.
+        // Committed, but not answered yet.
         thread::yield_now();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The end of a runtime meets whatever there is.
+//! The end of a runtime meets foms in every state.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn shutdown(how: Shutdown) {
         let sender = thread::spawn({
             let words = words.each_ref().map(|fom| FomRef::clone(fom));
             move || {
-                // One may have ended already, by the shutdown.
+                // A fom may have ended already, by the shutdown.
                 words.map(|fom| fom.send(Word::Go).is_ok())
             }
         });
@@ -25,7 +25,7 @@ fn shutdown(how: Shutdown) {
             let runtime = bench.runtime.clone();
             move || match how {
                 Shutdown::Drain => answer(how, runtime.submit(Work { sections: 0 }).start()),
-                // It waits for a word that never comes.
+                // The fom waits for a word that never comes.
                 Shutdown::Now => answer(how, runtime.submit(task(|| {})).start()),
             }
         });
@@ -63,7 +63,7 @@ fn shutdown_drain() {
     shutdown(Shutdown::Drain);
 }
 
-/// Seeded: a fom that begins in a runtime that is closed (nobody tells it: deadlock); the reason of an end read before the
+/// Seeded: a fom that begins in a closed runtime (it is never told: deadlock); the reason of an end read before the
 /// cancel (it said "cancelled").
 #[test]
 fn shutdown_now() {
@@ -87,7 +87,8 @@ fn the_last_handle_goes() {
     });
 }
 
-/// A fom submits another to a locality that ends at that moment: it is refused, or runs, or is told that it came too late.
+/// A fom submits another to a locality that ends at that moment. The new fom is refused, or runs, or is told that it
+/// came too late.
 ///
 /// Seeded: a parcel that is rejected without an answer (deadlock).
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Visits, and blocks in between, so often.
+/// Visits this many times, and blocks in between.
 pub(super) struct Work {
     pub(super) sections: usize,
 }

@@ -1,11 +1,12 @@
-//! A locality whose handler blocks: others serve it, and the core comes back.
+//! A locality whose handler blocks: other threads serve it, and the core comes back.
 
 use super::*;
 
-/// Foms that block beside foms that do not: all end, and nobody is ever in a locality with another.
+/// Foms that block run beside foms that do not: all end, and no two threads are ever in a locality together.
 ///
-/// Seeded: a handler that never gives the core to who returns, or sleeps although somebody returns; `regain` without its
-/// poke; a call for a follower that is only a notification, and is lost when none is idle yet (all of them: deadlock).
+/// Seeded: a handler that never gives the core to a returning thread, or sleeps although a thread returns; `regain`
+/// without its poke; a call for a follower that is only a notification, and is lost when none is idle yet (all of them:
+/// deadlock).
 fn hand_over(localities: usize) {
     check(4000, move || {
         let bench = Bench::new(localities, MOST);
@@ -29,7 +30,7 @@ fn hand_over_in_two_localities() {
     hand_over(2);
 }
 
-/// Blocks so often, with nothing in between.
+/// Blocks this many times, with nothing in between.
 struct Blocks(usize);
 
 #[fom(operation(Blocks), transient)]
@@ -50,8 +51,8 @@ impl BlockingTransitions for Blocks {
     }
 }
 
-/// At most one thread may stand beside the handler: who blocks waits until the one before is back, and gives it the core.
-/// There is never a second one in a section, for then nobody would serve the locality.
+/// At most one thread may stand beside the handler: a thread that blocks waits until the one before is back, and gives
+/// it the core. There is never a second thread in a section, since then no thread would serve the locality.
 #[test]
 fn at_the_most_enter_waits() {
     check(8000, || {
@@ -65,9 +66,9 @@ fn at_the_most_enter_waits() {
     });
 }
 
-/// The only handler blocks until a fom has run that is submitted later: a follower is there for it.
+/// The only handler blocks until a fom that is submitted later has run: a follower serves that fom.
 ///
-/// Seeded: a push to a locality without a handler that calls nobody; `vacate` before the core is in the slot; a
+/// Seeded: a push to a locality without a handler that calls no follower; `vacate` before the core is in the slot; a
 /// sender that wakes before it puts the word in (deadlock).
 #[test]
 fn submitted_while_the_handler_blocks() {
@@ -113,7 +114,7 @@ fn a_fom_waits_for_another_with_its_thread() {
 
 /// `quiet` answers when every fom waits and none blocks.
 ///
-/// Seeded: `quiet` that is answered while somebody is in a section.
+/// Seeded: `quiet` that is answered while a fom is in a section.
 #[test]
 fn quiet_against_a_section() {
     check(3000, || {

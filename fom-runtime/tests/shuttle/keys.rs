@@ -4,7 +4,7 @@ use fom_runtime::{Cause, Placement};
 
 use super::*;
 
-/// Has its key once, and nobody else has it meanwhile.
+/// Has its key once, and no other fom has it meanwhile.
 struct Turn {
     inside: Arc<AtomicBool>,
     ran: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl Key {
         submission.place(Placement::Locality(locality)).queue()
     }
 
-    /// All have had their turn, or were cancelled: nothing is left of the key.
+    /// Checks that all have had their turn, or were cancelled: nothing is left of the key.
     fn check(self, ran: usize) {
         assert_eq!(self.ran.load(Ordering::Acquire), ran);
         assert!(self.runtime.find::<Turn>(7).is_none());
@@ -59,7 +59,8 @@ impl Key {
     }
 }
 
-/// KY-03, KY-01: those who ask for a key while the last one leaves it, or in another locality, are neither lost nor together.
+/// KY-03, KY-01: foms that ask for a key while the last one leaves it, or in another locality, are neither lost nor
+/// together.
 #[test]
 fn who_asks_while_the_last_one_leaves_is_not_lost() {
     for localities in [1, 2] {
@@ -86,7 +87,8 @@ fn who_asks_while_the_last_one_leaves_is_not_lost() {
     }
 }
 
-/// KY-05: one that is cancelled while it gets its turn ends in one way or the other, and the next has its turn in any case.
+/// KY-05: a fom that is cancelled while it gets its turn ends in one way or the other. The next has its turn in any
+/// case.
 #[test]
 fn a_cancel_meets_the_turn() {
     check(3000, || {
@@ -115,7 +117,7 @@ fn a_cancel_meets_the_turn() {
     });
 }
 
-/// KY-05: whoever begins to wait for a key while the runtime ends is refused or answered; nobody waits for ever.
+/// KY-05: a fom that begins to wait for a key while the runtime ends is refused or answered; none waits forever.
 #[test]
 fn an_end_meets_those_that_wait() {
     check(3000, || {
@@ -137,8 +139,8 @@ fn an_end_meets_those_that_wait() {
     });
 }
 
-/// KY-05, KY-09: whoever waits for room behind a key that is suspended has it when somebody leaves, or when the one gives up that it
-/// was given to.
+/// KY-05, KY-09: a submission that waits for room behind a suspended key gets the room when a fom leaves. The
+/// submission also gets it when the one that was given the room gives up.
 #[test]
 fn room_is_handed_on() {
     check(1500, || {
@@ -158,7 +160,7 @@ fn room_is_handed_on() {
             thread::spawn(move || {
                 let mut room = std::pin::pin!(key.submit(0).start_when_room());
                 let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-                // What was started is let go.
+                // The started fom is let go.
                 let started = std::future::Future::poll(room.as_mut(), &mut cx);
                 usize::from(started.is_ready())
             })

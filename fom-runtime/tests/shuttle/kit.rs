@@ -1,15 +1,15 @@
-//! What the models share: how they are run, and a runtime whose threads are joined.
+//! What the models share: the way to run them, and a runtime whose threads are joined.
 
 use super::*;
 
-/// Runs `f` in that many orders drawn evenly, and in that many with few but well-placed switches (PCT), which find what
-/// needs one thread to be held back for long.
+/// Runs `f` in that many orders drawn evenly, and in that many with few but well-placed switches (PCT). The latter find
+/// bugs that need one thread to be held back for long.
 pub(super) fn check(orders: usize, f: impl Fn() + Send + Sync + 'static) {
     fn run(scheduler: impl Scheduler + 'static, f: Arc<impl Fn() + Send + Sync + 'static>) {
         let mut config = Config::new();
         // A phase function with its panic machinery needs more than the 32 KiB that shuttle gives.
         config.stack_size = 0x2_0000;
-        // That every ordering is taken for SeqCst: what weaker ones allow is looked at by loom.
+        // The warning says that every ordering is taken for SeqCst; loom checks the weaker ones.
         config.silence_warnings = true;
         Runner::new(scheduler, config).run(move || f());
     }
@@ -21,26 +21,26 @@ pub(super) fn check(orders: usize, f: impl Fn() + Send + Sync + 'static) {
     run(PctScheduler::new(3, orders), f);
 }
 
-/// A time that never comes: shuttle has no clock.
+/// A time that never passes: shuttle has no clock.
 pub(super) const NEVER: Duration = Duration::from_secs(3600);
 
-/// A runtime whose threads are joined in the end: one that does not end is a deadlock.
+/// A runtime whose threads are joined in the end: a thread that does not end is a deadlock.
 pub(super) struct Bench {
     pub(super) runtime: Runtime,
     pub(super) threads: Arc<std::sync::Mutex<Vec<thread::JoinHandle<()>>>>,
     pub(super) watch: Arc<Watch>,
 }
 
-/// What the foms of one runtime look after together.
+/// What the foms of one runtime share.
 pub(super) struct Watch {
-    /// Somebody runs in this locality.
+    /// A fom runs in this locality.
     pub(super) inside: [AtomicBool; 2],
-    /// Foms in a blocking section, and how many at most.
+    /// The number of foms in a blocking section, and the most allowed.
     pub(super) sections: AtomicUsize,
     pub(super) most: usize,
 }
 
-/// Visits of phases in one locality. No atomic: that is what is checked.
+/// Visits of phases in one locality. Not atomic: the models check just that.
 #[derive(Default)]
 pub(super) struct Visits(pub(super) usize);
 
@@ -122,7 +122,7 @@ impl Bench {
         self.end_with(how, || {});
     }
 
-    /// The same, with what must be over before its threads can end.
+    /// The same, with `before` run before the threads can end.
     pub(super) fn end_with(self, how: Option<Shutdown>, before: impl FnOnce()) {
         let runtime = self.runtime;
         if let Some(how) = how {
@@ -144,7 +144,7 @@ impl Bench {
     }
 }
 
-/// A place where threads wait for a word, outside of the runtime.
+/// A place outside of the runtime where threads wait for a word.
 #[derive(Default)]
 pub(super) struct Gate {
     open: Mutex<bool>,
@@ -165,7 +165,7 @@ impl Gate {
     }
 }
 
-/// Is alone in its locality, and counts.
+/// Checks that the fom is alone in its locality, and counts the visit.
 pub(super) fn visit<E>(cx: &mut Cx<'_, E>) {
     let here = cx.locality();
     let watch = Arc::clone(cx.resource::<Arc<Watch>>());

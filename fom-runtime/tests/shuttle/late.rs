@@ -1,4 +1,4 @@
-//! Deadlines that pass during a commit: the timer of a visit fires before the step that leaves the visit is answered,
+//! Deadlines that pass during a commit. The timer of a visit fires before the step that leaves the visit is answered,
 //! or as soon as the next visit begins.
 
 use serde::{Deserialize, Serialize};

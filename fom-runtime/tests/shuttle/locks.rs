@@ -1,4 +1,4 @@
-//! A long lock that is granted while who waits for it gives up.
+//! A long lock that is granted while its waiter gives up.
 
 use std::{
     pin::pin,
@@ -14,7 +14,7 @@ use shuttle::{
 
 use super::{Bench, MOST, check};
 
-/// The lock, and whether somebody is in it.
+/// The lock, and whether a visitor is inside.
 #[derive(Clone)]
 struct Room(LongLock, Arc<AtomicBool>);
 
@@ -29,7 +29,7 @@ impl Room {
         self.1.store(false, Ordering::Release);
     }
 
-    /// Nobody is left in it or in its line.
+    /// Whether no visitor is left inside or in line.
     fn is_left(&self) -> bool {
         let stats = self.0.stats();
         (stats.holders, stats.waiters) == (0, 0)
@@ -61,8 +61,8 @@ impl VisitingTransitions for Visitor {
     }
 }
 
-/// Two foms of two localities wait for the lock; it is given back while the first of them is cancelled. The second gets it in any
-/// case, the first or not, and the lock is free in the end.
+/// Two foms of two localities wait for the lock; it is released while the first is cancelled. The second gets the lock
+/// in any case, the first or not, and the lock is free in the end.
 #[test]
 fn granted_while_cancelled() {
     check(2000, || {
@@ -92,7 +92,7 @@ fn granted_while_cancelled() {
     });
 }
 
-/// Threads take the lock, and others ask for it and go away, whether it was granted meanwhile or not.
+/// Threads take the lock; others ask for it and go away, whether or not it was granted meanwhile.
 #[test]
 fn granted_while_dropped() {
     check(2000, || {

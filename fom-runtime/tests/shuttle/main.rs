@@ -1,15 +1,15 @@
-//! The whole runtime under shuttle: threads, locks and atomics are its own, one thread runs at a time, and which one is
-//! next is drawn at every step. Thousands of runs differ in their order alone.
+//! The whole runtime under shuttle. Threads, locks and atomics are shuttle's, and one thread runs at a time. Shuttle
+//! draws the next thread at every step. Thousands of runs differ only in their order.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg fom_shuttle" cargo test --release -p fom-runtime --test shuttle
 //! ```
 //!
-//! A wake that is lost, or a thread that does not end, is a deadlock, which shuttle reports with the order that led
-//! there. Time passes as it likes: a wait of less than a minute may run out at
-//! any moment, a longer one never does. Sockets and tokio's own timers are not modelled.
+//! A lost wake, or a thread that does not end, is a deadlock. Shuttle reports a deadlock with the order that led there.
+//! Time is not real: a wait of less than a minute may run out at any moment, a longer one never does. Sockets and
+//! tokio's own timers are not modelled.
 //!
-//! What was broken on purpose to see that a model notices stands at the model as `seeded`.
+//! Some faults were put in on purpose to test a model; the model names them as `seeded`.
 #![cfg(fom_shuttle)]
 
 mod active;

@@ -1,17 +1,17 @@
-//! Foms that are moved while somebody wakes them, cancels them, waits for them, or ends the runtime.
+//! Foms that are moved while other threads wake them, cancel them, wait for them, or end the runtime.
 
 use std::sync::atomic::{AtomicUsize as Total, Ordering::Relaxed};
 
 use super::*;
 
-/// A run takes this long on the test's clock: enough for a queue of two to be halved.
+/// The time of a run on the test's clock: enough for a queue of two to be halved.
 const LONG: Duration = Duration::from_millis(1);
 
-/// Runs for long, then waits for a word.
+/// Runs for this long, then waits for a word.
 struct Hiker {
     clock: TestClock,
     watch: Arc<Watch>,
-    /// It runs. Never in two places.
+    /// The fom runs, never in two places.
     inside: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ impl Hiker {
             !self.watch.inside[here].swap(true, Ordering::AcqRel),
             "two foms in one locality"
         );
-        // Its budget is used up by that: it goes to the tail.
+        // The budget is used up now: the fom goes to the tail.
         self.clock.advance(LONG);
         self.watch.inside[here].store(false, Ordering::Release);
         self.inside.store(false, Ordering::Release);
@@ -59,7 +59,7 @@ impl HikeTransitions for Hiker {
     }
 }
 
-/// Submits the hikers where it is.
+/// Submits the hikers in its own locality.
 struct Crowd(Vec<Hiker>, shuttle::sync::mpsc::Sender<Handle<Hiker>>);
 
 #[fom(operation(Crowd), transient)]
@@ -74,7 +74,7 @@ impl CrowdingTransitions for Crowd {
     fn submit(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         let runtime = cx.runtime();
         for hiker in self.0.drain(..) {
-            // Who wanted them may have gone.
+            // The receiver may be gone.
             if let Ok(fom) = runtime.submit(hiker).start() {
                 let _ = self.1.send(fom);
             }
@@ -106,7 +106,8 @@ impl Party {
     }
 }
 
-/// Runs a model in many orders. It says how many foms were moved: a model in which nothing is moved shows nothing.
+/// Runs a model in many orders. The model returns the number of moved foms: a model in which nothing is moved shows
+/// nothing.
 fn check_moves(orders: usize, f: impl Fn() -> usize + Send + Sync + 'static) {
     let moved = Arc::new(Total::new(0));
     let seen = Arc::clone(&moved);
@@ -125,7 +126,7 @@ fn moved(foms: &[FomRef<Hiker>]) -> usize {
     foms.iter().filter(|fom| fom.locality() == 1).count()
 }
 
-/// Words, wakes by number and a cancel, from other threads: all end, each in one way, and the counts are even.
+/// Words, wakes by id and a cancel, from other threads: all foms end, each in one way, and the counts are even.
 #[test]
 fn moved_against_words_and_a_cancel() {
     check_moves(2000, || {
@@ -140,7 +141,7 @@ fn moved_against_words_and_a_cancel() {
         let runtime = bench.runtime.clone();
         let id = foms[1].id();
         let wakes = thread::spawn(move || {
-            // It may have ended.
+            // The fom may have ended.
             let _ = runtime.wake(id);
         });
         for (n, fom) in foms.into_iter().enumerate() {
@@ -162,7 +163,7 @@ fn moved_against_words_and_a_cancel() {
     });
 }
 
-/// Whoever waits until no fom is in flight hears so when that is so, and not while some are on their way.
+/// A caller that waits until no fom is in flight hears so only when it is true, not while some foms are on their way.
 #[test]
 fn idle_against_moves() {
     check_moves(2000, || {
@@ -188,7 +189,7 @@ fn idle_against_moves() {
 fn ends(how: Option<Shutdown>) {
     check_moves(2000, move || {
         let Party { bench, foms } = Party::new();
-        // One of them waits for ever, unless it is told to end.
+        // One of the foms waits forever, unless it is told to end.
         for fom in foms.iter().skip(usize::from(how != Some(Shutdown::Drain))) {
             fom.send(Word::Go).unwrap();
         }

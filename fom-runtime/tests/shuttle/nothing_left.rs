@@ -2,14 +2,15 @@
 
 use super::*;
 
-/// Operations that have been made, and that have been dropped.
+/// The operations that have been made, and those that have been dropped.
 #[derive(Default)]
 struct Census {
     made: AtomicUsize,
     gone: AtomicUsize,
 }
 
-/// Has so many children of each kind: one whose handle it drops, one without a handle, and one whose handle goes outside.
+/// Has this many children of each kind: one whose handle it drops, one without a handle, and one whose handle goes
+/// outside.
 struct Parental {
     census: Arc<Census>,
     generations: usize,
@@ -55,7 +56,7 @@ impl ParenthoodTransitions for Parental {
     fn bear(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         visit(cx);
         if self.generations > 0 {
-            // While the runtime ends, each of them may be refused; the operation comes back then and is dropped.
+            // While the runtime ends, each submission may be refused; the operation comes back then and is dropped.
             drop(cx.submit(self.child()).start());
             drop(cx.submit(self.child()).detach());
             let elsewhere = cx.submit(self.child()).place(Placement::RoundRobin);
@@ -72,11 +73,11 @@ impl ParenthoodTransitions for Parental {
     }
 }
 
-/// Handles are dropped at once, awaited by other threads, or kept beyond the end of the runtime, while it ends in one way or
-/// another: each one is answered, and in the end no operation, no fom's memory and no runtime is left.
+/// Handles are dropped at once, awaited by other threads, or kept beyond the end of the runtime, while it ends in each
+/// way. Each handle is answered, and in the end no operation, no fom's memory and no runtime is left.
 ///
-/// Seeded: a refused submission that does not wake the locality that took it for a fom in flight (deadlock); a locality that keeps
-/// its pools, or a pool that is not given up by who brings the last slot back (a runtime was left).
+/// Seeded: a refused submission that does not wake the locality that took it for a fom in flight (deadlock); a locality
+/// that keeps its pools, or a pool that the thread with its last slot does not give up (a runtime was left).
 fn nothing_is_left(how: Option<Shutdown>) {
     check(3000, move || {
         let bench = Bench::new(2, MOST);

@@ -1,10 +1,10 @@
-//! Operation ids: submissions with one id meet each other, the end of the first, and what is forgotten.
+//! Operation ids: submissions with one id meet each other, the end of the first, and the forgetting of answers.
 
 use serde::{Deserialize, Serialize};
 
 use super::*;
 
-/// How often each account was booked.
+/// The number of bookings of each account.
 #[derive(Clone, Default)]
 struct Runs(Arc<[AtomicUsize; 2]>);
 
@@ -34,7 +34,7 @@ impl PaymentTransitions for Pay {
     }
 }
 
-/// The receipt; none: the journal failed, or what failed before is not through yet.
+/// Returns the receipt. Returns `None` if the journal failed, or an earlier failure is not resolved yet.
 fn pay(runtime: &Runtime, account: usize) -> Option<usize> {
     let submission = runtime.submit(Pay { account }).once(account as u64);
     match submission.start().map(Handle::wait) {
@@ -53,7 +53,7 @@ fn pay(runtime: &Runtime, account: usize) -> Option<usize> {
     }
 }
 
-/// Until the journal works.
+/// Pays until the journal works.
 fn pay_at_last(runtime: &Runtime, account: usize) -> usize {
     loop {
         match pay(runtime, account) {
@@ -63,11 +63,11 @@ fn pay_at_last(runtime: &Runtime, account: usize) -> usize {
     }
 }
 
-/// Submissions with one id meet the end of the first, and its commit that fails: it runs once, and all who are answered have its
-/// answer, also after a restart.
+/// Submissions with one id meet the end of the first, and its commit that fails. The operation runs once, and all
+/// answered callers have its answer, also after a restart.
 ///
-/// Seeded: the lock on the ids given back before the first one is in flight (it ran twice); an end that forgets those who wait for
-/// its answer (they were told of a shutdown).
+/// Seeded: the lock on the ids given back before the first one is in flight (it ran twice); an end that forgets the
+/// callers that wait for its answer (they were told of a shutdown).
 fn one_id(faults: usize) {
     check(1000, move || {
         let (disk, runs) = (Disk::failing(faults), Runs::default());
@@ -100,10 +100,10 @@ fn two_with_one_id_and_a_journal_that_fails() {
     one_id(1);
 }
 
-/// Of two outcomes one is remembered. Submissions meet the end of both and the moment in which the one is forgotten: each is
-/// answered by some run, and what is forgotten leaves the journal.
+/// Of two outcomes one is remembered. Submissions meet the end of both, and the moment in which one is forgotten. Each
+/// is answered by some run, and a forgotten outcome leaves the journal.
 ///
-/// Seeded: what is forgotten and not deleted (it stayed in the journal).
+/// Seeded: an outcome that is forgotten and not deleted (it stayed in the journal).
 #[test]
 fn a_submission_meets_what_is_forgotten() {
     check(1000, || {
@@ -120,7 +120,7 @@ fn a_submission_meets_what_is_forgotten() {
         let ran = runs.of(0);
         assert!((1..=2).contains(&ran) && receipt.max(other) == Some(ran - 1));
         assert!(receipt.min(other) == Some(0));
-        // What is forgotten leaves the journal with the next batch.
+        // The forgotten outcome leaves the journal with the next batch.
         let another = bench.runtime.submit(Pay { account: 1 });
         another.start().unwrap().wait().unwrap();
         assert_eq!(disk.entries().len(), 1);

@@ -1,4 +1,4 @@
-//! Foms that came back and rest: whoever looks for one finds it, while others are made, end, and the runtime ends.
+//! Recovered foms that rest: a caller that looks for one finds it, while others are made, end, and the runtime ends.
 
 use std::sync::OnceLock;
 
@@ -54,7 +54,8 @@ fn find(runtime: &Runtime, number: usize) -> Option<FomRef<Guest>> {
     runtime.find::<Guest>(number as u64)
 }
 
-/// One ends and makes room, while others look for those that rest, by key, by operation id and by their own: each is found, once.
+/// A fom ends and makes room, while others look for resting foms by key, by operation id and by fom id: each is found,
+/// once.
 ///
 /// Seeded: a fom that is made without the door (an id was taken for one that is set aside).
 #[test]
@@ -91,9 +92,10 @@ fn looked_for_while_there_is_room() {
     });
 }
 
-/// The runtime ends while foms are made and looked for: every thread ends, and those that did not are there at the next start.
+/// The runtime ends while foms are made and looked for: every thread ends, and foms that did not end are there at the
+/// next start.
 ///
-/// Seeded: an end of the runtime that does not tell who looks after them (deadlock).
+/// Seeded: an end of the runtime that does not tell the thread that looks after them (deadlock).
 #[test]
 fn looked_for_while_the_runtime_ends() {
     check(1000, || {
@@ -118,8 +120,8 @@ fn looked_for_while_the_runtime_ends() {
     });
 }
 
-/// A submission with an operation id and the key of one that rests, while there is room for another one that rests: it is refused, and
-/// nobody waits for another.
+/// A submission has an operation id and the key of a resting fom, while there is room for another resting fom. The
+/// submission is refused, and no thread waits for another.
 ///
 /// Seeded: the key that is looked for with the lock on the ids held, as it was (deadlock).
 #[test]
@@ -140,10 +142,11 @@ fn an_id_and_a_key_that_rests() {
     });
 }
 
-/// One ends while somebody waits for quiet: its room is taken by one of those that rest, though both who looks after them and who
-/// waits see that there is room.
+/// A fom ends while a caller waits for quiet. A resting fom takes its room, once, although both the thread that looks
+/// after the resting foms and the waiting caller see the room.
 ///
-/// Seeded: an end that does not say that there is room (deadlock); a look for room without the door, as it was (two came back).
+/// Seeded: an end that does not say that there is room (deadlock); a look for room without the door, as it was (two
+/// came back).
 #[test]
 fn no_more_than_there_is_room_for() {
     check(1000, || {
@@ -157,7 +160,7 @@ fn no_more_than_there_is_room_for() {
             })
         };
         for id in ids {
-            // It comes by itself.
+            // The fom comes back by itself.
             disk.wait_for_back(id);
             let operations = bench.runtime.operations();
             assert!(operations.foms.len() <= 1, "{operations}");

@@ -1,4 +1,5 @@
-//! Services that are unregistered while they are called: each call gets one answer, and nothing runs of a service that is gone.
+//! Services that are unregistered while they are called: each call gets one answer, and no call runs in a service that
+//! is gone.
 
 use fom_runtime::service::{
     CallCause, CallFailure, CancelledBy, DomainState, Happened, Provider, Refusal, Running,
@@ -9,7 +10,7 @@ use super::*;
 
 static DOUBLE: Service<u32, u32> = Service::new("double");
 
-/// Whether it is there, and how often it ran.
+/// Whether the service is there, and how often it ran.
 #[derive(Clone, Default)]
 struct Life {
     gone: Arc<AtomicBool>,
@@ -28,7 +29,7 @@ impl Life {
     }
 }
 
-/// How many results there are; a call without one has its argument back.
+/// Returns the number of results; a call without a result has its argument back.
 fn answered(answer: Result<u32, CallFailure<u32>>, number: u32) -> usize {
     match answer {
         Ok(result) => {
@@ -55,8 +56,8 @@ fn answered(answer: Result<u32, CallFailure<u32>>, number: u32) -> usize {
 
 /// A service is unregistered, and registered again under its name, while it is called and a call is cancelled.
 ///
-/// Seeded: a call that is let in after its service went (it was told that the service stops); an end that does not wait for calls (one
-/// ran of a service that was gone).
+/// Seeded: a call that is let in after its service went (the call was told that the service stops); an end that does
+/// not wait for calls (one ran of a service that was gone).
 fn unregistered(running: Running) {
     check(1000, move || {
         let bench = Bench::new(2, MOST);

@@ -44,7 +44,7 @@ impl AsyncTaskingTransitions for AsyncTask {
     }
 }
 
-/// A word that comes while the fom is queued, runs, blocks, comes back or waits: it is never lost.
+/// A word that comes while the fom is queued, runs, blocks, comes back or waits is never lost.
 #[test]
 fn a_wake_against_leave_block() {
     check(5000, || {
@@ -83,7 +83,7 @@ fn an_async_fom_that_blocks_waits_and_asks() {
     });
 }
 
-/// A cancel in whatever state the fom is: it ends as cancelled, or had ended before.
+/// A cancel in any state of the fom: the fom ends as cancelled, or had ended before.
 ///
 /// Seeded: the end of the last fom told without the lock under which the shutdown that follows looks (deadlock).
 #[test]
@@ -102,7 +102,7 @@ fn cancel_against_everything() {
             thread::spawn(move || fom.cancel())
         });
         for fom in &foms {
-            // It may have been cancelled already.
+            // The fom may have been cancelled already.
             let _ = fom.send(Word::Go);
         }
         for fom in foms {
@@ -122,7 +122,7 @@ fn cancel_against_everything() {
     });
 }
 
-/// Two threads that want the fom of one key: one starts it, the other is shown that very one.
+/// Two threads want the fom of one key: one starts it, the other gets the same fom.
 #[test]
 fn two_threads_start_one_key() {
     check(5000, || {

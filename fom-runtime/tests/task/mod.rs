@@ -13,10 +13,11 @@ use std::{
 
 use fom_runtime::{LocalityInfo, prelude::*};
 
-/// No test here takes longer than this, however loaded the machine is; one that does hangs.
+/// The limit for every test here, however loaded the machine is; a slower test counts as hung.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Aborts the process when it is not dropped within [`LIMIT`]: a hang fails, also one that holds the test's own thread.
+/// Aborts the process when it is not dropped within [`LIMIT`]: a hang fails, also one that blocks the test's own
+/// thread.
 pub(crate) struct Limit(Option<Sender<()>>);
 
 pub(crate) fn limit() -> Limit {
@@ -76,7 +77,7 @@ pub(crate) fn quick(body: impl FnOnce(&mut Cx<'_>) + Send + 'static) -> Task {
     })
 }
 
-/// To the tail of the run queue, once.
+/// Yields once: the fom goes to the tail of the run queue.
 pub(crate) async fn pause() {
     let mut paused = false;
     std::future::poll_fn(|cx| {
@@ -89,7 +90,7 @@ pub(crate) async fn pause() {
     .await;
 }
 
-/// A door that plain threads and blocking sections wait at until it is opened. Opening it before is fine.
+/// A door at which plain threads and blocking sections wait until it opens. It may open before they wait.
 #[derive(Clone, Default)]
 pub(crate) struct Door(Arc<(std::sync::Mutex<bool>, std::sync::Condvar)>);
 
@@ -105,7 +106,7 @@ impl Door {
     }
 }
 
-/// Looks until it is so. For what no channel tells of; the limit of the test is the limit.
+/// Polls until `so` holds, for events that no channel reports. The limit of the test is the limit.
 pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
@@ -114,7 +115,7 @@ pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
     }
 }
 
-/// Polls a future once, with a waker that wakes nobody.
+/// Polls a future once, with a waker that does nothing.
 pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
     future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }

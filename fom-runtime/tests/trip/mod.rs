@@ -1,4 +1,4 @@
-//! The machine that several rooms take apart: every kind of phase, and every kind of edge.
+//! The machine that several tests use: every kind of phase, and every kind of edge.
 #![allow(
     dead_code,
     unreachable_pub,
