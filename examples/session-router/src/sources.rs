@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_flood_gets_nothing_and_a_little_too_much_gets_most_of_the_rate() {
-        // At so many times the rate for ten seconds, so many parts of a hundred of the rate are read.
+        // At `times` times the rate for ten seconds, `least` to `most` percent of the rate are read.
         for (times, least, most) in [
             (1, 100, 100),
             (2, 80, 95),
@@ -437,9 +437,9 @@ mod tests {
             .map(|other| flood(&mut sources, &calls, v4(other), 1, now())[0])
             .sum();
         assert_eq!((read, sources.len()), (10, 4));
-        // Those that are known lose nothing by it.
+        // The known sources lose nothing by it.
         assert_eq!(flood(&mut sources, &calls, v4(3), 9, now()), [9, 0, 0]);
-        // When the buckets are full again, others come in.
+        // When the buckets are full again, other sources come in.
         clock.advance(Duration::from_secs(2));
         assert_eq!(flood(&mut sources, &calls, v4(7), 10, now()), [10, 0, 0]);
         assert_eq!(sources.len(), 1);
