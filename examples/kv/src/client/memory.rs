@@ -46,7 +46,7 @@ impl Memory {
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
-        // Nothing that is done under it leaves it half done.
+        // No critical section leaves the state half changed.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
