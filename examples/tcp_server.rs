@@ -1,4 +1,4 @@
-//! A server whose connections are foms: lines over TCP, one fom for each connection, with deadlines.
+//! A TCP server of lines with one fom for each connection, and with deadlines.
 //!
 //! `cargo run --example tcp_server` (the example is its own client, and ends by itself)
 

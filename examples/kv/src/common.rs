@@ -51,7 +51,7 @@ impl Common {
         Ok(())
     }
 
-    /// Returns the settings whose names match, with their values.
+    /// Returns the settings with matching names, and their values.
     pub(crate) fn configuration(&self, pattern: &[u8]) -> Vec<(&'static str, String)> {
         let mut all = vec![
             ("save", String::new()),

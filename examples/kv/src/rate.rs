@@ -117,7 +117,7 @@ impl RateLimit {
     }
 }
 
-/// The turn of a command that has several foms, or whose fom takes events. The command waits for the ticket, and then
+/// The turn of a command that has several foms, or a fom that takes events. The command waits for the ticket, and then
 /// begins.
 #[derive(Debug)]
 pub(crate) struct Ticket;

@@ -1,4 +1,4 @@
-//! The server: a runtime whose localities hold the data, and a fom that accepts clients.
+//! The server: a runtime with the data in its localities, and a fom that accepts clients.
 
 use std::io;
 use std::net::SocketAddr;

@@ -78,7 +78,7 @@ impl Record {
     }
 }
 
-/// Quotes a JSON string, whose text comes from a stranger.
+/// Quotes a JSON string. Its text comes from a stranger.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

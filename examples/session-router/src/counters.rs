@@ -63,7 +63,7 @@ counters! {
     calls: "calls",
     /// Calls that a journal brought back.
     resumed: "calls that came back",
-    /// Users whose bindings a journal brought back.
+    /// Users that a journal brought back with their bindings.
     bindings: "users that came back",
     /// Calls that were answered and hung up.
     completed: "completed",

@@ -1,4 +1,4 @@
-//! A SIP session router over UDP (RFC 3261) whose stateful parts are all foms.
+//! A SIP session router over UDP (RFC 3261). All its stateful parts are foms.
 //!
 //! - [`wire`]: what goes over the wire. A crate reads the messages; the router catches a stranger's mistakes before it
 //!   keeps anything.

@@ -172,7 +172,7 @@ impl Replies {
         }
     }
 
-    /// Skips the next number, whose command was answered without a slot. No other command may be unanswered.
+    /// Skips the number of a command that was answered without a slot. No other command may be unanswered.
     pub(super) fn skip(&self) {
         self.state().first += 1;
     }

@@ -164,7 +164,7 @@ impl Shard {
         next
     }
 
-    /// Takes back an element that was handed to a pop whose client is gone.
+    /// Takes back an element from a pop after its client has gone.
     pub(crate) fn give_back(&mut self, handed: &Handed) {
         let value = std::iter::once(&handed.value[..]);
         if self.push(&handed.key, handed.side, value).is_err() {

@@ -29,7 +29,7 @@ pub(crate) type Done = Result<Reply, Reply>;
 /// A command on one key; the number is the place of the key in the request.
 pub(crate) type Run = fn(&mut Shard, &Request, usize) -> Done;
 
-/// The keys whose home is this locality.
+/// The keys with their home in this locality.
 #[derive(Debug)]
 pub(crate) struct Shard {
     entries: HashMap<Box<[u8]>, Entry>,

@@ -27,8 +27,8 @@ pub(crate) enum Side {
     Right,
 }
 
-/// A list whose elements keep their places while others come and go at the ends, so that each element can be saved on
-/// its own.
+/// A list. Its elements keep their places while others come and go at the ends, so that each element can be saved on its
+/// own.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     items: VecDeque<Bytes>,

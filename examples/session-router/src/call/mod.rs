@@ -272,7 +272,7 @@ impl Call {
         self.dialogs.shrink();
     }
 
-    /// Queues an answer for the next phase, whose entry is committed by then.
+    /// Queues an answer. The next phase sends it at its entry, which is committed by then.
     pub(crate) fn owe(&mut self, bytes: Vec<u8>, to: SocketAddr) {
         self.owed.push(Answer { to, bytes });
     }

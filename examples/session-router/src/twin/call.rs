@@ -16,7 +16,7 @@ use crate::locator::{Binding, Found};
 use crate::report::{figures, micros};
 use crate::wire::message::Request;
 
-/// The longest duration of a call whose end no packet tells.
+/// The longest duration of a call, if no packet tells its end.
 const LONGEST: Duration = Duration::from_secs(12 * 3600);
 
 /// An ended call, for its record.

@@ -12,7 +12,7 @@
 //! | where users are | a thread of its own, that foms ask | a table behind a mutex: the faster of the two |
 //! | its record | a phase that may block | a thread of its own with a channel |
 //!
-//! The router has more than the twin. In the twin, a caller whose call panics gets no 500, calls cannot be listed with
+//! The router has more than the twin. In the twin, the caller gets no 500 if a call panics, calls cannot be listed with
 //! their phases, and draining returns only a number. The twin has no limits for each source: one source that sends
 //! INVITEs takes all of its capacity. `compare` gives the router limits that no call reaches. The comparison includes
 //! the router's checks of the source and of the Call-ID.
