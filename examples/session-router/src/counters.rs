@@ -42,8 +42,8 @@ macro_rules! counters {
 counters! {
     /// Datagrams that arrived.
     received: "datagrams in",
-    /// Datagrams that the kernel dropped, because the buffer of the socket was full. The router reads this count whenever
-    /// nothing comes for a moment, and every 1,024 datagrams.
+    /// Datagrams that the kernel dropped because the buffer of the socket was full. The router reads this count
+    /// whenever nothing comes for a moment, and every 1,024 datagrams.
     lost: "dropped by the kernel",
     /// Datagrams that went out.
     sent: "datagrams out",

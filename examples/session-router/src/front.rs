@@ -18,8 +18,9 @@ use crate::wire::message::{Message, Request, address};
 use crate::wire::parse::{Fault, call_id, parse};
 use crate::wire::udp::Net;
 
-/// The calls with a last step that the journal could not commit. They go on when the journal has room. Until then the router
-/// gives no answer about them, least of all that there is no such call: a sender that wants an answer sends again.
+/// The calls with a last step that the journal could not commit. They go on when the journal has room. Until then the
+/// router gives no answer about them, least of all that there is no such call. A sender that wants an answer sends
+/// again.
 #[derive(Clone, Default)]
 pub(crate) struct Stuck(Arc<Mutex<HashSet<String>>>);
 

@@ -27,7 +27,7 @@ pub(crate) enum Side {
     Right,
 }
 
-/// A list. Its elements keep their places while others come and go at the ends, so that each element can be saved on its
+/// A list. Its elements keep their places while others come and go at the ends, so each element can be saved on its
 /// own.
 #[derive(Debug, Default)]
 pub(crate) struct List {

@@ -14,8 +14,8 @@
 //!   clock).
 //!
 //! [`Stage`] lists the phases and shows a drawing of them. `phases` has the code of each phase, and `packets` what a
-//! packet means in any of them. The rest are the parts of a proxy: `fork` and `exchange` are transactions of both
-//! kinds, `transaction` and `timers` what both have in common, and `dialog` the two sides of a call.
+//! packet means in any of them. The rest are the parts of a proxy. `fork` and `exchange` are transactions of both
+//! kinds, and `transaction` and `timers` what both have in common. `dialog` has the two sides of a call.
 
 mod dialog;
 mod exchange;
@@ -68,7 +68,7 @@ pub enum CallEvent {
 /// - to write the record, and then to linger: a call that hung up must not come back as talking;
 /// - to end.
 ///
-/// An event *inside* a phase (a 180, an ACK, a CANCEL, a request in the dialog) is not worth a transition: a sender
+/// An event *inside* a phase (a 180, an ACK, a CANCEL, a request in the dialog) is not worth a transition. A sender
 /// that needs an answer sends again.
 #[fom(operation(Call), event(CallEvent))]
 pub enum Stage {
@@ -333,8 +333,8 @@ impl Call {
         *self = Call::new(self.net.clone(), place, self.timers, invite);
     }
 
-    /// How long the callee repeats the 200 before it gives the call up (RFC 3261, 13.3.1.4). `None` once the caller has sent
-    /// the ACK.
+    /// Returns how long the callee repeats the 200 before it gives the call up (RFC 3261, 13.3.1.4). Returns `None`
+    /// once the caller sent the ACK.
     pub(crate) fn unconfirmed_for(&self) -> Option<Duration> {
         (!self.confirmed).then(|| self.timers.give_up())
     }

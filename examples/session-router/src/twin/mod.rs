@@ -1,7 +1,7 @@
 //! The same router without fom, for comparison: a tokio task for each call, and shared state behind locks.
 //!
 //! The wire, the meaning of a packet for a call, and the transactions are the router's own ([`wire`](crate::wire),
-//! [`call`](crate::call)); so is what goes over the wire. Only the way in which calls run differs:
+//! [`call`](crate::call)). So are the packets. Only the way in which calls run differs:
 //!
 //! | | [`Router`](crate::router::Router) | here |
 //! | --- | --- | --- |

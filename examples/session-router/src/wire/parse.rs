@@ -208,9 +208,9 @@ fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'stati
         branch,
         sent_by: via.sent_by().to_string(),
     };
-    // The answer goes to the port that the request came from, if the client asks for that (RFC 3581), else to the port
-    // in the Via. The address is always the one that the request came from. So no sender can point answers at a third
-    // party.
+    // If the client asks for it (RFC 3581), the answer goes to the port that the request came from. Otherwise it goes
+    // to the port in the Via. The address is always the one that the request came from. So no sender can point answers
+    // at a third party.
     let port = match via.rport() {
         Some(_) => source.port(),
         None => via
