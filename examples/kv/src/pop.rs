@@ -32,7 +32,7 @@ pub(crate) struct Pop {
     pub(crate) places: Arc<Places>,
     pub(crate) log: Option<Arc<Log>>,
     pub(crate) claim: Arc<Claim>,
-    /// How many of the first keys may have the pop in their queue.
+    /// The number of keys, from the first, that may have the pop in their queue.
     pub(crate) queued: usize,
     /// The element that the pop got.
     pub(crate) got: Option<Handed>,

@@ -131,7 +131,7 @@ impl Bucket {
     }
 }
 
-/// What a packet of so many bytes costs its source.
+/// Returns how many tokens a packet of so many bytes costs its source.
 fn tokens(bytes: usize) -> u32 {
     1 + (bytes / BYTES) as u32
 }
@@ -160,7 +160,7 @@ pub(crate) struct Sources {
     limits: Limits,
     known: HashMap<Source, Buckets>,
     rest: Buckets,
-    /// How many packets one received packet counts for.
+    /// The number of packets that one received packet counts for.
     weight: u32,
     swept: Option<Duration>,
 }
@@ -217,7 +217,7 @@ impl Sources {
         }
     }
 
-    /// How many sources have buckets of their own.
+    /// Returns how many sources have buckets of their own.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.known.len()
@@ -280,7 +280,7 @@ mod tests {
         IpAddr::V6(text.parse::<Ipv6Addr>().expect("an address"))
     }
 
-    /// How many of so many packets that begin something are read, answered with 503, and dropped.
+    /// Sends so many packets that begin something. Returns how many are read, answered with 503, and dropped.
     fn flood(
         sources: &mut Sources,
         calls: &Places,

@@ -23,7 +23,7 @@ pub(crate) struct Replies {
     state: Mutex<State>,
     /// A copy of `State::held`.
     held: AtomicUsize,
-    /// Whether `Memory` has evicted the client. Each command looks at it first.
+    /// True once `Memory` has evicted the client. Each command checks it first.
     evicted: AtomicBool,
     memory: Arc<Memory>,
 }

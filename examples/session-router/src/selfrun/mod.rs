@@ -126,7 +126,7 @@ fn endpoints(router: SocketAddr, t1: Duration) -> io::Result<(Endpoint, Endpoint
     Ok((first, second))
 }
 
-/// Returns the plan of a call. Of twenty calls, sixteen are plain, two are forked, one is cancelled and one is to an
+/// Returns the plan of a call. Of twenty calls, sixteen are plain, two are forked, one is cancelled and one goes to an
 /// unknown user.
 fn plan(number: usize) -> (Plan, &'static str) {
     match number % 20 {
