@@ -1,9 +1,9 @@
-//! The message queue as an active object, and the gateway built of it: the example of the *Active Object* pattern (Lavender and
-//! Schmidt 1996, POSA 2).
+//! The message queue as an active object, and a gateway of such queues. This is the example of the *Active Object*
+//! pattern (Lavender and Schmidt 1996, POSA 2).
 //!
-//! Suppliers hand their messages to a gateway, which puts each into the queue of every consumer on its route. A queue is bounded: `put` waits
-//! until there is room, `get` until there is a message, and nobody blocks a thread meanwhile. A consumer that is slow holds up
-//! nobody but itself.
+//! Suppliers give their messages to a gateway, which puts each into the queue of every consumer on its route. A queue
+//! is bounded: `put` waits until there is room, and `get` until there is a message. No wait blocks a thread. A slow
+//! consumer holds up only itself.
 //!
 //! `cargo run --example active_object`
 
@@ -20,8 +20,8 @@ struct Message {
     number: u32,
 }
 
-/// The servant: an ordinary queue. What the pattern needs beside it (proxy, method requests, guards, activation list, scheduler,
-/// futures) is the attribute.
+/// The servant: an ordinary queue. The attribute provides the rest of the pattern: proxy, method requests, guards,
+/// activation list, scheduler, futures.
 struct MessageQueue {
     messages: VecDeque<Message>,
     room: usize,
@@ -47,7 +47,7 @@ impl MessageQueue {
     }
 }
 
-/// Which suppliers' messages go into which queues. An active object, too: routes can change while messages come.
+/// The routes from suppliers to queues. The gateway is an active object, too, so routes can change while messages come.
 #[derive(Default)]
 struct Gateway {
     routes: BTreeMap<&'static str, Vec<MessageQueueProxy>>,
@@ -60,8 +60,8 @@ impl Gateway {
         self.routes.entry(supplier).or_default().push(consumer);
     }
 
-    /// Puts the message into all queues on its route, and says how many these are. The calls are on their way when it returns, and
-    /// nothing waits for them here: each queue takes them in their order, as it has room.
+    /// Puts the message into all queues on its route, and returns their number. The calls are on their way on return,
+    /// and the gateway does not wait for them. Each queue takes its calls in order, when it has room.
     pub(crate) fn route(&mut self, message: Message) -> usize {
         let consumers = self.routes.get(message.supplier);
         let puts = consumers.into_iter().flatten();
@@ -69,7 +69,7 @@ impl Gateway {
     }
 }
 
-/// Takes what is for it, at its own pace, until the last message has come.
+/// Takes the consumer's messages at its own pace, until the last message.
 async fn consume(queue: MessageQueueProxy, messages: usize, pace: Duration) -> Vec<Message> {
     let mut taken = Vec::new();
     while taken.len() < messages {
@@ -96,7 +96,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         Duration::from_millis(2),
     ));
 
-    // A supplier is a plain thread here: it blocks, and the gateway does not.
+    // A supplier is a plain thread here. The thread blocks, and the gateway does not.
     let suppliers = ["stocks", "news"].map(|supplier| {
         let gateway = gateway.clone();
         std::thread::spawn(move || -> Result<usize, CallError> {
@@ -127,7 +127,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         );
     }
 
-    // A guard that never turns true is no riddle: it is listed, and a deadline ends it.
+    // The listing shows a guard that never turns true, and a deadline ends it.
     let nothing = fast.get().within(Duration::from_millis(20));
     println!(
         "nobody sends any more: {}",

@@ -1,4 +1,5 @@
-//! A time-out that is found out: a directory is fast, then slow, then lets one in five wait for ever.
+//! A time-out that follows the measured times: a directory is fast, then slow, then lets one request in five wait for
+//! ever.
 //!
 //! `cargo run --example adaptive`
 
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use fom_runtime::{TestClock, prelude::*};
 
-/// Looks a name up in a directory, which answers after so long.
+/// Looks a name up in a directory, which answers after `answer_after`.
 struct Lookup {
     answer_after: Duration,
 }
@@ -14,7 +15,7 @@ struct Lookup {
 #[fom(operation(Lookup), transient)]
 #[derive(Debug)]
 enum Looking {
-    /// What is right between 20 ms and 2 s is measured. Twice the worst of the last seconds is allowed for.
+    /// The runtime measures the right limit, between 20 ms and 2 s: twice the worst time of the last seconds.
     #[phase(start, to(Found, Unavailable), within = "adaptive, 20ms..2s", late)]
     Ask,
     #[phase(end)]
@@ -36,7 +37,7 @@ impl LookingTransitions for Lookup {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
-    // A clock that is moved by hand: minutes pass at once, and always in the same way.
+    // The example moves the clock by hand: minutes pass at once, and always in the same way.
     let clock = TestClock::new();
     let runtime = Runtime::builder().localities(1).clock(&clock).build()?;
     let never = Duration::MAX;

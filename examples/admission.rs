@@ -1,4 +1,4 @@
-//! A server with a greedy client: who gets what under four policies, changed while the queue is full.
+//! A server with a greedy client, under four policies that change while the queue is full.
 //!
 //! `cargo run --example admission`
 
@@ -18,7 +18,7 @@ use fom_runtime::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A block that a client wants to read; it takes the disk ten milliseconds.
+/// A block for a client; the disk takes ten milliseconds to read it.
 struct Read {
     served: Arc<AtomicUsize>,
 }
@@ -39,7 +39,7 @@ impl ReadingTransitions for Read {
     }
 }
 
-/// The clients, with how many requests each has in the queue all the time.
+/// The clients, each with the number of requests that it always keeps in the queue.
 const CLIENTS: [(&str, usize); 3] = [("greedy", 90), ("modest", 9), ("backup", 9)];
 
 struct Server {
@@ -51,7 +51,7 @@ struct Server {
 }
 
 impl Server {
-    /// Goes on for a second: each client sends a new request for each that was served.
+    /// Runs for a second: each client sends a new request for each served one.
     async fn second(&mut self) -> Result<[usize; 3], BoxError> {
         let before = self.served();
         for _ in 0..100 {
@@ -128,7 +128,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
 
     print!("{}", server.intake.status().await);
 
-    // More than fits is given back.
+    // Submissions beyond the limit are refused.
     let read = || Read {
         served: Arc::default(),
     };

@@ -1,4 +1,4 @@
-//! Blocking without stopping the others: a `blocking` phase, and a blocking section inside an async one.
+//! Blocking without stopping other foms: a `blocking` phase, and a blocking section inside an async phase.
 //!
 //! `cargo run --example blocking_io`
 
@@ -21,7 +21,7 @@ enum Reporting {
     /// The whole phase blocks: its function is a plain `fn`, between enter-block and leave-block.
     #[phase(start, to(Check), blocking)]
     Write,
-    /// Blocks for a moment only.
+    /// Blocks only for a moment.
     #[phase(to(Done))]
     Check,
     #[phase(end)]
@@ -38,7 +38,7 @@ impl ReportingTransitions for Report {
 
     async fn check(&mut self, cx: &mut Cx<'_>) -> Result<ReportingAfterCheck, BoxError> {
         let bytes = {
-            // Until the guard goes, another thread runs the locality. It cannot be held over an `.await`.
+            // Until the guard is dropped, another thread runs the locality. The guard cannot be held over an `.await`.
             let _block = cx.enter_block()?;
             std::fs::read(&self.path)?.len()
         };
@@ -48,7 +48,7 @@ impl ReportingTransitions for Report {
     }
 }
 
-/// Something that only waits, to see whether the locality goes on.
+/// A fom that only waits, to show that the locality goes on.
 struct Heartbeat {
     beats: u32,
 }
@@ -73,7 +73,7 @@ impl BeatingTransitions for Heartbeat {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
-    // One locality: all of them share it.
+    // One locality, which all foms share.
     let runtime = Runtime::builder().localities(1).build()?;
     let begun = Instant::now();
     let heart = runtime.submit(Heartbeat { beats: 0 }).start()?;

@@ -1,4 +1,4 @@
-//! Deadlines and retries, on a clock that is moved by hand: a parcel waits for 30 days in microseconds.
+//! Deadlines and retries, on a clock that the example moves by hand: a parcel waits for 30 days in microseconds.
 //!
 //! `cargo run --example deadlines`
 
@@ -22,7 +22,7 @@ enum Pickup {
     /// The text message fails now and then: three more attempts, after 1, 2 and 4 seconds.
     #[phase(start, to(Shelf), retry = "3, 1s..10s")]
     Announce,
-    /// A reminder after a week. The 30 days begin here, go on in `Reminded`, and `late` decides what then.
+    /// A reminder after a week. The 30 days begin here and go on in `Reminded`; then `late` decides.
     #[phase(
         to(Taken, Reminded, SentBack),
         on(Fetched),
@@ -51,7 +51,7 @@ impl PickupTransitions for Parcel {
     }
 
     async fn shelf(&mut self, cx: &mut Context<'_>) -> Result<PickupAfterShelf, BoxError> {
-        // A wait of its own beside the phase's deadline.
+        // A wait of its own, apart from the phase's deadline.
         let week = Duration::from_secs(7 * 24 * 3600);
         Ok(match cx.event_within(week).await {
             Some(Counter::Fetched) => PickupAfterShelf::Taken,
@@ -91,7 +91,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         clock.advance(step);
     }
     for _ in 0..30 {
-        // Until everything that can run has run: then the next day comes.
+        // Waits until no fom can run: then the next day comes.
         runtime.quiet().await;
         clock.advance(day);
     }
@@ -102,7 +102,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     );
     assert!(matches!(ended.phase, Pickup::SentBack));
 
-    // Somebody comes on the tenth day.
+    // The customer comes on the tenth day.
     let parcel = runtime.submit(Parcel { reminders: 0 }).start()?;
     for _ in 0..10 {
         runtime.quiet().await;

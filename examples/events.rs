@@ -1,5 +1,5 @@
-//! A machine that is all events: a turnstile. Its phases are `sync`, so while it waits it is a header, the operation
-//! and the phase, and no future.
+//! A machine of events only: a turnstile. Its phases are `sync`. So a waiting fom is a header, the operation and the
+//! phase, without a future.
 //!
 //! `cargo run --example events`
 
@@ -42,12 +42,12 @@ impl GateTransitions for Turnstile {
                 GateAfterLocked::Open
             }
             Visitor::Key => GateAfterLocked::Closed,
-            // Nothing moves; wait for the next event in this same visit.
+            // Nothing moves: the fom waits for the next event in this same visit.
             Visitor::Push => GateAfterLocked::Stay,
         })
     }
 
-    // A coin that comes while the gate is open is kept, and pays for the next one.
+    // A coin that comes while the gate is open is kept, and pays for the next visit.
     fn open(&mut self, _: &mut Cx<'_, Visitor>, _: Visitor) -> Result<GateAfterOpen, BoxError> {
         self.people += 1;
         Ok(GateAfterOpen::Locked)

@@ -1,9 +1,9 @@
-//! A storage server's file operations: create, write and read an object. What all of them go through (authenticate, lock the object,
-//! authorise, reply, account) is a layer that is written once; each of the three has only its own phase, which blocks in a thread
-//! that the locality can spare. A failure anywhere is answered like any other end.
+//! A storage server's file operations: create, write and read an object. A layer, written once, has the common phases:
+//! authenticate, lock the object, authorise, reply, account. Each operation has only its own phase, which blocks in a
+//! thread that the locality can spare. A failure anywhere gets an answer like any other end.
 //!
-//! This is the example of Motr's fom, whose generic phases are copied into the table of each operation: the book's chapter "If you come
-//! from .." stands beside it.
+//! This is the example of Motr's fom, which copies its generic phases into the table of each operation. See the book's
+//! chapter "If you come from ..".
 //!
 //! `cargo run --example file_operation`
 
@@ -11,30 +11,30 @@ use std::{fs, io, path::PathBuf};
 
 use fom_runtime::{Layered, LockGuard, LongLocks, prelude::*};
 
-/// What every operation on an object says of itself.
+/// What the layer asks of every operation on an object.
 trait FileOperation: Operation<Event = fom_runtime::NoEvent, Error = io::Error> {
     fn object(&self) -> u64;
-    /// Whether it changes the object.
+    /// Returns whether the operation changes the object.
     fn writes(&self) -> bool {
         true
     }
-    /// What the client is told of this end.
+    /// Returns the client's answer for this end.
     fn answer(end: &Self::Phase) -> String;
 }
 
-/// A request of a client, and what it holds while it is served.
+/// A request of a client, with its lock.
 struct Request<R> {
     client: &'static str,
     operation: R,
     lock: Option<LockGuard>,
 }
 
-/// What every request goes through.
+/// The phases of every request.
 #[fom(operation(Request<R>), around(R), transient)]
 enum Serving<R: FileOperation> {
     #[phase(start, sync, to(Lock, Reply))]
     Authenticate,
-    /// Everything that it needs is taken before anything is changed.
+    /// Takes all that the request needs before any change.
     #[phase(to(Authorise), within = "5s", failed(Reply))]
     Lock,
     #[phase(sync, to(Execute, Reply))]
@@ -63,7 +63,7 @@ impl<R: FileOperation> ServingTransitions<R> for Request<R> {
 
     async fn lock(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         let lock = cx.resource::<LongLocks>().of(self.operation.object());
-        // Readers together, writers alone, in the order in which they came; no thread waits.
+        // Readers together, writers alone, in order of arrival; no thread waits.
         self.lock = Some(if self.operation.writes() {
             lock.write(cx).await?
         } else {
@@ -122,13 +122,13 @@ impl<R: FileOperation> ServingTransitions<R> for Request<R> {
     }
 
     fn account(&mut self, cx: &mut Cx<'_>, done: &mut bool) -> Result<(), BoxError> {
-        // The locality's own: no lock.
+        // The data are the locality's own: no lock.
         cx.local(|served: &mut Vec<bool>| served.push(*done));
         Ok(())
     }
 }
 
-/// Where the objects are.
+/// The directory of the objects.
 struct Store(PathBuf);
 
 impl Store {
@@ -238,7 +238,7 @@ impl FileOperation for Read {
     }
 }
 
-/// Serves one request; in Motr's words: the home locality of an object's foms is found by its id.
+/// Serves one request. In Motr's words: the object's id finds the home locality of its foms.
 async fn serve<R: FileOperation + Sync>(
     runtime: &Runtime,
     client: &'static str,

@@ -35,7 +35,7 @@ type Calling<'a> = Cx<'a, CallEvent>;
 
 impl RouteTransitions for Call {
     async fn locate(&mut self, _: &mut Calling<'_>) -> Result<RouteAfterLocate, BoxError> {
-        // Whatever tokio can do may be awaited. A fom that waits holds no thread.
+        // A phase may await anything of tokio. A fom that waits holds no thread.
         let found = tokio::net::lookup_host((&*self.callee, 5060)).await;
         Ok(match found.ok().and_then(|mut all| all.next()) {
             Some(endpoint) => RouteAfterLocate::Ring { endpoint },
@@ -54,7 +54,7 @@ impl RouteTransitions for Call {
         })
     }
 
-    // Nobody answered within 32 seconds.
+    // No answer came within 32 seconds.
     async fn ring_late(
         &mut self,
         _: &mut Calling<'_>,
@@ -73,14 +73,14 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     call.reached([RouteKind::Ring]).await;
     println!("{}", runtime.operations());
 
-    // Whoever knows the key can send it events; `call.send(..)` does the same.
+    // Any caller with the key can send events; `call.send(..)` does the same.
     let found = runtime.find::<Call>("call-1").expect("it rings");
     found.send(CallEvent::Answer { session: 7 })?;
 
     let ended = call.await?;
     println!("{}: {:?}", ended.operation.callee, ended.phase);
 
-    // This one comes too early: it is kept until a phase takes it.
+    // This event comes too early: the fom keeps it until a phase takes it.
     let callee = "localhost".to_owned();
     let call = runtime.submit(Call { callee }).start()?;
     call.send(CallEvent::HangUp)?;

@@ -1,4 +1,5 @@
-//! Who hangs, where, and for what? A listing that asks nobody: waiting, sleeping, blocked and spinning foms alike.
+//! Which fom hangs, where, and for what? The listing shows waiting, sleeping, blocked and spinning foms without asking
+//! them.
 //!
 //! `cargo run --example inspect`
 
@@ -74,7 +75,7 @@ impl VisitingTransitions for Visit {
         Ok(())
     }
 
-    // Do not write this: it stops its locality, and no other fom of it can run. But it can be seen.
+    // Do not write this: it stops its locality, and no other fom there can run. But the listing shows it.
     fn spin(&mut self, _: &mut Cx<'_, Bell>) -> Result<(), BoxError> {
         while !self.done.load(Ordering::Relaxed) {
             std::thread::yield_now();
@@ -83,7 +84,7 @@ impl VisitingTransitions for Visit {
     }
 }
 
-/// Takes its time.
+/// A component that takes its time.
 struct Oracle(std::sync::Mutex<Vec<Reply<u32>>>);
 
 impl Oracle {

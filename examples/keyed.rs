@@ -1,4 +1,4 @@
-//! One live fom a key: the first message of a customer starts a session, the next ones go to it.
+//! One live fom for each key: the first message of a customer starts a session, and the next ones go to it.
 //!
 //! `cargo run --example keyed`
 
@@ -40,16 +40,16 @@ impl TalkingTransitions for Session {
     }
 }
 
-/// Brings a message to the customer's session, and begins one where there is none.
+/// Sends a message to the customer's session, and starts one if there is none.
 async fn deliver(runtime: &Runtime, customer: &str, mut message: Message) -> Result<(), BoxError> {
     let bye = matches!(message, Message::Bye);
     loop {
-        // Whoever is first begins it; the others learn who that was. Nobody gets in between.
+        // The first caller starts the session, and the other callers get its fom. No other start can come between.
         let fom = match runtime.submit(Session::default()).key(customer).start() {
             Ok(handle) => {
                 println!("{customer}: a new session");
                 let fom = handle.fom().clone();
-                // Nobody awaits it; the handle takes its outcome elsewhere.
+                // No task awaits the outcome here; the handle moves to another task.
                 tokio::spawn(async move {
                     if let Ok(ended) = handle.await {
                         println!("session {}: {:?}", fom.id(), ended.operation.said);
@@ -65,13 +65,13 @@ async fn deliver(runtime: &Runtime, customer: &str, mut message: Message) -> Res
         match fom.send(message) {
             Ok(()) => {
                 if bye {
-                    // What is sent behind a Bye, and before the end, nobody takes: it would be in `Ended::untaken`. To wait for
-                    // no phase is to wait for the end, when the key is free.
+                    // No phase takes an event after a Bye and before the end: the event would be in `Ended::untaken`. A
+                    // wait for no phase is a wait for the end, when the key is free.
                     fom.reached([]).await;
                 }
                 return Ok(());
             }
-            // It ended just now: the next round begins a new one.
+            // The session ended just now: the next round starts a new one.
             Err(SendError::Ended(back)) => message = back,
             Err(error) => return Err(Box::new(error)),
         }

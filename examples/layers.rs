@@ -1,5 +1,5 @@
-//! What every request of a server goes through, written once: authenticate, authorise, acquire, reply, account stand as a layer
-//! around two requests that know nothing of it. A failure anywhere has a way to an answer.
+//! The work around every request of a server, written once. The layer's phases are authenticate, authorise, acquire,
+//! reply and account. They stand around two requests that know nothing of them. A failure anywhere leads to an answer.
 //!
 //! `cargo run --example layers`
 
@@ -14,7 +14,7 @@ struct Server {
     accounts: Mutex<BTreeMap<&'static str, u32>>,
 }
 
-/// Reads a file. It runs by itself, too.
+/// Reads a file. It also runs by itself.
 struct Read {
     file: &'static str,
 }
@@ -41,7 +41,7 @@ impl ReadingTransitions for Read {
     }
 }
 
-/// Writes one, in two phases.
+/// Writes a file, in two phases.
 struct Write {
     file: &'static str,
     text: String,
@@ -74,7 +74,7 @@ impl WritingTransitions for Write {
     }
 }
 
-/// What the layer asks of a request. What most of them answer alike has a default, and a request overrides what is different.
+/// What the layer asks of a request. Most requests answer alike and use the defaults; a request overrides the rest.
 trait Request: Operation {
     fn may(&self, user: &str) -> bool {
         let _ = user;
@@ -103,17 +103,17 @@ impl Request for Write {
     }
 }
 
-/// A request with what the layer keeps beside it.
+/// A request with the state that the layer keeps.
 struct Guarded<R> {
     user: &'static str,
     request: R,
     answer: String,
 }
 
-/// What every request goes through.
+/// The phases of every request.
 #[fom(operation(Guarded<R>), around(R), transient)]
 enum Standard<R: Request> {
-    /// The user has the time of all that follows, up to the answer.
+    /// This deadline covers all later phases up to the answer.
     #[phase(
         start,
         to(Authorise, Reply),
@@ -182,7 +182,7 @@ impl<R: Request> StandardTransitions<R> for Guarded<R> {
         Ok(StandardAfterAcquireFailed::Reply { answer })
     }
 
-    /// Where the request has ended.
+    /// Runs where the request has ended.
     async fn serve(
         &mut self,
         _: &mut Cx<'_, R::Event>,
@@ -192,7 +192,7 @@ impl<R: Request> StandardTransitions<R> for Guarded<R> {
         Ok(StandardAfterServe::Reply { answer })
     }
 
-    /// Where it has failed.
+    /// Runs where the request has failed.
     async fn serve_failed(
         &mut self,
         _: &mut Cx<'_, R::Event>,
@@ -227,7 +227,7 @@ fn reply(answer: &str) -> StandardAfterAuthenticate {
     StandardAfterAuthenticate::Reply { answer }
 }
 
-/// One request through the layer.
+/// Sends one request through the layer.
 fn ask<R: Request>(runtime: &Runtime, user: &'static str, request: R) -> Result<String, BoxError> {
     let guarded = Guarded {
         user,
@@ -273,9 +273,9 @@ pub(crate) fn main() -> Result<(), BoxError> {
             "500 error in Check",
         ]
     );
-    // The two machines as one, as it runs.
+    // Both machines as one, as they run.
     print!("\n{}", Guarded::<Write>::GRAPH.drawing());
-    // A request without the layer is what it was.
+    // The request also runs without the layer.
     let alone = runtime.submit(Read { file: "notes" }).start()?.wait()?;
     assert!(matches!(alone.phase, Reading::Found { .. }));
     Ok(())

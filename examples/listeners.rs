@@ -64,10 +64,10 @@ impl Interpose<Job> for Sabotage {
 pub(crate) async fn main() -> Result<(), BoxError> {
     let runtime = Runtime::builder().localities(1).build()?;
 
-    // Every transition of every fom, in order for each fom.
+    // Every transition of every fom; the transitions of one fom are in order.
     let _log = runtime.listen(|t| println!("{:>9.1?} {t}", t.at()));
 
-    // Only of this type, with the operation: how often each edge was taken, and how long the phase before it was.
+    // Only for this type, with the operation: the count of each edge, and the time in the phase before it.
     let edges = Arc::new(Mutex::new(BTreeMap::<_, (u32, Duration)>::new()));
     let table = Arc::clone(&edges);
     let _count = runtime.listen_to::<Job>(move |t| {
@@ -77,7 +77,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         edge.1 += t.stayed();
     });
 
-    // A listener that panics is taken off and reported; the foms do not notice.
+    // A listener that panics is removed and reported; the foms do not notice.
     let _bad = runtime.listen(|_| panic!("not my day"));
 
     let sabotage = runtime.interpose::<Job>(Sabotage::default());

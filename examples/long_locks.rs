@@ -1,4 +1,4 @@
-//! Money goes from account to account under locks that a phase declares; and two foms that take locks by hand stand in each
+//! Transfers between accounts under locks that a phase declares. Then two foms take locks by hand, stand in each
 //! other's way, and are named.
 //!
 //! `cargo run --example long_locks`
@@ -13,7 +13,7 @@ use tokio::sync::Barrier;
 
 const ACCOUNTS: usize = 4;
 
-/// What the locks are for: a balance is read, and written later.
+/// The data behind the locks: a transfer reads a balance, and writes it later.
 struct Bank {
     locks: LongLocks,
     balances: [AtomicI64; ACCOUNTS],
@@ -33,10 +33,10 @@ struct Transfer {
 
 #[fom(operation(Transfer), transient)]
 enum Transferring {
-    /// What can be refused is refused before anything is locked.
+    /// Refuses what it can before it locks anything.
     #[phase(start, to(Move, Refused), sync)]
     Check,
-    /// First all that is needed, then the change: while it waits in here, nobody else sees the two accounts.
+    /// All locks first, then the change: while this phase waits, no other fom sees the two accounts.
     #[phase(to(Done, Refused), locks, within = "10s")]
     Move,
     #[phase(end)]
@@ -93,7 +93,7 @@ impl TakingTransitions for Careless {
     async fn both(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         let bank: &Bank = cx.resource();
         let _first = bank.lock(self.0).write(cx).await?;
-        // So that it happens each time.
+        // Makes the deadlock happen each time.
         cx.resource::<Barrier>().wait().await;
         let _second = bank.lock(self.1).write(cx).await?;
         Ok(())
@@ -110,7 +110,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let builder = Runtime::builder().resource(bank);
     let runtime = builder.resource(Barrier::new(2)).build()?;
 
-    // In all directions at once: sets are always taken in one order, so none of them can stand in another one's way.
+    // Transfers in all directions at once. Sets are always taken in one order, so no transfer stands in another's way.
     let mut transfers = Vec::new();
     for n in 0..100 {
         let (from, to) = (n % ACCOUNTS, (n * 7 + 1 + n / ACCOUNTS) % ACCOUNTS);
@@ -138,7 +138,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     );
     assert!(locks.is_empty(), "a lock that nobody has or wants is gone");
 
-    // By hand and in different orders it goes wrong; and can be looked up.
+    // Locks by hand in different orders deadlock, and the runtime finds the deadlock.
     let one = runtime.submit(Careless(0, 1)).start()?;
     let two = runtime.submit(Careless(1, 0)).start()?;
     let found = loop {

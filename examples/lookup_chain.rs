@@ -1,7 +1,8 @@
-//! A routing service's lookup chain: a call is routed by asking all locators that know its number plan, then all endpoints that they
-//! named, and then a bridge. Every question goes to another component and comes back as a wake-up; no thread waits for one.
+//! A routing service's lookup chain. To route a call, the fom asks all locators that know its number plan, then all
+//! endpoints that they named, and then a bridge. Every question goes to another component and returns as a wake-up; no
+//! thread waits.
 //!
-//! This is the example of the operation state machines of Asterisk SCF: the book's chapter "If you come from .." stands beside it.
+//! This is the example of the operation state machines of Asterisk SCF. See the book's chapter "If you come from ..".
 //!
 //! `cargo run --example lookup_chain`
 
@@ -10,7 +11,8 @@ use std::{collections::BTreeMap, thread};
 use fom_runtime::{Unanswered, prelude::*};
 use serde::{Deserialize, Serialize};
 
-/// One call on its way: what the operation keeps from question to question, and what a standby would need to go on with it.
+/// One call on its way: the state that the operation keeps between questions, and that a standby would need to
+/// continue.
 #[derive(Debug, Serialize, Deserialize)]
 struct RouteCall {
     caller: String,
@@ -20,13 +22,14 @@ struct RouteCall {
 #[fom(operation(RouteCall))]
 #[derive(Debug)]
 enum Route {
-    /// Which endpoints have this number? All locators whose plan it is in are asked at once; the last answer wakes the fom.
+    /// Finds the endpoints of the number. Asks all locators with a matching plan at once; the last answer wakes the
+    /// fom.
     #[phase(start, to(Ring, NotFound), within = "2s")]
     Lookup,
-    /// Ring all of them; who answers first has the call.
+    /// Rings all endpoints; the first to answer has the call.
     #[phase(to(Bridge, NotFound), within = "32s")]
     Ring { endpoints: Vec<String> },
-    /// Join both sides.
+    /// Joins both sides.
     #[phase(to(Established), within = "2s", retry = "2, 50ms..1s")]
     Bridge { session: String },
     #[phase(end)]
@@ -44,7 +47,7 @@ impl RouteTransitions for RouteCall {
                 locators.ask(locator, number, reply);
             })
             .await;
-        // A locator that does not answer is as one that does not know.
+        // A locator without an answer counts as one that does not know the number.
         let endpoints: Vec<_> = answers.into_iter().flatten().flatten().collect();
         Ok(match endpoints.is_empty() {
             true => RouteAfterLookup::NotFound,
@@ -81,7 +84,7 @@ impl RouteTransitions for RouteCall {
     }
 }
 
-/// The locators, each for the numbers that begin with its prefix. They answer from threads of their own.
+/// The locators, each for the numbers with its prefix. They answer from their own threads.
 struct Locators(Vec<(&'static str, BTreeMap<&'static str, &'static str>)>);
 
 impl Locators {
@@ -97,7 +100,7 @@ impl Locators {
     }
 }
 
-/// The endpoints. Those that are out drop the question, which is an answer, too.
+/// The endpoints. An endpoint that is out drops the question, which counts as an answer.
 struct Phones;
 
 impl Phones {
@@ -113,7 +116,7 @@ struct Bridges;
 
 impl Bridges {
     fn join(&self, _: &str, _: &str, reply: Reply<u64>) {
-        // Who asked may have given up meanwhile.
+        // The caller may have given up meanwhile.
         let _ = reply.send(7);
     }
 }
@@ -130,7 +133,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     ]);
     let builder = Runtime::builder().resource(locators);
     let runtime = builder.resource(Phones).resource(Bridges).build()?;
-    // What a replicator would send to a standby: every transition, in order, with all that is needed to go on.
+    // A replicator would send this to a standby: every transition, in order, with the state to continue.
     let _replicator = runtime.listen_to::<RouteCall>(|heard| {
         println!(
             "{} {} -> {}",
@@ -150,7 +153,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
             found
         );
     }
-    // The operation manager: how many, how long, how many failed.
+    // The operation manager's view: counts, times and failures.
     println!("{}", runtime.operations());
     println!("{}", RouteCall::GRAPH.drawing());
     Ok(())

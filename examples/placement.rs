@@ -1,4 +1,5 @@
-//! Home: foms of one account live in one locality, whose data they reach without a lock; the total is asked of all.
+//! Home: the foms of one account live in one locality, and reach its data without a lock. All localities answer for the
+//! total.
 //!
 //! `cargo run --example placement`
 
@@ -6,11 +7,12 @@ use std::{collections::HashMap, convert::Infallible};
 
 use fom_runtime::prelude::*;
 
-/// The accounts that are at home in one locality. Not `Sync`, no mutex: only its own foms see it, one at a time.
+/// The accounts with their home in one locality. Not `Sync`, no mutex: only the locality's foms see them, one at a
+/// time.
 #[derive(Default)]
 struct Accounts(HashMap<u64, i64>);
 
-/// Money from one account to another, which may live in another locality.
+/// A transfer from one account to another, which may live in another locality.
 struct Transfer {
     from: u64,
     to: u64,

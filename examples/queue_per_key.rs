@@ -1,15 +1,15 @@
-//! The keyed request serializer: one listener, any number of keys, a bounded set of threads. Requests of one key run one after the
-//! other in the order in which they came, different keys run side by side.
+//! The keyed request serializer: one listener, any number of keys, a bounded set of threads. Requests of one key run
+//! one after the other, in order of arrival. Requests of different keys run side by side.
 //!
-//! What the design with a worker per key has to live with, and what is here in its place:
+//! The weaknesses of a design with a worker per key, and what replaces them here:
 //!
 //! | there | here |
 //! | --- | --- |
-//! | a worker is bound to a key until it has been idle for a while, and how long that should be nobody knows | a key costs something only while somebody has it or waits for it; no time to tune |
-//! | a hot key keeps its worker, and rare keys starve | the next of a key goes to the tail of the run queue: each key that has work has one turn a round |
-//! | a request that waits for a disk or a colleague holds its worker | it waits without a thread, and keeps its key |
-//! | the listener blocks when all workers are taken | it waits for room only when there is too much in all, and refuses (or sheds, or waits for) what is too much for one key |
-//! | a request that fails is tried again elsewhere, and comes after its successors | it is tried again in place, and takes no room from other keys |
+//! | a worker is bound to a key until it has been idle for a while, and the right while is unknown | a key costs something only while a request has it or waits for it; no time to tune |
+//! | a hot key keeps its worker, and rare keys starve | the next request of a key goes to the tail of the run queue: each key with work has one turn a round |
+//! | a request that waits for a disk or a colleague holds its worker | the request waits without a thread, and keeps its key |
+//! | the listener blocks when all workers are taken | the listener waits for room only when there is too much in all; it refuses (or sheds, or waits for) what is too much for one key |
+//! | a failed request is tried again elsewhere, and comes after its successors | the request is tried again in place, and takes no room from other keys |
 //!
 //! `cargo run --example queue_per_key`
 
@@ -21,22 +21,22 @@ use std::{
 
 use fom_runtime::{RefusedReason, prelude::*};
 
-/// One request of one account. Its number says in which order they came.
+/// One request of one account. Its number gives the order of arrival.
 struct Request {
     account: &'static str,
     number: usize,
     ledger: Ledger,
 }
 
-/// What was done, by account: here in memory.
+/// The processed requests by account, in memory.
 type Ledger = Arc<Mutex<BTreeMap<&'static str, Vec<usize>>>>;
 
 #[fom(operation(Request), transient)]
 enum Serving {
-    /// Asks somebody: no thread is held, and the account's next request waits.
+    /// Asks another component: this holds no thread, and the account's next request waits.
     #[phase(start, to(Book), within = "5s")]
     Look,
-    /// Fails now and then: tried again before anything else of this account is done.
+    /// Fails now and then. The retries come before any other request of this account.
     #[phase(sync, to(Answered), retry = "3, 1ms..10ms")]
     Book,
     #[phase(end)]
@@ -59,12 +59,13 @@ impl ServingTransitions for Request {
     }
 }
 
-/// The listener: a plain thread that hands over what it reads. Returns how many were taken, and how many turned away.
+/// The listener: a plain thread that submits what it reads. Returns how many requests were taken, and how many turned
+/// away.
 fn listen(runtime: &Runtime, ledger: &Ledger) -> Result<(usize, usize), BoxError> {
     let mut numbers = BTreeMap::<&str, usize>::new();
     let mut turned_away = 0;
     for line in 0..600 {
-        // One account has half of the load; the last one is heard of once in a hundred.
+        // One account has half of the load; the last one sends one line in a hundred.
         let account = match line % 100 {
             99 => "rare",
             n if n % 2 == 0 => "hot",
@@ -78,15 +79,15 @@ fn listen(runtime: &Runtime, ledger: &Ledger) -> Result<(usize, usize), BoxError
             ledger: Arc::clone(ledger),
         };
         let submit = |request| runtime.submit(request).key(account).queue();
-        // Nobody asks for the outcome of one: it is let go.
+        // The caller does not ask for the outcome, so it drops the handle.
         match submit(request).start() {
             Ok(handle) => drop(handle),
-            // Too much for one account: "try again later". The others are not to wait for that.
+            // Too much for one account: "try again later". The other accounts must not wait for that.
             Err(refused) if refused.reason() == RefusedReason::KeyFull => {
                 turned_away += 1;
                 continue;
             }
-            // Too much in all: whoever sends has to wait.
+            // Too much in all: the sender has to wait.
             Err(refused) if refused.reason() == RefusedReason::Full => {
                 drop(submit(refused.into_operation()).start_when_room().wait()?);
             }
@@ -100,13 +101,13 @@ fn listen(runtime: &Runtime, ledger: &Ledger) -> Result<(usize, usize), BoxError
 pub(crate) fn main() -> Result<(), BoxError> {
     let runtime = Runtime::builder()
         .localities(2)
-        // So many in flight, and so many behind one account: what is hot cannot take all there is.
+        // The limits of requests in flight, and of requests behind one account: a hot account cannot take all room.
         .capacity(400)
         .key_queue(200)
         .build()?;
     let ledger = Ledger::default();
 
-    // Closed for a moment: what comes for it waits, in its order, and the others go on.
+    // The key is suspended for a moment: its requests wait in their order, and the other keys go on.
     let closed = runtime.suspend_key::<Request>("ada");
     let listener = {
         let (runtime, ledger) = (runtime.clone(), Arc::clone(&ledger));
@@ -140,7 +141,7 @@ pub(crate) fn main() -> Result<(), BoxError> {
     println!("{count} served, {turned_away} turned away");
     assert_eq!(ledger.values().map(Vec::len).sum::<usize>(), count);
 
-    // Whoever would rather be refused than wait says so by how it starts.
+    // A caller that prefers a refusal to a wait starts the request with `start`.
     let request = Request {
         account: "hot",
         number: 0,

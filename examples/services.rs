@@ -1,7 +1,7 @@
-//! The service scheduler: functions that are registered and called by name, with their types checked.
+//! The service scheduler: functions with a name, called by that name, with checked types.
 //!
-//! Calls that are awaited, that block a plain thread, that run a callback in the caller's strand, or that want no answer; news of
-//! who is registered; an owner that leaves; and a status that is asked for over TCP.
+//! A caller can await a call, block a plain thread, run a callback in its strand, or want no answer. The example also
+//! shows news of registrations, an owner that leaves, and a status over TCP.
 //!
 //! `cargo run --example services`
 
@@ -17,7 +17,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// The names, with the types of their functions: a call with other types does not compile.
+/// The names, with the types of their functions. A call with other types does not compile.
 static ECHO: Service<String, usize> = Service::new("echo");
 static FETCH: Service<u64, String> = Service::new("fetch");
 static STATUS: Service<(), String> = Service::new("status");
@@ -26,32 +26,33 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() -> Result<(), BoxError> {
-    // A clock that is moved by hand: a page takes a second, and nobody has to wait for it here.
+    // The example moves the clock by hand: a page takes a second, and the example does not wait for it.
     let clock = TestClock::new();
     let runtime = Runtime::builder().localities(2).clock(&clock).build()?;
     let services = runtime.services();
 
-    // Who waits for a service need not be there after it.
+    // A waiter may come before the service.
     let mut news = services.subscribe("echo");
     let echo = services.register(&ECHO, Provider::function(|_, text: String| text.len()))?;
     services.wait_for(&ECHO).await?;
     println!("{:?}, {:?}", next(&mut news).await, next(&mut news).await);
 
-    // One owner registers what another one calls: a function that waits, one call of each page at a time.
+    // One owner registers a function that another owner calls. The function waits, with one call of each page at a
+    // time.
     let fetch = Provider::future(|cx: CallCx, page: u64| async move {
         cx.sleep(SECOND).await;
         format!("page {page}")
     });
     let fetch = services.register(&FETCH, fetch.key(|page: &u64| *page).owner("the store"))?;
 
-    // Asynchronous; blocking, on a plain thread; and no answer wanted.
+    // One call is asynchronous, one blocks a plain thread, and one wants no answer.
     println!("echo: {}", services.call(&ECHO, "four".into()).await?);
     let of = services.clone();
     let waited = std::thread::spawn(move || of.call(&ECHO, "seven..".into()).wait());
     println!("echo: {}", waited.join().expect("it does not panic")?);
     services.call(&ECHO, "whatever".into()).detach()?;
 
-    // A callback for each answer: those of one strand never overlap.
+    // A callback for each answer. The callbacks of one strand never overlap.
     let (tell, told) = mpsc::channel();
     for page in 1..=3 {
         let tell = tell.clone();
@@ -65,11 +66,11 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         println!("fetched {}", answer?);
     }
 
-    // A name that comes from outside is looked up: it may not be there, or be of other types.
+    // A name from outside is looked up: the service may be missing, or have other types.
     let found = services.lookup::<u64, String>("echo");
     println!("looked up: {}", found.expect_err("it takes a string"));
 
-    // An owner that leaves: what runs comes to its end, what waits is answered, others are not touched.
+    // An owner leaves: the running call ends, the waiting call gets an answer, and other owners are not touched.
     let runs = services.call(&FETCH, 7).start()?;
     let waits = services.call(&FETCH, 7).start()?;
     runtime.quiet().await;
@@ -80,7 +81,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     assert!(matches!(failure.cause, CallCause::Cancelled(_)));
     println!("{failure}; it gives back {:?}", failure.argument);
 
-    // A status that can be asked for from elsewhere is a service like any other.
+    // A status that other processes can ask for is a service like any other.
     let _status = services.register(
         &STATUS,
         Provider::function(|cx, ()| cx.runtime().services().status().to_string()),
@@ -101,7 +102,7 @@ async fn next(news: &mut fom_runtime::service::Subscription) -> Option<String> {
     Some(format!("{} {:?}", event.service, event.happened))
 }
 
-/// One line is the name of a service that takes nothing and gives text; what it gives is the answer.
+/// Reads one line: the name of a service that takes nothing and returns text. Answers with that text.
 async fn serve(services: &Services, server: TcpListener) -> Result<(), BoxError> {
     let (stream, _) = server.accept().await?;
     let mut stream = BufReader::new(stream);

@@ -1,4 +1,4 @@
-//! Three ways to end: drain, drain with somebody who does not come to an end, and at once. Everybody gets an answer.
+//! Three ways to end: drain, drain with a fom that does not end, and at once. Every caller gets an answer.
 //!
 //! `cargo run --example shutdown`
 
@@ -59,7 +59,7 @@ async fn end(how: Shutdown, naps: &[u64], within: u64) -> Result<usize, BoxError
             }
         }
     }
-    // Afterwards nothing is taken any more, and the operation comes back.
+    // Afterwards the runtime takes no more foms, and gives the operation back.
     let refused = runtime
         .submit(Nap {
             time: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! A fom that outlives its process: saved to a file at every transition, loaded and resumed by another runtime.
+//! A fom that outlives its process: saved to a file at every transition, then loaded and resumed by another runtime.
 //!
 //! `cargo run --example snapshot_restore`
 
@@ -36,8 +36,8 @@ impl TranslatingTransitions for Translation {
         number: &mut usize,
     ) -> Result<TranslatingAfterPage, BoxError> {
         cx.sleep(Duration::from_millis(30)).await;
-        // Effects happen at least once: after a restart the page is translated again, so its place is written and
-        // nothing is appended.
+        // Effects happen at least once: after a restart the page is translated again. So this writes to the page's
+        // place and does not append.
         self.done.truncate(*number);
         self.done.push(self.pages[*number].to_uppercase());
         println!("  page {number}");
@@ -64,7 +64,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         let runtime = Runtime::new()?;
         let to = file.clone();
         let _saving = runtime.listen_to::<Translation>(move |transition| {
-            // Small and local; a slow disk would hold up the locality.
+            // The write is small and local; a slow disk would hold up the locality.
             if let Ok(snapshot) = transition.snapshot() {
                 std::fs::write(&to, snapshot.as_bytes()).expect("the temporary folder is writable");
             }

@@ -1,4 +1,4 @@
-//! A load that meets one locality alone, with and without moving foms; and one that is even already, which is left alone.
+//! A load on one locality only, with and without moving foms, and an even load, which the runtime leaves alone.
 //!
 //! `cargo run --release --example spread`
 
@@ -37,18 +37,18 @@ impl SummingTransitions for Sum {
     }
 }
 
-/// Foms by number: how long each computes.
+/// Returns how long the fom of this number computes.
 type Load = fn(usize) -> Duration;
 
 const LOADS: [(&str, Load); 2] = [
     ("all alike", |_| Duration::from_micros(20)),
-    // One locality after the other: so all that take long are in the first.
+    // Round-robin: so all long foms are in the first locality.
     ("every other takes long", |n| {
         Duration::from_micros(if n % 2 == 0 { 38 } else { 2 })
     }),
 ];
 
-/// How long all of them take together.
+/// Returns how long all foms take together.
 async fn time(runtime: &Runtime, load: Load) -> Result<Duration, BoxError> {
     let begun = Instant::now();
     for n in 0..FOMS {

@@ -1,7 +1,7 @@
-//! Orders that survive `kill -9`: start it, kill it, start it again.
+//! Orders that survive `kill -9`: start the example, kill it, start it again.
 //!
-//! `cargo run --example survive`, and kill it while it runs; or `cargo run --example survive -- --crash`, and it kills itself
-//! where that is worst: after the money was taken, and before that was committed.
+//! `cargo run --example survive`, and kill it while it runs. With `cargo run --example survive -- --crash` it kills
+//! itself at the worst moment: after the payment, and before the commit.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use std::{
 use fom_runtime::{StepKey, prelude::*};
 use serde::{Deserialize, Serialize};
 
-/// What a customer ordered.
+/// The order of a customer.
 #[derive(Serialize, Deserialize)]
 struct Order {
     number: u64,
@@ -55,14 +55,14 @@ impl DeliveryTransitions for Order {
         Ok(DeliveryAfterPack::Sent { receipt: *receipt })
     }
 
-    // Once for each order that came back, before the function of its phase is run again.
+    // Runs once for each order that came back, before the function of its phase runs again.
     fn resume(&mut self, _: &mut Cx<'_>, phase: &mut Delivery) -> Result<(), BoxError> {
         println!("order {}: back in {phase:?}", self.number);
         Ok(())
     }
 }
 
-/// Somebody else's service, here a file with a line for each payment. It takes money once for each key.
+/// A payment service of another company, here a file with a line for each payment. It charges once for each key.
 struct Provider {
     payments: PathBuf,
     writing: Mutex<()>,
@@ -85,7 +85,7 @@ impl Provider {
             return Ok(receipt);
         }
         let receipt = payments.lines().count();
-        // One write that appends: a kill leaves all of it or nothing, and what was paid before in any case.
+        // One write that appends: a kill leaves all of it or nothing, and never touches earlier payments.
         file.write_all(format!("{payment}\n").as_bytes())?;
         println!("provider: {cents} cents paid, receipt {receipt}");
         Ok(receipt)
@@ -104,7 +104,7 @@ pub(crate) async fn run(directory: &Path, crash: bool) -> Result<(), BoxError> {
         .journal(directory.join("journal"))
         .build()?;
 
-    // The same in every start. What runs already is not run twice, and what has ended gives its answer again.
+    // The same in every start. A running order is not started twice, and an ended order gives its answer again.
     let mut orders = Vec::new();
     for number in 1..=3 {
         let cents = 100 * number as u32;
@@ -126,7 +126,7 @@ pub(crate) async fn run(directory: &Path, crash: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// As `kill -9` does it: nothing is flushed, and no destructor runs.
+/// Ends the process like `kill -9`: nothing is flushed, and no destructor runs.
 fn kill() -> ! {
     let _ = process::Command::new("kill")
         .args(["-9", &process::id().to_string()])
@@ -139,7 +139,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/survive");
     let crash = std::env::args().any(|argument| argument == "--crash");
     run(&directory, crash).await?;
-    // All is done: the next start begins anew.
+    // All orders are done: the next start begins anew.
     fs::remove_dir_all(&directory)?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! A server whose requests are foms: lines over TCP, a fom for each connection, deadlines included.
+//! A TCP server of lines with one fom for each connection, and with deadlines.
 //!
-//! `cargo run --example tcp_server` (it is its own client, and ends by itself)
+//! `cargo run --example tcp_server` (the example is its own client, and ends by itself)
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Connection {
 #[fom(operation(Connection), error(std::io::Error), transient)]
 #[derive(Debug)]
 enum Serving {
-    /// Whoever says nothing for a while is sent away.
+    /// A client that is silent for a while is sent away.
     #[phase(start, to(Answer, Closed), within = "500ms", late)]
     Read,
     #[phase(to(Read), within = "5s")]
@@ -53,7 +53,7 @@ impl ServingTransitions for Connection {
     }
 }
 
-/// Takes connections until it is dropped.
+/// Accepts connections until it is dropped.
 async fn serve(runtime: Runtime, listener: TcpListener) -> Result<(), BoxError> {
     loop {
         let (stream, _) = listener.accept().await?;

@@ -1,4 +1,4 @@
-//! Asking other components: one of them, all of them, or whichever answers first.
+//! Asking other components: one of them, all of them, or the first to answer.
 //!
 //! `cargo run --example waiting`
 
@@ -14,13 +14,13 @@ struct Purchase {
 #[fom(operation(Purchase), transient)]
 #[derive(Debug)]
 enum Buying {
-    /// Ask all, take the cheapest: one wake-up, by the last answer.
+    /// Asks all sellers and takes the cheapest: one wake-up, by the last answer.
     #[phase(start, to(Buy, NotSold))]
     Compare,
-    /// Ask one.
+    /// Asks one seller.
     #[phase(to(Ship))]
     Buy { seller: usize },
-    /// Ask all, go with the first.
+    /// Asks all carriers and goes with the first.
     #[phase(to(Done))]
     Ship { price: u32 },
     #[phase(end)]
@@ -81,7 +81,7 @@ impl BuyingTransitions for Purchase {
     }
 }
 
-/// Something with threads of its own that knows nothing of foms but the reply.
+/// A component with its own threads, which knows nothing of foms but the reply.
 struct Market;
 
 impl Market {
@@ -95,7 +95,7 @@ impl Market {
                 (2, _) => return,
                 _ => None,
             };
-            // Err when nobody waits any more.
+            // Fails if no fom waits any more.
             let _ = reply.send(price);
         });
     }
@@ -123,7 +123,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
 
     let moon = runtime.submit(Purchase { thing: "the moon" }).await?;
     println!("{:?}", moon.phase);
-    // What a dropped question looks like.
+    // The text for a dropped question.
     println!("an answer that never came: {Unanswered}");
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! What balancing does for a machine of two packages with four caches of eight cores each, in a simulation: six loads, and
-//! what is moved to spread them.
+//! What balancing does for a machine of two packages with four caches of eight cores each, in a simulation. The example
+//! runs six loads, and shows what is moved to spread them.
 //!
-//! `cargo run --release --example balancing`, and with `-- --svg FILE` it draws the longest waits, too.
+//! `cargo run --release --example balancing`. With `-- --svg FILE` it also draws the longest waits.
 
 mod simulation;
 
@@ -10,7 +10,7 @@ mod drawing;
 use fom_runtime::{balance::Balance, prelude::*, topology::Machine};
 use simulation::{Outcome, Simulation, loads::Load, percentile};
 
-/// Foms arrive for so long, in nanoseconds.
+/// The time in which foms arrive, in nanoseconds.
 const TIME: u64 = 20_000_000;
 
 const POLICIES: [(&str, Balance); 4] = [
@@ -39,7 +39,7 @@ pub(crate) fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Each load with each policy.
+/// Runs each load with each policy.
 pub(crate) fn runs(machine: &Machine) -> Vec<(Load, [Outcome; 4])> {
     let run = |load: Load| {
         let arrivals = load.arrivals(machine.cores(), TIME, 1);

@@ -14,7 +14,7 @@ impl Dice {
         mixed ^ mixed >> 31
     }
 
-    /// From 0 to 1, without 1.
+    /// Returns a number from 0 to 1, without 1.
     pub(super) fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -23,7 +23,7 @@ impl Dice {
         (self.part() * bound as f64) as usize
     }
 
-    /// A time between two events that come at random, so many of them in a nanosecond.
+    /// Returns a time between two random events, with `rate` events in a nanosecond.
     pub(super) fn gap(&mut self, rate: f64) -> f64 {
         -(1.0 - self.part()).ln() / rate
     }

@@ -1,4 +1,4 @@
-//! What will happen, in the order of time; at one time in the order in which it was put in.
+//! Future events, in the order of time; events at one time are in the order of insertion.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -10,9 +10,9 @@ use super::{Nanos, site::Fom};
 pub(super) enum Event {
     /// A handler that slept runs.
     Awake { site: usize },
-    /// Something at a site is done, unless its processors or threads have changed since.
+    /// Work at a site is done, unless its processors or threads have changed since.
     Finish { site: usize, version: u64 },
-    /// Foms that were moved are there.
+    /// Moved foms arrive.
     Deliver { to: usize, foms: Vec<Fom> },
     /// A borrowed processor is back.
     Back { lender: usize },

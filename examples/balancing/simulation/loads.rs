@@ -1,10 +1,10 @@
-//! What arrives: five loads for the same machine.
+//! The arrivals: six loads for the same machine.
 
 use super::{Nanos, dice::Dice, site::Fom};
 
 const US: f64 = 1_000.0;
 
-/// A fom that is submitted.
+/// A submitted fom.
 pub(crate) struct Arrival {
     pub(crate) at: Nanos,
     pub(crate) home: usize,
@@ -28,15 +28,15 @@ impl Arrival {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// One locality after the other, as is the default.
+    /// One locality after the other, the default.
     Uniform,
-    /// Homes at random: the same mean for all, and queues that come and go.
+    /// Random homes: the same mean for all, and queues that come and go.
     Random,
     /// Homes by Zipf's law: the first has twice as many as the second.
     Unbalanced,
-    /// One key has 15 % of all, and its foms run one after the other at its home.
+    /// One key has 15 % of all foms, and they run one after the other at its home.
     HotKey,
-    /// Somewhere 300 foms at once, now and then.
+    /// Bursts of 300 foms at one home, now and then.
     Bursty,
     /// Keys by Zipf's law, and foms that compute in blocking sections.
     Blocking,
@@ -63,11 +63,11 @@ impl Load {
         }
     }
 
-    /// What arrives in that time, in order.
+    /// Returns the arrivals in that time, in order.
     pub(crate) fn arrivals(self, sites: usize, time: Nanos, seed: u64) -> Vec<Arrival> {
         let mut dice = Dice::new(seed);
         let mut homes = Homes::new(sites, &mut dice);
-        // Foms of 10 us, in means; `of` is the share of all processors that they need together.
+        // Foms of 10 us on average; `of` is the share of all processors that they need together.
         let rate = |of: f64| of * sites as f64 / (10.0 * US);
         match self {
             Self::Uniform => stream(&mut dice, rate(0.7), time, |_| Made::at(homes.next())),
@@ -78,7 +78,7 @@ impl Load {
                 Made::at(homes.zipf(dice))
             }),
             Self::HotKey => {
-                // So many that the key alone has its home busy for three quarters of the time.
+                // The rate at which the key alone keeps its home busy for three quarters of the time.
                 let rate = 0.75 / 0.15 / (10.0 * US);
                 stream(&mut dice, rate, time, |dice| {
                     if dice.part() < 0.15 {
@@ -137,7 +137,7 @@ impl Made {
         }
     }
 
-    /// Between half and one and a half times as long as in the mean.
+    /// Draws the times: between half and one and a half times the mean.
     fn arrival(self, at: Nanos, dice: &mut Dice) -> Arrival {
         let mut draw = |mean: f64| (mean * (0.5 + dice.part())) as Nanos;
         Arrival {
@@ -151,7 +151,7 @@ impl Made {
     }
 }
 
-/// Arrivals at random, so many in a nanosecond.
+/// Draws random arrivals, `rate` in a nanosecond.
 fn stream(
     dice: &mut Dice,
     rate: f64,
@@ -168,10 +168,10 @@ fn stream(
     all
 }
 
-/// Where foms arrive.
+/// The homes of arriving foms.
 struct Homes {
     turn: usize,
-    /// The localities in the order of how much they get, and what they and those before them get of all.
+    /// The localities in the order of their shares, and the sum of the shares up to each.
     order: Vec<usize>,
     sums: Vec<f64>,
 }
@@ -194,7 +194,7 @@ impl Homes {
         }
     }
 
-    /// One after the other.
+    /// Returns the localities in turn.
     fn next(&mut self) -> usize {
         self.turn += 1;
         self.turn % self.order.len()

@@ -1,8 +1,8 @@
-//! A machine that is not here: its localities, what arrives at them, and the moves that the library's policies decide on.
+//! A simulated machine: its localities, the arrivals at them, and the moves that the library's policies decide.
 //!
 //! A discrete-event simulation on one time line of nanoseconds. It knows run queues, handlers, blocking sections that
-//! compute, processors that are shared evenly by the threads that are bound to them, and what moves cost. It asks
-//! `fom_runtime::balance` the same questions that a runtime asks. Of one seed it makes the same run each time.
+//! compute, and the cost of moves. The threads that are bound to a processor share it evenly. The simulation asks
+//! `fom_runtime::balance` the same questions as a runtime. The same seed gives the same run.
 
 mod dice;
 mod events;
@@ -23,7 +23,7 @@ use loads::Arrival;
 pub(crate) use outcome::{Outcome, percentile};
 use site::{Next, Site};
 
-/// A time, or a length of time, in nanoseconds.
+/// A time or a duration, in nanoseconds.
 pub(crate) type Nanos = u64;
 
 fn nanos(time: Duration) -> Nanos {
@@ -37,7 +37,7 @@ pub(crate) struct Simulation {
     distances: Vec<Vec<Distance>>,
     events: Events,
     outcome: Outcome,
-    /// Foms that have not ended.
+    /// The foms that have not ended.
     left: usize,
 }
 
@@ -62,7 +62,7 @@ impl Simulation {
         }
     }
 
-    /// Runs until all that arrives has ended. What ends by `until` counts for the throughput.
+    /// Runs until all arrivals have ended. Foms that end by `until` count for the throughput.
     pub(crate) fn run(mut self, arrivals: &[Arrival], until: Nanos) -> Outcome {
         self.left = arrivals.len();
         if self.balance.moves_processors() {
@@ -118,7 +118,7 @@ impl Simulation {
                 site.movable += foms.len();
                 site.queue.extend(foms);
                 self.outcome.queue(site.queue.len());
-                // The time that waking takes is in the time that this was on its way.
+                // The time of the move includes the time to wake the handler.
                 if site.idle_since.take().is_some() {
                     site.advance(self.now);
                     self.take_back(to);
@@ -133,7 +133,7 @@ impl Simulation {
         }
     }
 
-    /// Something at a site is done: a run of a fom, a blocking section, or a move.
+    /// Handles the end of work at a site: a run of a fom, a blocking section, or a move.
     fn finish(&mut self, index: usize, until: Nanos) {
         let now = self.now;
         let site = &mut self.sites[index];
@@ -148,7 +148,7 @@ impl Simulation {
         }
     }
 
-    /// The handler is free: what does it do next?
+    /// Finds the next work for the free handler.
     fn go_on(&mut self, index: usize) {
         if self.balance.moves_foms() && self.give(index) {
             return self.schedule(index);
@@ -164,7 +164,7 @@ impl Simulation {
         self.schedule(index);
     }
 
-    /// When the next thing at this site is done, with the processors that it has now.
+    /// Schedules the next end of work at this site, with its present processors.
     fn schedule(&mut self, index: usize) {
         let site = &mut self.sites[index];
         site.version += 1;

@@ -1,4 +1,4 @@
-//! What is moved: the policies' questions, and what their answers cost here.
+//! The moves: the questions of the policies, and the cost of their answers here.
 
 use fom_runtime::balance::{
     foms::{self, LINE, WAKE},
@@ -7,14 +7,14 @@ use fom_runtime::balance::{
 
 use super::{Event, Nanos, Simulation, nanos};
 
-/// To ring for a thread that sleeps: a write to its eventfd.
+/// The cost to ring for a sleeping thread: a write to its eventfd.
 const RING: Nanos = 1_000;
 
-/// To let the threads of a locality run on one processor more or less.
+/// The cost to let the threads of a locality run on one processor more or less.
 const REBIND: Nanos = 10_000;
 
 impl Simulation {
-    /// Gives foms to one that is idle, if that pays.
+    /// Gives foms to an idle locality, if that pays.
     pub(super) fn give(&mut self, giver: usize) -> bool {
         let load = self.sites[giver].load(self.now);
         let idle = self.sites.iter().zip(&self.distances[giver]).enumerate();
@@ -27,7 +27,7 @@ impl Simulation {
         let line = nanos(LINE) * Nanos::from(self.distances[giver][to].factor());
         let mut foms = self.sites[giver].take_every_other(foms::share(&load));
         for fom in &mut foms {
-            // Its data has to come along.
+            // The fom's data has to move with it.
             fom.service += 4 * line;
         }
         self.outcome.moved(foms.len());
@@ -39,7 +39,7 @@ impl Simulation {
         true
     }
 
-    /// Who gets too little of its processors borrows.
+    /// Lets a locality borrow a processor if it gets too little of its own.
     pub(super) fn look(&mut self) {
         for index in 0..self.sites.len() {
             self.sites[index].look(self.now);
@@ -76,7 +76,7 @@ impl Simulation {
         }
     }
 
-    /// A lender has work again: both run on its processor until the borrower's threads have left it.
+    /// Takes a lent processor back. Both localities run on it until the borrower's threads have left it.
     pub(super) fn take_back(&mut self, lender: usize) {
         let Some(borrower) = self.sites[lender].lent_to else {
             return;

@@ -1,21 +1,21 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use super::Nanos;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// Foms that ended while more arrived, in a second.
+    /// Foms per second that ended while more arrived.
     pub(crate) throughput: f64,
-    /// How long the foms waited until they ran, and those of the hot key, shortest first.
+    /// The waits of the foms until they ran, and those of the hot key, shortest first.
     pub(crate) waits: Vec<Nanos>,
     pub(crate) hot_waits: Vec<Nanos>,
-    /// Moves of foms, and how many foms were moved.
+    /// The number of moves, and of moved foms.
     pub(crate) moves: usize,
     pub(crate) moved: usize,
     /// Loans of processors.
     pub(crate) loans: usize,
-    /// The longest queue that there was.
+    /// The longest queue.
     pub(crate) worst_queue: usize,
     in_time: usize,
 }
@@ -54,7 +54,7 @@ impl Outcome {
         self
     }
 
-    /// What so many in a hundred foms did not wait longer than.
+    /// Returns the wait that so many percent of the foms did not exceed.
     pub(crate) fn wait(&self, percent: f64) -> Nanos {
         percentile(&self.waits, percent)
     }

@@ -12,11 +12,11 @@ pub(super) struct Fom {
     pub(super) service: Nanos,
     pub(super) section: Nanos,
     pub(super) movable: bool,
-    /// Of the key that many have.
+    /// True for a fom of the key that many foms have.
     pub(super) hot: bool,
 }
 
-/// What a thread is at.
+/// The work of a thread.
 enum Work {
     Fom(Fom),
     /// Giving foms away.
@@ -26,7 +26,7 @@ enum Work {
 struct Thread {
     work: Work,
     begun: Nanos,
-    /// What is left to do, in nanoseconds of a whole processor.
+    /// The remaining work, in nanoseconds of a whole processor.
     left: f64,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Next {
     Idle,
 }
 
-/// Less than this is nothing: the time line has whole nanoseconds.
+/// Less work than this counts as none: the time line has whole nanoseconds.
 const NOTHING: f64 = 0.5;
 
 pub(super) struct Site {
@@ -44,19 +44,19 @@ pub(super) struct Site {
     pub(super) movable: usize,
     handler: Option<Thread>,
     sections: Vec<Thread>,
-    /// The part of its own processor that it has, and what it has of others.
+    /// The share of its own processor that it has, and its shares of others.
     pub(super) own: f64,
     pub(super) borrowed: f64,
     pub(super) loans: usize,
     pub(super) lent_to: Option<usize>,
-    /// Counts what makes an expected end wrong.
+    /// Grows with each change that makes an expected end wrong.
     pub(super) version: u64,
     pub(super) idle_since: Option<Nanos>,
-    /// Idle, and nobody has promised it anything.
+    /// True if the site is idle, and no move to it is under way.
     pub(super) hungry: bool,
     service: f64,
     share: f64,
-    /// How long the handler had work since the last look, and what it got of a processor.
+    /// The time in which the handler had work since the last look, and its time on a processor.
     wanted: f64,
     got: f64,
     advanced: Nanos,
@@ -86,13 +86,13 @@ impl Default for Site {
 }
 
 impl Site {
-    /// What each thread gets of a processor: they share evenly, and none uses more than one.
+    /// Returns each thread's share of a processor: the threads share evenly, and none uses more than one.
     fn rate(&self) -> f64 {
         let threads = self.sections.len() + usize::from(self.handler.is_some());
         ((self.own + self.borrowed) / threads.max(1) as f64).min(1.0)
     }
 
-    /// Works up to now.
+    /// Works up to `now`.
     pub(super) fn advance(&mut self, now: Nanos) {
         let time = (now - self.advanced) as f64;
         self.advanced = now;
@@ -106,14 +106,14 @@ impl Site {
         }
     }
 
-    /// In how long the first of its threads will be done.
+    /// Returns the time until the first of its threads is done.
     pub(super) fn next_finish(&self) -> Option<Nanos> {
         let left = self.handler.iter().chain(&self.sections);
         let least = left.map(|thread| thread.left).reduce(f64::min)?;
         Some((least.max(0.0) / self.rate()).ceil() as Nanos)
     }
 
-    /// Takes what is done off its threads: how many foms have ended, and whether the handler is free.
+    /// Removes the finished work. Returns how many foms have ended, and whether the handler is free.
     pub(super) fn take_finished(&mut self, now: Nanos) -> (usize, bool) {
         let before = self.sections.len();
         self.sections.retain(|thread| thread.left > NOTHING);
@@ -137,7 +137,7 @@ impl Site {
         (ended, true)
     }
 
-    /// The handler runs the first in the queue.
+    /// Lets the handler run the first fom in the queue.
     pub(super) fn begin_next(&mut self, now: Nanos) -> Next {
         let Some(fom) = self.queue.pop_front() else {
             return Next::Idle;
@@ -152,7 +152,7 @@ impl Site {
         Next::Runs { waited, hot }
     }
 
-    /// The handler is busy for that long with giving foms away.
+    /// Keeps the handler busy for that long with giving foms away.
     pub(super) fn begin_move(&mut self, now: Nanos, time: Nanos) {
         self.handler = Some(Thread {
             left: time as f64,
@@ -161,7 +161,8 @@ impl Site {
         });
     }
 
-    /// Takes every other fom, so that those that go and those that stay keep their order, and neither wait for the others.
+    /// Takes every other fom, so that both the moved and the remaining foms keep their order, and neither waits for the
+    /// other.
     pub(super) fn take_every_other(&mut self, foms: usize) -> Vec<Fom> {
         let mut taken = Vec::new();
         let mut at = 1;
@@ -175,7 +176,7 @@ impl Site {
         taken
     }
 
-    /// A new share, of the time since the last look. One of a time without work says nothing.
+    /// Computes the share in the time since the last look. A time without work leaves the share as it is.
     pub(super) fn look(&mut self, now: Nanos) {
         self.advance(now);
         if self.wanted > 0.0 {

@@ -1,4 +1,4 @@
-//! The fom that takes new clients.
+//! The fom that accepts clients.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -14,29 +14,29 @@ use crate::common::Common;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// How long nothing is taken when the system has no room for more.
+/// The pause when the system has no room for another client.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
-/// Takes new clients.
+/// Accepts clients.
 #[derive(Debug)]
 pub(crate) struct Accept {
     listener: TcpListener,
     common: Arc<Common>,
 }
 
-/// The phases of who takes new clients.
+/// The phases of accepting clients.
 #[fom(operation(Accept), error(Infallible), transient)]
 pub(crate) enum Accepting {
-    /// Until somebody comes.
+    /// Waits for a client.
     #[phase(start, to(Seat, Pause))]
     Listen,
-    /// To the locality with the fewest, or away where there are too many.
+    /// Sends the client to the locality with the fewest clients, or away if there are too many.
     #[phase(to(Listen))]
     Seat {
         stream: Option<TcpStream>,
         address: SocketAddr,
     },
-    /// The system has no room for more: no descriptors, or no memory.
+    /// The system has no room for another client: no descriptors, or no memory.
     #[phase(to(Listen, Ended))]
     Pause,
     #[phase(end)]
@@ -81,7 +81,7 @@ impl AcceptingTransitions for Accept {
             runtime.localities(),
         );
         let Some(me) = seat else {
-            // There is room in the buffer of a new socket; nobody is waited for.
+            // The buffer of a new socket has room, so the write does not wait.
             let _ = stream
                 .into_std()
                 .and_then(|mut stream| stream.write(TOO_MANY));
@@ -90,8 +90,8 @@ impl AcceptingTransitions for Accept {
         let common = Arc::clone(&self.common);
         let home = me.locality;
         let again = runtime.clone();
-        // In its locality, so that its socket is served by the reactor there.
-        // With a server that ends nobody need be seated.
+        // Runs in the client's locality, so that the reactor there serves the socket. If the server ends, the client
+        // needs no seat.
         let _ = runtime.post(home, move |_| {
             let limits = common.settings.limits;
             let here = stream
@@ -99,14 +99,14 @@ impl AcceptingTransitions for Accept {
                 .and_then(|()| stream.into_std())
                 .and_then(TcpStream::from_std);
             let Ok(stream) = here else {
-                // It has gone already.
+                // The client has gone already.
                 return common.clients.left(&me);
             };
             let line = Line::new(stream, limits, &common.memory);
             let connection =
                 Connection::new(line, Arc::clone(&common), Arc::clone(&me), again.clone());
             let submission = again.submit(connection).place(Placement::Locality(home));
-            // When it is refused, the server ends, and its being dropped takes it off the list.
+            // If the submission is refused, the server ends. The dropped connection then takes the client off the list.
             if let Ok(handle) = submission.start() {
                 common.clients.is_served_by(&me, handle.fom().clone());
             }

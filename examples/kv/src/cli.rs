@@ -8,7 +8,7 @@ use lexopt::prelude::*;
 use crate::live::LEAST_MEMORY;
 use crate::{Save, Settings};
 
-/// What `--help` says.
+/// The text of `--help`.
 pub const HELP: &str = "\
 A server that speaks the Redis protocol, and whose commands are foms.
 
@@ -37,16 +37,16 @@ Examples:
   redis-cli -p 6379 fom list
 ";
 
-/// What to do.
+/// The command to run.
 #[derive(Debug)]
 pub enum Order {
-    /// Print this text and end.
+    /// Prints this text and ends.
     Print(String),
-    /// Serve.
+    /// Runs the server.
     Serve {
-        /// How.
+        /// The settings of the server.
         settings: Box<Settings>,
-        /// How long clients have for their last replies.
+        /// The time that clients have for their last replies.
         drain: Duration,
     },
 }
@@ -55,7 +55,7 @@ pub enum Order {
 ///
 /// # Errors
 ///
-/// What is wrong with them, in words.
+/// Says what is wrong with the arguments.
 pub fn read(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Order, lexopt::Error> {

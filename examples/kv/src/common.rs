@@ -1,4 +1,4 @@
-//! What all clients share.
+//! The state that all clients share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::save::{Log, Save};
 use crate::server::Settings;
 use crate::shard::Wall;
 
-/// What all clients share.
+/// The state that all clients share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) settings: Settings,
@@ -26,12 +26,12 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Whether the server ends.
+    /// Returns whether the server ends.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// When what has changed is on disk.
+    /// Returns the name of the save mode.
     pub(crate) fn save_mode(&self) -> &'static str {
         match (&self.log, self.settings.save) {
             (None, _) => "none",
@@ -51,7 +51,7 @@ impl Common {
         Ok(())
     }
 
-    /// The settings whose names fit, and their values.
+    /// Returns the settings with matching names, and their values.
     pub(crate) fn configuration(&self, pattern: &[u8]) -> Vec<(&'static str, String)> {
         let mut all = vec![
             ("save", String::new()),

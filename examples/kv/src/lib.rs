@@ -1,4 +1,4 @@
-//! A server that speaks the Redis protocol, and whose commands are foms.
+//! A server that speaks the Redis protocol. Its commands are foms.
 //!
 //! | to | see |
 //! | --- | --- |

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use crate::server::Settings;
 
-/// Why a setting was not taken.
+/// The reason why a setting was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingError {
-    /// There is none of this name.
+    /// There is no setting of this name.
     #[error("Unknown option or number of arguments for CONFIG SET")]
     Unknown,
-    /// It is no number, or one that makes no sense.
+    /// The value is not a number, or is not a sensible one.
     #[error("CONFIG SET failed - argument must be a number that is not below zero")]
     NoNumber,
     /// The number is too small.
     #[error("CONFIG SET failed - argument must be at least {0}")]
     TooSmall(u64),
-    /// It is none of its words.
+    /// The value is none of the allowed words.
     #[error("CONFIG SET failed - argument must be wait or reject")]
     NoMode,
 }
@@ -56,28 +56,28 @@ impl Live {
         ]
     }
 
-    /// How many bytes all clients together may take, data aside.
+    /// Returns how many bytes all clients together may take, data aside.
     pub(crate) fn memory(&self) -> &Arc<AtomicU64> {
         &self.memory
     }
 
-    /// The most clients at a time.
+    /// Returns the most clients at a time.
     pub(crate) fn clients(&self) -> usize {
         self.clients.load(Ordering::Relaxed) as usize
     }
 
-    /// The most bytes that a client may leave unread.
+    /// Returns the most bytes that a client may leave unread.
     pub(crate) fn unread(&self) -> usize {
         self.unread.load(Ordering::Relaxed) as usize
     }
 
-    /// How long a client may say nothing.
+    /// Returns the longest time that a client may be silent.
     pub(crate) fn idle(&self) -> Option<Duration> {
         let seconds = self.idle.load(Ordering::Relaxed);
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
-    /// All of them, as text.
+    /// Returns all settings, as text.
     pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
         self.named()
             .iter()
@@ -85,7 +85,7 @@ impl Live {
             .collect()
     }
 
-    /// Changes one.
+    /// Changes a setting.
     pub(crate) fn set(&self, name: &[u8], value: &[u8]) -> Result<(), SettingError> {
         let named = self.named();
         let (_, setting, least) = named

@@ -26,10 +26,10 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal.
 async fn serve(settings: Settings, drain: Duration) -> Result<(), Box<dyn std::error::Error>> {
     use tokio::signal::unix::{SignalKind, signal};
-    // Before anything is there that a signal could end.
+    // Before anything starts that a signal could end.
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,

@@ -1,8 +1,8 @@
-//! Which locality is the home of a key.
+//! The home locality of each key.
 
 use std::hash::{BuildHasher as _, RandomState};
 
-/// Which locality is the home of a key. Another one in each process, so that nobody outside can know keys that share one.
+/// Maps a key to its home. The map differs in each process, so that no client can know which keys share a locality.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     hasher: RandomState,
@@ -17,12 +17,12 @@ impl Places {
         }
     }
 
-    /// Whether there is only one.
+    /// Returns whether there is only one locality.
     pub(crate) fn is_one(&self) -> bool {
         self.localities == 1
     }
 
-    /// The home of a key.
+    /// Returns the home of a key.
     pub(crate) fn home(&self, key: &[u8]) -> usize {
         if self.localities == 1 {
             return 0;

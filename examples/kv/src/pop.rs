@@ -13,10 +13,10 @@ use crate::save::Log;
 use crate::shard::{Claim, Handed, Popper, Shard, Side};
 use crate::wire::Reply;
 
-/// What is said to somebody who waits for an element.
+/// What a waiting pop is told.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// Here is one.
+    /// An element for the pop.
     Handed(Handed),
     /// The client is gone.
     Gone,
@@ -27,14 +27,14 @@ pub(crate) enum Told {
 pub(crate) struct Pop {
     pub(crate) keys: Vec<Bytes>,
     pub(crate) side: Side,
-    /// How long; for ever, if nothing is said.
+    /// The longest wait. `None` waits for ever.
     pub(crate) patience: Option<Duration>,
     pub(crate) places: Arc<Places>,
     pub(crate) log: Option<Arc<Log>>,
     pub(crate) claim: Arc<Claim>,
-    /// Of the keys, those at which it was in the queue at some time.
+    /// The number of keys, from the first, that may have the pop in their queue.
     pub(crate) queued: usize,
-    /// What it got.
+    /// The element that the pop got.
     pub(crate) got: Option<Handed>,
     pub(crate) runtime: Runtime,
 }
@@ -42,24 +42,24 @@ pub(crate) struct Pop {
 /// The phases of a blocking pop.
 #[fom(operation(Pop), event(Told), error(Infallible), transient)]
 pub(crate) enum Popping {
-    /// Look at the lists, in the order in which they are named, and queue where there is nothing.
+    /// Looks at the lists in the order of the request, and queues at each list that is empty.
     #[phase(start, to(Wait, Keep, Served))]
     Look,
-    /// Until somebody pushes, the client is gone, or its patience is at an end.
+    /// Waits for an element, until the client is gone or its patience ends.
     #[phase(on(Handed, Gone), to(Keep, Served, Abandoned))]
     Wait,
-    /// The client is told when the disk knows that the element is out of the list.
+    /// Waits until the disk knows that the element left the list. Then the client is told.
     #[phase(to(Served))]
     Keep { reply: Reply, ticket: u64 },
     #[phase(end)]
     Served { reply: Reply },
-    /// The client is gone; what was handed to it is back in its list.
+    /// The client is gone; an element that was handed to the pop is back in its list.
     #[phase(end)]
     Abandoned,
 }
 
 impl Pop {
-    /// The reply for an element, and the ticket that it must wait for.
+    /// Takes an element. Returns the reply, and the ticket that the reply must wait for.
     fn get(&mut self, handed: Handed) -> (Reply, Option<u64>) {
         let reply = Reply::Array(vec![
             Reply::Bulk(handed.key.clone()),
@@ -70,7 +70,7 @@ impl Pop {
         (reply, ticket)
     }
 
-    /// Gives back what it got: the client will not hear of it.
+    /// Gives its element back: the client does not hear of it.
     pub(crate) fn take_back(&mut self) {
         if let Some(handed) = self.got.take() {
             self.give_back(handed);
@@ -79,7 +79,7 @@ impl Pop {
 
     fn give_back(&self, handed: Handed) {
         let home = self.places.home(&handed.key);
-        // With a runtime that has ended the list is gone, too.
+        // If the runtime has ended, the list is gone, too.
         let _ = self.runtime.post(home, move |local| {
             local.data::<Shard>().give_back(&handed);
         });
@@ -111,7 +111,8 @@ impl PoppingTransitions for Pop {
                         (reply, Some(ticket)) => PoppingAfterLook::Keep { reply, ticket },
                     });
                 }
-                // Another kind of value. Another list may have had an element meanwhile: then that is what it gets.
+                // The key holds another kind of value. If another list had an element meanwhile, the pop gets that
+                // element instead.
                 Ok(Err(reply)) if self.claim.close() => {
                     return Ok(PoppingAfterLook::Served { reply });
                 }
@@ -144,7 +145,7 @@ impl PoppingTransitions for Pop {
                     let reply = Reply::NullArray;
                     return Ok(PoppingAfterWait::Served { reply });
                 }
-                // One is on its way already, and cannot be called back.
+                // An element is on its way already, and cannot be called back.
                 Some(Told::Gone) => gone = true,
                 None => {}
             }
@@ -170,13 +171,13 @@ impl PoppingTransitions for Pop {
 }
 
 impl Drop for Pop {
-    /// However it ended: it queues no more.
+    /// Closes the claim and leaves all queues, however the pop ended.
     fn drop(&mut self) {
         self.claim.close();
         for key in self.keys.drain(..).take(self.queued) {
             let claim = Arc::clone(&self.claim);
             let home = self.places.home(&key);
-            // With a runtime that has ended the queue is gone, too.
+            // If the runtime has ended, the queue is gone, too.
             let _ = self
                 .runtime
                 .post(home, move |local| local.data::<Shard>().leave(&key, &claim));

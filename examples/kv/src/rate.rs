@@ -1,6 +1,6 @@
-//! How many commands a client may send: an admission policy in front of the localities.
+//! The rate of commands of each client: an admission policy in front of the localities.
 //!
-//! Where no rate is set, commands do not come by here.
+//! Without a rate, commands do not pass here.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -14,33 +14,33 @@ use fom_runtime::prelude::*;
 use crate::live::SettingError;
 use crate::wire::Reply;
 
-/// Commands that wait for their turn, at the most; each client has its own limit, far below.
+/// The most commands that wait for their turn. Each client has its own, far lower limit.
 const MOST: usize = 1 << 20;
 
-/// What becomes of a command beyond the rate.
+/// What happens to a command beyond the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beyond {
-    /// It waits for its turn.
+    /// The command waits for its turn.
     Wait,
-    /// It is answered with an error.
+    /// The command gets an error.
     Reject,
 }
 
-/// How many commands each client may send.
+/// The rate of commands for each client.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     intake: Admission,
-    /// Commands a second; 0 is no limit.
+    /// Commands a second; 0 means no limit.
     rate: AtomicU64,
     reject: AtomicBool,
-    /// While one changes the policy, no other does.
+    /// Serialises changes of the policy.
     changing: Mutex<()>,
 }
 
 impl RateLimit {
     pub(crate) fn new(runtime: &Runtime) -> Result<Self, BuildAdmissionError> {
         let intake = Admission::builder(runtime)
-            // Those that wait, for an element or the disk, keep nobody else out.
+            // Commands that wait for an element or the disk keep no other command out.
             .in_flight(MOST)
             .marks(MOST / 2, MOST)
             .build()?;
@@ -52,7 +52,7 @@ impl RateLimit {
         })
     }
 
-    /// What becomes of commands beyond the rate; none where there is no rate.
+    /// Returns what happens to commands beyond the rate. Returns `None` without a rate.
     pub(crate) fn beyond(&self) -> Option<Beyond> {
         if self.rate.load(Ordering::Relaxed) == 0 {
             return None;
@@ -64,12 +64,12 @@ impl RateLimit {
         })
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub(crate) fn intake(&self) -> &Admission {
         &self.intake
     }
 
-    /// The settings, as text.
+    /// Returns the settings, as text.
     pub(crate) fn all(&self) -> [(&'static str, String); 2] {
         let mode = if self.reject.load(Ordering::Relaxed) {
             "reject"
@@ -101,12 +101,12 @@ impl RateLimit {
         let rate = crate::wire::integer(value)
             .and_then(|rate| u64::try_from(rate).ok())
             .ok_or(SettingError::NoNumber)?;
-        // Nothing is done under it that could leave it half done.
+        // No critical section leaves the policy half changed.
         let _changing = self.changing.lock();
         if rate == 0 {
             self.intake.set_policy(Fifo::new());
         } else {
-            // What comes in a tenth of a second may come at once.
+            // The commands of a tenth of a second may come at once.
             let each = Rate::per_second(rate)
                 .and_then(|each| each.burst((rate / 10).max(1)))
                 .map_err(|_| SettingError::NoNumber)?;
@@ -117,7 +117,8 @@ impl RateLimit {
     }
 }
 
-/// The turn of a command that is several foms, or one that is told things: it waits for this, and begins then.
+/// The turn of a command that has several foms, or a fom that takes events. The command waits for the ticket, and then
+/// begins.
 #[derive(Debug)]
 pub(crate) struct Ticket;
 
@@ -136,10 +137,10 @@ impl AdmittingTransitions for Ticket {
     }
 }
 
-/// What a command is answered that came too soon.
+/// The reply to a command that came too soon.
 pub(crate) const LIMITED: Reply = Reply::error("ERR rate limited");
 
-/// The operation, if its turn has not come: it is out of the queue then.
+/// Takes the operation out of the queue and returns it, if its turn has not come.
 pub(crate) fn unless_started<O: Operation>(mut queued: Queued<O>) -> Option<O> {
     let mut nobody = Context::from_waker(Waker::noop());
     if pin!(queued.started()).as_mut().poll(&mut nobody).is_ready() {

@@ -1,4 +1,4 @@
-//! The server: a runtime whose localities have the data, and a fom that takes clients.
+//! The server: a runtime with the data in its localities, and a fom that accepts clients.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,32 +23,32 @@ use crate::save::{Log, Save, Store, StoreError, Writer};
 use crate::shard::{Shard, Wall};
 use crate::wire::Limits;
 
-/// How often keys that have expired are looked for.
+/// The time between two sweeps for expired keys.
 const SWEEP: Duration = Duration::from_millis(100);
-/// Keys that are removed in one go.
+/// The most keys that one sweep removes.
 const SWEPT_AT_ONCE: usize = 1000;
 
-/// How a server runs.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// In how many localities; what the machine suggests, if nothing is said.
+    /// The number of localities. `None` takes what the machine suggests.
     pub localities: Option<usize>,
-    /// Where the data are kept; nowhere, if nothing is said.
+    /// The directory of the data. `None` keeps the data in memory only.
     pub directory: Option<PathBuf>,
-    /// When what has changed is on disk.
+    /// When a change is on disk.
     pub save: Save,
     /// The most clients at a time.
     pub clients: usize,
-    /// Bytes that a client may leave unread before it is sent away.
+    /// Bytes that a client may leave unread before the server sends it away.
     pub unread: usize,
-    /// Bytes of all clients together, without the data: requests that are not whole or under way, and unread replies. Above that,
-    /// the server evicts the largest client. At least 1 MiB.
+    /// Bytes of all clients together, without the data: requests that are not whole or under way, and unread replies.
+    /// Above that, the server evicts the largest client. At least 1 MiB.
     pub clients_memory: usize,
-    /// How long a client may say nothing.
+    /// The longest time that a client may be silent.
     pub idle: Option<Duration>,
-    /// How large a request may be.
+    /// The limits of a request.
     pub limits: Limits,
     /// A clock for tests.
     pub clock: Option<TestClock>,
@@ -71,23 +71,23 @@ impl Default for Settings {
     }
 }
 
-/// Why a server could not be started.
+/// The reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, #[source] io::Error),
-    /// What was saved cannot be read.
+    /// The server cannot read the saved data.
     #[error("what was saved in {0} cannot be read: {1}")]
     Load(PathBuf, #[source] StoreError),
-    /// No runtime.
+    /// The runtime could not be built.
     #[error("the runtime cannot be made: {0}")]
     Runtime(#[from] BuildError),
-    /// No sweeping.
+    /// The sweeping chore could not be started.
     #[error("the runtime does not work: {0}")]
     Chore(#[from] ChoreError),
-    /// No admission.
+    /// The admission could not be built.
     #[error("the admission cannot be made: {0}")]
     Admission(#[source] BuildAdmissionError),
     /// The runtime takes no foms.
@@ -95,7 +95,7 @@ pub enum StartError {
     Refused,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     runtime: Runtime,
@@ -108,11 +108,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Errors
     ///
-    /// [`StartError`].
+    /// Fails with [`StartError`].
     pub async fn start(settings: Settings) -> Result<Server, StartError> {
         let cannot = |error| StartError::Listen(settings.listen, error);
         let listener = std::net::TcpListener::bind(settings.listen).map_err(cannot)?;
@@ -186,7 +186,7 @@ impl Server {
             })
             .await?;
         let listening = Arc::clone(&common);
-        // In a locality, so that it is that one's reactor that listens.
+        // In a locality, so that its reactor serves the listener.
         let listener = runtime
             .call(0, move |_| TcpListener::from_std(listener))
             .await
@@ -210,28 +210,28 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// How many keys came back.
+    /// Returns how many keys came back from disk.
     pub fn loaded(&self) -> usize {
         self.loaded
     }
 
-    /// Its runtime.
+    /// Returns the server's runtime.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// Ends it: nothing more is taken, what was taken is answered, and all that has changed is written.
+    /// Ends the server: it takes no more commands, answers those that it took, and writes all changes.
     pub async fn stop(&self, within: Duration) -> ShutdownReport {
         self.common.stopping.store(true, Ordering::Release);
         self.accept.cancel();
         self.common.clients.wake();
         let by = tokio::time::Instant::now() + within;
-        // A client that came in this moment sees that the server ends before it reads anything.
+        // A client that connects at this moment sees that the server ends before it reads anything.
         while self.common.clients.counts().0 > 0 && tokio::time::Instant::now() < by {
             tokio::time::sleep(Duration::from_millis(5)).await;
             self.common.clients.wake();
@@ -242,7 +242,7 @@ impl Server {
         };
         if let (Some(writer), Some(log)) = (writer, &self.common.log) {
             log.close();
-            // It says by itself what it could not write.
+            // The writer reports by itself what it could not write.
             let _ = tokio::time::timeout_at(by, writer).await;
         }
         self.runtime.shutdown(Shutdown::Drain, within).await

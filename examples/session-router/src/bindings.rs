@@ -1,7 +1,7 @@
-//! Where one user can be reached: one fom for each user with bindings (RFC 3261, 10), keyed by the user's name, so that
+//! Where one user can be reached: one fom for each user with bindings (RFC 3261, 10). Its key is the user's name, so
 //! registrations survive as calls do.
 //!
-//! The fom is the truth; the [`Locator`] is told of it, as an index is. After a restart every fom tells it again.
+//! The fom is the truth, and the [`Locator`] is its index. After a restart every fom tells the locator again.
 
 use std::time::Duration;
 
@@ -13,24 +13,25 @@ use crate::places;
 use crate::sources::Source;
 use crate::wire::udp::Net;
 
-/// The longest that a binding may last; as long as the deadline of [`Contacts::Known`].
+/// The longest lifetime of a binding; as long as the deadline of [`Contacts::Known`].
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// What comes in for a user's bindings.
+/// An event of a user's bindings.
 #[derive(Debug)]
 pub enum BindingsEvent {
-    /// A REGISTER, and who is to hear what became of it.
+    /// A REGISTER, and the reply for its result.
     Change(Update, Reply<Updated>),
 }
 
 /// The phases of a user's bindings.
 ///
-/// A REGISTER is answered once its change is on disk: that is one transition, from `Known` to `Known`, and one sync. A
-/// request that changes nothing costs none, nor does a binding that expires: the time says so after a restart as well.
+/// The fom answers a REGISTER once its change is on disk: one transition, from `Known` to `Known`, and one sync. A
+/// request that changes nothing costs no sync. A binding that expires costs none either, since the time tells it after
+/// a restart as well.
 #[fom(operation(Bindings), event(BindingsEvent))]
 pub enum Contacts {
-    /// The user can be reached, until the last binding expires or is taken away. Its deadline is never reached: it is
-    /// the clock for what expires, since it goes on over a restart.
+    /// The user can be reached, until the last binding expires or is removed. The deadline is never reached. It is the
+    /// clock for expiry, since it continues over a restart.
     #[phase(start, to(Known, Gone), on(Change), within = "24h", late)]
     Known,
     /// There is nothing to remember.
@@ -42,9 +43,10 @@ pub enum Contacts {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Bindings {
     user: String,
-    /// Each with the time that it has left when the phase is entered.
+    /// The bindings, each with the time that it has left when the fom enters the phase.
     place: Place,
-    /// Who is to hear that the last change is on disk. Nobody after a restart: a client that got no answer asks again.
+    /// The reply to send once the last change is on disk. `None` after a restart: a client without an answer asks
+    /// again.
     #[serde(skip)]
     asked: Option<(Reply<Updated>, Updated)>,
     /// The source that pays for the place.
@@ -53,7 +55,7 @@ pub struct Bindings {
     _held: places::Place,
 }
 
-/// Has the user's bindings changed.
+/// Changes the user's bindings.
 pub(crate) fn change(runtime: &Runtime, net: &Net, update: Update, reply: Reply<Updated>) {
     let (mut update, mut reply) = (update, reply);
     loop {
@@ -62,7 +64,7 @@ pub(crate) fn change(runtime: &Runtime, net: &Net, update: Update, reply: Reply<
                 match bindings.send(BindingsEvent::Change(update, reply)) {
                     Ok(()) => return,
                     Err(SendError::Full(BindingsEvent::Change(_, reply))) => {
-                        let _ = reply.send(Updated::Full); // whoever has gone needs no answer
+                        let _ = reply.send(Updated::Full); // a caller that has gone needs no answer
                         return;
                     }
                     Err(error) => error.into_event(), // it ended just now
@@ -98,7 +100,7 @@ pub(crate) fn change(runtime: &Runtime, net: &Net, update: Update, reply: Reply<
                     let _ = unheard.send(Updated::Full);
                     return;
                 }
-                reply = unheard; // somebody else was first: tell that one
+                reply = unheard; // another REGISTER was first: send to its fom
             }
         }
     }
@@ -122,7 +124,7 @@ impl ContactsTransitions for Bindings {
         if let Some((reply, updated)) = self.asked.take()
             && told.is_ok()
         {
-            let _ = reply.send(updated); // nobody may wait any more
+            let _ = reply.send(updated); // the caller may not wait any more
         }
         loop {
             let Some(last) = self.place.last() else {
@@ -135,7 +137,7 @@ impl ContactsTransitions for Bindings {
             let Some(BindingsEvent::Change(update, reply)) = cx.event_within(left).await else {
                 continue;
             };
-            // From here on the times are those of the next visit.
+            // From here on the times count from the next visit.
             let mut place = self.place.clone();
             place.pass(begun(cx.now()));
             let updated = place.update(&update, Duration::ZERO);
@@ -174,7 +176,7 @@ impl Bindings {
             if told {
                 return Ok(());
             }
-            cx.sleep(Duration::from_millis(10)).await; // it has too much to do: after a restart all come at once
+            cx.sleep(Duration::from_millis(10)).await; // the locator is busy: after a restart all foms come at once
         }
     }
 }

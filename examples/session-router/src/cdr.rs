@@ -1,4 +1,4 @@
-//! Call detail records: one line a call, in a file.
+//! Call detail records: a file with one line for each call.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,43 +9,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::Outcome;
 
-/// What is remembered of a call.
+/// The record of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// When it began.
+    /// The time at which the call began.
     pub began: SystemTime,
     /// Call-ID.
     pub call_id: String,
-    /// Who called.
+    /// The URI of the caller.
     pub from: String,
-    /// Who was called.
+    /// The URI of the called user.
     pub to: String,
-    /// How long it took until somebody answered.
+    /// The time until a place answered.
     pub setup: Option<Duration>,
-    /// How long they talked.
+    /// The time that the two sides talked.
     pub talk: Option<Duration>,
-    /// How many places rang.
+    /// The number of places that rang.
     pub forks: usize,
 }
 
-/// The file that records are written to. Many threads may write at once: every line is one write to a file
-/// that is only appended to.
+/// The file of the records. Many threads may write at once: each line is one write to a file that is only appended to.
 #[derive(Debug)]
 pub struct Records(Option<File>);
 
 impl Records {
-    /// Opens the file, and makes it where there is none. Without a path, nothing is kept.
+    /// Opens the file, and creates it if there is none. Without a path, no record is kept.
     ///
     /// # Errors
     ///
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn open(path: Option<&Path>) -> io::Result<Records> {
         let open = |path| OpenOptions::new().create(true).append(true).open(path);
         path.map(open).transpose().map(Records)
     }
 
-    /// Writes one line. This blocks, for as long as the disk likes: it is called between enter-block and
-    /// leave-block only.
+    /// Writes one line. This blocks for as long as the disk likes, so only code between enter-block and leave-block
+    /// calls it.
     pub(crate) fn write(&self, record: &Record, outcome: Outcome) -> io::Result<()> {
         let Some(mut file) = self.0.as_ref() else {
             return Ok(());
@@ -79,7 +78,7 @@ impl Record {
     }
 }
 
-/// A JSON string: what is in it was written by a stranger.
+/// Quotes a JSON string. Its text comes from a stranger.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

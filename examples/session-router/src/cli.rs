@@ -9,7 +9,7 @@ use lexopt::prelude::*;
 use crate::call::Timers;
 use crate::router::Settings;
 
-/// What `--help` says.
+/// The text of `--help`.
 pub const HELP: &str = "\
 A SIP session router over UDP whose calls and registrations are foms.
 
@@ -61,38 +61,38 @@ Examples:
   session-router drive 127.0.0.1:5060 --calls 1000
 ";
 
-/// What to do.
+/// The command to run.
 #[derive(Debug)]
 pub enum Command {
-    /// Print this text and end.
+    /// Prints this text and ends.
     Print(String),
-    /// Serve.
+    /// Runs the router.
     Serve {
-        /// How.
+        /// The settings of the router.
         settings: Box<Settings>,
-        /// How long calls may go on when it ends.
+        /// The time that calls have to end.
         drain: Duration,
     },
-    /// Run by itself.
+    /// Runs the router, two endpoints and a caller.
     SelfRun {
-        /// How the router runs.
+        /// The settings of the router.
         settings: Box<Settings>,
-        /// How many calls.
+        /// The number of calls.
         calls: usize,
-        /// How many at a time.
+        /// The most calls at a time.
         in_flight: usize,
     },
-    /// Run the endpoints and the caller against a router.
+    /// Runs the endpoints and the caller against a router.
     Drive {
-        /// Where it listens.
+        /// The address of the router.
         router: SocketAddr,
         /// Timer T1.
         t1: Duration,
-        /// How many calls.
+        /// The number of calls.
         calls: usize,
-        /// How many at a time.
+        /// The most calls at a time.
         in_flight: usize,
-        /// How many to begin in a second, if not as fast as others end.
+        /// The calls to begin in a second. `None` begins calls as fast as others end.
         rate: Option<u32>,
     },
 }
@@ -101,7 +101,7 @@ pub enum Command {
 ///
 /// # Errors
 ///
-/// Says what is wrong with it.
+/// Says what is wrong with the arguments.
 pub fn read<I>(arguments: I) -> Result<Command, lexopt::Error>
 where
     I: IntoIterator,
@@ -218,7 +218,7 @@ fn at_least_one<N: PartialEq + Default>(number: N, option: &str) -> Result<N, St
     }
 }
 
-/// One source must not have all.
+/// One source must not have all places.
 fn below_all(percent: u32) -> Result<u32, String> {
     if (1..100).contains(&percent) {
         Ok(percent)
@@ -241,7 +241,7 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
         format!("--listen wants ADDRESS:PORT, for example 127.0.0.1:5060, and not {text:?}")
     })?;
     if address.ip().is_unspecified() {
-        // It is written into every Via, for the answers to come back.
+        // The router writes the address into every Via, so that answers come back.
         return Err(format!(
             "--listen must name one address of this machine, and {text} is all of them"
         ));

@@ -1,24 +1,24 @@
-//! What is counted, and how it is printed.
+//! The router's counters, and how they are printed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One number that only grows.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// Adds one.
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes over a count from elsewhere.
+    /// Sets the count to `count`.
     pub(crate) fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }
 
-    /// How many so far.
+    /// Returns the count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -31,7 +31,7 @@ macro_rules! counters {
         pub struct Counters { $($(#[doc = $doc])+ pub $name: Counter,)* }
 
         impl Counters {
-            /// All of them, in order, with the words that a table shows.
+            /// Returns all counters, in order, with their words for a table.
             pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$(($label, self.$name.get()),)*].into_iter()
             }
@@ -42,8 +42,8 @@ macro_rules! counters {
 counters! {
     /// Datagrams that arrived.
     received: "datagrams in",
-    /// Datagrams that the kernel dropped, because the buffer of the socket was full. The router reads this count whenever
-    /// nothing comes for a moment, and every 1,024 datagrams.
+    /// Datagrams that the kernel dropped because the buffer of the socket was full. The router reads this count
+    /// whenever nothing comes for a moment, and every 1,024 datagrams.
     lost: "dropped by the kernel",
     /// Datagrams that went out.
     sent: "datagrams out",
@@ -51,19 +51,19 @@ counters! {
     unsent: "not sent",
     /// Malformed requests that were answered.
     refused: "malformed, answered",
-    /// Packets that were dropped because nobody can be told what is wrong with them.
+    /// Packets that were dropped because there is no receiver for an answer.
     dropped: "malformed, dropped",
-    /// Packets in good form that belong to nothing we know.
+    /// Packets in good form that belong to nothing that the router knows.
     stray: "strays",
     /// Retransmissions that arrived and were absorbed.
     absorbed: "retransmissions absorbed",
-    /// Retransmissions that we sent.
+    /// Retransmissions that the router sent.
     repeated: "retransmissions sent",
     /// Calls that began.
     calls: "calls",
     /// Calls that a journal brought back.
     resumed: "calls that came back",
-    /// Users whose bindings a journal brought back.
+    /// Users that a journal brought back with their bindings.
     bindings: "users that came back",
     /// Calls that were answered and hung up.
     completed: "completed",

@@ -18,8 +18,9 @@ use crate::wire::message::{Message, Request, address};
 use crate::wire::parse::{Fault, call_id, parse};
 use crate::wire::udp::Net;
 
-/// The calls with a last step that the journal could not commit. They go on when the journal has room. Until then the router
-/// gives no answer about them, least of all that there is no such call: a sender that wants an answer sends again.
+/// The calls with a last step that the journal could not commit. They go on when the journal has room. Until then the
+/// router gives no answer about them, least of all that there is no such call. A sender that wants an answer sends
+/// again.
 #[derive(Clone, Default)]
 pub(crate) struct Stuck(Arc<Mutex<HashSet<String>>>);
 
@@ -47,7 +48,7 @@ pub(crate) struct Front {
     runtime: Runtime,
     stuck: Stuck,
     sources: Sources,
-    /// How many datagrams had come at the last look at the kernel's count.
+    /// The number of datagrams at the last look at the kernel's count.
     looked: u64,
     settings: Settings,
 }
@@ -79,7 +80,7 @@ impl Front {
     pub(crate) fn run(&mut self, stop: &AtomicBool) {
         let mut buffer = vec![0; 65_536];
         while !stop.load(Ordering::Relaxed) {
-            // An error means that nothing came for a moment, or that an earlier datagram found no receiver.
+            // An error means that no datagram came for a moment, or that an earlier datagram found no receiver.
             match self.net.receive(&mut buffer) {
                 Ok((length, source)) => self.datagram(&buffer[..length], source),
                 Err(_) => self.note_dropped(),
@@ -104,7 +105,7 @@ impl Front {
         if self.net.counters().received.get() >= self.looked + LOOK {
             self.note_dropped();
         }
-        // The rates of its source come first: a flood must cost no more than this.
+        // The rates of the source come first: a flood must cost no more than this check.
         let (charge, verdict) = self.look(datagram, from);
         if verdict == Verdict::Drop {
             return self.net.counters().ignored.add();
@@ -122,8 +123,8 @@ impl Front {
         self.read(read, charge);
     }
 
-    /// What becomes of a datagram, and what it has cost. A packet of a call that the router knows is read as long as its
-    /// source does not send too many of any kind. All others have the rate for new calls.
+    /// Returns what becomes of a datagram, and what it has cost. A packet of a known call is read as long as its source
+    /// does not send too many packets of any kind. All other packets have the rate for new calls.
     fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Charge, Verdict) {
         let now = self.runtime.now();
         let (source, within) =
@@ -143,13 +144,14 @@ impl Front {
         }
     }
 
-    /// A datagram that is within the rates of its source.
+    /// Handles a datagram within the rates of its source.
     fn read(&mut self, read: Result<Message, Fault>, charge: Charge) {
         let counters = self.net.counters();
         match read {
             Ok(Message::Request(request)) => self.request(request, charge),
             Ok(Message::Response(response)) => {
-                // Only an answer to our own request passes: our Via on top, and a call that waits for it (RFC 6026, 7.3).
+                // Only an answer to a request of the router passes: its Via on top, and a call that waits for it (RFC
+                // 6026, 7.3).
                 let ours = response.sent_by == self.net.local().to_string();
                 let call = if ours {
                     self.runtime.find::<Call>(&response.call_id)
@@ -197,7 +199,7 @@ impl Front {
         }
     }
 
-    /// A request that belongs to no call that we know.
+    /// Handles a request that belongs to no known call.
     fn without_call(&self, request: Box<Request>, source: Source) {
         if self.stuck.has(&request.call_id) {
             return self.net.counters().stray.add();
@@ -215,9 +217,9 @@ impl Front {
         }
     }
 
-    /// A new call.
+    /// Begins a new call.
     fn invite(&self, invite: Box<Request>, source: Source) {
-        // 16.3 step 5: we know no extensions.
+        // 16.3 step 5: the router knows no extensions.
         if let Some(wanted) = proxy_require(&invite) {
             return self.answer(&invite, 420, &format!("Unsupported: {wanted}\r\n"));
         }
@@ -286,7 +288,7 @@ pub(crate) fn answer(net: &Net, request: &Request, status: u16, more: &str) {
     net.send(&request.answer(status, &tag, more), request.reply_to);
 }
 
-/// What we take.
+/// The methods that the router accepts.
 pub(crate) const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER\r\n";
 
 pub(crate) fn proxy_require(request: &Request) -> Option<String> {

@@ -1,8 +1,8 @@
 //! Where users are: fixed endpoints, and the bindings that were registered (RFC 3261, 10).
 //!
-//! The locator is a stranger to the runtime, as a database or a directory server would be: a thread of its
-//! own with a bounded inbox, that answers when it has the answer. A fom asks it with `cx.call` and owns no
-//! thread while it waits.
+//! The locator is a stranger to the runtime, as a database or a directory server would be. It is a thread of its own
+//! with a bounded inbox, and answers when it has the answer. A fom asks it with `cx.call` and owns no thread while it
+//! waits.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,10 +31,10 @@ const MOST_BINDINGS: usize = 8;
 /// One place where a user can be reached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Binding {
-    /// What the Request-URI becomes.
+    /// The URI that becomes the Request-URI.
     #[serde(with = "saved::uri")]
     pub uri: sip::Uri,
-    /// Where it is sent.
+    /// The address to send to.
     pub address: SocketAddr,
 }
 
@@ -43,44 +43,44 @@ pub struct Binding {
 pub enum Found {
     /// All the places to ring.
     At(Vec<Binding>),
-    /// The user is known, and is nowhere now.
+    /// The user is known, but has no place now.
     Away,
-    /// Nobody ever heard of this user.
+    /// The user is unknown.
     Unknown,
     /// The locator has too much to do.
     Busy,
 }
 
-/// One wish in a REGISTER: this binding for so long, and no longer if that is zero.
+/// One wish in a REGISTER: to set this binding for `expires`, or to remove it if that is zero.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// The binding.
     pub binding: Binding,
-    /// How long.
+    /// The lifetime of the binding.
     pub expires: Duration,
 }
 
-/// A REGISTER, as the locator takes it.
+/// A REGISTER, in the form that the bindings take.
 #[derive(Debug, Clone)]
 pub struct Update {
     /// Where the REGISTER came from. A new user takes a place of this source.
     pub source: Source,
-    /// The user whose bindings these are.
+    /// The user of these bindings.
     pub user: String,
-    /// Who says so: with `cseq` it orders the updates of one client (RFC 3261, 10.3 step 7).
+    /// The client's Call-ID: with `cseq` it orders the updates of one client (RFC 3261, 10.3 step 7).
     pub call_id: String,
     /// The number of this update.
     pub cseq: u32,
-    /// Take away every binding first (`Contact: *`).
+    /// True to remove every binding first (`Contact: *`).
     pub clear: bool,
-    /// The bindings to set. None: the request only asks.
+    /// The bindings to set. If empty, the request only asks.
     pub wishes: Vec<Wish>,
 }
 
 /// What became of an [`Update`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Updated {
-    /// Done: these are the user's bindings now, and how long each has left.
+    /// Done: the user's bindings now, and the time that each has left.
     Bindings(Vec<(Binding, Duration)>),
     /// An older request that came late.
     OutOfOrder,
@@ -109,8 +109,8 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// Starts the locator with its fixed endpoints. Several addresses of one user are taken in turn; with
-    /// `fork` they all ring at once, as registered bindings do.
+    /// Starts the locator with its fixed endpoints. Several addresses of one user are taken in turn; with `fork` they
+    /// all ring at once, as registered bindings do.
     ///
     /// # Errors
     ///
@@ -124,17 +124,17 @@ impl Locator {
         Ok(Locator { inbox })
     }
 
-    /// Where is `user` at the time `now`?
+    /// Looks up where `user` is at the time `now`.
     pub fn find(&self, user: String, now: Duration, reply: Reply<Found>) {
         if let Err(TrySendError::Full(Ask::Find { reply, .. })) =
             self.inbox.try_send(Ask::Find { user, now, reply })
         {
             let _ = reply.send(Found::Busy);
         }
-        // A locator that is gone drops the reply unsent, and the one who asked is told so.
+        // A stopped locator drops the reply unsent, and the runtime tells the caller.
     }
 
-    /// These are the user's bindings from now on. The answer is false if there is too much to do.
+    /// Replaces the user's bindings. The answer is false if the locator has too much to do.
     pub(crate) fn put(&self, user: String, bindings: Vec<Registered>, reply: Reply<bool>) {
         let ask = Ask::Put {
             user,
@@ -146,7 +146,7 @@ impl Locator {
         }
     }
 
-    /// Stops the thread, as if the directory had crashed. Who asks from now on gets no answer.
+    /// Stops the thread, as if the directory had crashed. Later callers get no answer.
     pub fn stop(&self) {
         let _ = self.inbox.send(Ask::Stop);
     }
@@ -158,7 +158,7 @@ impl fmt::Debug for Locator {
     }
 }
 
-/// What it knows.
+/// The table of all users.
 pub(crate) struct Table {
     users: HashMap<String, User>,
     fork: bool,
@@ -177,7 +177,7 @@ pub(crate) struct Place {
     pub(crate) registered: Vec<Registered>,
 }
 
-/// One of them.
+/// One registered binding.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Registered {
     binding: Binding,
@@ -263,7 +263,7 @@ impl Table {
 
     fn put(&mut self, user: String, registered: Vec<Registered>) {
         if self.users.len() >= 2 * MOST_USERS {
-            // Of those who are nowhere any more, not even that is remembered.
+            // The table no longer remembers users without a place, not even that they are known.
             self.users
                 .retain(|_, user| !user.fixed.is_empty() || !user.place.registered.is_empty());
         }
@@ -272,14 +272,14 @@ impl Table {
 }
 
 impl Update {
-    /// Nothing is to be changed.
+    /// Returns true if the update changes nothing.
     pub(crate) fn asks_only(&self) -> bool {
         !self.clear && self.wishes.is_empty()
     }
 }
 
 impl Place {
-    /// Takes an update in: all of it or nothing.
+    /// Applies an update: all of it or nothing.
     pub(crate) fn update(&mut self, update: &Update, now: Duration) -> Updated {
         self.expire(now);
         let mut changed = self.clone();
@@ -303,7 +303,7 @@ impl Place {
         self.registered.retain(|registered| registered.until > now);
     }
 
-    /// So much time has passed: what is left is told from here on.
+    /// Moves the times forward by `time`, so that what is left counts from here.
     pub(crate) fn pass(&mut self, time: Duration) {
         self.expire(time);
         for registered in &mut self.registered {
@@ -311,12 +311,12 @@ impl Place {
         }
     }
 
-    /// When the last of them expires.
+    /// Returns the time at which the last binding expires.
     pub(crate) fn last(&self) -> Option<Duration> {
         self.registered.iter().map(|one| one.until).max()
     }
 
-    /// As they are on another clock that says `now` when this one says `time`.
+    /// Returns the bindings on another clock, which says `now` when this one says `time`.
     pub(crate) fn at(&self, now: Duration, time: Duration) -> Vec<Registered> {
         let mut place = self.clone();
         place.pass(time);
@@ -326,7 +326,7 @@ impl Place {
         place.registered
     }
 
-    /// All of the update or nothing of it.
+    /// Applies all of the update or nothing of it.
     fn change(&mut self, update: &Update, now: Duration) -> bool {
         let older = |registered: &Registered| {
             registered.call_id == update.call_id && registered.cseq > update.cseq

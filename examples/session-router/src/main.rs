@@ -53,7 +53,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Shows how far the recovery is, where it takes long enough to be seen.
+/// Shows the progress of the recovery, if it takes long enough to see.
 fn progress() -> impl FnMut(&RecoveryProgress) + Send {
     let live = io::stderr().is_terminal();
     let mut shown = Instant::now();
@@ -70,10 +70,10 @@ fn progress() -> impl FnMut(&RecoveryProgress) + Send {
     }
 }
 
-/// Routes calls until a signal comes.
+/// Routes calls until a signal.
 async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std::error::Error>> {
     use tokio::signal::unix::{SignalKind, signal};
-    // Before anything is there that a signal could end.
+    // Before anything starts that a signal could end.
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,

@@ -17,9 +17,9 @@ use crate::sources::Source;
 
 /// The places of one kind. A source without a place takes no memory, so the table has at most one entry for each place.
 pub(crate) struct Places {
-    /// How many there are.
+    /// The number of places.
     most: usize,
-    /// In percent of the places that a source holds and those that are free.
+    /// A percentage of the places that a source holds plus those that are free.
     share: u32,
     held: Mutex<Held>,
     /// Notified when the last place comes back.
@@ -33,7 +33,8 @@ struct Held {
 }
 
 impl Places {
-    /// So many places, and the share of one source in percent of those that it holds and those that are free.
+    /// Creates `most` places. `share` is the limit of one source, in percent of its own places plus those that are
+    /// free.
     pub(crate) fn new(most: usize, share: u32) -> Places {
         Places {
             most,
@@ -62,12 +63,12 @@ impl Places {
         Place(Some((Arc::clone(self), source)))
     }
 
-    /// How many places calls or users hold.
+    /// Returns how many places calls or users hold.
     pub(crate) fn number(&self) -> usize {
         self.held().all
     }
 
-    /// Whether this source holds a place.
+    /// Returns whether this source holds a place.
     pub(crate) fn holds(&self, source: Source) -> bool {
         self.held().of.contains_key(&source)
     }
@@ -119,7 +120,7 @@ impl fmt::Debug for Places {
     }
 }
 
-/// A place. Its drop gives it back. The default holds none.
+/// A place. Drop returns it. The default holds none.
 #[derive(Default)]
 pub struct Place(Option<(Arc<Places>, Source)>);
 

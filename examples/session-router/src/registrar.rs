@@ -1,8 +1,8 @@
 //! REGISTER: one fom for each request (RFC 3261, 10.3).
 //!
-//! Nothing is remembered of a REGISTER after its answer: what it changes is in the user's [`bindings`], which
-//! order the updates of one client by their CSeq, so the same request once more changes nothing and is answered the same.
-//! That is also why it need not survive: a client that gets no answer sends it again.
+//! The router keeps nothing of a REGISTER after its answer. What the REGISTER changes is in the user's [`bindings`],
+//! which order the updates of one client by their CSeq. So a repeated request changes nothing and gets the same answer.
+//! For the same reason a REGISTER need not survive: a client without an answer sends it again.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::sources::Source;
 use crate::wire::message::{Request, address};
 use crate::wire::udp::Net;
 
-/// How long a binding lasts if the client does not say.
+/// The lifetime of a binding if the client does not give one.
 const USUAL: Duration = Duration::from_secs(3600);
 
 /// The longest name of a user, and the longest URI of a contact. The router keeps both as long as the binding.
@@ -26,22 +26,22 @@ const LONGEST_URI: usize = 512;
 /// The phases of a registration.
 #[fom(operation(Registration), transient)]
 pub enum Step {
-    /// Read what the client wishes.
+    /// Reads what the client wishes.
     #[phase(start, sync, to(Bind, Refused))]
     Read,
-    /// Have the user's bindings changed, and that committed.
+    /// Changes the user's bindings and commits the change.
     #[phase(to(Bound, Refused), within = "2s", late)]
     Bind {
         /// What the client wishes.
         update: Update,
     },
-    /// Done, and the client was told all its bindings.
+    /// Done: the client got all its bindings.
     #[phase(end)]
     Bound,
-    /// Not done, and the client was told why.
+    /// Not done: the client got the reason.
     #[phase(end, failure)]
     Refused {
-        /// What it was told.
+        /// The status of the answer.
         status: u16,
     },
 }
@@ -56,7 +56,8 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Serves `request` of `source`. A client may not make us hear from it more often than every `shortest`.
+    /// Serves `request` of `source`. The router refuses bindings that are shorter than `shortest`, to limit how often a
+    /// client registers.
     pub fn new(
         net: Net,
         source: Source,
@@ -71,7 +72,7 @@ impl Registration {
         }
     }
 
-    /// The request, for whoever must answer it if it could not be begun.
+    /// The request, so that the router can answer it if the fom could not begin.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -88,7 +89,7 @@ impl Registration {
         );
     }
 
-    /// Tells the client what became of its wishes. An error is the status of a refusal.
+    /// Tells the client the result of its wishes. An error is the status of a refusal.
     pub(crate) fn updated(&self, updated: Updated) -> Result<(), u16> {
         match updated {
             Updated::Bindings(bindings) => {
@@ -107,7 +108,7 @@ impl Registration {
         self.refuse(status, if status == 423 { &least } else { "" })
     }
 
-    /// What the client wishes, or the status that it gets for it.
+    /// Returns what the client wishes, or the status of the refusal.
     pub(crate) fn wishes(&self) -> Result<Update, u16> {
         let headers = &self.request.sip.headers;
         let to = self
@@ -154,7 +155,7 @@ impl Registration {
                 if !expires.is_zero() && expires < self.shortest {
                     return Err(423);
                 }
-                // No names are resolved here: a contact says an address, or it cannot be reached.
+                // The router resolves no names: a contact must name an address.
                 let address = address(&contact.uri).ok_or(400_u16)?;
                 if contact.uri.to_string().len() > LONGEST_URI {
                     return Err(400);
@@ -197,7 +198,7 @@ impl StepTransitions for Registration {
             .await;
         let told = match updated {
             Ok(updated) => self.updated(updated),
-            // Not answered: it could not be kept, or nobody can be told.
+            // No answer: the bindings could not be kept, or the locator did not answer.
             Err(_) => Err(self.refuse(503, "Retry-After: 5\r\n")),
         };
         Ok(match told {
@@ -224,7 +225,7 @@ fn seconds(text: &str) -> Option<Duration> {
         .map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-/// All the user's bindings, and how long each has left (10.3 step 8).
+/// Writes all the user's bindings, with the time that each has left (10.3 step 8).
 fn contacts(bindings: &[(Binding, Duration)]) -> String {
     let mut text = String::new();
     for (binding, left) in bindings {

@@ -1,4 +1,4 @@
-//! What is measured, and tables of it.
+//! What the router measures, and tables of it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +9,14 @@ use hdrhistogram::Histogram;
 use crate::call::Call;
 use crate::wire::udp::Net;
 
-/// How long calls have been in each phase, for each locality. Taken by a listener: the phases themselves
-/// know nothing of it.
+/// The time that calls have been in each phase, for each locality. A listener takes it: the phases themselves know
+/// nothing of it.
 #[derive(Clone)]
 pub struct PhaseTimes(Arc<Measured>);
 
 struct Measured {
-    /// For each locality a histogram of microseconds for each phase. Listeners run inside the locality, so
-    /// each lock is only ever wanted by one thread, and by whoever prints.
+    /// For each locality a histogram of microseconds for each phase. Listeners run inside the locality, so only one
+    /// thread and the printer ever want each lock.
     localities: Vec<Mutex<Vec<Histogram<u64>>>>,
     phases: Vec<&'static str>,
     net: Net,
@@ -25,7 +25,7 @@ struct Measured {
 impl PhaseTimes {
     /// Begins to measure.
     pub(crate) fn watch(runtime: &Runtime, net: Net) -> PhaseTimes {
-        // End phases are never left: nothing is measured there.
+        // Calls never leave end phases, so there is nothing to measure.
         let stays = Call::GRAPH.phases().iter().filter(|phase| !phase.is_end());
         let phases: Vec<_> = stays.map(|phase| phase.name()).collect();
         let empty = || Mutex::new(phases.iter().map(|_| micros()).collect());
@@ -41,7 +41,7 @@ impl PhaseTimes {
         times
     }
 
-    /// How many calls there are, those included that only wait for stragglers.
+    /// Returns the number of calls, with those that only wait for stragglers.
     pub fn live(&self) -> u64 {
         self.0.net.calls() as u64
     }
@@ -87,7 +87,7 @@ impl fmt::Display for PhaseTimes {
     }
 }
 
-/// How many, and p50, p99 and the longest.
+/// Formats the count, p50, p99 and the longest.
 pub(crate) fn figures(times: &Histogram<u64>) -> String {
     if times.is_empty() {
         return format!("{:>10} {:>9} {:>9} {:>9}", 0, "-", "-", "-");
@@ -102,7 +102,7 @@ pub(crate) fn figures(times: &Histogram<u64>) -> String {
     )
 }
 
-/// A number with its thousands apart.
+/// Formats a number with separated thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -115,7 +115,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// A time in microseconds, in the unit that suits it.
+/// Formats a time in microseconds, in a suitable unit.
 fn time(micros: u64) -> String {
     match micros {
         ..1_000 => format!("{micros} us"),
@@ -124,7 +124,7 @@ fn time(micros: u64) -> String {
     }
 }
 
-/// An empty histogram of microseconds, up to a day, to two digits.
+/// Creates an empty histogram of microseconds, up to a day, to two digits.
 pub(crate) fn micros() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 86_400_000_000, 2)
         .expect("constants: the bounds are in order, two digits are few")

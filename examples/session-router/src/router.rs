@@ -23,34 +23,34 @@ use crate::report::PhaseTimes;
 use crate::sources::Limits;
 use crate::wire::udp::Net;
 
-/// Everything that can be set.
+/// The settings of a router.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: SocketAddr,
     /// Endpoints that need not register: user and address.
     pub endpoints: Vec<(String, SocketAddr)>,
-    /// Ring all addresses of such a user at once, instead of taking them in turn.
+    /// True to ring all addresses of such a user at once, instead of in turn.
     pub fork: bool,
-    /// How many localities; None is what the machine suggests.
+    /// The number of localities. `None` takes what the machine suggests.
     pub localities: Option<usize>,
     /// The timers.
     pub timers: Timers,
-    /// The most calls at a time of all sources, those included that only absorb retransmissions.
+    /// The most calls at a time of all sources, with those that only absorb retransmissions.
     pub capacity: usize,
     /// The most users with registered bindings.
     pub users: usize,
-    /// What each source of packets may take.
+    /// The limits of each source of packets.
     pub limits: Limits,
-    /// How many bytes of datagrams the kernel should keep until the router receives them.
+    /// The bytes of datagrams that the kernel should keep until the router receives them.
     pub buffer: usize,
     /// The file for call detail records.
     pub records: Option<PathBuf>,
-    /// The shortest time that a client may register for.
+    /// The shortest lifetime that a client may register for.
     pub shortest: Duration,
-    /// The directory of the journal; without one nothing survives.
+    /// The directory of the journal. Without one nothing survives.
     pub journal: Option<PathBuf>,
-    /// The clock that the foms go by.
+    /// The clock of the foms.
     pub clock: Option<TestClock>,
 }
 
@@ -74,7 +74,7 @@ impl Default for Settings {
     }
 }
 
-/// Why a router could not be started.
+/// The reason why a router could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The socket.
@@ -103,14 +103,14 @@ impl From<BuildError> for StartError {
     }
 }
 
-/// What came back out of the journal when the router was started.
+/// What the journal brought back at the start of the router.
 #[derive(Debug, Clone, Default)]
 pub struct CameBack {
-    /// Calls, by the phase that they go on in.
+    /// Calls, by the phase in which they continue.
     pub calls: BTreeMap<&'static str, usize>,
     /// Users with bindings.
     pub users: usize,
-    /// What cannot go on, and why. It stays in the journal.
+    /// Operations that cannot continue, and why. They stay in the journal.
     pub set_aside: Vec<SetAside>,
 }
 
@@ -147,17 +147,17 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// What it needs is not there.
+    /// Fails with [`StartError`].
     pub fn start(settings: Settings) -> Result<Router, StartError> {
         Router::start_with(settings, |builder| builder)
     }
 
-    /// As [`start`](Router::start); `change` has the last word on how the runtime is built: with another journal, or to
-    /// hear how far its recovery is.
+    /// Like [`start`](Router::start). `change` has the last word on the builder of the runtime: for another journal, or
+    /// to follow the recovery.
     ///
     /// # Errors
     ///
-    /// What it needs is not there.
+    /// Fails with [`StartError`].
     pub fn start_with(
         settings: Settings,
         change: impl FnOnce(Builder) -> Builder,
@@ -186,24 +186,25 @@ impl Router {
         let runtime = change(builder).build()?;
         let came_back = CameBack::of(&runtime);
         let times = PhaseTimes::watch(&runtime, net.clone());
-        // A call that fails still owes the caller an answer: if it could not be kept there was no room for it, and
-        // anything else (a panic in a phase, say) is our fault.
+        // A call that fails still owes the caller an answer. If the journal could not keep the call, there was no room.
+        // Any other failure (a panic in a phase, say) is a fault of the router.
         let kept = runtime.journal_stats().is_some();
         let stuck = Stuck::default();
         let mut front = Front::new(net.clone(), runtime.clone(), stuck.clone(), settings);
         runtime
             .listen_to::<Call>(move |transition| match transition.cause() {
-                // Its first step: it never was. A later one is committed, and goes on, when there is room.
+                // The first step: the call never was. A call with a later step is committed, and continues when there
+                // is room.
                 TransitionCause::Failed("journal") if transition.from() == Some("Locate") => {
                     transition.operation().failed(503, "Retry-After: 5\r\n");
                 }
-                // One that only could not end does not come back.
+                // A call that only could not end does not come back.
                 TransitionCause::Failed("journal") => match transition.from() {
                     Some("Completed" | "Cancelled" | "Rejected") => {}
                     _ => stuck.add(transition.operation()),
                 },
                 TransitionCause::Resumed => stuck.remove(transition.operation()),
-                // It goes on when the router is started again.
+                // The call continues when the router starts again.
                 TransitionCause::Failed("shutdown") if kept => {}
                 TransitionCause::Failed(_) => transition.operation().failed(500, ""),
                 _ => {}
@@ -228,45 +229,46 @@ impl Router {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that the router listens on.
     pub fn local(&self) -> SocketAddr {
         self.net.local()
     }
 
-    /// How many bytes of datagrams the kernel keeps until the router receives them.
+    /// Returns how many bytes of datagrams the kernel keeps until the router receives them.
     pub fn buffer(&self) -> usize {
         self.net.buffer()
     }
 
-    /// What it has counted.
+    /// Returns the router's counters.
     pub fn counters(&self) -> &Counters {
         self.net.counters()
     }
 
-    /// The runtime that its foms run in.
+    /// Returns the runtime of the router's foms.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// The locator.
+    /// Returns the locator.
     pub fn locator(&self) -> &Locator {
         &self.locator
     }
 
-    /// The time that calls have spent in each phase.
+    /// Returns the time that calls have spent in each phase.
     pub fn times(&self) -> &PhaseTimes {
         &self.times
     }
 
-    /// What came back out of the journal when it was started.
+    /// Returns what the journal brought back at the start.
     pub fn came_back(&self) -> &CameBack {
         &self.came_back
     }
 
-    /// Ends: no new calls are taken, those that talk have until `limit` to end. Returns those that had not.
+    /// Ends the router: it takes no new calls, and talking calls have until `limit` to end. Returns those that did not
+    /// end.
     pub async fn drain(&self, limit: Duration) -> Vec<FomInfo> {
         self.net.drain();
-        // Users with bindings are no reason to wait.
+        // The router does not wait for users with bindings.
         let _ = tokio::time::timeout(limit, self.net.call_places().none()).await;
         let mut report = self.runtime.shutdown(Shutdown::Drain, Duration::ZERO).await;
         report
@@ -279,7 +281,7 @@ impl Router {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(receiver) = receiver {
-            let _ = receiver.join(); // it looks up ten times a second
+            let _ = receiver.join(); // it checks `stop` ten times a second
         }
         self.locator.stop();
         report.remained
@@ -287,7 +289,7 @@ impl Router {
 }
 
 impl CameBack {
-    /// Counted when nobody from outside has been heard yet.
+    /// Counts before the first packet from outside.
     fn of(runtime: &Runtime) -> CameBack {
         let mut back = CameBack {
             set_aside: runtime.set_aside(),

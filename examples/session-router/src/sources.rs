@@ -131,7 +131,7 @@ impl Bucket {
     }
 }
 
-/// What a packet of so many bytes costs its source.
+/// Returns how many tokens a packet of so many bytes costs its source.
 fn tokens(bytes: usize) -> u32 {
     1 + (bytes / BYTES) as u32
 }
@@ -160,7 +160,7 @@ pub(crate) struct Sources {
     limits: Limits,
     known: HashMap<Source, Buckets>,
     rest: Buckets,
-    /// How many packets one received packet counts for.
+    /// The number of packets that one received packet counts for.
     weight: u32,
     swept: Option<Duration>,
 }
@@ -217,7 +217,7 @@ impl Sources {
         }
     }
 
-    /// How many sources have buckets of their own.
+    /// Returns how many sources have buckets of their own.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.known.len()
@@ -280,7 +280,7 @@ mod tests {
         IpAddr::V6(text.parse::<Ipv6Addr>().expect("an address"))
     }
 
-    /// How many of so many packets that begin something are read, answered with 503, and dropped.
+    /// Sends so many packets that begin something. Returns how many are read, answered with 503, and dropped.
     fn flood(
         sources: &mut Sources,
         calls: &Places,
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_flood_gets_nothing_and_a_little_too_much_gets_most_of_the_rate() {
-        // At so many times the rate for ten seconds, so many parts of a hundred of the rate are read.
+        // At `times` times the rate for ten seconds, `least` to `most` percent of the rate are read.
         for (times, least, most) in [
             (1, 100, 100),
             (2, 80, 95),
@@ -437,9 +437,9 @@ mod tests {
             .map(|other| flood(&mut sources, &calls, v4(other), 1, now())[0])
             .sum();
         assert_eq!((read, sources.len()), (10, 4));
-        // Those that are known lose nothing by it.
+        // The known sources lose nothing by it.
         assert_eq!(flood(&mut sources, &calls, v4(3), 9, now()), [9, 0, 0]);
-        // When the buckets are full again, others come in.
+        // When the buckets are full again, other sources come in.
         clock.advance(Duration::from_secs(2));
         assert_eq!(flood(&mut sources, &calls, v4(7), 10, now()), [10, 0, 0]);
         assert_eq!(sources.len(), 1);

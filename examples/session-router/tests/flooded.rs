@@ -41,7 +41,7 @@ fn limited(settings: &mut Settings) {
     settings.capacity = 1_000;
 }
 
-/// Whatever one source sends, a call of another one goes its way.
+/// Whatever one source sends, a call of another source goes its way.
 #[test]
 fn a_flood_of_any_kind_takes_its_rate_and_leaves_the_others_theirs() {
     let (bed, caller, phones) = bob_with(1, limited);
@@ -104,10 +104,10 @@ fn a_source_above_its_rate_gets_503_and_then_nothing() {
     // A second later the source has tokens again.
     bed.clock.advance(Duration::from_secs(1));
     greedy.request("OPTIONS", &Calling::to("nobody"), bed.at);
-    while greedy.receive().status() != Some(405) {} // the 404 come again, as the time has come
+    while greedy.receive().status() != Some(405) {} // the 404 come again, on their timers
 }
 
-/// The same packet again and again is no new call, but costs the time of the parser all the same.
+/// Repeats of the same packet are no new call, but still cost the time of the parser.
 #[test]
 fn packets_of_a_known_call_have_a_rate_too() {
     let (bed, caller, _) = bob_with(1, limited);
@@ -138,7 +138,7 @@ fn packets_of_a_known_call_have_a_rate_too() {
     };
     friend(&bed);
     assert_eq!(counters(&bed).ignored.get(), 500 - u64::from(RATE - 1));
-    // Any other packet takes one of ten times as many.
+    // Any other packet takes one of ten times as many tokens.
     let (from, sent) = (Phone::at(2), 3_000);
     flood(&bed, std::iter::once((from, vec![bye; sent])));
     friend(&bed);
@@ -150,7 +150,8 @@ fn packets_of_a_known_call_have_a_rate_too() {
     );
 }
 
-/// The Call-ID of a known call makes neither a REGISTER cheaper, nor an INVITE with a Call-ID that goes on in the next line.
+/// Under the Call-ID of a known call, a REGISTER costs a token for a new call, too. So does an INVITE with a folded
+/// Call-ID.
 #[test]
 fn what_begins_something_under_the_call_id_of_a_known_call_needs_a_token_too() {
     let (bed, ..) = bob_with(1, limited);
@@ -164,7 +165,7 @@ fn what_begins_something_under_the_call_id_of_a_known_call_needs_a_token_too() {
         greedy.text("REGISTER", &call, bed.at),
         greedy.text("INVITE", &call, bed.at),
     );
-    // They leave one token.
+    // The earlier packets leave one token.
     let (registers, invites) = (RATE as usize - 2, 500);
     flood(
         &bed,
@@ -185,7 +186,7 @@ fn what_begins_something_under_the_call_id_of_a_known_call_needs_a_token_too() {
     while greedy.receive().status() != Some(481) {}
 }
 
-/// Calls to bob that bob answers, as many as the router lets this source have.
+/// Makes calls to bob that bob answers, as many as the router allows this source.
 fn all_answered(bed: &Bed, greedy: &Phone, bob: &Phone, calls: usize) -> Vec<Calling> {
     let mut there = Vec::new();
     for _ in 0..calls {
@@ -247,7 +248,7 @@ fn a_call_that_is_never_confirmed_ends_and_a_confirmed_one_talks_on() {
     assert_eq!(counters(&bed).unconfirmed.get(), 0);
     bed.advance(Duration::from_millis(1));
     wait_until(|| counters(&bed).unconfirmed.get() == 10);
-    // Their stragglers have the time that those of all calls have.
+    // Their stragglers have the same time as those of all calls.
     bed.advance(64 * T1);
     block_on(bed.router.runtime().quiet());
     assert_eq!(bed.router.times().live(), 1);
@@ -327,7 +328,7 @@ fn what_comes_back_counts_toward_the_share_of_its_source() {
     assert_eq!(greedy.register("e", 3600, bed.at).status(), Some(503));
     assert_eq!(friend.register("carol", 3600, bed.at).status(), Some(200));
     talking(&bed, &friend, &bob);
-    // They were confirmed before the restart.
+    // The calls were confirmed before the restart.
     bed.advance(64 * T1);
     block_on(bed.router.runtime().quiet());
     assert_eq!(bed.router.times().live(), 5);

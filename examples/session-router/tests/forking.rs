@@ -1,4 +1,4 @@
-//! Calls to a user who is at several endpoints: who answers first, who as well, and which refusal counts.
+//! Calls to a user at several endpoints: the first to answer, a second answer, and the refusal that counts.
 
 mod bed;
 mod phone;
@@ -35,7 +35,7 @@ fn the_first_of_two_that_answers_wins_and_the_other_is_cancelled() {
     caller.request("BYE", &call.next(), bed.at);
     let bye = phones[1].expect_request("BYE");
     phones[1].answer(&bye, 200, "two");
-    caller.expect(200); // and nothing was heard of the 487
+    caller.expect(200); // and the caller hears nothing of the 487
     assert_eq!(bed.router.counters().forked.get(), 1);
 }
 
@@ -53,7 +53,7 @@ fn a_second_answer_is_passed_on_as_well() {
     caller.expect(200);
     phones[1].answer(&invites[1], 200, "two"); // RFC 3261, 16.7 step 5
     assert_eq!(caller.expect(200).to_tag().as_deref(), Some("two"));
-    // There are two dialogs now, and each can be hung up.
+    // There are two dialogs now, and the caller can hang up each.
     for (phone, tag) in phones.iter().zip(["one", "two"]) {
         caller.request(
             "BYE",
@@ -79,7 +79,7 @@ fn when_all_refuse_the_best_refusal_counts() {
         phone.answer(&invite, status, "x");
         phone.expect_request("ACK");
     }
-    caller.expect(407); // it tells the caller how to do better
+    caller.expect(407); // the 407 tells the caller how to do better
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Packets that no friend would send, to a router that serves its friends meanwhile.
+//! Hostile packets, to a router that serves other callers meanwhile.
 
 mod bed;
 mod phone;
@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use bed::{bob_with, talking};
 use phone::{Calling, Phone};
 
-/// Packets that no friend would send, and what each of them gets.
+/// Hostile packets, and the answer to each.
 #[test]
 fn hostile_packets_are_answered_or_dropped_and_leave_it_serving() {
-    // The router must read all of it. `flooded.rs` tests the limits of one source.
+    // The router must read all packets. `flooded.rs` tests the limits of one source.
     let (bed, caller, phones) = bob_with(1, |settings| settings.limits.rate = u32::MAX);
     let evil = Phone::new();
     let good = evil.text("INVITE", &Calling::to("bob"), bed.at);
@@ -97,7 +97,7 @@ fn hostile_packets_are_answered_or_dropped_and_leave_it_serving() {
     for packet in &dropped {
         evil.send(packet, bed.at);
     }
-    // Strays: in good form, and for nobody.
+    // Strays: packets in good form that belong to no call.
     let response = good.split_once("\r\n").expect("lines").1;
     evil.send(format!("SIP/2.0 200 OK\r\n{response}"), bed.at);
     let ours = response.replace(&evil.address.to_string(), &bed.at.to_string());
@@ -126,7 +126,7 @@ fn hostile_packets_are_answered_or_dropped_and_leave_it_serving() {
                 _ => packet.extend_from_within(at..),
             }
         }
-        // Not to the phone: whatever is routable in this must not end up in the call below.
+        // Not to the phone: no routable packet of these must reach the call below.
         let packet = String::from_utf8_lossy(&packet).replace("sip:bob@", "sip:bxb@");
         evil.send(packet.as_bytes(), bed.at);
         if round % 50 == 0 {
@@ -140,7 +140,7 @@ fn hostile_packets_are_answered_or_dropped_and_leave_it_serving() {
     talking(&bed, &caller, &phones[0]);
 }
 
-/// Waits until the router has read everything that was sent before.
+/// Waits until the router has read all earlier packets.
 fn fence(phone: &Phone, router: SocketAddr) {
     let call = Calling {
         to_tag: Some("fence".into()),
@@ -150,7 +150,7 @@ fn fence(phone: &Phone, router: SocketAddr) {
     while !phone.receive().text.contains(&call.call_id) {}
 }
 
-/// A small generator of numbers that look random and are the same every time (xorshift).
+/// A small generator of pseudo-random numbers that are the same every time (xorshift).
 struct Random(u64);
 
 impl Random {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use phone::{Calling, Phone};
 
-/// A directory of one test.
+/// The directory of a test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -29,7 +29,7 @@ impl Drop for Directory {
     }
 }
 
-/// The program, and what it said when it was started.
+/// The program, and what it printed at its start.
 struct Serving {
     child: Child,
     at: SocketAddr,
@@ -142,7 +142,7 @@ fn a_journal_that_is_in_use_is_refused() {
     );
 }
 
-/// Whatever is wrong with the directory is told with its place, and nothing is begun on top of it.
+/// The program tells any fault of the directory with its place, and starts nothing on top of it.
 #[test]
 fn a_journal_that_cannot_be_read_is_told_and_is_status_1() {
     let directory = Directory::new("damaged");
@@ -169,7 +169,7 @@ fn a_journal_that_cannot_be_read_is_told_and_is_status_1() {
     assert_eq!(status, Some(1));
     assert!(said.contains(&segment.display().to_string()), "{said}");
 
-    // As it was, it is read.
+    // The program reads the directory in its old state.
     std::fs::write(&segment, &bytes).expect("written");
     let router = serve(&directory.0, ANYWHERE, bob.address);
     assert!(

@@ -1,5 +1,5 @@
-//! Packets that were good once. Whatever of them can be read can be passed on and answered, and what is sent can
-//! be read again; nothing panics.
+//! Packets that were good once. The router can forward and answer whatever it can read of them. What it sends can be
+//! read again. Nothing panics.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use session_router::wire::message::Message;
 use session_router::wire::parse::parse;
 use session_router::wire::udp::Net;
 
-/// They make use of all that the grammar allows.
+/// Packets that use all that the grammar allows.
 const GOOD: [&str; 3] = [
     "INVITE sip:bob:pw@[::1]:5060;transport=udp?a=b&c=d SIP/2.0\r\n\
      Via: SIP/2.0/UDP 10.0.0.1:5062;branch=z9hG4bK1;rport;x=\"a,b;\\\"\", SIP/2.0/UDP h;branch=z9hG4bK2\r\n\
@@ -26,7 +26,7 @@ const GOOD: [&str; 3] = [
      Contact: <sip:a@1.2.3.4:70000>;expires=99999999999\r\nExpires: 1\r\n\r\n",
 ];
 
-/// What is put into them.
+/// Pieces to insert into the packets.
 const BITS: [&str; 28] = [
     "\u{e9}",
     "\u{4e2d}",
@@ -96,7 +96,7 @@ fn what_is_read_can_be_passed_on_and_read_again() {
     );
 }
 
-/// What can be read can be kept: a call comes back with the same INVITE, whatever is in it.
+/// A readable request can be kept: a call comes back with the same INVITE, whatever is in it.
 #[test]
 fn what_is_read_is_the_same_after_a_restart() {
     let source = SocketAddr::from(([127, 0, 0, 1], 5062));
@@ -120,7 +120,7 @@ fn what_is_read_is_the_same_after_a_restart() {
     assert!(kept > 500, "only {kept} could be read: that says little");
 }
 
-/// One of the good packets, with up to five changes.
+/// Returns one of the good packets, with up to five changes.
 fn mutated(random: &mut Random) -> Vec<u8> {
     let mut packet = GOOD[random.below(GOOD.len())].as_bytes().to_vec();
     for _ in 0..=random.below(5) {
@@ -148,7 +148,7 @@ fn mutated(random: &mut Random) -> Vec<u8> {
     packet
 }
 
-/// A small generator of numbers that look random and are the same every time (xorshift).
+/// A small generator of pseudo-random numbers that are the same every time (xorshift).
 struct Random(u64);
 
 impl Random {

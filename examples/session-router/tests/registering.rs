@@ -1,4 +1,4 @@
-//! Where users are: registered, expired, taken away; and what becomes of calls when nobody can tell.
+//! Users are registered, expired, and removed; and what becomes of calls when no locator answers.
 
 mod bed;
 mod phone;
@@ -27,7 +27,7 @@ fn a_user_registers_and_is_called_until_that_expires() {
     caller.expect(486);
 
     bed.advance(Duration::from_secs(59));
-    // Asking for the bindings by registering for longer: it is refreshed.
+    // A longer registration returns the bindings, and refreshes this one.
     assert!(
         carol
             .register("carol", 90, bed.at)
@@ -78,7 +78,7 @@ fn a_long_name_or_a_long_contact_is_400() {
 fn a_locator_that_is_gone_is_500() {
     let (bed, caller, _) = bob(1);
     bed.router.locator().stop();
-    // What it had taken before it stopped is answered; then it is gone.
+    // The locator answers the requests that it took before it stopped; then it is gone.
     loop {
         let call = Calling::to("bob");
         caller.request("INVITE", &call, bed.at);

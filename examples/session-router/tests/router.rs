@@ -56,7 +56,7 @@ fn a_call_is_routed_there_and_back() {
     let got = bob.expect_request("BYE");
     bob.answer(&got, 200, "b");
     caller.expect(200);
-    // Once more: the answer is given again, and bob hears nothing of it.
+    // The same BYE again: the router repeats the answer, and bob hears nothing of it.
     caller.request("BYE", &bye, bed.at);
     caller.expect(200);
     assert_eq!(bed.router.counters().absorbed.get(), 1);
@@ -170,7 +170,7 @@ fn nobody_of_that_name_is_404_until_it_is_acknowledged() {
         ..call.clone()
     };
     caller.request("ACK", &ack, bed.at);
-    // After the ACK nothing is sent any more: the next thing that comes is the answer to something else.
+    // After the ACK the router repeats nothing: the next packet is the answer to another request.
     caller.request(
         "OPTIONS",
         &Calling {
@@ -426,7 +426,7 @@ fn a_request_inside_the_dialog_passes_both_ways() {
     bob.expect(200);
 }
 
-/// Takes the place of a phase, and fails.
+/// Replaces a phase, and fails.
 struct Broken;
 
 impl Interpose<Call> for Broken {
@@ -465,7 +465,7 @@ fn a_full_router_says_503_and_when_to_come_back() {
         "nothing is kept, and yet the tag is the same"
     );
     assert_eq!(bed.router.counters().overloaded.get(), 2);
-    // The call that there is goes on.
+    // The existing call goes on.
     caller.request("BYE", &call.next(), bed.at);
     let bye = phone.expect_request("BYE");
     phone.answer(&bye, 200, "b");
@@ -507,6 +507,6 @@ fn a_draining_router_ends_calls_that_are_over_and_takes_no_new_ones() {
     let bye = phones[0].expect_request("BYE");
     phones[0].answer(&bye, 200, "b");
     caller.expect(200);
-    drain(&bed); // without waiting for 32 s of the clock, which stands still
+    drain(&bed); // does not wait for 32 s of the clock, which stands still
     assert_eq!(bed.router.times().live(), 0);
 }

@@ -1,4 +1,4 @@
-//! What a router goes on with when it is started again on its journal: calls in every phase, and registrations.
+//! A router that is started again on its journal continues calls in every phase, and registrations.
 
 mod bed;
 mod phone;
@@ -39,7 +39,7 @@ impl Journal for Disk {
     }
 }
 
-/// A router that keeps its journal on `disk`; `bob` is at this address.
+/// Starts a router with its journal on `disk`; `bob` is at this address.
 fn start(disk: &Disk, bob: SocketAddr) -> Bed {
     let at = SocketAddr::from(([127, 0, 0, 1], 0));
     start_at(disk, bob, at, TestClock::new())
@@ -58,7 +58,7 @@ fn start_at(disk: &Disk, bob: SocketAddr, at: SocketAddr, clock: TestClock) -> B
         let disk = disk.clone();
         match Router::start_with(settings.clone(), |builder| builder.journal_with(disk)) {
             Ok(router) => break router,
-            // The socket of the one before is closed by its last thread.
+            // The last thread of the previous router closes its socket.
             Err(StartError::Listen(..)) if Instant::now() < limit => std::thread::yield_now(),
             Err(error) => panic!("{error:?}"),
         }
@@ -67,7 +67,7 @@ fn start_at(disk: &Disk, bob: SocketAddr, at: SocketAddr, clock: TestClock) -> B
     Bed { router, clock, at }
 }
 
-/// Ends the router as a crash would: what it has committed is all that the next one has.
+/// Ends the router as a crash would: the next router has only what this one committed.
 fn restart(bed: Bed, disk: &mut Disk, bob: SocketAddr) -> Bed {
     disk.kept = disk.kept.fork();
     let (at, clock) = (bed.at, bed.clock.clone());
@@ -75,7 +75,7 @@ fn restart(bed: Bed, disk: &mut Disk, bob: SocketAddr) -> Bed {
     start_at(disk, bob, at, clock)
 }
 
-/// A call that was answered can be ended; what is told again is told in the same words.
+/// An answered call can be ended. Repeats have the same words.
 #[test]
 fn a_call_that_was_established_is_ended_with_bye() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -87,7 +87,7 @@ fn a_call_that_was_established_is_ended_with_bye() {
 
     let bed = restart(bed, &mut disk, bob.address);
     assert_eq!(bed.router.came_back().calls["Talk"], 1);
-    // The ACK had been lost, say: all of it comes again.
+    // Suppose the ACK was lost: all packets come again.
     bob.answer(&invite, 200, "b");
     assert_eq!(caller.expect(200).text, ok.text);
     caller.request("ACK", &ack, bed.at);
@@ -98,7 +98,7 @@ fn a_call_that_was_established_is_ended_with_bye() {
     assert_eq!(bed.router.counters().completed.get(), 1);
 }
 
-/// The places that rang go on ringing: to them the INVITE that comes again is a retransmission.
+/// The places that rang go on ringing: for them the repeated INVITE is a retransmission.
 #[test]
 fn a_call_that_rings_goes_on_ringing() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -119,7 +119,7 @@ fn a_call_that_rings_goes_on_ringing() {
     hang_up(&bed, &call, &caller, &bob);
 }
 
-/// A call that rang and that nobody answers any more ends by the same timer as ever.
+/// A ringing call that no phone answers any more ends by the same timer as before.
 #[test]
 fn a_call_that_rings_is_given_up_in_time() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -139,7 +139,7 @@ fn a_call_that_rings_is_given_up_in_time() {
     caller.expect(408);
 }
 
-/// The router ends while a BYE is on its way: the caller sends it again, and the callee takes it for the same one.
+/// The router ends while a BYE is on its way. The caller repeats the BYE, and the callee takes it for the same one.
 #[test]
 fn a_bye_that_was_on_its_way_comes_again_as_the_same() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -168,7 +168,7 @@ fn a_refusal_is_repeated_until_it_is_acknowledged() {
     bed.advance(Duration::ZERO); // all that can run has run
     let bed = restart(bed, &mut disk, bob.address);
     bed.advance(T1);
-    // What was owed when it was committed, and then timer G.
+    // The owed answer of the committed phase, and then timer G.
     assert_eq!(caller.expect(404).text, refusal.text);
     let ack = Calling {
         to_tag: refusal.to_tag(),
@@ -177,8 +177,8 @@ fn a_refusal_is_repeated_until_it_is_acknowledged() {
     caller.request("ACK", &ack, bed.at);
 }
 
-/// The ACK ends the repeating of the 200. So the router passes it on only when the disk knows that the call is confirmed. After
-/// a crash before that, both sides repeat, and the call talks on.
+/// The ACK stops the repeats of the 200. So the router forwards it only when the disk knows that the call is confirmed.
+/// After a crash before that, both sides repeat, and the call talks on.
 #[test]
 fn an_ack_is_passed_on_when_it_is_kept() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -204,7 +204,7 @@ fn an_ack_is_passed_on_when_it_is_kept() {
     assert_eq!(bed.router.counters().unconfirmed.get(), 0);
 }
 
-/// A user who has registered is called without registering again, and is gone when the time is over: counted from the
+/// A registered user can be called without registering again. The registration expires in time, counted from the
 /// registration and not from the restart.
 #[test]
 fn a_registration_survives_and_expires_in_time() {
@@ -233,7 +233,7 @@ fn a_registration_survives_and_expires_in_time() {
     assert_eq!(bed.router.came_back().users, 0, "nothing is kept of it");
 }
 
-/// A binding that was taken away does not come back, and one that was refreshed lasts as long as was said last.
+/// A removed binding does not come back, and a refreshed one lasts as long as the last registration says.
 #[test]
 fn the_last_registration_counts() {
     let (mut disk, carol, dave) = (Disk::default(), Phone::new(), Phone::new());
@@ -255,7 +255,7 @@ fn the_last_registration_counts() {
     assert!(matches!(other.receive().status(), Some(404 | 480)));
 }
 
-/// While the disk is full, nothing new is begun; what there is stays, and ends when there is room.
+/// While the disk is full, the router begins nothing new. Existing calls stay, and end when there is room.
 #[test]
 fn a_full_disk_refuses_new_calls_and_keeps_the_others() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -267,13 +267,13 @@ fn a_full_disk_refuses_new_calls_and_keeps_the_others() {
     other.request("INVITE", &Calling::to("bob"), bed.at);
     assert_eq!(other.expect(503).header("Retry-After"), "5");
     assert_eq!(other.register("eve", 60, bed.at).status(), Some(503));
-    // The call that there is goes on: what is said in it needs no disk.
+    // The existing call goes on: requests in it need no disk.
     let info = call.next();
     caller.request("INFO", &info, bed.at);
     let got = bob.expect_request("INFO");
     bob.answer(&got, 200, "b");
     caller.expect(200);
-    // That it ended cannot be kept: so it has not, and nobody is told so.
+    // The end of the call cannot be kept: so the call has not ended, and no side is told so.
     let bye = info.next();
     caller.request("BYE", &bye, bed.at);
     let got = bob.expect_request("BYE");

@@ -14,7 +14,7 @@ use crate::shard::Shard;
 use crate::transaction::Transaction;
 use crate::wire::{Reply, Request};
 
-/// Answers what can be answered at once; none for what is not of that kind.
+/// Answers a command that needs no wait. Returns `None` for any other command.
 pub(super) fn at_once(
     cx: &Cx<'_>,
     common: &Common,
@@ -46,7 +46,7 @@ pub(super) fn at_once(
     })
 }
 
-/// The version of Redis that clients see. Its commands are those that this server has.
+/// The version of Redis that clients see. The commands of this server are of that version.
 pub(super) const VERSION: &str = "7.0.0";
 
 pub(super) fn is(word: &[u8], name: &str) -> bool {
@@ -85,7 +85,7 @@ fn commands(request: &Request) -> Reply {
                         Reply::Int(first),
                         Reply::Int(last),
                         Reply::Int(step),
-                        // No categories for access, no hints and keys for clusters, no subcommands.
+                        // No access categories, no hints and keys for clusters, no subcommands.
                         Reply::Set(Vec::new()),
                         Reply::Set(Vec::new()),
                         Reply::Set(Vec::new()),
@@ -95,7 +95,7 @@ fn commands(request: &Request) -> Reply {
                 .collect(),
         ),
         _ if is(request.word(1), "count") => Reply::count(table().len()),
-        // What redis-cli asks for when it starts; it can do without.
+        // redis-cli asks for this at its start, and works without an answer.
         _ if is(request.word(1), "docs") => Reply::Map(Vec::new()),
         _ => subcommand(request),
     }
@@ -137,7 +137,7 @@ fn client(cx: &Cx<'_>, common: &Common, me: &Client, request: &Request) -> Reply
     }
 }
 
-/// The live view: what the foms of this server do.
+/// The live view of the server's foms.
 fn foms(runtime: &Runtime, request: &Request) -> Reply {
     let which = request.word(1);
     match request.len() {
@@ -164,7 +164,7 @@ fn foms(runtime: &Runtime, request: &Request) -> Reply {
     }
 }
 
-/// A machine of this server, as a Mermaid drawing.
+/// Returns a machine of this server, as a Mermaid drawing.
 pub fn graph(name: &[u8]) -> Option<String> {
     let graph = match name.to_ascii_lowercase().as_slice() {
         b"client" => &Connection::GRAPH,
@@ -177,7 +177,7 @@ pub fn graph(name: &[u8]) -> Option<String> {
     Some(graph.mermaid().to_string())
 }
 
-/// INFO: of all localities together.
+/// INFO: the sums of all localities.
 pub(super) async fn info(runtime: &Runtime, common: &Common) -> Result<Reply, Why> {
     let shards = runtime
         .each(|local| {
@@ -249,7 +249,7 @@ pub(super) async fn info(runtime: &Runtime, common: &Common) -> Result<Reply, Wh
     Ok(Reply::verbatim(text))
 }
 
-/// SCAN: a cursor is a locality, so that each call looks at one of them.
+/// SCAN: a cursor is a locality, so each call looks at one locality.
 pub(super) async fn scan(runtime: &Runtime, request: &Request) -> Result<Reply, Why> {
     let Some(at) = crate::wire::integer(request.word(1)).and_then(|at| usize::try_from(at).ok())
     else {
@@ -270,7 +270,7 @@ pub(super) async fn scan(runtime: &Runtime, request: &Request) -> Result<Reply, 
         .await
     {
         Ok(keys) => keys,
-        // A cursor that nobody was given: it is at the end.
+        // A cursor that the server never gave: the scan ends.
         Err(fom_runtime::CallError::NoSuchLocality(_)) => Vec::new(),
         Err(_) => return Err(Why::Stopping),
     };

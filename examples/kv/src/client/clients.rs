@@ -1,4 +1,4 @@
-//! Who is connected.
+//! The connected clients.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,31 +25,32 @@ pub(crate) struct About {
 pub(crate) struct Client {
     pub(crate) id: u64,
     address: SocketAddr,
-    /// Whom its rate is counted for: its host, however often that connects.
+    /// The key for its rate: its host, over all its connections.
     pub(crate) key: Key,
     pub(crate) locality: usize,
-    /// On the runtime's clock.
+    /// The time of the connection, on the runtime's clock.
     since: Duration,
     about: Mutex<About>,
     commands: AtomicU64,
-    /// When it last said something, on the runtime's clock, in nanoseconds; known only where idle clients are sent away.
+    /// The time of its last command, on the runtime's clock, in nanoseconds. Known only if the server sends idle
+    /// clients away.
     heard: AtomicU64,
     fom: OnceLock<FomRef<Connection>>,
 }
 
 impl Client {
-    /// It sent one more command.
+    /// Counts one more command.
     pub(crate) fn one_more(&self) {
         self.commands.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It said something.
+    /// Notes that the client sent something.
     pub(crate) fn heard(&self, now: Duration) {
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         self.heard.store(now, Ordering::Relaxed);
     }
 
-    /// When it last said something.
+    /// Returns the time at which the client last sent something.
     pub(crate) fn last_heard(&self) -> Duration {
         Duration::from_nanos(self.heard.load(Ordering::Relaxed))
     }
@@ -58,7 +59,7 @@ impl Client {
         self.about.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line about it.
+    /// Returns the line of CLIENT LIST for this client.
     pub(crate) fn line(&self, now: Duration) -> String {
         let about = self.about();
         format!(
@@ -77,7 +78,7 @@ impl Client {
     }
 }
 
-/// Who is connected, and how many were.
+/// The connected clients, and counts of all clients so far.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     here: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -86,7 +87,7 @@ pub(crate) struct Clients {
     slow: AtomicU64,
     malformed: AtomicU64,
     idle: AtomicU64,
-    /// Commands of those who have left.
+    /// The commands of clients that have left.
     commands: AtomicU64,
 }
 
@@ -95,7 +96,7 @@ impl Clients {
         self.here.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new one, in the locality that has the fewest; none where there are so many already.
+    /// Adds a client, in the locality with the fewest. Returns `None` if there are too many clients.
     pub(crate) fn come(
         &self,
         address: SocketAddr,
@@ -128,13 +129,13 @@ impl Clients {
         Some(client)
     }
 
-    /// It is served by this fom.
+    /// Notes the fom that serves the client.
     pub(crate) fn is_served_by(&self, client: &Client, fom: FomRef<Connection>) {
-        // Each is served by one fom, and that is told once.
+        // One fom serves each client, and it is set once.
         let _ = client.fom.set(fom);
     }
 
-    /// One was sent away, or left.
+    /// Counts a client that was sent away, or that left.
     pub(crate) fn sent_away(&self, why: Why) {
         let count = match why {
             Why::Slow => &self.slow,
@@ -146,31 +147,31 @@ impl Clients {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many did not read, were not understood, and said nothing.
+    /// Returns how many clients did not read, sent malformed bytes, and were idle.
     pub(crate) fn away(&self) -> [u64; 3] {
         [&self.slow, &self.malformed, &self.idle].map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// It has left.
+    /// Removes a client that has left.
     pub(crate) fn left(&self, client: &Client) {
         let commands = client.commands.load(Ordering::Relaxed);
         self.commands.fetch_add(commands, Ordering::Relaxed);
         self.here().remove(&client.id);
     }
 
-    /// Wakes the foms of all of them.
+    /// Wakes the foms of all clients.
     pub(crate) fn wake(&self) {
         for client in self.all() {
             client.fom.get().into_iter().for_each(FomRef::wake);
         }
     }
 
-    /// All that are here.
+    /// Returns all connected clients.
     pub(crate) fn all(&self) -> Vec<Arc<Client>> {
         self.here().values().cloned().collect()
     }
 
-    /// What is said of all of them.
+    /// Returns the reply to CLIENT LIST.
     pub(crate) fn list(&self, now: Duration) -> Reply {
         Reply::verbatim(
             self.all()
@@ -180,7 +181,7 @@ impl Clients {
         )
     }
 
-    /// How many are here, were ever here, and were turned away.
+    /// Returns how many clients are here, were ever here, and were turned away.
     pub(crate) fn counts(&self) -> (usize, u64, u64) {
         let (ever, turned_away) = (&self.ever, &self.turned_away);
         (
@@ -190,7 +191,7 @@ impl Clients {
         )
     }
 
-    /// How many commands they have sent.
+    /// Returns how many commands all clients have sent.
     pub(crate) fn commands(&self) -> u64 {
         let here: u64 = self
             .all()

@@ -146,7 +146,7 @@ pub(super) fn set_info(me: &Client, what: &[u8], value: &[u8]) -> Reply {
     Reply::OK
 }
 
-/// A word that can stand in a line of CLIENT LIST.
+/// Returns the word as text, if it can appear in a line of CLIENT LIST.
 fn text(word: &[u8]) -> Option<String> {
     let fits = word.len() <= LONGEST && word.iter().all(u8::is_ascii_graphic);
     fits.then(|| String::from_utf8_lossy(word).into_owned())

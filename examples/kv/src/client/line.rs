@@ -1,4 +1,4 @@
-//! The line to one client: bytes in, replies out, and what is on its way between.
+//! The line to one client: bytes in, replies out, and the commands between.
 
 use std::collections::VecDeque;
 use std::future::Future as _;
@@ -15,27 +15,27 @@ use super::memory::{EVICTED, Memory};
 use super::replies::{Replies, Slot};
 use crate::wire::{Limits, Protocol, Reader, Reply};
 
-/// Bytes that are written into the buffer before the socket has taken some.
+/// The bytes to put into the buffer before the socket takes some.
 const AT_ONCE: usize = 64 * 1024;
 /// Bytes of an idle client, without its buffers.
 const BASE: usize = 4096;
 /// The line does not report changes by fewer bytes.
 const GRAIN: usize = 4096;
-/// Up to so many bytes of room for requests, a client does not ask.
+/// A client does not ask for room for requests up to this many bytes.
 const SMALL: usize = 32 * 1024;
 
-/// What happened on the line.
+/// Something that happened on the line.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// There are more bytes to be understood.
+    /// There are more bytes to understand.
     Bytes,
     /// Commands were answered.
     Answered,
-    /// The client has sent all it will send.
+    /// The client sends nothing more.
     End,
-    /// It does not read what it is answered.
+    /// The client does not read its replies.
     Slow,
-    /// All clients together take too much memory, and this one takes most.
+    /// All clients together take too much memory, and this one takes the most.
     Evicted,
 }
 
@@ -45,16 +45,16 @@ pub(crate) struct Line {
     stream: TcpStream,
     pub(crate) reader: Reader,
     replies: Arc<Replies>,
-    /// Numbers given to commands.
+    /// The number of commands that got a number.
     numbered: u64,
-    /// Commands that were answered.
+    /// The number of answered commands.
     answered: u64,
     /// Replies that were taken and are not in the buffer yet, and their bytes.
     queue: VecDeque<Reply>,
     queued: usize,
     taken: VecDeque<Reply>,
     out: BytesMut,
-    /// The largest capacity of `out` since it was new. Written bytes come back only when all are written.
+    /// The largest capacity of `out` since it was new. Its written bytes are freed only when all are written.
     out_room: usize,
     protocol: Protocol,
     under_way: UnderWay,
@@ -74,8 +74,8 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// How many of the first `taken` bytes are under way, or some more. Those bytes hold `numbered` commands, and `answered` of
-    /// them have their replies.
+    /// Returns how many of the first `taken` bytes are under way, or some more. Those bytes hold `numbered` commands,
+    /// and `answered` of them have their replies.
     fn bytes(&mut self, taken: usize, numbered: u64, answered: u64) -> usize {
         if answered == numbered {
             (self.since, self.later, self.mark) = (taken, taken, numbered);
@@ -108,7 +108,7 @@ impl Line {
         line
     }
 
-    /// The version of the protocol for replies.
+    /// Returns the version of the protocol for replies.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
     }
@@ -148,14 +148,14 @@ impl Line {
         }
     }
 
-    /// The place of the reply to the next command.
+    /// Returns the place of the reply to the next command.
     pub(crate) fn slot(&mut self) -> Slot {
         let number = self.numbered;
         self.numbered += 1;
         Slot::new(&self.replies, number)
     }
 
-    /// Answers the next command at once, behind those before it.
+    /// Answers the next command at once, behind the commands before it.
     pub(crate) fn answer(&mut self, reply: Reply) {
         if self.in_flight() == 0 {
             self.numbered += 1;
@@ -167,12 +167,12 @@ impl Line {
         }
     }
 
-    /// Commands that are not answered yet.
+    /// Returns the number of commands without an answer.
     pub(crate) fn in_flight(&self) -> u64 {
         self.numbered - self.answered
     }
 
-    /// Bytes that the client has not read, as far as we know.
+    /// Returns how many bytes the client has not read, as far as the server knows.
     pub(crate) fn unread(&self) -> usize {
         self.out.len() + self.queued
     }
@@ -191,7 +191,7 @@ impl Line {
         }
     }
 
-    /// Takes the replies that are there. Ready when there were some; the task is woken when there are more.
+    /// Takes the replies that are ready. Ready if there were some. The task wakes when there are more.
     fn poll_replies(&mut self, task: &mut Context<'_>) -> Poll<()> {
         let before = self.answered;
         let mut taken = std::mem::take(&mut self.taken);
@@ -209,7 +209,7 @@ impl Line {
         }
     }
 
-    /// Ready when all there is to write is written.
+    /// Ready when everything is written.
     fn poll_write(&mut self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             while self.out.len() < AT_ONCE
@@ -229,7 +229,7 @@ impl Line {
         }
     }
 
-    /// Serves the line until there are news. Reads only if it `may_read`.
+    /// Serves the line until there is news. Reads only if `may_read` is true.
     pub(crate) fn poll(
         &mut self,
         task: &mut Context<'_>,
@@ -286,7 +286,7 @@ impl Line {
         Poll::Ready(())
     }
 
-    /// Tells an evicted client the reason, if no reply must go before that.
+    /// Tells an evicted client the reason, if no reply must go first.
     pub(crate) fn say_evicted(&mut self) {
         if self.in_flight() == 0 && self.unread() == 0 {
             // The buffer of the socket is empty, so this does not wait.

@@ -46,11 +46,11 @@ impl Memory {
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
-        // Nothing that is done under it leaves it half done.
+        // No critical section leaves the state half changed.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes all clients may take.
+    /// Returns how many bytes all clients may take.
     pub(crate) fn limit(&self) -> usize {
         usize::try_from(self.limit.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
@@ -59,12 +59,12 @@ impl Memory {
         self.used.load(Ordering::Acquire)
     }
 
-    /// How many bytes all clients take, with the evicted clients that are not gone yet.
+    /// Returns how many bytes all clients take, with the evicted clients that are not gone yet.
     pub(crate) fn all(&self) -> usize {
         self.used() + self.leaving.load(Ordering::Acquire)
     }
 
-    /// How many clients were evicted.
+    /// Returns how many clients were evicted.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }

@@ -41,10 +41,10 @@ pub(crate) struct Connection {
     line: Line,
     common: Arc<Common>,
     me: Arc<Client>,
-    /// What it has queued since MULTI.
+    /// The commands since MULTI.
     multi: Option<Multi>,
     watched: Watches,
-    /// Its last command went through the queue of the admission.
+    /// True if its last command went through the queue of the admission.
     queues: bool,
     runtime: Runtime,
 }
@@ -62,18 +62,18 @@ const WAIT: usize = 256;
 struct Multi {
     parts: Vec<Part>,
     bytes: usize,
-    /// One of them was wrong: nothing will be done.
+    /// True if a command was wrong: EXEC then does nothing.
     spoilt: bool,
 }
 
-/// What no other command of the same client may overlap.
+/// A task that no other command of the same client may overlap.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Several keys, or all.
     Several(Part),
     /// EXEC.
     Exec,
-    /// BLPOP and BRPOP, with how long to wait.
+    /// BLPOP and BRPOP, with the time to wait.
     Pop(Pop),
     /// WATCH.
     Watch(Request),
@@ -90,7 +90,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// How many bytes it takes, about.
+    /// Returns about how many bytes the task takes.
     fn size(&self) -> usize {
         match self {
             Task::Several(part) => part.size(),
@@ -105,20 +105,20 @@ impl Task {
     }
 }
 
-/// Why a connection is over.
+/// The reason why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// The client has closed it, or is gone.
+    /// The client closed the connection, or is gone.
     Left,
-    /// It asked for that.
+    /// The client asked for the end.
     Quit,
-    /// What it sent is not the protocol.
+    /// The client sent something other than the protocol.
     Malformed,
-    /// It did not read what it was answered.
+    /// The client did not read its replies.
     Slow,
-    /// It said nothing for too long.
+    /// The client was silent for too long.
     Idle,
-    /// All clients together took too much memory, and it took most.
+    /// All clients together took too much memory, and this one took the most.
     Evicted,
     /// The server ends.
     Stopping,
@@ -127,13 +127,13 @@ pub(crate) enum Why {
 /// The phases of a connection.
 #[fom(operation(Connection), error(Infallible), transient)]
 pub(crate) enum Talking {
-    /// Read, send each command to the home of its key, and answer in order; until there is one that no other may overlap.
+    /// Reads, sends each command to the home of its key, and answers in order, until a command must run alone.
     #[phase(start, to(Alone, Say, Closed))]
     Stream,
-    /// All before it are answered, and it runs alone.
+    /// All earlier commands are answered, and the task runs alone.
     #[phase(to(Stream, Say, Closed))]
     Alone { task: Task },
-    /// The last replies, for who reads them in time.
+    /// Sends the last replies, for a client that reads them in time.
     #[phase(to(Closed), within = "5s", late)]
     Say { why: Why },
     #[phase(end)]
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Waits for news of the line, and serves it meanwhile.
+    /// Waits for news of the line, and serves the line meanwhile.
     async fn news(&mut self, idle: &mut Idle) -> Result<News, Why> {
         let may_read = self.line.reader.is_hungry();
         poll_fn(|task| {
@@ -177,7 +177,7 @@ impl Connection {
         .await
     }
 
-    /// Waits for `work`, and serves the line meanwhile. A client that leaves is told by an error; `work` goes on.
+    /// Waits for `work`, and serves the line meanwhile. Returns an error if the client leaves; `work` then goes on.
     async fn beside<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Why> {
         let mut work = pin!(work);
         poll_fn(|task| {
@@ -201,7 +201,7 @@ impl Connection {
         .await
     }
 
-    /// Waits for its turn, where there is a rate; an error is the reply to a command that came too soon.
+    /// Waits for the client's turn, if there is a rate. An inner error is the reply to a command that came too soon.
     async fn admit(&mut self) -> Result<Result<(), Reply>, Why> {
         let Some(beyond) = self.common.rate.beyond() else {
             return Ok(Ok(()));
@@ -270,7 +270,7 @@ impl Connection {
             })) => Ok(reply),
             Ok(_) => Ok(LOST),
             Err(why) => {
-                // It may be served in this moment. If it has ended already there is nobody to be told.
+                // The pop may be served at this moment. If it has ended already, the event has no receiver.
                 let _ = handle.send(Told::Gone);
                 if let Ok(mut ended) = handle.await {
                     ended.operation.take_back();
@@ -303,17 +303,17 @@ impl Connection {
         Ok(Reply::OK)
     }
 
-    /// Watches these keys no more.
+    /// Ends the watches of these keys.
     fn forget(&self, watched: Watches) {
         for Watched { key, home, .. } in watched.into_values() {
-            // With a runtime that has ended the shard is gone, too.
+            // If the runtime has ended, the shard is gone, too.
             let _ = self
                 .runtime
                 .post(home, move |local| local.data::<Shard>().unwatch(&key));
         }
     }
 
-    /// Counts the bytes that it holds besides its line. Its task holds `task` of them.
+    /// Counts the bytes that the fom holds besides its line. Its task holds `task` of them.
     fn count(&mut self, task: usize) {
         let multi = self.multi.as_ref().map_or(0, |multi| multi.bytes);
         let watched: usize = self.watched.keys().map(|key| key.len() + WATCH).sum();
@@ -355,7 +355,7 @@ impl Connection {
         }
     }
 
-    /// Ends a client that is sent away.
+    /// Ends the connection of a client that is sent away.
     fn close(&mut self, why: Why) {
         if why == Why::Evicted {
             self.line.say_evicted();
@@ -363,7 +363,7 @@ impl Connection {
         self.common.clients.sent_away(why);
     }
 
-    /// Waits until all commands before are answered.
+    /// Waits until all earlier commands are answered.
     async fn beside_replies(&mut self) -> Result<(), Why> {
         while self.line.in_flight() > 0 {
             let most = self.common.live.unread();
@@ -379,10 +379,10 @@ impl Connection {
     }
 }
 
-/// Bytes that are read ahead of a command that runs alone: enough to see that the client leaves.
+/// Bytes to read ahead of a command that runs alone: enough to notice that the client leaves.
 const AHEAD: usize = 256 * 1024;
 
-/// How long the client has said nothing.
+/// The watch for an idle client.
 struct Idle {
     most: Option<Duration>,
     timer: Option<std::pin::Pin<Box<Sleep>>>,
@@ -390,7 +390,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// An error when it was idle for too long.
+    /// Fails if the client was idle for too long.
     fn poll(
         &mut self,
         task: &mut std::task::Context<'_>,
@@ -407,7 +407,7 @@ impl Idle {
         if idle >= most && !is_busy {
             return Poll::Ready(Err(Why::Idle));
         }
-        // Only now is it looked at when it last said something: a timer for each command would be dearer.
+        // The time of the last command is checked only now: a timer for each command would cost more.
         self.timer = None;
         task.waker().wake_by_ref();
         Poll::Pending
@@ -469,7 +469,7 @@ impl TalkingTransitions for Connection {
     }
 
     async fn say(&mut self, _: &mut Cx<'_>, why: &mut Why) -> Result<(), Infallible> {
-        // Who is gone hears no last words.
+        // A client that is gone hears no last words.
         let _ = self.line.flush().await;
         self.common.clients.sent_away(*why);
         Ok(())

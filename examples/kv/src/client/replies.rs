@@ -1,4 +1,5 @@
-//! The replies to one client, in the order of its commands, whichever is ready first; and what the client holds.
+//! The replies to one client, in the order of its commands, in whatever order they are ready; and the bytes of the
+//! client.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,28 +9,28 @@ use std::task::{Context, Poll, Waker};
 use super::memory::Memory;
 use crate::wire::Reply;
 
-/// What a client is told whose command came to nothing.
+/// The reply if a command ended without one.
 pub(crate) const LOST: Reply =
     Reply::error("ERR the server is shutting down, or the command failed");
 
-/// A reply of so many bytes counts while it waits. The number of commands under way limits the smaller ones.
+/// A reply of at least this many bytes counts while it waits. The number of commands under way limits the smaller ones.
 const LARGE: usize = 4096;
 
-/// Where commands put their replies, and the client's fom finds them.
+/// The place where commands put their replies, and the client's fom finds them.
 #[derive(Debug)]
 pub(crate) struct Replies {
     pub(super) id: u64,
     state: Mutex<State>,
     /// A copy of `State::held`.
     held: AtomicUsize,
-    /// Whether `Memory` has evicted the client. Each command looks at it first.
+    /// True once `Memory` has evicted the client. Each command checks it first.
     evicted: AtomicBool,
     memory: Arc<Memory>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the first in `ready`.
+    /// The number of the first reply in `ready`.
     first: u64,
     ready: VecDeque<Option<Reply>>,
     waker: Option<Waker>,
@@ -68,7 +69,7 @@ impl Replies {
 
     #[inline]
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under it leaves it half done.
+        // No critical section leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,7 +95,7 @@ impl Replies {
         self.count(state, before);
     }
 
-    /// Gives the line so many more bytes.
+    /// Adds bytes to the line.
     pub(super) fn grow(&self, more: usize) {
         let mut state = self.state();
         if !state.ended {
@@ -105,17 +106,17 @@ impl Replies {
         }
     }
 
-    /// The memory of all clients.
+    /// Returns the memory of all clients.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// How many bytes the client holds.
+    /// Returns how many bytes the client holds.
     pub(super) fn held(&self) -> usize {
         self.held.load(Ordering::Acquire)
     }
 
-    /// Whether `Memory` has evicted the client.
+    /// Returns whether `Memory` has evicted the client.
     pub(super) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Acquire)
     }
@@ -158,7 +159,7 @@ impl Replies {
         }
         let before = state.held();
         state.large += large(&reply);
-        // It is told once, and the number is one that was not taken yet.
+        // A slot puts its reply once, and its number is not taken yet.
         let at = number.saturating_sub(state.first) as usize;
         while state.ready.len() <= at {
             state.ready.push_back(None);
@@ -171,12 +172,13 @@ impl Replies {
         }
     }
 
-    /// The next number is of a command that was answered without this; there are no others that are not answered.
+    /// Skips the number of a command that was answered without a slot. No other command may be unanswered.
     pub(super) fn skip(&self) {
         self.state().first += 1;
     }
 
-    /// Takes what can be sent. How many there were; none, and the task is woken when there are.
+    /// Takes the replies that can be sent. Ready with the number of replies. Pending if there are none; then it wakes
+    /// the task later.
     pub(super) fn poll_take(&self, to: &mut VecDeque<Reply>, task: &mut Context<'_>) -> Poll<u64> {
         let mut state = self.state();
         let before = state.held();
@@ -201,7 +203,7 @@ impl Replies {
     }
 }
 
-/// The place of one reply. Dropped without one, it tells the client that.
+/// The place of one reply. If it is dropped without a reply, the client gets [`LOST`].
 #[derive(Debug)]
 pub(crate) struct Slot {
     replies: Arc<Replies>,
@@ -210,7 +212,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The place with this number.
+    /// Creates the place with this number.
     pub(super) fn new(replies: &Arc<Replies>, number: u64) -> Self {
         Self {
             replies: Arc::clone(replies),
@@ -219,12 +221,12 @@ impl Slot {
         }
     }
 
-    /// Whether its client is evicted. The command then does nothing.
+    /// Returns whether its client is evicted. The command then does nothing.
     pub(crate) fn is_evicted(&self) -> bool {
         self.replies.is_evicted()
     }
 
-    /// Puts the reply there.
+    /// Puts the reply into its place.
     pub(crate) fn put(&mut self, reply: Reply) {
         if !std::mem::replace(&mut self.put, true) {
             self.replies.put(self.number, reply);

@@ -1,4 +1,4 @@
-//! What is done with each request of a client.
+//! What the server does with each request of a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::shard::{Run, Side};
 use crate::transaction::Part;
 use crate::wire::{Reply, Request};
 
-/// Commands of one client that are not answered yet, at the most: beyond, nothing more is taken from it.
+/// The most unanswered commands of one client. Beyond, the server takes no more requests from the client.
 const IN_FLIGHT: u64 = 1024;
 
-/// Why no more requests are taken for now.
+/// The reason why the server takes no more requests for now.
 pub(super) enum Stop {
-    /// There is none that is whole, or too many are under way, or too much is unread.
+    /// No request is whole, too many commands are under way, or too much is unread.
     More,
-    /// This one must run alone.
+    /// This task must run alone.
     Alone(Task),
-    /// The client is to leave.
+    /// The connection ends.
     Say(Why),
 }
 
@@ -103,10 +103,11 @@ impl Connection {
         None
     }
 
-    /// Sends a command to the home of its key. The home takes those of one client in the order in which they are sent.
+    /// Sends a command to the home of its key. The home takes the commands of one client in the order in which they are
+    /// sent.
     fn send(&mut self, cx: &mut Cx<'_>, spec: &'static Spec, run: Run, request: Request) {
         let beyond = self.common.rate.beyond();
-        // Also behind those of its own that are still in the queue.
+        // Also behind the client's own commands that are still in the queue.
         self.queues = beyond.is_some() || self.queues && self.line.in_flight() > 0;
         let home = self.common.places.home(request.word(Command::KEY));
         let slot = self.line.slot();
@@ -116,7 +117,7 @@ impl Connection {
             run,
             slot,
         };
-        // One that is refused tells the client by its slot.
+        // The slot of a refused command tells the client.
         if self.queues {
             let queued = self.common.rate.intake().submit(command);
             let queued = queued
@@ -154,7 +155,7 @@ impl Connection {
                     }
                 }
             }
-            // Nobody waits in there, but the time must be one.
+            // A pop in a transaction does not wait, but its time must be valid.
             Kind::Pop(side) => match self.pop_of(&request, side) {
                 Ok(_) => None,
                 Err(error) => return self.spoil(error),
@@ -242,7 +243,7 @@ impl Connection {
     }
 }
 
-/// Whether it is not queued between MULTI and EXEC.
+/// Returns whether the command is not queued between MULTI and EXEC.
 fn is_control(spec: &Spec) -> bool {
     matches!(
         spec.kind,
@@ -257,7 +258,7 @@ fn is_control(spec: &Spec) -> bool {
     )
 }
 
-/// How long to wait, in seconds; 0 is for ever.
+/// Reads the time to wait, in seconds; 0 is for ever.
 fn patience(word: &[u8]) -> Result<Option<Duration>, Reply> {
     let seconds: f64 = std::str::from_utf8(word)
         .ok()

@@ -17,17 +17,17 @@ use crate::shard::{Run, Shard};
 use crate::transaction::Turn;
 use crate::wire::{Reply, Request};
 
-/// What has changed cannot be written to the disk now.
+/// Changes cannot be written to the disk now.
 pub(crate) const NOT_SAVED: Reply = Reply::error(
     "MISCONF What has changed cannot be written to the disk. The server's output says why.",
 );
 
-/// What the disk says to a command that waits for it.
+/// What the writer tells a command that waits for the disk.
 #[derive(Debug)]
 pub(crate) enum Disk {
-    /// It has what the command did.
+    /// The disk has what the command did.
     Saved,
-    /// It has not, and will be tried again.
+    /// The write failed; the writer tries again.
     NotSaved,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct Command {
 /// The phases of a command.
 #[fom(operation(Command), event(Disk), error(Infallible), transient)]
 pub(crate) enum Serving {
-    /// Read or change the key, unless a transaction has it.
+    /// Reads or changes the key, unless a transaction has it.
     #[phase(start, sync, to(Queue, Keep, Answered))]
     Apply,
-    /// A transaction has the key: wait behind it, and behind those who wait already.
+    /// A transaction has the key: waits behind it, and behind earlier waiters.
     #[phase(sync, locks, to(Keep, Answered))]
     Queue { turn: Turn },
-    /// The client is told when the disk has it.
+    /// Waits for the disk. Then the client is told.
     #[phase(sync, on(Saved, NotSaved), to(Answered))]
     Keep { reply: Reply },
     #[phase(end)]
@@ -57,7 +57,7 @@ pub(crate) enum Serving {
 }
 
 impl Command {
-    /// Where its key stands.
+    /// The place of the key in the request.
     pub(crate) const KEY: usize = 1;
 
     fn key(&self) -> &[u8] {
@@ -71,7 +71,7 @@ impl Command {
         shard.run(self.run, &self.request, Self::KEY)
     }
 
-    /// Answers, or gives the reply back if it must wait for the disk.
+    /// Answers, or returns the reply if it must wait for the disk.
     fn answer(
         &mut self,
         cx: &mut Cx<'_, Disk>,

@@ -4,7 +4,7 @@ use super::{Kind, Spec};
 use crate::shard::{Run, locks};
 use crate::wire::{Reply, Request, integer};
 
-/// No known script is longer.
+/// The longest script that the server hashes. No known script is longer.
 const LONGEST: usize = 4096;
 
 /// How a request names a script.
@@ -73,7 +73,7 @@ fn find(sha: &[u8]) -> Option<&'static Script> {
     Some(script)
 }
 
-/// The SHA-1 of a known script, and its command.
+/// Returns the SHA-1 of a known script, and its command.
 fn read(text: &[u8]) -> Result<(String, &'static Script), Reply> {
     if text.len() > LONGEST {
         return Err(UNKNOWN);
@@ -83,7 +83,7 @@ fn read(text: &[u8]) -> Result<(String, &'static Script), Reply> {
     Ok((sha, script))
 }
 
-/// The command of a script, and its request: name, key, arguments.
+/// Returns the command of a script, and its request: name, key, arguments.
 pub(crate) fn command(by: By, request: Request) -> Result<(&'static Spec, Run, Request), Reply> {
     let script = match by {
         By::Text => read(request.word(1))?.1,
@@ -118,13 +118,13 @@ pub(crate) fn about(request: &Request) -> Reply {
             let is_known = |sha| Reply::Int(find(sha).is_some().into());
             Reply::Array(request.words_from(2).map(is_known).collect())
         }
-        // The known scripts stay.
+        // The server never forgets the known scripts.
         2 | 3 if which.eq_ignore_ascii_case(b"flush") => Reply::OK,
         _ => Reply::error("ERR there is: SCRIPT LOAD text, SCRIPT EXISTS sha .., SCRIPT FLUSH"),
     }
 }
 
-/// The words of Redis. Clients send the text then.
+/// Redis's words, on which clients send the text.
 const NO_SCRIPT: Reply = Reply::error("NOSCRIPT No matching script. Please use EVAL.");
 
 const UNKNOWN: Reply = Reply::error(

@@ -1,4 +1,4 @@
-//! Every command: its name, how many words it takes, and what runs it.
+//! Every command: its name, its number of words, and the function that runs it.
 
 use std::sync::LazyLock;
 
@@ -12,49 +12,49 @@ use crate::wire::{Reply, Request};
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub(crate) name: &'static str,
-    /// How many words, its name included; at least so many, if below zero.
+    /// The number of words, with the name. A negative number is a minimum.
     pub(crate) arity: i16,
     pub(crate) writes: bool,
     pub(crate) kind: Kind,
 }
 
-/// What a command is about.
+/// The subject of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// The key that is its first argument.
     Key(Run),
-    /// Several keys: every so many words there is one, and what each comes to is put together.
+    /// Several keys, one every so many words. The replies are combined.
     Keys(Run, usize, Together),
     /// All keys.
     All(fn(&mut Shard, &Request) -> Reply, Together),
-    /// An element of one of several lists, waited for.
+    /// An element of one of several lists. The command waits for it.
     Pop(Side),
-    /// The client itself, or the server.
+    /// The client, or the server.
     OfClient(OfClient),
     /// The command of a known script.
     Script(By),
 }
 
-/// How the replies of the parts of a command make one.
+/// How the replies of the parts of a command are combined.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Together {
     /// Their sum.
     Sum,
-    /// All of them, one after the other.
+    /// All replies, in order.
     Each,
-    /// One list of what is in their lists.
+    /// One list of the elements of all lists.
     Joined,
     /// `+OK`.
     Ok,
 }
 
 impl Together {
-    /// Whether the reply of the only part is that of all.
+    /// Returns whether the reply of a single part is the reply of the command.
     pub(crate) fn is_of_one(self) -> bool {
         matches!(self, Together::Sum | Together::Ok)
     }
 
-    /// Puts replies together. The first error is the reply of all.
+    /// Combines replies. The first error becomes the reply.
     pub(crate) fn put(self, replies: Vec<Reply>) -> Reply {
         if let Some(error) = replies
             .iter()
@@ -83,7 +83,7 @@ impl Together {
     }
 }
 
-/// Commands that are about the client or the server.
+/// Commands about the client or the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OfClient {
     Hello,
@@ -226,7 +226,8 @@ static TABLE: &[Spec] = &[
 
 const INITIALS: usize = 32;
 
-/// The commands by the first letter of their names: looked at for each request, where a search through all of them shows.
+/// The commands by the first letter of their names. Each request looks a command up, and a search through all of them
+/// would show in measurements.
 static BY_INITIAL: LazyLock<[Vec<&'static Spec>; INITIALS]> = LazyLock::new(|| {
     std::array::from_fn(|initial| {
         let begins = |spec: &&Spec| usize::from(spec.name.as_bytes()[0]) % INITIALS == initial;
@@ -239,7 +240,7 @@ pub(crate) fn table() -> &'static [Spec] {
     TABLE
 }
 
-/// The command of a request, if its number of words is right.
+/// Returns the command of a request, if its number of words is right.
 pub(crate) fn find(request: &Request) -> Result<&'static Spec, Reply> {
     let mut lower = [0; 16];
     let name = request.word(0);
@@ -259,7 +260,7 @@ pub(crate) fn find(request: &Request) -> Result<&'static Spec, Reply> {
     } else {
         len >= arity
     };
-    // Keys and values in turn: all of them.
+    // MSET and the like: keys and values in turn, and complete.
     let pairs = match spec.kind {
         Kind::Keys(_, stride, _) => (len - 1) % stride == 0,
         _ => true,
@@ -271,7 +272,7 @@ pub(crate) fn find(request: &Request) -> Result<&'static Spec, Reply> {
     }
 }
 
-/// The words of this command are too many or too few.
+/// The reply to a command with too many or too few words.
 pub(crate) fn wrong_number(name: &str) -> Reply {
     Reply::Error(format!("ERR wrong number of arguments for '{name}' command").into())
 }
@@ -292,7 +293,7 @@ fn unknown(request: &Request) -> Reply {
 }
 
 impl Spec {
-    /// What it takes the locks of its keys for.
+    /// Returns the mode in which the command locks its keys.
     pub(crate) fn lock_mode(&self) -> LockMode {
         if self.writes {
             LockMode::Write
@@ -301,12 +302,12 @@ impl Spec {
         }
     }
 
-    /// The places of the keys in a request.
+    /// Returns the places of the keys in a request.
     pub(crate) fn keys(&self, request: &Request) -> impl Iterator<Item = usize> + use<> {
         let (end, stride) = match self.kind {
             Kind::Key(_) => (2, 1),
             Kind::Keys(_, stride, _) => (request.len(), stride),
-            // The last word is how long to wait.
+            // The last word is the time to wait.
             Kind::Pop(_) => (request.len().saturating_sub(1), 1),
             Kind::All(..) | Kind::OfClient(_) | Kind::Script(_) => (1, 1),
         };

@@ -1,5 +1,5 @@
-//! What has changed and is not on disk yet, of all shards together: so that what a transaction changed in several of them is
-//! written at once or not at all.
+//! The changes of all shards that are not on disk yet. One log for all shards writes the changes of a transaction
+//! together or not at all, even if several shards hold them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use tokio::sync::{Notify, oneshot};
 use super::{Change, Save};
 use crate::command::Disk;
 
-/// Bytes of changes that are not on disk: beyond, every command waits for the disk, whatever was asked for.
+/// The limit for unsaved bytes of changes. Beyond, every command waits for the disk, in any save mode.
 const MOST: usize = 256 << 20;
 
-/// What has changed could not be written.
+/// The changes could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotSaved;
 
-/// Who waits until something is on disk.
+/// A fom or a task that waits for the disk.
 pub(crate) enum Waiter {
     Fom(EventSender<Disk>),
     Task(oneshot::Sender<Result<(), NotSaved>>),
@@ -25,7 +25,7 @@ pub(crate) enum Waiter {
 
 impl Waiter {
     fn tell(self, result: Result<(), NotSaved>) {
-        // Who is gone needs no answer.
+        // A waiter that is gone needs no answer.
         match self {
             Waiter::Fom(fom) => drop(fom.send(match result {
                 Ok(()) => Disk::Saved,
@@ -40,17 +40,17 @@ impl Waiter {
 struct Pending {
     changes: Vec<Change>,
     bytes: usize,
-    /// Who waits, and up to where the log must have saved for that.
+    /// The waiters, each with the ticket up to which the log must have saved.
     waiting: Vec<(u64, Waiter)>,
     closing: bool,
     closed: bool,
 }
 
-/// What is written at once.
+/// The changes of one write.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(super) changes: Vec<Change>,
-    /// How many changes were appended up to here.
+    /// The number of appended changes up to the end of this batch.
     upto: u64,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Batch {
     }
 }
 
-/// What is not on disk yet.
+/// The changes that are not on disk yet.
 pub(crate) struct Log {
     pending: Mutex<Pending>,
     appended: AtomicU64,
@@ -91,11 +91,11 @@ impl Log {
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
-        // Nothing that is done under it leaves it half done.
+        // No critical section leaves the state half changed.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds changes that belong together.
+    /// Appends changes that belong together.
     pub(crate) fn append(&self, changes: &mut Vec<Change>) {
         let bytes: usize = changes.iter().map(Change::size).sum();
         let count = changes.len() as u64;
@@ -114,8 +114,9 @@ impl Log {
         }
     }
 
-    /// Up to where the log must have saved before a reply may be sent that tells of what is in it now; none if it may be sent at
-    /// once. That is so for what only reads, too: it may have read what is not on disk.
+    /// Returns the ticket up to which the log must have saved before a reply on the present state may be sent. Returns
+    /// `None` if the reply may be sent at once. A command that only reads needs a ticket, too: it may have read unsaved
+    /// data.
     pub(crate) fn ticket(&self) -> Option<u64> {
         if self.save != Save::Always && !self.overfull.load(Ordering::Acquire) {
             return None;
@@ -124,7 +125,7 @@ impl Log {
         (appended > self.saved.load(Ordering::Acquire)).then_some(appended)
     }
 
-    /// Tells the waiter when the log has saved up to there; gives it back if it has.
+    /// Tells the waiter when the log has saved up to `ticket`. Returns the waiter if the log has already.
     pub(crate) fn wait(&self, ticket: u64, waiter: Waiter) -> Result<(), Waiter> {
         let mut pending = self.pending();
         if self.saved.load(Ordering::Acquire) >= ticket {
@@ -141,7 +142,7 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until the log has saved up to there.
+    /// Waits until the log has saved up to `ticket`.
     pub(crate) async fn saved(&self, ticket: u64) -> Result<(), NotSaved> {
         let (tell, told) = oneshot::channel();
         match self.wait(ticket, Waiter::Task(tell)) {
@@ -150,24 +151,24 @@ impl Log {
         }
     }
 
-    /// Changes that are not on disk.
+    /// Returns the number of unsaved changes.
     pub(crate) fn unsaved(&self) -> u64 {
         let saved = self.saved.load(Ordering::Acquire);
         self.appended.load(Ordering::Acquire).saturating_sub(saved)
     }
 
-    /// Whether the last write failed. Commands that write are turned away until one succeeds.
+    /// Returns whether the last write failed. The server refuses commands that write until a write succeeds.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Whether what is appended is to be written at once.
+    /// Returns whether appended changes must be written at once.
     pub(super) fn is_urgent(&self) -> bool {
         let overfull = self.overfull.load(Ordering::Acquire);
         self.save == Save::Always || overfull || self.is_closing()
     }
 
-    /// Waits until what is appended is to be written at once, but no longer than this.
+    /// Waits until appended changes must be written at once, but no longer than `time`.
     pub(super) async fn urgent_within(&self, time: fom_runtime::Sleep) {
         tokio::pin!(time);
         while !self.is_urgent() {
@@ -178,7 +179,7 @@ impl Log {
         }
     }
 
-    /// Nothing more will come: what is there is written, and the writer ends.
+    /// Closes the log: the writer writes what is there, and ends.
     pub(crate) fn close(&self) {
         self.pending().closing = true;
         self.news.notify_one();
@@ -188,7 +189,7 @@ impl Log {
         self.pending().closing
     }
 
-    /// The writer has ended.
+    /// Notes that the writer has ended.
     pub(super) fn closed(&self) {
         let waiting = {
             let mut pending = self.pending();
@@ -200,7 +201,7 @@ impl Log {
         }
     }
 
-    /// All that is there; none if that is nothing.
+    /// Takes all changes. Returns `None` if there are none.
     pub(super) fn take(&self) -> Option<Batch> {
         let mut pending = self.pending();
         if pending.changes.is_empty() {
@@ -213,7 +214,7 @@ impl Log {
         })
     }
 
-    /// The batch is on disk.
+    /// Notes that the batch is on disk.
     pub(super) fn written(&self, batch: &Batch) {
         let mut pending = self.pending();
         self.saved.store(batch.upto, Ordering::Release);
@@ -230,7 +231,7 @@ impl Log {
         }
     }
 
-    /// The batch could not be written: it stays, and those who wait for it are told.
+    /// Keeps a batch that could not be written, and tells its waiters.
     pub(super) fn not_written(&self, mut batch: Batch) {
         let mut pending = self.pending();
         self.broken.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! What has changed, and how it gets to the disk.
+//! Changes, and their way to the disk.
 
 mod log;
 mod store;
@@ -13,7 +13,7 @@ pub(crate) use store::Store;
 pub use store::StoreError;
 pub(crate) use writer::Writer;
 
-/// When what a command changed is on disk.
+/// When the changes of a command are on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Save {
     /// Before its reply is sent.
@@ -23,36 +23,36 @@ pub enum Save {
     EverySecond,
 }
 
-/// One thing that has changed.
+/// One change.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// A key holds this string.
+    /// The key holds this string.
     Text {
         key: Box<[u8]>,
         text: Bytes,
         expires: Option<u64>,
     },
-    /// A key holds no string any more.
+    /// The key holds no string any more.
     NoText { key: Box<[u8]> },
-    /// A key holds a list.
+    /// The key holds a list.
     List {
         key: Box<[u8]>,
         expires: Option<u64>,
     },
-    /// A key holds no list any more. There were elements in these places.
+    /// The key holds no list any more. There were elements in these places.
     NoList { key: Box<[u8]>, items: Range<i64> },
-    /// A list has this element in this place.
+    /// The list has this element in this place.
     Item {
         key: Box<[u8]>,
         at: i64,
         value: Bytes,
     },
-    /// A list has no element in this place any more.
+    /// The list has no element in this place any more.
     NoItem { key: Box<[u8]>, at: i64 },
 }
 
 impl Change {
-    /// How many bytes it takes in memory, about.
+    /// Returns about how many bytes the change takes in memory.
     fn size(&self) -> usize {
         64 + match self {
             Change::Text { key, text, .. } => key.len() + text.len(),

@@ -1,7 +1,7 @@
 //! The store on disk.
 //!
-//! One record a string, one a list, and one an element of a list: a push to a long list is a small write. The first byte of a
-//! record's key says what it is:
+//! Each string, each list and each element of a list is one record, so a push to a long list is a small write. The
+//! first byte of a record's key gives its kind:
 //!
 //! | key | value |
 //! | --- | --- |
@@ -9,8 +9,8 @@
 //! | `h` key | expiry, 8 bytes: there is a list |
 //! | `i` length of the key, 4 bytes; key; place, 8 bytes, in order | the element |
 //!
-//! Numbers are big-endian; no expiry is 0. Records of one key with another are never mixed up, since the length of the key stands
-//! before what follows it.
+//! Numbers are big-endian; no expiry is 0. The length of the key comes before the rest, so records of two keys never
+//! mix.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,15 +24,15 @@ use crate::shard::{Entry, List, Value};
 /// The store cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store says so.
+    /// An error of the store.
     #[error("the store: {0}")]
     Store(#[from] fjall::Error),
-    /// There is something else in it.
+    /// The store holds something else.
     #[error("a record that this program did not write: {0}")]
     Strange(String),
 }
 
-/// What is in a store.
+/// The entries of a store.
 pub(crate) type Entries = HashMap<Box<[u8]>, Entry>;
 
 /// The store on disk.
@@ -55,7 +55,7 @@ impl Store {
         Ok(Self { database, records })
     }
 
-    /// All that is in it and has not expired.
+    /// Loads all entries that have not expired.
     pub(crate) fn load(&self, now: u64) -> Result<Entries, StoreError> {
         let mut entries = Entries::new();
         let mut items = Vec::new();
@@ -104,7 +104,7 @@ impl Store {
 
     /// Writes these changes, all or none of them. They are on disk when this returns.
     pub(crate) fn write(&self, changes: &[Change]) -> Result<(), StoreError> {
-        // What was changed more than once is written once: all records of a batch are of the same moment.
+        // A record with several changes is written once: all records of a batch are of the same moment.
         let mut last: HashMap<Vec<u8>, Option<Vec<u8>>> = HashMap::with_capacity(changes.len());
         for change in changes {
             match change {
@@ -149,7 +149,7 @@ fn named(kind: u8, key: &[u8]) -> Vec<u8> {
 }
 
 fn placed(key: &[u8], at: i64) -> Vec<u8> {
-    // Below zero before above, as numbers without a sign.
+    // Places below zero sort before those above, as unsigned numbers.
     let place = (at as u64 ^ 1 << 63).to_be_bytes();
     let length = (key.len() as u32).to_be_bytes();
     [&b"i"[..], &length, key, &place].concat()

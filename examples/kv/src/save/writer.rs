@@ -1,4 +1,4 @@
-//! The fom that writes: all that has changed since the last time, in one batch, between enter-block and leave-block.
+//! The fom that writes: one batch of all changes since the last time, between enter-block and leave-block.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use fom_runtime::prelude::*;
 use super::log::Batch;
 use super::{Log, Store};
 
-/// How long changes are gathered where nobody waits for them.
+/// The time to gather changes while no reply waits for them.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// How often it tries at the end, when nobody can wait for ever.
+/// The number of attempts at the end, which must not take for ever.
 const TRIES: u32 = 3;
 
 /// Writes until the log is closed.
@@ -20,20 +20,20 @@ const TRIES: u32 = 3;
 pub(crate) struct Writer {
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
-    /// How often the last batch could not be written.
+    /// The number of failed writes of the last batch.
     pub(crate) failures: u32,
 }
 
 /// The phases of the writer.
 #[fom(operation(Writer), error(Infallible), transient)]
 pub(crate) enum Saving {
-    /// Wait for something to write, and, if nobody waits for it, a second more.
+    /// Waits for changes, and for one second more if no reply waits for them.
     #[phase(start, to(Write, Closed))]
     Gather,
-    /// Write it, and see to it that it is on disk. Meanwhile another thread runs the locality.
+    /// Writes the batch and syncs it. Meanwhile another thread runs the locality.
     #[phase(blocking, to(Gather))]
     Write { batch: Batch },
-    /// All is on disk, and nothing more will come.
+    /// All changes are on disk, and no more will come.
     #[phase(end)]
     Closed,
 }
@@ -86,7 +86,7 @@ impl SavingTransitions for Writer {
 }
 
 impl Drop for Writer {
-    /// However it ended: who waits is told.
+    /// Tells the waiters, however the writer ended.
     fn drop(&mut self) {
         self.log.closed();
     }

@@ -1,4 +1,4 @@
-//! Keys that expire: looked at when somebody wants them, and removed when nobody does.
+//! Expiring keys: checked at each access, and swept if no command accesses them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use super::Shard;
 #[derive(Clone, Debug)]
 pub(crate) struct Wall {
     clock: Clock,
-    /// What time it was when the clock began, in milliseconds since 1970.
+    /// The time when the clock began, in milliseconds since 1970.
     began: u64,
 }
 
@@ -23,7 +23,7 @@ impl Wall {
         Self { clock, began }
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
         self.began + millis(self.clock.now())
     }
@@ -34,12 +34,12 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl Shard {
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
         self.wall.now()
     }
 
-    /// Removes the key if its time is over.
+    /// Removes the key if it has expired.
     pub(super) fn drop_expired(&mut self, key: &[u8]) {
         if self.expiring.is_empty() {
             return;
@@ -61,12 +61,12 @@ impl Shard {
         }
     }
 
-    /// How many keys expire.
+    /// Returns how many keys have an expiry.
     pub(crate) fn expiring(&self) -> usize {
         self.expiring.len()
     }
 
-    /// Removes what has expired, so many keys at the most: others have their turn between two of these.
+    /// Removes at most `most` expired keys. Other work runs between two sweeps.
     pub(crate) fn sweep(&mut self, most: usize) {
         if self.expiring.is_empty() {
             return;

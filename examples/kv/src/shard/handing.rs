@@ -1,4 +1,4 @@
-//! Elements that are handed to those who wait for them, first come first served.
+//! Hands elements to waiting pops, first come first served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,17 +13,19 @@ const OPEN: u8 = 0;
 const TAKEN: u8 = 1;
 const CLOSED: u8 = 2;
 
-/// What makes sure that one who waits at several lists gets one element: who hands one over takes the claim first.
+/// Ensures that a pop that waits at several lists gets only one element: the list that hands one over takes the claim
+/// first.
 #[derive(Debug, Default)]
 pub(crate) struct Claim(AtomicU8);
 
 impl Claim {
-    /// For who hands over. `false`: served already, or gone.
+    /// Takes the claim for a hand-over. Returns `false` if the pop is served already or gone.
     pub(crate) fn take(&self) -> bool {
         self.change(TAKEN)
     }
 
-    /// For who waits, when it no longer wants one. `false`: one is on its way already.
+    /// Closes the claim, for a pop that no longer wants an element. Returns `false` if an element is on its way
+    /// already.
     pub(crate) fn close(&self) -> bool {
         self.change(CLOSED)
     }
@@ -39,23 +41,23 @@ impl Claim {
     }
 }
 
-/// Somebody who waits for an element of a list.
+/// A pop that waits for an element of a list.
 #[derive(Debug)]
 pub(crate) struct Popper {
     pub(crate) claim: Arc<Claim>,
     pub(crate) side: Side,
     pub(crate) tell: EventSender<Told>,
-    /// This is the last of the lists that it waits at.
+    /// True at the last of the lists where the pop waits.
     pub(crate) last: bool,
 }
 
-/// An element for somebody who waited.
+/// An element for a waiting pop.
 #[derive(Debug)]
 pub(crate) struct Handed {
     pub(crate) key: Bytes,
     pub(crate) value: Bytes,
     pub(crate) side: Side,
-    /// The log has it when it has saved up to here.
+    /// The ticket up to which the log must have saved.
     pub(crate) ticket: Option<u64>,
 }
 
@@ -65,13 +67,14 @@ pub(super) struct OnItsWay(EventSender<Told>, Handed);
 impl OnItsWay {
     pub(super) fn send(self, ticket: Option<u64>) {
         let handed = Handed { ticket, ..self.1 };
-        // It waits until its claim is closed, and the claim was taken: so it is there, unless the runtime ends.
+        // The pop waits until its claim is closed, and the claim was taken. So the pop is there, unless the runtime
+        // ends.
         let _ = self.0.send(Told::Handed(handed));
     }
 }
 
 impl Shard {
-    /// Takes an element for somebody who would else wait, or lets it wait here. Those who wait already go first.
+    /// Takes an element for a pop, or queues the pop here. Earlier waiters go first.
     pub(crate) fn pop_or_wait(
         &mut self,
         key: &[u8],
@@ -88,7 +91,7 @@ impl Shard {
             return Ok(None);
         }
         if !popper.claim.take() {
-            // Another list had one for it meanwhile.
+            // Another list had an element for it meanwhile.
             return Ok(None);
         }
         let side = popper.side;
@@ -103,7 +106,7 @@ impl Shard {
         }))
     }
 
-    /// Nobody waits with this claim any more.
+    /// Removes the pop with this claim from the queue.
     pub(crate) fn leave(&mut self, key: &[u8], claim: &Arc<Claim>) {
         if let Some(queue) = self.poppers.get_mut(key) {
             queue.retain(|popper| !Arc::ptr_eq(&popper.claim, claim));
@@ -113,22 +116,22 @@ impl Shard {
         }
     }
 
-    /// How many wait, each counted at the last of its lists.
+    /// Returns how many pops wait, each counted at the last of its lists.
     pub(crate) fn waiting(&self) -> usize {
         let queues = self.poppers.values().flatten();
         queues.filter(|popper| popper.last).count()
     }
 
-    /// Gives what was pushed to those who wait for it.
+    /// Hands the pushed elements to the waiting pops.
     pub(super) fn hand_over(&mut self) -> Vec<OnItsWay> {
         let mut handed = Vec::new();
         for key in std::mem::take(&mut self.pushed) {
             if self.is_locked(&key) {
-                // It is looked at again when the transaction is over.
+                // `unwant` looks at the key again when the transaction is over.
                 continue;
             }
             while let Some(popper) = self.next_popper(&key) {
-                // There is an element, and a list: both were looked at.
+                // There is an element in a list: `next_popper` checked both.
                 if let Ok(Some(value)) = self.pop(&key, popper.side) {
                     let handing = Handed {
                         key: Bytes::copy_from_slice(&key),
@@ -143,7 +146,7 @@ impl Shard {
         handed
     }
 
-    /// The first who waits for an element of this list, if it has one.
+    /// Takes the first pop with an open claim, and its claim, if the list has an element.
     fn next_popper(&mut self, key: &[u8]) -> Option<Popper> {
         if !matches!(self.list(key), Ok(Some(_))) {
             return None;
@@ -161,11 +164,11 @@ impl Shard {
         next
     }
 
-    /// Gives an element back that was handed to somebody who is gone.
+    /// Takes back an element from a pop after its client has gone.
     pub(crate) fn give_back(&mut self, handed: &Handed) {
         let value = std::iter::once(&handed.value[..]);
         if self.push(&handed.key, handed.side, value).is_err() {
-            // The key holds something else by now: there is no list that it could go back to.
+            // The key holds another kind of value by now, so the element has no list to go back to.
             return;
         }
         self.settle();

@@ -1,4 +1,4 @@
-//! Commands on keys, whatever they hold, and on all keys of a shard.
+//! Commands on keys of any kind, and on all keys of a shard.
 
 use bytes::Bytes;
 
@@ -48,7 +48,7 @@ fn expire_by(shard: &mut Shard, request: &Request, at: usize, unit: &Unit, name:
     expire_at(shard, request.word(at), time, unit, name)
 }
 
-/// Sets when a key expires. Answers 0 if there is no such key.
+/// Sets the expiry of a key. Answers 0 if there is no such key.
 pub(super) fn expire_at(shard: &mut Shard, key: &[u8], time: i64, unit: &Unit, name: &str) -> Done {
     let now = shard.now();
     let expires = unit.at(time, now, name, false)?;
@@ -85,7 +85,7 @@ pub(crate) fn pttl(shard: &mut Shard, request: &Request, at: usize) -> Done {
     Ok(Reply::Int(left.unwrap_or_else(|none| none)))
 }
 
-/// Milliseconds that are left, or the number that stands for none.
+/// Returns the milliseconds that are left, or as an error the number that stands for none.
 fn left(shard: &mut Shard, key: &[u8]) -> Result<i64, i64> {
     let now = shard.now();
     let entry = shard.live(key).ok_or(-2)?;
@@ -105,13 +105,13 @@ pub(crate) fn flush(shard: &mut Shard, _: &Request) -> Reply {
     Reply::OK
 }
 
-/// The keys that fit the pattern in the second word.
+/// Returns the keys that match the pattern in the second word.
 pub(crate) fn keys(shard: &mut Shard, request: &Request) -> Reply {
     Reply::Array(shard.matching(request.word(1)))
 }
 
 impl Shard {
-    /// The keys that fit a pattern.
+    /// Returns the keys that match a pattern.
     pub(crate) fn matching(&mut self, pattern: &[u8]) -> Vec<Reply> {
         let now = if self.expiring.is_empty() {
             0
@@ -127,11 +127,11 @@ impl Shard {
     }
 }
 
-/// Whether a text fits a pattern with `*`, `?`, `[a-c]`, `[^a]` and `\`. Each `*` is gone back to only until the next one fits, so
-/// the time is at most that of one length times the other.
+/// Returns whether a text matches a pattern with `*`, `?`, `[a-c]`, `[^a]` and `\`. The search returns to a `*` only
+/// until the next one matches, so the time is at most the product of both lengths.
 pub(crate) fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last `*` does not fit.
+    // The place to resume when the text after the last `*` does not match.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -158,7 +158,7 @@ pub(crate) fn fits(pattern: &[u8], text: &[u8]) -> bool {
         .all(|byte| *byte == b'*')
 }
 
-/// How much of the pattern this byte fits; none if it does not.
+/// Returns how much of the pattern this byte matches, or `None`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [] => None,

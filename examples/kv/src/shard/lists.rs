@@ -44,7 +44,7 @@ fn pop(shard: &mut Shard, request: &Request, at: usize, side: Side) -> Done {
     Ok(Reply::Array(popped))
 }
 
-/// For a blocking pop inside a transaction, which does not wait: the key and an element.
+/// Pops for a blocking pop inside a transaction, which does not wait. Returns the key and an element.
 pub(crate) fn pop_now(shard: &mut Shard, key: &[u8], side: Side) -> Result<Option<Reply>, Reply> {
     let popped = shard.pop(key, side)?;
     Ok(popped.map(|value| {
@@ -77,7 +77,7 @@ pub(crate) fn lrange(shard: &mut Shard, request: &Request, at: usize) -> Done {
     Ok(Reply::bulks(items))
 }
 
-/// An index that counts from the end if it is below zero.
+/// Resolves an index; a negative index counts from the end.
 fn from_end(index: i64, len: usize) -> Option<usize> {
     if index >= 0 {
         usize::try_from(index).ok()
@@ -87,7 +87,7 @@ fn from_end(index: i64, len: usize) -> Option<usize> {
     }
 }
 
-/// From the first to the last, as far as they are there.
+/// Returns the range from the first to the last element, as far as there are elements.
 fn range(first: i64, last: i64, len: usize) -> Range<usize> {
     let begin = from_end(first, len).unwrap_or(0);
     let end = from_end(last, len).map_or(0, |last| last.saturating_add(1).min(len));

@@ -1,15 +1,15 @@
-//! Keys that a transaction has. Whoever finds its key here waits for the key's long lock; as long as no transaction with keys in
-//! several localities is under way, that is one look at an empty table.
+//! Keys of transactions. A command that finds its key here waits for the key's long lock. While no transaction with
+//! keys in several localities is under way, this costs one look at an empty table.
 
 use super::Shard;
 
 impl Shard {
-    /// Whether some transaction has the key, or wants it.
+    /// Returns whether a transaction has the key, or wants it.
     pub(crate) fn is_locked(&self, key: &[u8]) -> bool {
         !self.locked.is_empty() && self.locked.contains_key(key)
     }
 
-    /// One more wants the key.
+    /// Adds one that wants the key.
     pub(crate) fn want(&mut self, key: &[u8]) {
         match self.locked.get_mut(key) {
             Some(wanted) => *wanted += 1,
@@ -17,7 +17,7 @@ impl Shard {
         }
     }
 
-    /// One less wants the key. Elements that came to it meanwhile go to those who wait for them.
+    /// Removes one that wants the key. Elements that came to the key meanwhile go to the waiting pops.
     pub(crate) fn unwant(&mut self, key: &[u8]) {
         let Some(wanted) = self.locked.get_mut(key) else {
             return;

@@ -1,4 +1,4 @@
-//! The commands of lock scripts. A lock is a string that expires: the token of the client that has it.
+//! The commands of lock scripts. A lock is a string that expires: the token of the client that holds the lock.
 //!
 //! A request holds the name of the script, the key, the token, and the other arguments of the script.
 
@@ -11,7 +11,7 @@ use crate::wire::{Reply, Request, integer};
 
 const MILLIS: Unit = Unit::new(1, true);
 
-/// Whether the lock holds the token.
+/// Returns whether the lock holds the token.
 fn is_mine(shard: &mut Shard, request: &Request, at: usize) -> Result<bool, Reply> {
     let token = shard.text(request.word(at))?;
     Ok(token.is_some_and(|token| token == request.word(at + 1)))
@@ -39,7 +39,8 @@ pub(crate) fn pexpire(shard: &mut Shard, request: &Request, at: usize) -> Done {
     expire_at(shard, request.word(at), time, &MILLIS, "pexpire")
 }
 
-/// Lets the lock expire so many milliseconds later, or after so many. A lock that does not expire stays as it is.
+/// Extends the lock by so many milliseconds, or makes it expire after so many. A lock that does not expire stays as it
+/// is.
 pub(crate) fn extend(shard: &mut Shard, request: &Request, at: usize) -> Done {
     let key = request.word(at);
     if !is_mine(shard, request, at)? {

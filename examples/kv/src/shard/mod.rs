@@ -1,4 +1,4 @@
-//! The part of the data that one locality has. Only the thread that runs the locality reaches it, so nothing here is locked.
+//! The part of the data in one locality. Only the thread that runs the locality reaches it, so nothing here is locked.
 
 mod expiry;
 mod handing;
@@ -23,34 +23,34 @@ use crate::save::{Change, Log};
 use crate::wire::{Reply, Request};
 use watching::Watched;
 
-/// What a command comes to; an error is a reply like any other.
+/// The result of a command; an error is a reply like any other.
 pub(crate) type Done = Result<Reply, Reply>;
 
-/// A command on one key, which is the word at this place.
+/// A command on one key; the number is the place of the key in the request.
 pub(crate) type Run = fn(&mut Shard, &Request, usize) -> Done;
 
-/// The keys whose home is this locality.
+/// The keys with their home in this locality.
 #[derive(Debug)]
 pub(crate) struct Shard {
     entries: HashMap<Box<[u8]>, Entry>,
-    /// Those that expire, the next one first.
+    /// The keys that expire, the next one first.
     expiring: BTreeSet<(u64, Box<[u8]>)>,
     watched: HashMap<Box<[u8]>, Watched>,
     versions: u64,
     poppers: HashMap<Box<[u8]>, VecDeque<Popper>>,
-    /// Keys that some transaction has or wants, and how many want each.
+    /// Keys that a transaction has or wants, and the number of operations that want each.
     locked: HashMap<Box<[u8]>, usize>,
-    /// Lists that were pushed to since somebody looked for poppers.
+    /// Lists with pushes since the last search for poppers.
     pushed: Vec<Box<[u8]>>,
     changes: Vec<Change>,
     log: Option<Arc<Log>>,
     wall: Wall,
-    /// Commands run here.
+    /// The number of commands that ran here.
     pub(crate) commands: u64,
 }
 
 impl Shard {
-    /// A shard without entries, that keeps its changes in the log if there is one.
+    /// Creates an empty shard, which reports its changes to the log if there is one.
     pub(crate) fn new(wall: Wall, log: Option<Arc<Log>>) -> Self {
         Self {
             entries: HashMap::new(),
@@ -67,7 +67,7 @@ impl Shard {
         }
     }
 
-    /// Puts in what was saved.
+    /// Inserts the saved entries.
     pub(crate) fn restore(&mut self, entries: Vec<(Box<[u8]>, Entry)>) {
         for (key, entry) in entries {
             self.note_expiry(&key, entry.expires);
@@ -75,14 +75,14 @@ impl Shard {
         }
     }
 
-    /// Runs a command on one key. With a ticket, its reply must wait until the log has saved up to there.
+    /// Runs a command on one key. With a ticket, the reply must wait until the log has saved up to the ticket.
     pub(crate) fn run(&mut self, run: Run, request: &Request, at: usize) -> (Reply, Option<u64>) {
         self.commands += 1;
         let reply = run(self, request, at).unwrap_or_else(|error| error);
         (reply, self.settle())
     }
 
-    /// Ends a command, or several that belong together: gives to those who wait for elements, and what has changed to the log.
+    /// Ends a command, or several that belong together: hands elements to waiting pops, and changes to the log.
     pub(crate) fn settle(&mut self) -> Option<u64> {
         let handed = if self.pushed.is_empty() {
             Vec::new()
@@ -101,35 +101,35 @@ impl Shard {
         ticket
     }
 
-    /// What has changed, for who gives it to the log by itself.
+    /// Takes the changes, for a caller that gives them to the log itself.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// The log of all shards.
+    /// Returns the log of all shards.
     pub(crate) fn log(&self) -> Option<&Arc<Log>> {
         self.log.as_ref()
     }
 
-    /// What has changed since the last time, for the log.
+    /// Notes a change for the log.
     fn change(&mut self, change: impl FnOnce() -> Change) {
         if self.log.is_some() {
             self.changes.push(change());
         }
     }
 
-    /// The entry, unless it has expired.
+    /// Returns the entry, unless it has expired.
     pub(crate) fn live(&mut self, key: &[u8]) -> Option<&Entry> {
         self.drop_expired(key);
         self.entries.get(key)
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The string, if there is one.
+    /// Returns the string, if there is one.
     fn text(&mut self, key: &[u8]) -> Result<Option<&Bytes>, Reply> {
         match self.live(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -138,7 +138,7 @@ impl Shard {
         }
     }
 
-    /// The list, if there is one.
+    /// Returns the list, if there is one.
     fn list(&mut self, key: &[u8]) -> Result<Option<&List>, Reply> {
         match self.live(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -147,7 +147,7 @@ impl Shard {
         }
     }
 
-    /// Puts a string there, in place of whatever is there.
+    /// Stores a string in place of any old value.
     fn put(&mut self, key: &[u8], text: Bytes, expires: Option<u64>) {
         if let Some(entry) = self.entries.get_mut(key) {
             let new = Entry {
@@ -176,7 +176,7 @@ impl Shard {
         self.note(key);
     }
 
-    /// The string, out of its entry, which is to be put there again.
+    /// Takes the string out of its entry. The caller must put it back.
     fn take_text(&mut self, key: &[u8]) -> Bytes {
         match self.entries.get_mut(key).map(|entry| &mut entry.value) {
             Some(Value::Text(text)) => std::mem::take(text),
@@ -184,7 +184,7 @@ impl Shard {
         }
     }
 
-    /// Takes the key out. Whether it was there.
+    /// Removes the key. Returns whether it was there.
     fn remove(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.entries.remove(key) else {
             return false;
@@ -198,7 +198,7 @@ impl Shard {
         true
     }
 
-    /// The log forgets a list that is no more.
+    /// Makes the log forget a removed list.
     fn unlist(&mut self, key: &[u8], old: &Entry) {
         if let Value::List(list) = &old.value {
             let items = list.places();
@@ -209,7 +209,7 @@ impl Shard {
         }
     }
 
-    /// Sets when the key expires, or that it does not.
+    /// Sets or clears the expiry of the key.
     fn set_expiry(&mut self, key: &[u8], expires: Option<u64>) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -235,7 +235,7 @@ impl Shard {
         self.note(key);
     }
 
-    /// Puts values to one end of a list, one after the other. How long it is then.
+    /// Adds values at one end of a list, one after the other. Returns the new length.
     fn push<'a>(
         &mut self,
         key: &[u8],
@@ -280,7 +280,7 @@ impl Shard {
         Ok(len)
     }
 
-    /// Takes the value at one end of a list. A list without values is no more.
+    /// Removes the value at one end of a list. A list without values is removed.
     fn pop(&mut self, key: &[u8], side: Side) -> Result<Option<Bytes>, Reply> {
         self.drop_expired(key);
         let Some(entry) = self.entries.get_mut(key) else {

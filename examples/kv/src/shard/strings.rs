@@ -15,19 +15,19 @@ pub(crate) fn get(shard: &mut Shard, request: &Request, at: usize) -> Done {
     Ok(Reply::bulk_or_null(text.cloned()))
 }
 
-/// For MGET: what is no string counts as nothing.
+/// For MGET: a value that is not a string counts as missing.
 pub(crate) fn get_if_text(shard: &mut Shard, request: &Request, at: usize) -> Done {
     get(shard, request, at).or(Ok(Reply::Null))
 }
 
-/// For MSET: the value stands behind the key.
+/// For MSET: the value is behind the key.
 pub(crate) fn set_plain(shard: &mut Shard, request: &Request, at: usize) -> Done {
     let text = Bytes::copy_from_slice(request.word(at + 1));
     shard.put(request.word(at), text, None);
     Ok(Reply::OK)
 }
 
-/// When a key expires, as SET was told.
+/// The expiry of a key, as SET says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expiry {
     Never,
@@ -101,7 +101,8 @@ impl Unit {
         Some(unit)
     }
 
-    /// The time that is so many of it from now on, in milliseconds since 1970; never below zero.
+    /// Returns the time `time` units from now on, or from 1970 if the unit is absolute, in milliseconds since 1970;
+    /// never below zero.
     pub(crate) fn at(
         &self,
         time: i64,
@@ -172,7 +173,7 @@ pub(crate) fn append(shard: &mut Shard, request: &Request, at: usize) -> Done {
         }
         Some(_) => shard.take_text(key),
     };
-    // In place, where nobody else has it.
+    // In place, if the bytes have no other owner.
     let mut text = old
         .try_into_mut()
         .unwrap_or_else(|old| BytesMut::from(&old[..]));

@@ -1,11 +1,11 @@
-//! What a key holds.
+//! The value of a key.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// What a key holds, and until when: milliseconds since 1970.
+/// The value of a key, and its expiry in milliseconds since 1970.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) value: Value,
@@ -15,7 +15,7 @@ pub(crate) struct Entry {
 /// One of the kinds of values.
 #[derive(Debug)]
 pub(crate) enum Value {
-    /// Bytes of its own, never a slice of what was read from a socket: that would keep the whole buffer.
+    /// A string in its own bytes, never a slice of a socket's buffer: a slice would keep the whole buffer.
     Text(Bytes),
     List(List),
 }
@@ -27,8 +27,8 @@ pub(crate) enum Side {
     Right,
 }
 
-/// A list whose elements have places that stay as they are when others come and go at the ends: so that each can be saved by
-/// itself.
+/// A list. Its elements keep their places while others come and go at the ends, so each element can be saved on its
+/// own.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     items: VecDeque<Bytes>,
@@ -48,12 +48,12 @@ impl List {
         self.items.range(range)
     }
 
-    /// The places of all elements.
+    /// Returns the places of all elements.
     pub(crate) fn places(&self) -> Range<i64> {
         self.first..self.first + self.items.len() as i64
     }
 
-    /// Puts an element to an end. Its place.
+    /// Adds an element at an end. Returns its place.
     pub(crate) fn push(&mut self, side: Side, value: Bytes) -> i64 {
         match side {
             Side::Left => {
@@ -68,7 +68,7 @@ impl List {
         }
     }
 
-    /// Takes the element at an end, and its place.
+    /// Removes the element at an end. Returns it with its place.
     pub(crate) fn pop(&mut self, side: Side) -> Option<(i64, Bytes)> {
         match side {
             Side::Left => {
@@ -83,7 +83,7 @@ impl List {
         }
     }
 
-    /// An element that was saved. They come in the order of their places.
+    /// Adds a saved element. Elements come in the order of their places.
     pub(crate) fn restore(&mut self, at: i64, value: Bytes) {
         if self.items.is_empty() {
             self.first = at;

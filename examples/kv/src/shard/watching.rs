@@ -1,8 +1,8 @@
-//! Keys that somebody watches: whether one was changed since.
+//! Watched keys, and whether a watched key was changed since.
 
 use super::Shard;
 
-/// A key that is watched.
+/// A watched key.
 #[derive(Debug)]
 pub(super) struct Watched {
     watchers: usize,
@@ -10,7 +10,7 @@ pub(super) struct Watched {
 }
 
 impl Shard {
-    /// The key was changed.
+    /// Notes a change of the key.
     pub(super) fn note(&mut self, key: &[u8]) {
         if self.watched.is_empty() {
             return;
@@ -21,7 +21,7 @@ impl Shard {
         }
     }
 
-    /// Watches a key. Its version.
+    /// Watches a key. Returns its version.
     pub(crate) fn watch(&mut self, key: &[u8]) -> u64 {
         self.drop_expired(key);
         let version = self.versions;
@@ -33,7 +33,7 @@ impl Shard {
         watched.version
     }
 
-    /// Watches a key no more.
+    /// Ends a watch of a key.
     pub(crate) fn unwatch(&mut self, key: &[u8]) {
         if let Some(watched) = self.watched.get_mut(key) {
             watched.watchers -= 1;
@@ -43,7 +43,7 @@ impl Shard {
         }
     }
 
-    /// Whether a watched key is as it was.
+    /// Returns whether a watched key is unchanged.
     pub(crate) fn is_unchanged(&mut self, key: &[u8], version: u64) -> bool {
         self.drop_expired(key);
         self.watched

@@ -19,12 +19,12 @@ use crate::save::{Change, Log};
 use crate::shard::Shard;
 use crate::wire::Reply;
 
-/// Several commands, or one with several keys, that nobody sees half done.
+/// Several commands, or one with several keys. No client sees them half done.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) parts: Vec<Part>,
     pub(crate) watched: Vec<Watched>,
-    /// Whether its reply is a list of its parts' replies.
+    /// True if the reply is a list of the parts' replies.
     pub(crate) exec: bool,
     /// The most bytes of replies. For more, the server would send the client away.
     pub(crate) most: usize,
@@ -35,27 +35,28 @@ pub(crate) struct Transaction {
 /// The phases of a transaction.
 #[fom(operation(Transaction), error(Infallible), transient)]
 pub(crate) enum Exchange {
-    /// All its keys are in this locality, where nothing else runs meanwhile: it is done at once, unless another one has a key.
+    /// All its keys are in this locality, where nothing else runs meanwhile. Runs at once, unless another operation has
+    /// a key.
     #[phase(start, sync, to(Want, Keep, Done))]
     AtOnce,
-    /// From now on everybody queues who comes to one of its keys.
+    /// Marks its keys as wanted: from now on every command on one of them queues.
     #[phase(to(Run, Done))]
     Want,
-    /// With the locks of all its keys: each command where its keys are.
+    /// Holds the locks of all its keys, and runs each command where its keys are.
     #[phase(locks, to(Keep, Done))]
     Run { turns: Vec<Turn> },
-    /// The client is told when the disk has it.
+    /// Waits for the disk. Then the client is told.
     #[phase(to(Done))]
     Keep { reply: Reply, ticket: u64 },
     #[phase(end)]
     Done { reply: Reply },
 }
 
-/// What running a command in another locality comes to: its replies, and what it changed.
+/// The result of a command in another locality: its replies and its changes.
 type Ran = (Vec<Reply>, Vec<Change>);
 
 impl Transaction {
-    /// The locality where it begins, and where it ends if all its keys are there.
+    /// Returns the locality where the transaction begins, and where it ends if all its keys are there.
     pub(crate) fn home(&self) -> usize {
         let first = self.parts.iter().find_map(|part| part.keys().next());
         first.map_or(0, |key| self.places.home(key))
@@ -87,7 +88,7 @@ impl Transaction {
         }
     }
 
-    /// All of it, in one locality.
+    /// Runs all parts in one locality.
     fn run_here(&self, shard: &mut Shard) -> Reply {
         for watched in &self.watched {
             if !shard.is_unchanged(&watched.key, watched.version) {
@@ -101,7 +102,7 @@ impl Transaction {
         self.reply(replies)
     }
 
-    /// Its keys, each once, and what for.
+    /// Returns its keys, each once, with the mode of its lock.
     fn keys(&self) -> BTreeMap<&[u8], LockMode> {
         let mut keys = BTreeMap::new();
         for part in &self.parts {
@@ -114,7 +115,7 @@ impl Transaction {
         keys
     }
 
-    /// Whether all that was watched is as it was.
+    /// Returns whether all watched keys are unchanged.
     async fn is_unchanged(&self, runtime: &Runtime) -> Result<bool, CallError> {
         for watched in &self.watched {
             let (key, version) = (watched.key.clone(), watched.version);
@@ -175,7 +176,7 @@ impl Transaction {
                 replies.sort_by_key(|(at, _)| *at);
                 Ok(together.put(replies.into_iter().map(|(_, reply)| reply).collect()))
             }
-            // Key by key, in the order in which they are named: the first that has an element gives it.
+            // Key by key, in the order of the request: the first key that has an element gives it.
             Kind::Key(_) | Kind::Pop(_) => {
                 let mut reply = Reply::NullArray;
                 for (home, keys) in homes {
@@ -205,7 +206,8 @@ impl Transaction {
         if !self.is_unchanged(runtime).await? {
             return Ok((Reply::NullArray, None));
         }
-        // Written at once, whatever becomes of the rest: also when this is dropped in the middle.
+        // The changes are written in one piece, whatever becomes of the rest, even if this future is dropped in the
+        // middle.
         let mut changed = Changed {
             changes: Vec::new(),
             log: self.log.clone(),
@@ -253,7 +255,7 @@ const TOO_LARGE: Reply = Reply::error(
     "ERR the transaction is done, but its replies are larger than client-unread-limit",
 );
 
-/// What a transaction has changed.
+/// The changes of a transaction.
 struct Changed {
     changes: Vec<Change>,
     log: Option<Arc<Log>>,
@@ -269,7 +271,7 @@ impl Drop for Changed {
     }
 }
 
-/// What is said when a locality does not answer any more.
+/// The reply if a locality no longer answers.
 const SHUT_DOWN: Reply = Reply::error("ERR the server is shutting down");
 
 impl ExchangeTransitions for Transaction {

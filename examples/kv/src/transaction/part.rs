@@ -12,11 +12,11 @@ use crate::wire::{Reply, Request};
 pub(crate) struct Part {
     pub(crate) spec: &'static Spec,
     pub(crate) request: Request,
-    /// Of a command that is about the client: what it was answered.
+    /// The reply, if the command is about the client.
     pub(crate) ready: Option<Reply>,
 }
 
-/// A key that was watched, and the version that it had.
+/// A watched key, and its version at that time.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) key: Bytes,
@@ -25,25 +25,25 @@ pub(crate) struct Watched {
 }
 
 impl Part {
-    /// How many bytes it takes, about.
+    /// Returns about how many bytes the part takes.
     pub(crate) fn size(&self) -> usize {
         let ready = self.ready.as_ref().map_or(0, Reply::size);
         size_of::<Part>() + self.request.size() + ready
     }
 
-    /// Its keys.
+    /// Returns its keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.spec
             .keys(&self.request)
             .map(|at| self.request.word(at))
     }
 
-    /// Whether it is about all keys.
+    /// Returns whether the part is about all keys.
     pub(crate) fn is_about_all(&self) -> bool {
         matches!(self.spec.kind, Kind::All(..))
     }
 
-    /// Runs it where all its keys are.
+    /// Runs the part where all its keys are.
     pub(crate) fn run(&self, shard: &mut Shard) -> Reply {
         shard.commands += 1;
         if let Some(ready) = &self.ready {
@@ -60,7 +60,7 @@ impl Part {
                 )
             }
             Kind::All(run, together) => together.put(vec![run(shard, request)]),
-            // Inside a transaction nobody waits.
+            // A pop inside a transaction does not wait.
             Kind::Pop(side) => {
                 for key in self.keys() {
                     match lists::pop_now(shard, key, side) {
@@ -74,7 +74,7 @@ impl Part {
         }
     }
 
-    /// The homes of its keys, each with the places of its keys in the request.
+    /// Returns the homes of its keys, each with the places of its keys in the request.
     pub(crate) fn homes(&self, places: &Places) -> Vec<(usize, Vec<usize>)> {
         let mut homes: Vec<(usize, Vec<usize>)> = Vec::new();
         for at in self.spec.keys(&self.request) {

@@ -1,10 +1,10 @@
-//! One's turn at a key that transactions want.
+//! A turn at a key that transactions want.
 
 use fom_runtime::Runtime;
 
 use crate::shard::Shard;
 
-/// Says in the home of a key that one wants it: while it is there, everybody who comes to the key queues for its lock.
+/// Marks a key as wanted in its home. While the mark is there, every command on the key queues for its lock.
 #[derive(Debug)]
 pub(crate) struct Turn {
     key: Box<[u8]>,
@@ -14,7 +14,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// A turn at a key that was [wanted](Shard::want) in its home.
+    /// Creates a turn at a key that was [wanted](Shard::want) in its home.
     pub(crate) fn new(key: &[u8], home: usize, runtime: Runtime) -> Self {
         Self {
             key: key.into(),
@@ -24,7 +24,7 @@ impl Turn {
         }
     }
 
-    /// Ends it, in the key's home.
+    /// Ends the turn, in the key's home.
     pub(crate) fn end(&mut self, shard: &mut Shard) {
         if !std::mem::replace(&mut self.ended, true) {
             shard.unwant(&self.key);
@@ -38,7 +38,7 @@ impl Drop for Turn {
             return;
         }
         let key = std::mem::take(&mut self.key);
-        // With a runtime that has ended the shard is gone, too.
+        // If the runtime has ended, the shard is gone, too.
         let _ = self.runtime.post(self.home, move |local| {
             let shard = local.data::<Shard>();
             shard.unwant(&key);

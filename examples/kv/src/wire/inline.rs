@@ -1,6 +1,6 @@
-//! Inline commands: what somebody types into a terminal.
+//! Inline commands: lines that a user types into a terminal.
 
-/// The words of a line, by Redis's rules for quotes; none when the quotes do not close.
+/// Splits a line into words, by Redis's rules for quotes. Returns `None` if the quotes do not close.
 pub(super) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! The Redis protocol (RESP2 and RESP3): requests out of bytes, replies into bytes.
+//! The Redis protocol (RESP2 and RESP3): reads requests from bytes, and writes replies into bytes.
 
 mod inline;
 mod reader;

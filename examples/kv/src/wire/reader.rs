@@ -1,23 +1,24 @@
-//! Requests out of a stream of bytes that nobody vouches for.
+//! Reads requests from a stream of untrusted bytes.
 //!
-//! The protocol crate decodes. It is shown only what is whole and within the limits: left alone it would go down as deep as
-//! somebody nests arrays, and begin again with each packet of a request that comes in many.
+//! The protocol crate decodes. The reader shows it only requests that are whole and within the limits. Without that,
+//! the crate would recurse as deep as a client nests arrays. It would also start again with each packet of a long
+//! request.
 
 use bytes::{Buf as _, BytesMut};
 use redis_protocol::resp2::{decode::decode_range, types::RangeFrame};
 
 use super::{Request, inline};
 
-/// How long a line may be: the head of a request, or an inline command.
+/// The longest line: the head of a request, or an inline command.
 const LINE: usize = 64 * 1024;
-/// Read at once where nothing is known of what comes.
+/// The room for a read when the size of the next bytes is unknown.
 const CHUNK: usize = 16 * 1024;
-/// A request of so many bytes does not share its buffer with the next ones, which would keep all of it.
+/// A request of at least this many bytes does not share its buffer with later ones, which would keep all of it.
 const LARGE: usize = 64 * 1024;
-/// Room that is made at once for a word that is announced: what is announced need not come.
+/// The most room made at once for an announced word, since its bytes need not come.
 const AHEAD: usize = 1 << 20;
 
-/// How large a request may be.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes in one word.
@@ -39,16 +40,16 @@ impl Default for Limits {
     }
 }
 
-/// What came is not the protocol, or is too large: the client gets this, and no more.
+/// The bytes are not the protocol, or are too large. The client gets this error, and nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The number of words is no number, or too large.
+    /// The number of words is not a number, or is too large.
     #[error("Protocol error: invalid multibulk length")]
     Words,
-    /// The length of a word is no number, or too large.
+    /// The length of a word is not a number, or is too large.
     #[error("Protocol error: invalid bulk length")]
     Bulk,
-    /// A word begins with something else.
+    /// A word begins with another byte.
     #[error("Protocol error: expected '$', got '{}'", char::from(*.0).escape_default())]
     Expected(u8),
     /// The line with the number of words does not end.
@@ -66,30 +67,30 @@ pub enum Malformed {
     /// All words together are too large.
     #[error("Protocol error: too big request")]
     Request,
-    /// What the protocol crate does not take.
+    /// The protocol crate refuses the request.
     #[error("Protocol error: invalid request")]
     Invalid,
 }
 
-/// Bytes that came, and how far they are understood.
+/// The bytes that came, and how far they are understood.
 #[derive(Debug)]
 pub struct Reader {
     bytes: BytesMut,
-    /// Looked at so far of the request at the front.
+    /// The bytes of the first request that were read so far.
     looked: usize,
-    /// Words that it still lacks; none before its head is whole.
+    /// The number of words that the request still lacks. `None` before its head is whole.
     lacks: Option<usize>,
-    /// Bytes that the word at `looked` still lacks, as far as it is known.
+    /// The bytes that the word at `looked` still lacks, as far as known.
     needs: usize,
-    /// The last look found no request that is whole.
+    /// True if the last look found no whole request.
     starved: bool,
-    /// Bytes in memory of all requests that the reader has returned.
+    /// Bytes in memory of all requests that the reader returned.
     taken: usize,
     limits: Limits,
 }
 
 impl Reader {
-    /// Nothing came yet.
+    /// Creates an empty reader.
     pub fn new(limits: Limits) -> Self {
         Self {
             bytes: BytesMut::new(),
@@ -102,7 +103,7 @@ impl Reader {
         }
     }
 
-    /// Where more bytes are put, with room for some.
+    /// Returns the buffer for more bytes, with some room.
     pub fn room(&mut self) -> &mut BytesMut {
         if self.growth() > 0 {
             self.bytes.reserve(self.needs.clamp(CHUNK, AHEAD));
@@ -110,7 +111,7 @@ impl Reader {
         &mut self.bytes
     }
 
-    /// By how many bytes [`room`](Self::room) makes the buffer larger.
+    /// Returns by how many bytes [`room`](Self::room) enlarges the buffer.
     pub fn growth(&self) -> usize {
         let (capacity, len) = (self.bytes.capacity(), self.bytes.len());
         if capacity - len >= CHUNK / 4 {
@@ -120,41 +121,41 @@ impl Reader {
         self.needs.clamp(CHUNK, AHEAD).max(capacity)
     }
 
-    /// How many bytes the buffer takes.
+    /// Returns the size of the buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// How many bytes in memory all requests took that the reader has returned.
+    /// Returns how many bytes in memory all requests took that the reader has returned.
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Drops all bytes that are left.
+    /// Drops all remaining bytes.
     pub fn clear(&mut self) {
         *self = Self::new(self.limits);
     }
 
-    /// How many bytes came that are not taken yet.
+    /// Returns how many bytes are not taken yet.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether more bytes are needed before there is another request.
+    /// Returns whether the next request needs more bytes.
     pub fn is_hungry(&self) -> bool {
         self.bytes.is_empty() || self.starved
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes are left.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The next request that is whole.
+    /// Returns the next whole request.
     ///
     /// # Errors
     ///
-    /// [`Malformed`]; nothing that follows can be understood then.
+    /// [`Malformed`]; then the later bytes cannot be understood.
     pub fn next_request(&mut self) -> Result<Option<Request>, Malformed> {
         let next = self.whole();
         self.starved = matches!(next, Ok(None));
@@ -210,18 +211,18 @@ impl Reader {
         }
     }
 
-    /// Takes so many bytes.
+    /// Takes so many bytes from the front.
     fn split(&mut self, count: usize) -> BytesMut {
         self.taken += count;
         let front = self.bytes.split_to(count);
-        // It copies fewer bytes than it has split off, so all copies together are smaller than the input.
+        // The copy is smaller than the bytes that were split off, so all copies together are smaller than the input.
         if count >= LARGE && self.bytes.len() < count {
             self.bytes = BytesMut::from(&self.bytes[..]);
         }
         front
     }
 
-    /// Whether the word at `looked` is whole; it is passed then.
+    /// Returns whether the word at `looked` is whole, and passes it if so.
     fn word(&mut self) -> Result<bool, Malformed> {
         match self.bytes.get(self.looked) {
             None => return Ok(false),
@@ -275,7 +276,8 @@ impl Reader {
     }
 }
 
-/// The number in the line that begins at `from`, and where the line ends; none where it has not all come.
+/// Returns the number in the line that begins at `from`, and the end of the line. Returns `None` if the line is not
+/// whole.
 fn number(
     bytes: &[u8],
     from: usize,
@@ -299,7 +301,7 @@ fn number(
     Ok(Some((number, from + end + 2)))
 }
 
-/// An integer as Redis takes it: no blanks, no `+`, no leading zeroes.
+/// Reads an integer as Redis does: no blanks, no `+`, no leading zeroes.
 pub(crate) fn integer(digits: &[u8]) -> Option<i64> {
     let (negative, magnitude) = match digits {
         [b'-', rest @ ..] => (true, rest),

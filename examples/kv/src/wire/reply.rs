@@ -25,7 +25,7 @@ impl Protocol {
     }
 }
 
-/// What a client is answered.
+/// The reply to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// `+OK` and the like.
@@ -38,52 +38,52 @@ pub enum Reply {
     Null,
     /// No list of values.
     NullArray,
-    /// Several.
+    /// An array of values.
     Array(Vec<Reply>),
     /// Names and values. In RESP2 they take turns in an array.
     Map(Vec<(Reply, Reply)>),
-    /// Several, in no order. In RESP2 an array.
+    /// Values in no order. In RESP2 an array.
     Set(Vec<Reply>),
     /// A text for people. In RESP2 bytes like any other.
     Verbatim(Bytes),
-    /// Several values, written already: for lists of many, where a reply each would be most of the work.
+    /// Several values in their written form: in a long list, one reply for each value would be most of the work.
     Written(Bytes),
-    /// What is wrong. It begins with the kind of the error, in capitals.
+    /// An error. The text begins with the kind of the error, in capitals.
     Error(Cow<'static, str>),
 }
 
 impl Reply {
     /// `+OK`.
     pub const OK: Reply = Reply::Status("OK");
-    /// Another kind of value than the command is for.
+    /// The key holds another kind of value than the command needs.
     pub const WRONG_TYPE: Reply =
         Reply::error("WRONGTYPE Operation against a key holding the wrong kind of value");
-    /// A word that should be an integer.
+    /// A word is not an integer.
     pub const NOT_AN_INTEGER: Reply = Reply::error("ERR value is not an integer or out of range");
-    /// Words that do not go together.
+    /// The words do not fit together.
     pub const SYNTAX: Reply = Reply::error("ERR syntax error");
 
-    /// An error.
+    /// Returns an error.
     pub const fn error(what: &'static str) -> Reply {
         Reply::Error(Cow::Borrowed(what))
     }
 
-    /// The bytes of a text.
+    /// Returns a text as bytes.
     pub fn text(text: impl Into<String>) -> Reply {
         Reply::Bulk(Bytes::from(text.into()))
     }
 
-    /// A text for people.
+    /// Returns a text for people.
     pub fn verbatim(text: impl Into<String>) -> Reply {
         Reply::Verbatim(Bytes::from(text.into()))
     }
 
-    /// A number, which there may not be too many of.
+    /// Returns a number; a count that is too large becomes the largest number.
     pub fn count(count: usize) -> Reply {
         Reply::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// These values.
+    /// Returns an array of these values.
     pub fn bulks<'a>(values: impl ExactSizeIterator<Item = &'a Bytes>) -> Reply {
         let mut to = BytesMut::new();
         head(&mut to, b'*', values.len());
@@ -91,12 +91,12 @@ impl Reply {
         Reply::Written(to.freeze())
     }
 
-    /// The bytes, if there are some.
+    /// Returns the bytes, or null.
     pub fn bulk_or_null(bytes: Option<Bytes>) -> Reply {
         bytes.map_or(Reply::Null, Reply::Bulk)
     }
 
-    /// About how many bytes it takes, in memory or written.
+    /// Returns about how many bytes the reply takes, in memory or written.
     pub fn size(&self) -> usize {
         size_of::<Reply>()
             + match self {
@@ -113,7 +113,7 @@ impl Reply {
             }
     }
 
-    /// Writes it.
+    /// Writes the reply.
     pub fn write(&self, to: &mut BytesMut, protocol: Protocol) {
         let frame = match self {
             Reply::Status(text) => BorrowedFrame::SimpleString(text.as_bytes()),
@@ -135,12 +135,12 @@ impl Reply {
             Reply::Map(pairs) => return map(to, pairs, protocol),
         };
         if let Err(error) = extend_encode_borrowed(to, &frame, false) {
-            // It makes the room that it needs by itself.
+            // The encoder makes its own room.
             unreachable!("a frame in a buffer that grows: {error}");
         }
     }
 
-    /// RESP2 has two kinds of nothing, RESP3 has one.
+    /// Returns the null. RESP2 has two nulls, RESP3 has one.
     fn null(&self, protocol: Protocol) -> &'static [u8] {
         match (protocol, self) {
             (Protocol::Resp3, _) => b"_\r\n",
@@ -176,14 +176,14 @@ fn verbatim(to: &mut BytesMut, text: &[u8], protocol: Protocol) {
     to.put_slice(b"\r\n");
 }
 
-/// The head of what has a length.
+/// Writes the head of a value with a length.
 fn head(to: &mut BytesMut, kind: u8, length: usize) {
     to.put_u8(kind);
     to.put_slice(itoa::Buffer::new().format(length).as_bytes());
     to.put_slice(b"\r\n");
 }
 
-/// A value. The crate fills the room with zeroes before it writes; with values that is what a server does most.
+/// Writes a value. The crate would first fill the room with zeroes, and a server writes values most of the time.
 fn bulk(to: &mut BytesMut, value: &[u8]) {
     to.reserve(value.len() + 32);
     head(to, b'$', value.len());

@@ -1,9 +1,9 @@
-//! One request: the bytes it came in, and where its words are.
+//! One request: its bytes, and where its words are.
 
 use bytes::Bytes;
 use redis_protocol::resp2::types::RangeFrame;
 
-/// A request. Its words are slices of the bytes it came in, so cloning it copies none of them.
+/// A request. Its words are slices of its bytes, so a clone copies no words.
 #[derive(Clone, Debug)]
 pub struct Request {
     bytes: Bytes,
@@ -15,7 +15,7 @@ impl Request {
         Self { bytes, words }
     }
 
-    /// A request of these words.
+    /// Creates a request of these words.
     pub fn of(words: &[&[u8]]) -> Self {
         let mut bytes = Vec::new();
         let mut ranges = Vec::new();
@@ -27,22 +27,22 @@ impl Request {
         Self::new(bytes.into(), ranges)
     }
 
-    /// How many words, with the name of the command.
+    /// Returns the number of words, with the name of the command.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether it has no word at all.
+    /// Returns whether the request has no word.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// How many bytes it takes in memory.
+    /// Returns how many bytes the request takes in memory.
     pub fn size(&self) -> usize {
         self.bytes.len() + self.words.len() * size_of::<RangeFrame>()
     }
 
-    /// The word at this place; an empty one where there is none.
+    /// Returns the word at this place, or an empty word if there is none.
     pub fn word(&self, at: usize) -> &[u8] {
         match self.words.get(at) {
             Some(RangeFrame::BulkString((begin, end))) => &self.bytes[*begin..*end],
@@ -50,12 +50,12 @@ impl Request {
         }
     }
 
-    /// The words from this place on.
+    /// Returns the words from this place on.
     pub fn words_from(&self, first: usize) -> impl ExactSizeIterator<Item = &[u8]> {
         (first.min(self.len())..self.len()).map(|at| self.word(at))
     }
 
-    /// The same command with only these of its arguments, and its last one.
+    /// Returns the same command with only these arguments, and its last one.
     pub(crate) fn only(&self, arguments: &[usize]) -> Request {
         let mut words = vec![self.word(0)];
         words.extend(arguments.iter().map(|at| self.word(*at)));
@@ -63,19 +63,19 @@ impl Request {
         Request::of(&words)
     }
 
-    /// The same in bytes of its own.
+    /// Returns the same request in bytes of its own.
     pub(crate) fn compact(self) -> Request {
         Request::new(Bytes::copy_from_slice(&self.bytes), self.words)
     }
 
-    /// The same command without the words from `first` up to `end`. Copies no word.
+    /// Returns the same command without the words from `first` up to `end`. Copies no word.
     pub(crate) fn without(mut self, first: usize, end: usize) -> Request {
         let len = self.words.len();
         self.words.drain(first.min(len)..end.min(len));
         self
     }
 
-    /// The name of the command, as it is shown in errors.
+    /// Returns the name of the command, as errors show it.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(self.word(0)).to_lowercase()
     }

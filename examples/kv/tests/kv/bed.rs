@@ -9,7 +9,7 @@ use kv::{Server, Settings};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
 
-/// What a test waits for at the most.
+/// The longest wait of a test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -19,7 +19,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(future)
 }
 
-/// A server, and the clock that it goes by.
+/// A server and its clock.
 pub(crate) struct Bed {
     pub(crate) server: Server,
     pub(crate) clock: TestClock,
@@ -47,14 +47,14 @@ impl Bed {
         Caller::to(self.server.local())
     }
 
-    /// Moves the clock on, once everybody waits.
+    /// Moves the clock on, once all foms wait.
     pub(crate) fn advance(&self, by: Duration) {
         block_on(self.server.runtime().quiet());
         self.clock.advance(by);
         block_on(self.server.runtime().quiet());
     }
 
-    /// Waits until so many wait for an element.
+    /// Waits until `wanted` clients wait for an element.
     pub(crate) fn blocked(&self, wanted: usize) {
         let mut asking = self.client();
         until("as many wait for an element", || {
@@ -63,14 +63,14 @@ impl Bed {
         });
     }
 
-    /// Ends the server; nothing may remain.
+    /// Ends the server; no fom may remain.
     pub(crate) fn stop(&self) {
         let report = block_on(self.server.stop(LIMIT));
         assert!(report.remained.is_empty(), "{:?}", report.remained);
     }
 }
 
-/// Looks again and again until it is so, or it takes too long.
+/// Checks again and again until `is_so` returns true. Fails after too long.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
@@ -104,12 +104,12 @@ impl Caller {
         self.stream.write_all(bytes).expect("it is written");
     }
 
-    /// A server that is gone is seen when its reply does not come.
+    /// If the server is gone, the test notices it when no reply comes.
     pub(crate) fn send(&mut self, words: &[&str]) {
         let _ = self.stream.write_all(&request(words));
     }
 
-    /// The next reply; none when the server has closed the connection.
+    /// Returns the next reply. Returns `None` if the server has closed the connection.
     pub(crate) fn next(&mut self) -> Option<OwnedFrame> {
         loop {
             if let Some((frame, used)) = decode(&self.came).expect("the protocol") {
@@ -129,7 +129,7 @@ impl Caller {
         }
     }
 
-    /// The same of a server that may be killed meanwhile: half a reply is none.
+    /// Like `next`, for a server that may be killed meanwhile: half a reply counts as none.
     pub(crate) fn next_or_end(&mut self) -> Option<OwnedFrame> {
         loop {
             if let Some((frame, used)) = decode(&self.came).expect("the protocol") {
@@ -153,7 +153,7 @@ impl Caller {
         self.reply()
     }
 
-    /// The reply as redis-cli would show it, in one line.
+    /// Returns the reply as redis-cli would show it, in one line.
     pub(crate) fn text(&mut self, words: &[&str]) -> String {
         shown(&self.call(words))
     }
@@ -163,7 +163,7 @@ impl Caller {
     }
 }
 
-/// A request, as clients write it.
+/// Returns a request, as clients write it.
 pub(crate) fn request(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -172,7 +172,7 @@ pub(crate) fn request(words: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// A reply in one line.
+/// Returns a reply in one line.
 pub(crate) fn shown(frame: &OwnedFrame) -> String {
     match frame {
         OwnedFrame::SimpleString(text) | OwnedFrame::BulkString(text) => {

@@ -1,4 +1,4 @@
-//! Blocking pops: who waits, gets its element in turn, once, or not at all.
+//! Blocking pops: a waiting client gets its element in turn, once, or not at all.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn elements_go_to_those_who_wait_first_come_first_served() {
         .map(|count| waiting(&bed, count, &["BLPOP", "q", "0"]))
         .collect();
     let mut pusher = bed.client();
-    // Pushed together, they are counted before they are handed out.
+    // Elements that are pushed together count before they are handed out.
     assert_eq!(pusher.text(&["RPUSH", "q", "a", "b"]), ":2");
     assert_eq!(pusher.text(&["RPUSH", "q", "c"]), ":1");
     assert_eq!(pusher.text(&["LPUSH", "q", "d", "e"]), ":2");
@@ -36,7 +36,7 @@ fn who_waits_at_several_lists_gets_one_element() {
     let bed = Bed::new();
     let mut client = bed.client();
     client.call(&["RPUSH", "second", "x"]);
-    // What is there is taken at once, from the first list that has something.
+    // A pop takes an existing element at once, from the first list that has one.
     assert_eq!(
         client.text(&["BRPOP", "first", "second", "0"]),
         "[second x]"
@@ -81,7 +81,7 @@ fn patience_ends_on_the_clock() {
     // Redis's null array.
     assert_eq!(shown(&waiter.reply()), "nil");
     bed.blocked(0);
-    // What comes later stays.
+    // Later elements stay.
     let mut client = bed.client();
     client.call(&["RPUSH", "q", "late"]);
     assert_eq!(client.text(&["LLEN", "q"]), ":1");
@@ -103,7 +103,7 @@ fn who_leaves_takes_no_element() {
     bed.stop();
 }
 
-/// The client leaves in the moment in which it is handed an element: it is back in the list, or was sent.
+/// The client leaves just when an element is handed to it: the element is back in the list, or was sent.
 #[test]
 fn an_element_that_is_handed_to_who_leaves_goes_back_or_was_sent() {
     let bed = Bed::new();
@@ -121,7 +121,7 @@ fn an_element_that_is_handed_to_who_leaves_goes_back_or_was_sent() {
         bed.blocked(0);
         let mut left = String::new();
         if got.is_none() {
-            // On its way back, perhaps.
+            // The element may still be on its way back.
             until("it is back", || {
                 left = pusher.text(&["LLEN", "q"]);
                 left == ":1"

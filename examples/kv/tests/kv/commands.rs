@@ -1,10 +1,10 @@
-//! What each command answers.
+//! The reply to each command.
 
 use std::time::Duration;
 
 use crate::bed::Bed;
 
-/// Commands and their replies, one after the other.
+/// Commands and their replies, in order.
 const TOLD: &[(&str, &str)] = &[
     ("PING", "PONG"),
     ("ping hello", "hello"),
@@ -145,7 +145,7 @@ fn keys_expire_when_they_are_wanted_and_when_they_are_not() {
     client.call(&["INCR", "counted"]);
     client.call(&["EXPIRE", "counted", "1"]);
     assert_eq!(client.text(&["INCR", "counted"]), ":2");
-    // Less than the interval at which what has expired is looked for.
+    // Less than the interval between two sweeps for expired keys.
     bed.advance(Duration::from_millis(49));
     assert_eq!(client.text(&["GET", "wanted"]), "1");
     assert_eq!(client.text(&["PTTL", "wanted"]), ":1");
@@ -180,7 +180,7 @@ fn the_live_view_shows_who_waits_for_what() {
     bed.stop();
 }
 
-/// The drawings in the README are of the code.
+/// The README's drawings match the code.
 #[test]
 fn the_readme_shows_the_machines_as_they_are() {
     let readme = include_str!("../../README.md");

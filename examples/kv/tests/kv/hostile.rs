@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::bed::{Bed, request, shown, until};
 
-/// Who does not read is sent away when too much is unread, and nobody else waits for it.
+/// The server sends a client away if the client leaves too much unread, and no other client waits for it.
 #[test]
 fn a_client_that_does_not_read_is_sent_away() {
     let bed = Bed::with(|settings| settings.unread = 4 << 20);
@@ -16,11 +16,11 @@ fn a_client_that_does_not_read_is_sent_away() {
     let asked = request(&["GET", "big"]).repeat(64);
     slow.write(&asked);
     until("it is sent away", || {
-        // Meanwhile others are served.
+        // Meanwhile the server serves other clients.
         assert_eq!(other.text(&["PING"]), "PONG");
         other.text(&["INFO"]).contains("sent_away_slow:1\r\n")
     });
-    // It finds what was sent before, and then the end.
+    // The client gets what was sent before, and then the end.
     let mut rest = Vec::new();
     let _ = slow.stream.read_to_end(&mut rest); // a reset is an end, too
     assert!(rest.len() < asked.len() + 64 * value.len());
@@ -48,7 +48,7 @@ fn a_command_that_is_cut_is_not_done() {
     bed.stop();
 }
 
-/// Many who leave without a word, with commands under way.
+/// Many clients that leave without a word, with commands under way.
 #[test]
 fn clients_that_leave_in_the_middle_leave_nothing_behind() {
     let bed = Bed::new();

@@ -1,5 +1,5 @@
-//! Histories of random commands by several clients on few keys: for each key there must be one order of its commands that fits
-//! both the replies and the times. Linearizability is local, so each key is looked at by itself.
+//! Histories of random commands by several clients on few keys. For each key there must be one order of its commands
+//! that fits both the replies and the times. Linearizability is local, so the test checks each key by itself.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ enum What {
     Del,
 }
 
-/// What the command does to the value, and what it must answer.
+/// Returns the value after the command, and the reply that it must get.
 fn apply(value: Option<i64>, what: What) -> (Option<i64>, String) {
     match what {
         What::Set(new) => (Some(new), "OK".to_owned()),
@@ -39,7 +39,7 @@ fn apply(value: Option<i64>, what: What) -> (Option<i64>, String) {
     }
 }
 
-/// Whether there is such an order: Wing and Gong's search, with what was tried remembered.
+/// Returns whether there is such an order: Wing and Gong's search, which remembers what it tried.
 fn is_linear(events: &[Event]) -> bool {
     fn go(
         events: &[Event],
@@ -48,7 +48,7 @@ fn is_linear(events: &[Event]) -> bool {
         tried: &mut HashSet<(Vec<bool>, Option<i64>)>,
     ) -> bool {
         let left = || (0..events.len()).filter(|at| !done[*at]);
-        // Nothing that begins after another has ended can come before it.
+        // A command that begins after another has ended cannot come before it.
         let Some(first_end) = left().map(|at| events[at].ended).min() else {
             return true;
         };
@@ -68,7 +68,7 @@ fn is_linear(events: &[Event]) -> bool {
         }
         false
     }
-    // Cut where nothing overlaps: then the search is short.
+    // Cut where no commands overlap, which keeps the search short.
     go(
         events,
         &mut vec![false; events.len()],
@@ -93,7 +93,7 @@ fn the_checker_sees_what_is_wrong() {
         event(0, 3, What::Set(1), "OK"),
         event(1, 2, What::Get, "1")
     ]));
-    // Read before it was written, and gone after it was seen.
+    // Read before it was written, and missing after it was seen.
     assert!(!is_linear(&[
         event(2, 3, What::Set(1), "OK"),
         event(0, 1, What::Get, "1")
@@ -103,7 +103,7 @@ fn the_checker_sees_what_is_wrong() {
         event(1, 2, What::Get, "1"),
         event(3, 4, What::Get, "nil"),
     ]));
-    // A count that was lost.
+    // A lost count.
     assert!(!is_linear(&[
         event(0, 2, What::Add(1), ":1"),
         event(1, 3, What::Add(1), ":1")
@@ -143,7 +143,8 @@ fn commands_on_one_key_are_linearizable() {
                             What::Del => vec!["DEL", &name],
                         };
                         let begun = clock.fetch_add(1, Ordering::SeqCst);
-                        // Every fourth as a transaction with other keys: then the others must queue behind it.
+                        // Every fourth command runs in a transaction with other keys, so that the other commands must
+                        // queue behind it.
                         let reply = if (state >> 50) % 4 == 0 {
                             client.send(&["MULTI"]);
                             client.send(&words);

@@ -9,7 +9,7 @@ use crate::serving::Serving;
 
 const MIB: usize = 1 << 20;
 
-/// A number that INFO tells.
+/// Returns a number from INFO.
 fn told(client: &mut Caller, field: &str) -> usize {
     let info = client.text(&["INFO"]);
     let line = info.lines().find_map(|line| {
@@ -24,7 +24,7 @@ fn memory(client: &mut Caller) -> usize {
     told(client, "mem_clients_normal")
 }
 
-/// A bed where all clients together may take so much.
+/// Returns a bed with this limit for all clients together.
 fn bed(limit: usize) -> Bed {
     Bed::with(|settings| settings.clients_memory = limit)
 }
@@ -45,7 +45,7 @@ fn unfinished(at: SocketAddr, bytes: usize) -> TcpStream {
     stream
 }
 
-/// The most memory that the process has had so far.
+/// Returns the most memory that the process has had so far.
 #[cfg(target_os = "linux")]
 fn resident(serving: &Serving) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", serving.id()));
@@ -75,7 +75,7 @@ fn twenty_clients_with_unfinished_words_stay_within_the_limit_together() {
         assert_eq!(client.text(&["GET", "mine"]), "kept");
     }
     let streams: Vec<_> = sending.into_iter().map(|sender| sender.join()).collect();
-    // Those that the server has not seen yet.
+    // The clients that the server has not seen yet.
     until("some were sent away", || {
         told(&mut client, "evicted_clients") > 0
     });

@@ -42,7 +42,7 @@ fn requests_are_understood_however_they_are_cut() {
     assert_eq!(count, expected.len());
 }
 
-/// What is no request is told in Redis's words, behind the replies to what came before, and the connection is closed.
+/// A malformed request gets Redis's words, behind the replies to earlier requests, and the connection is closed.
 #[test]
 fn what_is_wrong_is_told_and_ends_the_connection() {
     let bed = Bed::with(|settings| settings.limits.request = 2000);
@@ -81,7 +81,7 @@ fn what_is_wrong_is_told_and_ends_the_connection() {
     bed.stop();
 }
 
-/// A length that is announced makes no room before its bytes come.
+/// An announced length makes no room before its bytes come.
 #[test]
 fn what_is_announced_takes_no_memory() {
     let mut reader = Reader::new(Limits::default());
@@ -121,7 +121,7 @@ fn a_pipeline_is_answered_in_order() {
     bed.stop();
 }
 
-/// Whoever says that it will send no more still gets the replies to what it sent.
+/// A client that announces the end of its requests still gets its replies.
 #[test]
 fn a_client_that_half_closes_is_answered() {
     let bed = Bed::new();

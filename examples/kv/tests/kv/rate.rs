@@ -1,4 +1,4 @@
-//! How many commands a client may send.
+//! The rate limit of clients.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ fn from_elsewhere(bed: &Bed) -> Caller {
     Caller::of(stream)
 }
 
-/// Beyond the rate a command waits for its turn, and what is before it stays before it; other clients do not wait.
+/// A command beyond the rate waits for its turn, and earlier commands stay before it. Other clients do not wait.
 #[test]
 fn commands_beyond_the_rate_wait_for_their_turn() {
     let bed = Bed::new();
     let mut client = bed.client();
     assert_eq!(client.text(&["CONFIG", "SET", "rate-limit", "10"]), "OK");
-    // One is in the bucket, and one comes each tenth of a second.
+    // One token is in the bucket, and one comes each tenth of a second.
     for n in 0..5 {
         client.send(&["RPUSH", "log", &n.to_string()]);
     }
@@ -41,7 +41,7 @@ fn commands_beyond_the_rate_wait_for_their_turn() {
     }
     bed.advance(Duration::from_millis(100));
     assert_eq!(shown(&client.reply()), "[0 1 2 3 4]");
-    // Taken back while some still queue: nothing is lost, and nothing overtakes.
+    // The limit is taken back while commands still queue: none is lost, and none overtakes.
     for n in 5..8 {
         client.send(&["RPUSH", "log", &n.to_string()]);
     }
@@ -78,7 +78,7 @@ fn commands_beyond_the_rate_are_rejected_where_that_is_asked_for() {
     assert_eq!(ask(10), 1);
     bed.advance(Duration::from_secs(10));
     assert_eq!(ask(10), 2);
-    // Several keys at once, and pops, count like one.
+    // Commands with several keys, and pops, count as one.
     assert_eq!(client.text(&["MGET", "a", "b"]), "-ERR rate limited");
     assert_eq!(client.text(&["BLPOP", "q", "0"]), "-ERR rate limited");
     assert_eq!(client.text(&["PING"]), "PONG");

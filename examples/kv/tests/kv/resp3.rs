@@ -31,9 +31,9 @@ fn hello_changes_the_version_and_says_what_there_is() {
     );
     expect(&mut client, "HELLO 3 AUTH default any SETNAME me", &map);
     expect(&mut client, "CLIENT GETNAME", "$2\r\nme\r\n");
-    // Without a version, it stays as it is.
+    // Without a version, HELLO keeps the version.
     expect(&mut client, "HELLO", &map);
-    // What is wrong changes nothing.
+    // A wrong HELLO changes nothing.
     for (wrong, expected) in [
         ("HELLO 4", "-NOPROTO unsupported protocol version\r\n"),
         (

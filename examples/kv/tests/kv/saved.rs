@@ -1,4 +1,4 @@
-//! What is on disk: after a clean end, and after `kill -9`.
+//! The data on disk: after a clean end, and after `kill -9`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use kv::{Save, Server, Settings};
 use crate::bed::{Bed, Caller, block_on, shown};
 use crate::serving::Serving;
 
-/// A directory of one test.
+/// The directory of a test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -72,7 +72,7 @@ fn everything_is_there_again_after_a_clean_end() {
             .expect("a number");
         assert!((900..=1000).contains(&ttl), "{ttl}");
     }
-    // And what is changed after that.
+    // And later changes.
     client.call(&["RPUSH", "list", "e"]);
     client.call(&["FLUSHALL"]);
     client.call(&["RPUSH", "list", "new"]);
@@ -107,8 +107,8 @@ fn serve(directory: &Directory) -> Serving {
     Serving::start(&["--save", "always", "--dir", directory])
 }
 
-/// Clients count and push until the server is killed. All that was acknowledged is there again, and of what was not at most the
-/// last; of a transaction all or nothing.
+/// Clients count and push until the server is killed. All acknowledged changes are there again, and of the others at
+/// most the last. A transaction is there as a whole or not at all.
 #[test]
 fn nothing_that_was_acknowledged_is_lost_when_it_is_killed() {
     let directory = Directory::new("killed");
@@ -147,7 +147,7 @@ fn nothing_that_was_acknowledged_is_lost_when_it_is_killed() {
                 })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(120 + round * 40)); // it has something to do meanwhile
+        std::thread::sleep(Duration::from_millis(120 + round * 40)); // the server works meanwhile
         serving.kill();
         let told: Vec<i64> = writers
             .into_iter()
@@ -185,7 +185,7 @@ fn names(number: usize) -> [String; 3] {
     ["first", "list", "last"].map(|name| format!("{name} of {number}"))
 }
 
-/// Programs are told by signals to end: what was taken is answered, and what has changed is saved.
+/// A signal ends the program: it answers the commands that it took, and saves all changes.
 #[test]
 fn a_signal_ends_it_cleanly() {
     let directory = Directory::new("signal");

@@ -1,4 +1,4 @@
-//! The scripts of clients for locks.
+//! The lock scripts of clients.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const RELEASE: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then\n    \
                        return redis.call(\"del\",KEYS[1])\nelse\n    return 0\nend";
 /// The hash of these bytes, as `sha1sum` says.
 const RELEASE_SHA: &str = "647c65a442733a1aa440f99908d249d13b4d6c4a";
-/// Hashes of what PyPI's redis registers.
+/// Hashes of the scripts that PyPI's redis registers.
 const PYTHON: [(&str, &str); 3] = [
     ("release", "c3f8721cbb97f72bc19e972846bd7aaf91901658"),
     ("extend", "a4e8783852e6b949f9ef3a97212805108459a890"),
@@ -75,7 +75,7 @@ fn the_scripts_of_a_client_do_on_the_clock_what_they_say() {
         assert_eq!(client.text(&words), expected, "{words:?}");
         assert_eq!(client.text(&["PTTL", "lock"]), left, "{words:?}");
     }
-    // One that does not expire is not extended.
+    // A lock that does not expire is not extended.
     client.call(&["SET", "lock", "mine"]);
     assert_eq!(
         client.text(&["EVALSHA", extend, "1", "lock", "mine", "5", "0"]),

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 pub(crate) struct Serving {
     child: Child,
     pub(crate) at: SocketAddr,
-    /// Open, so that it can say more.
+    /// Open, so that the program can print more.
     _output: BufReader<ChildStdout>,
 }
 
@@ -37,12 +37,12 @@ impl Serving {
         }
     }
 
-    /// The id of its process.
+    /// Returns the id of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the program has ended.
     pub(crate) fn ends(mut self) -> ExitStatus {
         self.child.wait().expect("it has ended")
     }

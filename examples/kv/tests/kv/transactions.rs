@@ -6,7 +6,8 @@ fn number(client: &mut Caller, key: &str) -> i64 {
     client.text(&["GET", key]).parse().expect("a number")
 }
 
-/// Random transfers between accounts, many at a time: whoever looks at all of them at once always finds the same sum.
+/// Random transfers between accounts, many at a time: a client that reads all accounts at once always finds the same
+/// sum.
 #[test]
 fn transfers_keep_the_sum_at_every_moment() {
     const ACCOUNTS: u64 = 8;
@@ -34,7 +35,7 @@ fn transfers_keep_the_sum_at_every_moment() {
                     let replies: Vec<String> = (0..4).map(|_| shown(&client.reply())).collect();
                     assert_eq!(replies[..3], ["OK", "QUEUED", "QUEUED"]);
                     assert!(replies[3].starts_with("[:"), "{replies:?}");
-                    // Others that come to a key of a transaction wait for it.
+                    // Other commands on a key of a transaction wait for it.
                     client.call(&["INCRBY", &names[from as usize], "0"]);
                 }
             })
@@ -61,7 +62,7 @@ fn transfers_keep_the_sum_at_every_moment() {
     bed.stop();
 }
 
-/// Optimistic counting: of all who read the same value one wins, and nobody's count is lost.
+/// Optimistic counting: of all clients that read the same value one wins, and no client's count is lost.
 #[test]
 fn watched_keys_that_changed_stop_a_transaction() {
     let bed = Bed::new();
@@ -133,7 +134,7 @@ fn watch_sees_what_others_did_and_nothing_else() {
         }),
         "[OK]"
     );
-    // A transaction that was discarded watches nothing any more.
+    // A discarded transaction watches nothing any more.
     client.call(&["WATCH", "w"]);
     other.call(&["SET", "w", "3"]);
     client.call(&["MULTI"]);
@@ -168,7 +169,7 @@ fn what_is_wrong_before_exec_discards_all_of_it() {
         "-EXECABORT Transaction discarded because of previous errors."
     );
     assert_eq!(client.text(&["GET", "k"]), "nil");
-    // What is wrong only when it runs stops nothing.
+    // A command that fails only when it runs stops nothing.
     client.call(&["MULTI"]);
     client.call(&["SET", "k", "text"]);
     client.call(&["INCR", "k"]);
@@ -183,7 +184,7 @@ fn what_is_wrong_before_exec_discards_all_of_it() {
     bed.stop();
 }
 
-/// What a transaction pushes is handed out when it is over, not before.
+/// The elements that a transaction pushes are handed out after the transaction, not before.
 #[test]
 fn elements_are_handed_out_after_the_transaction() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! `twin`: the router without fom, that `compare` holds against `session-router serve`. The same options.
+//! `twin`: the router without fom, which `compare` measures against `session-router serve`. The options are the same.
 
 use std::process::ExitCode;
 

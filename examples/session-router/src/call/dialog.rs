@@ -1,9 +1,8 @@
 //! The two sides of a call (RFC 3261, 12): where each of them is.
 //!
-//! A proxy need not know, if both sides send along the route set. Many do not: SIPp's built-in caller sends
-//! ACK and BYE to where it sent the INVITE, without a Route. So the router remembers both sides, and sends
-//! what belongs to a dialog to the other side of it. A packet cannot name any other target: this proxy is
-//! open to nobody.
+//! A proxy need not know this if both sides send along the route set. Many do not: SIPp's built-in caller sends ACK and
+//! BYE to where it sent the INVITE, without a Route. So the router remembers both sides, and sends each packet of a
+//! dialog to its other side. A packet cannot name any other target, so this is no open proxy.
 
 use std::net::SocketAddr;
 
@@ -13,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::wire::message::{Request, Response};
 use crate::wire::saved;
 
-/// The most dialogs of one call: whoever answers chooses the tags.
+/// The most dialogs of one call. A bound is needed because the answering endpoint chooses the tags.
 const MOST: usize = 16;
 
-/// The dialogs of one call. There may be several: every place that rings begins one, and two may answer.
+/// The dialogs of one call. There may be several: each place that rings begins one, and two may answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Dialogs {
     caller: Side,
@@ -38,7 +37,7 @@ pub(crate) struct Side {
 }
 
 impl Dialogs {
-    /// The call of `invite`, before anybody answered.
+    /// The dialogs of `invite`, before any answer.
     pub(crate) fn new(invite: &Request) -> Dialogs {
         let caller = Side {
             tag: invite.from_tag.clone(),
@@ -53,7 +52,7 @@ impl Dialogs {
         }
     }
 
-    /// A provisional or final answer to the INVITE begins or confirms a dialog. True if it is confirmed by this one.
+    /// Takes an answer to the INVITE, which begins or confirms a dialog. Returns true if this answer confirms it.
     pub(crate) fn answered(&mut self, response: &Response) -> bool {
         let Some(tag) = &response.to_tag else {
             return false;
@@ -84,8 +83,8 @@ impl Dialogs {
         }
     }
 
-    /// The other side of the dialog that `request` belongs to, and the dialog's name: the tag of the side
-    /// that was called. None if there is no such dialog (481).
+    /// Returns the other side of the dialog of `request`, and the dialog's name: the tag of the called side. Returns
+    /// `None` if there is no such dialog (481).
     pub(crate) fn other_side(&self, request: &Request) -> Option<(&str, &Side)> {
         let to = request.to_tag.as_deref()?;
         if request.from_tag == self.caller.tag {
@@ -100,27 +99,27 @@ impl Dialogs {
         }
     }
 
-    /// Gives back the room that is not used.
+    /// Frees unused capacity.
     pub(crate) fn shrink(&mut self) {
         self.called.shrink_to_fit();
     }
 
-    /// The dialog was hung up.
+    /// Marks the dialog as hung up.
     pub(crate) fn ended(&mut self, tag: &str) {
         for side in self.called.iter_mut().filter(|side| side.tag == tag) {
             side.ended = true;
         }
     }
 
-    /// True while somebody talks.
+    /// Returns true while a dialog is confirmed and not ended.
     pub(crate) fn open(&self) -> bool {
         self.called.iter().any(|side| side.confirmed && !side.ended)
     }
 }
 
 impl Side {
-    /// The Request-URI to use for `request`: its own, unless it names the router itself; then the side's
-    /// Contact.
+    /// Returns the Request-URI to use for `request`. If the request names the router itself, this is the side's
+    /// Contact; `None` keeps the request's own URI.
     pub(crate) fn target(&self, request: &Request, us: SocketAddr) -> Option<&sip::Uri> {
         let names_us = crate::wire::message::address(&request.sip.uri) == Some(us);
         if names_us {

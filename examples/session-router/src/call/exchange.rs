@@ -13,33 +13,33 @@ use crate::wire::message::{Request, Response, TransactionKey, ack};
 use crate::wire::saved;
 use crate::wire::udp::Net;
 
-/// One request on its way through the router, and its answer on the way back.
+/// One request on its way through the router, with its answer on the way back.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Exchange {
     /// Its method.
     #[serde(with = "saved::text")]
     pub(crate) method: Method,
-    /// The dialog that it is about: the tag of the side that was called.
+    /// The name of its dialog: the tag of the called side.
     pub(crate) tag: String,
     key: TransactionKey,
     /// Where its answers go.
     pub(crate) reply_to: SocketAddr,
     branch: String,
     sent: Sent,
-    /// Of an INVITE, what its ACK repeats.
+    /// The INVITE, since its ACK repeats parts of it. `None` for other methods.
     #[serde(with = "saved::request::maybe")]
     invite: Option<sip::Request>,
-    /// The last answer: whoever asks again gets it again.
+    /// The last answer. A sender that repeats the request gets it again.
     #[serde(with = "serde_bytes")]
     answer: Option<Vec<u8>>,
-    /// What an answer of our own would echo.
+    /// The headers that an answer of the router echoes.
     #[serde(with = "saved::headers")]
     request: sip::Headers,
     done: Option<Duration>,
 }
 
 impl Exchange {
-    /// Sends `request` on to `to`, as the transaction `branch`.
+    /// Forwards `request` to `to`, as the transaction `branch`.
     #[allow(
         clippy::too_many_arguments,
         reason = "they are what a request on its way is"
@@ -77,12 +77,12 @@ impl Exchange {
         }
     }
 
-    /// Is this the same request once more, or the ACK or the CANCEL of it?
+    /// Returns true if `request` is a repeat of this one, or its ACK or CANCEL.
     pub(crate) fn is_of(&self, request: &Request) -> bool {
         self.key == request.key
     }
 
-    /// The request came again: so does the answer, if there is one.
+    /// Handles a repeat of the request: sends the answer again, if there is one.
     pub(crate) fn again(&self, net: &Net) {
         net.counters().absorbed.add();
         if let Some(answer) = &self.answer {
@@ -90,12 +90,12 @@ impl Exchange {
         }
     }
 
-    /// Is this response to this request?
+    /// Returns true if `response` answers this request.
     pub(crate) fn is_answered_by(&self, response: &Response) -> bool {
         self.branch == response.branch && self.method == response.method
     }
 
-    /// A response came. What of it is to be passed on; and true if it is the final one, the first time it comes.
+    /// Takes a response. Returns what the router forwards of it, and true if it is the final one, the first time.
     pub(crate) fn response(
         &mut self,
         net: &Net,
@@ -124,7 +124,7 @@ impl Exchange {
         }
         let bytes = response.forward();
         if bytes.is_some() {
-            // The 2xx of an INVITE is repeated by the one who sent it, and not by us (RFC 6026).
+            // The sender of a 2xx to an INVITE repeats it, and not the router (RFC 6026).
             self.answer = bytes.clone().filter(|_| !invite_ok);
         }
         if response.status < 200 {
@@ -134,18 +134,18 @@ impl Exchange {
         (bytes, self.done(now))
     }
 
-    /// After a restart, on another clock.
+    /// Starts the waits anew on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         self.sent.restart(now, timers);
         self.done = self.done.map(|_| now);
     }
 
-    /// When something is to be done next.
+    /// Returns the time of the next work.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.sent.due()
     }
 
-    /// Repeats what must be repeated. True if nobody answered: then we did, with 408.
+    /// Repeats what is due. Returns true if no answer came: then the router answered with 408.
     pub(crate) fn tick(&mut self, net: &Net, now: Duration) -> bool {
         if !self.sent.tick(net, now) {
             return false;
@@ -156,12 +156,12 @@ impl Exchange {
         self.done(now)
     }
 
-    /// True once nobody will ask again: timer J.
+    /// Returns true once no repeat can arrive any more: timer J.
     pub(crate) fn over(&self, now: Duration, timers: &Timers) -> bool {
         self.done.is_some_and(|done| now >= done + timers.give_up())
     }
 
-    /// The final answer is there. True the first time.
+    /// Notes that the final answer is there. Returns true the first time.
     fn done(&mut self, now: Duration) -> bool {
         self.request = sip::Headers::default();
         if self.done.is_some() {

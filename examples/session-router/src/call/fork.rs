@@ -22,7 +22,7 @@ pub(crate) struct Forks {
 #[derive(Debug, Serialize, Deserialize)]
 struct Leg {
     branch: String,
-    /// As it was sent: its ACK and its CANCEL repeat parts of it.
+    /// The INVITE as sent. Its ACK and its CANCEL repeat parts of it.
     #[serde(with = "saved::request")]
     invite: sip::Request,
     sent: Sent,
@@ -30,21 +30,21 @@ struct Leg {
     cancelled: bool,
     expired: bool,
     cancel: Option<Sent>,
-    /// The final answer, where it is no 2xx.
+    /// The final answer, if it is not a 2xx.
     refusal: Option<Refusal>,
 }
 
 /// A final answer that may become the answer to the caller.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Refusal {
-    /// Somebody's.
+    /// An endpoint's answer.
     Theirs(Box<Response>),
-    /// Nobody said anything.
+    /// No answer.
     Silence,
 }
 
 impl Refusal {
-    /// The status; silence is a 408 (RFC 3261, 16.8).
+    /// Returns the status; silence counts as 408 (RFC 3261, 16.8).
     pub(crate) fn status(&self) -> u16 {
         match self {
             Refusal::Theirs(response) => response.status,
@@ -52,8 +52,8 @@ impl Refusal {
         }
     }
 
-    /// Which one is best (RFC 3261, 16.7 step 6): a 6xx above all, then the lowest class, and in it what
-    /// tells the caller how to do better.
+    /// Orders the refusals (RFC 3261, 16.7 step 6): a 6xx comes first, then the lowest class. Within a class, the ones
+    /// that tell the caller how to do better come first.
     fn rank(&self) -> (u16, bool) {
         let status = self.status();
         let class = if status >= 600 { 0 } else { status / 100 };
@@ -66,16 +66,16 @@ impl Refusal {
 pub(crate) enum News {
     /// Nothing that the caller should hear of.
     Nothing,
-    /// It rings, or something like it: the caller is told.
+    /// A place rings, or reports other progress: the caller is told.
     Progress,
-    /// Somebody answered: the caller is told, always, even of a second one (RFC 3261, 16.7 step 5).
+    /// A place answered. The caller always hears of it, even of a second answer (RFC 3261, 16.7 step 5).
     Answered,
-    /// Somebody refused for everybody: a 6xx.
+    /// One place refused for all: a 6xx.
     RefusedByAll,
 }
 
 impl Forks {
-    /// Rings at all `bindings`. The transactions are named after `branch`, so that ringing once more after a restart
+    /// Rings at all `bindings`. The names of the transactions derive from `branch`, so ringing again after a restart
     /// only repeats what was sent.
     pub(crate) fn ring(
         net: &Net,
@@ -105,7 +105,7 @@ impl Forks {
         }
     }
 
-    /// A response came. None if it is to none of the forks.
+    /// Takes a response. Returns `None` if it belongs to none of the forks.
     pub(crate) fn response(
         &mut self,
         net: &Net,
@@ -131,21 +131,21 @@ impl Forks {
         Some(leg.response(net, response, now, timers))
     }
 
-    /// Cancels everything that still rings.
+    /// Cancels every fork that still rings.
     pub(crate) fn cancel(&mut self, net: &Net, now: Duration, timers: &Timers) {
         for leg in &mut self.legs {
             leg.cancel(net, now, timers);
         }
     }
 
-    /// Repeats what must be repeated and gives up what must be given up.
+    /// Repeats the requests that are due and gives up those that are out of time.
     pub(crate) fn tick(&mut self, net: &Net, now: Duration, timers: &Timers) {
         for leg in &mut self.legs {
             leg.tick(net, now, timers);
         }
     }
 
-    /// After a restart, on another clock.
+    /// Starts the waits anew on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         for leg in &mut self.legs {
             leg.sent.restart(now, timers);
@@ -155,7 +155,7 @@ impl Forks {
         }
     }
 
-    /// When something is to be done next.
+    /// Returns the time of the next work.
     pub(crate) fn due(&self) -> Option<Duration> {
         let due = |leg: &Leg| {
             leg.sent
@@ -167,7 +167,7 @@ impl Forks {
         self.legs.iter().filter_map(due).min()
     }
 
-    /// The best of all answers, once all are there and none of them was a 2xx.
+    /// Returns the best of all answers, once all have arrived and none was a 2xx.
     pub(crate) fn verdict(&self) -> Option<Refusal> {
         if self.legs.iter().any(|leg| leg.sent.open()) {
             return None;
@@ -191,7 +191,7 @@ impl Leg {
                     self.sent.proceeding(now + timers.c);
                 }
                 if self.cancelled {
-                    // A CANCEL may only follow a provisional response: now it can go (RFC 3261, 9.1).
+                    // A CANCEL may only follow a provisional response, so it goes now (RFC 3261, 9.1).
                     self.send_cancel(net, now, timers);
                     return News::Nothing;
                 }
@@ -203,11 +203,11 @@ impl Leg {
             }
             200..300 => {
                 self.sent.done();
-                self.invite.headers = sip::Headers::default(); // no ACK and no CANCEL of ours will repeat them
+                self.invite.headers = sip::Headers::default(); // no ACK and no CANCEL of the router repeats them
                 News::Answered
             }
             status => {
-                // The ACK is for this hop, and is sent for every copy of the response (17.1.1.2, timer D).
+                // The ACK is for this hop, and goes out for every copy of the response (17.1.1.2, timer D).
                 net.send(&ack(&self.invite, &response.sip), self.sent.to);
                 if !self.sent.open() {
                     net.counters().absorbed.add();
@@ -249,7 +249,7 @@ impl Leg {
                 now,
                 timers,
             ));
-            // 9.1: who does not answer the INVITE for this long after the CANCEL never will.
+            // 9.1: an endpoint that is silent for this long after the CANCEL never answers the INVITE.
             self.sent.proceeding(now + timers.give_up());
         }
     }
@@ -262,7 +262,7 @@ impl Leg {
             return;
         }
         if self.rings && !self.cancelled {
-            // Timer C: it rang long enough (16.8).
+            // Timer C: the place rang long enough (16.8).
             self.expired = true;
             self.cancelled = true;
             self.send_cancel(net, now, timers);
@@ -272,7 +272,7 @@ impl Leg {
     }
 }
 
-/// The request without its body: nothing of that is needed again.
+/// Returns the request without its body, which is not needed again.
 fn headers_only(mut request: sip::Request) -> sip::Request {
     request.body = Vec::new();
     request

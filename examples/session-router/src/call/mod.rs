@@ -1,20 +1,21 @@
-//! A call: one fom, keyed by its Call-ID, that takes every packet of it as an event.
+//! A call: one fom, keyed by its Call-ID, that takes every packet of the call as an event.
 //!
-//! The packets of one call are taken one after the other, in the order in which they came, whatever else
-//! the machine does: a 180 that overtakes its 200 is not possible. Nothing here is locked.
+//! The fom takes the packets of a call one after the other, in their order of arrival, whatever the load. So a 180
+//! never overtakes its 200. The fom needs no locks.
 //!
-//! A call survives: with a journal, each of its transitions is on disk before anybody hears of it, and after a restart
-//! it goes on in the last phase that it committed. What that asks of the code is little, and stands where it is done:
+//! A call survives. With a journal, each transition is on disk before any other party hears of it. After a restart the
+//! call continues in the last phase that it committed. The code needs little for that:
 //!
-//! - What promises something to a stranger is sent *after* the transition that it tells of: it is owed in one phase and
-//!   paid at the beginning of the next (`owe` and `pay`). Everything else is sent at once.
-//! - What is sent once more after a restart is what was sent before, down to the branch, so that whoever had it already
-//!   takes it for a retransmission. *Transitions exactly once, effects at least once.*
-//! - What cannot be saved (the socket) or says nothing in another process (times on its clock) is made anew in `resume`.
+//! - The call sends what promises something to a stranger *after* the transition behind the promise. One phase owes it
+//!   and the next phase pays it first (`owe` and `pay`). The call sends everything else at once.
+//! - After a restart the call repeats what it sent before, down to the branch. A receiver that had it already takes it
+//!   for a retransmission. *Transitions exactly once, effects at least once.*
+//! - `resume` makes anew what a journal cannot save (the socket) or what means nothing in another process (times on its
+//!   clock).
 //!
-//! [`Stage`] says what phases there are, and shows a drawing of them; `phases` is what happens in each, `packets`
-//! what a packet means in any of them. The rest are the parts that a proxy is made of: `fork` and `exchange` are
-//! transactions of both kinds, `transaction` and `timers` what they have in common, `dialog` who talks to whom.
+//! [`Stage`] lists the phases and shows a drawing of them. `phases` has the code of each phase, and `packets` what a
+//! packet means in any of them. The rest are the parts of a proxy. `fork` and `exchange` are transactions of both
+//! kinds, and `transaction` and `timers` what both have in common. `dialog` has the two sides of a call.
 
 mod dialog;
 mod exchange;
@@ -42,39 +43,46 @@ use crate::places::Place;
 use crate::wire::message::{Request, Response};
 use crate::wire::udp::Net;
 
-/// What comes in for a call.
+/// An event of a call.
 #[derive(Debug)]
 pub enum CallEvent {
-    /// A request: the INVITE once more, or something inside the dialog.
+    /// A request: the INVITE again, or a request inside the dialog.
     Request(Box<Request>),
-    /// An ACK, which nobody answers.
+    /// An ACK, which gets no answer.
     Ack(Box<Request>),
     /// A CANCEL.
     Cancel(Box<Request>),
-    /// A response to something that this call sent.
+    /// A response to a request that this call sent.
     Response(Box<Response>),
 }
 
 /// The phases of a call.
 ///
-/// With a journal, every one of these transitions waits for its sync, and the foms in flight share it. A call has seven,
-/// and each is worth it: to begin (the 100 ends the caller's repeating, so from then on the INVITE is ours to remember),
-/// to ring (the same places again after a restart, and no others), to talk (the 200 says that there is a call), to talk on
-/// once the ACK is there (it ends the repeating of the 200, so from then on the call may be silent for hours), to write
-/// the record and to linger (who hung up must not be found talking), to end. What happens *inside* a phase is not worth
-/// one: a 180, an ACK, a CANCEL, a request in the dialog. Whoever needs an answer sends it again.
+/// With a journal, each transition waits for its sync, and the foms in flight share the sync. A call has seven
+/// transitions:
+///
+/// - to begin: the 100 stops the caller's retransmissions, so from then on the router must remember the INVITE;
+/// - to ring: after a restart the same places ring, and no others;
+/// - to talk: the 200 says that there is a call;
+/// - to talk on after the ACK: it stops the retransmissions of the 200, so the call may then be silent for hours;
+/// - to write the record, and then to linger: a call that hung up must not come back as talking;
+/// - to end.
+///
+/// An event *inside* a phase (a 180, an ACK, a CANCEL, a request in the dialog) is not worth a transition. A sender
+/// that needs an answer sends again.
 #[fom(operation(Call), event(CallEvent))]
 pub enum Stage {
-    /// Ask the locator where the one who is called can be reached.
+    /// Asks the locator where the called user can be reached.
     #[phase(start, to(Ring, Record), within = "2s", late)]
     Locate,
-    /// Ring everywhere, until somebody answers, everybody refuses, or the caller gives up.
+    /// Rings everywhere, until a place answers, all places refuse, or the caller gives up.
     #[phase(to(Talk, Record), on(Request, Ack, Cancel, Response))]
     Ring {
-        /// Where.
+        /// The places to ring.
         bindings: Vec<Binding>,
     },
-    /// They talk; if another place answers as well, that is one more dialog to remember. A call without an ACK of the caller ends after 64 T1. The router forgets a call without a BYE after half a day.
+    /// The two sides talk. If another place answers as well, the call remembers one more dialog. A call without an ACK
+    /// of the caller ends after 64 T1. The router forgets a call without a BYE after half a day.
     #[phase(
         to(Talk, Record),
         on(Request, Ack, Cancel, Response),
@@ -82,13 +90,13 @@ pub enum Stage {
         late
     )]
     Talk,
-    /// Write the call detail record.
+    /// Writes the call detail record.
     #[phase(blocking, to(Linger))]
     Record {
         /// How the call ended.
         outcome: Outcome,
     },
-    /// It is over, but packets may be on their way, or be lost and come again (timers D, H, I, J).
+    /// The call is over, but packets may be on their way, or be lost and come again (timers D, H, I, J).
     #[phase(
         to(Locate, Completed, Cancelled, Rejected),
         on(Request, Ack, Cancel, Response)
@@ -97,16 +105,16 @@ pub enum Stage {
         /// How the call ended.
         outcome: Outcome,
     },
-    /// Somebody answered, and somebody hung up.
+    /// A place answered, and later one side hung up.
     #[phase(end)]
     Completed,
-    /// The caller gave up before anybody answered.
+    /// The caller gave up before a place answered.
     #[phase(end)]
     Cancelled,
     /// There was no call.
     #[phase(end, failure)]
     Rejected {
-        /// What the caller was told.
+        /// The status that the caller got.
         status: u16,
     },
 }
@@ -116,7 +124,7 @@ pub enum Stage {
 pub enum Outcome {
     /// Answered and hung up.
     Completed,
-    /// Answered, and then nobody said anything any more.
+    /// Answered, and then no side sent anything any more.
     Forgotten,
     /// Answered, and the caller sent no ACK.
     Unconfirmed,
@@ -158,40 +166,40 @@ pub struct Call {
     timers: Timers,
     #[serde(skip)]
     place: Place,
-    /// The INVITE: the server transaction that all of this is about.
+    /// The INVITE: the server transaction of this call.
     invite: Box<Request>,
-    /// Our tag, in answers of our own.
+    /// The router's tag, in its own answers.
     tag: String,
-    /// What the branches of all that this call sends begin with. It is chosen once and kept, so that what is sent again
-    /// after a restart is a retransmission.
+    /// The start of every branch that this call sends. The call chooses it once and keeps it, so that a request that is
+    /// sent again after a restart is a retransmission.
     branch: String,
-    /// The last answer to the INVITE: who sends the INVITE again gets it again.
+    /// The last answer to the INVITE. A caller that repeats the INVITE gets it again.
     #[serde(with = "serde_bytes")]
     answer: Option<Vec<u8>>,
-    /// What tells of a transition, and is sent once that is committed.
+    /// Answers that tell of a transition. The call sends them once the transition is committed.
     owed: Vec<Answer>,
-    /// Timer G: a refusal is sent again until the ACK is there.
+    /// Timer G: the call repeats a refusal until the ACK arrives.
     repeat: Option<Repeat>,
-    /// The caller was told that there is no call.
+    /// True once the caller got a refusal.
     refused: bool,
     cancelled: bool,
     pub(crate) forks: Forks,
     exchanges: Vec<Exchange>,
     dialogs: Dialogs,
-    /// When the router began with it, on a clock that no other process has.
+    /// The time at which the router began the call, on a clock of this process only.
     #[serde(skip)]
     pub(crate) began: Option<Duration>,
-    /// Somebody answered.
+    /// True once a place answered.
     pub(crate) answered: bool,
-    /// The caller has sent the ACK.
+    /// True once the caller sent the ACK.
     confirmed: bool,
-    /// The caller has been sent a final answer.
+    /// True once the caller got a final answer.
     #[serde(skip)]
     told: bool,
     pub(crate) record: Record,
 }
 
-/// An answer, and who gets it.
+/// An answer and its receiver.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     to: SocketAddr,
@@ -200,7 +208,7 @@ struct Answer {
 }
 
 impl Call {
-    /// The call that `invite` asks for, in this place.
+    /// Returns the call that `invite` asks for, in this place.
     pub fn new(net: Net, place: Place, timers: Timers, invite: Box<Request>) -> Call {
         let tag = net.tag();
         let record = Record {
@@ -236,7 +244,7 @@ impl Call {
         }
     }
 
-    /// Rings at all of these.
+    /// Rings at all `bindings`.
     pub(crate) fn ring_at(&mut self, bindings: &[Binding], now: Duration) {
         self.record.forks = bindings.len();
         if bindings.len() > 1 {
@@ -252,8 +260,8 @@ impl Call {
         );
     }
 
-    /// Makes a call small that talks or is over: there may be many. The router never answers the INVITE of an answered call
-    /// again.
+    /// Frees the memory that a talking or ended call no longer needs, since there may be many such calls. The router
+    /// never answers the INVITE of an answered call again.
     pub(crate) fn forget_what_nobody_needs(&mut self) {
         self.invite.sip.body = Vec::new();
         if self.answered {
@@ -264,12 +272,12 @@ impl Call {
         self.dialogs.shrink();
     }
 
-    /// This answer is sent when the next phase is entered, and that is committed then.
+    /// Queues an answer. The next phase sends it at its entry, which is committed by then.
     pub(crate) fn owe(&mut self, bytes: Vec<u8>, to: SocketAddr) {
         self.owed.push(Answer { to, bytes });
     }
 
-    /// Sends what is owed.
+    /// Sends the owed answers.
     pub(crate) fn pay(&mut self) {
         self.told |= self.answered || self.refused;
         for Answer { to, bytes } in self.owed.drain(..) {
@@ -277,8 +285,8 @@ impl Call {
         }
     }
 
-    /// Makes anew what a journal does not keep. What still waits for an answer waits anew: nobody knows how long the
-    /// router was away, and whoever has answered meanwhile does so again.
+    /// Makes anew what a journal does not keep. Waits for answers begin anew: the router does not know how long it was
+    /// away, and a side that answered meanwhile answers again.
     pub(crate) fn restart(&mut self, net: Net, timers: Timers, now: Duration) {
         net.counters().resumed.add();
         self.place = net.call_places().keep(self.invite.source.ip().into());
@@ -293,9 +301,9 @@ impl Call {
         }
     }
 
-    /// How long it took until somebody answered.
+    /// Notes the time until a place answered.
     pub(crate) fn set_up(&mut self, now: Duration) {
-        // After a restart nobody knows on this clock when it began, but for the wall clock.
+        // After a restart only the wall clock knows when the call began.
         let took = match self.began {
             Some(began) => now - began,
             None => self.record.began.elapsed().unwrap_or_default(),
@@ -303,12 +311,12 @@ impl Call {
         self.record.setup.get_or_insert(took);
     }
 
-    /// They talked so long, since somebody answered or since the last one answered.
+    /// Adds to the talk time: the time since the first or the latest answer.
     pub(crate) fn talked(&mut self, time: Duration) {
         self.record.talk = Some(self.record.talk.unwrap_or_default() + time);
     }
 
-    /// The call failed in a way that is nobody's answer: the caller is told, unless it was told before.
+    /// Handles a failure that is no side's answer: tells the caller, unless the caller got a final answer before.
     pub(crate) fn failed(&self, status: u16, more: &str) {
         if !self.told {
             self.net.send(
@@ -318,20 +326,20 @@ impl Call {
         }
     }
 
-    /// Replaces this call, which is over, by the one that `invite` asks for. It keeps the place.
+    /// Replaces this call, which is over, by the one that `invite` asks for. The new call keeps the place.
     pub(crate) fn again(&mut self, invite: Box<Request>) {
         let place = mem::take(&mut self.place);
         self.net.counters().calls.add();
         *self = Call::new(self.net.clone(), place, self.timers, invite);
     }
 
-    /// How long the callee repeats the 200 before it gives the call up (RFC 3261, 13.3.1.4). `None` once the caller has sent
-    /// the ACK.
+    /// Returns how long the callee repeats the 200 before it gives the call up (RFC 3261, 13.3.1.4). Returns `None`
+    /// once the caller sent the ACK.
     pub(crate) fn unconfirmed_for(&self) -> Option<Duration> {
         (!self.confirmed).then(|| self.timers.give_up())
     }
 
-    /// The INVITE, for whoever must answer it if the call could not be begun.
+    /// The INVITE, so that the router can answer it if the call could not begin.
     pub fn invite(&self) -> &Request {
         &self.invite
     }

@@ -1,4 +1,4 @@
-//! What a call does with a packet, in whatever phase it is, and what its timers do.
+//! What a call does with a packet, in any phase, and what its timers do.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::timers::Repeat;
 use super::{Call, CallEvent, Outcome};
 use crate::wire::message::{Request, Response};
 
-/// The most requests of one call that are on their way at the same time, or may come again.
+/// The most requests of one call that may be on their way, or may come again, at the same time.
 const MOST_EXCHANGES: usize = 32;
 
 /// What a packet meant for the call.
@@ -18,15 +18,15 @@ const MOST_EXCHANGES: usize = 32;
 pub(crate) enum Happened {
     /// Nothing that changes its phase.
     Nothing,
-    /// Somebody answered.
+    /// A place answered.
     Answered,
-    /// The caller has sent the first ACK.
+    /// The caller sent the first ACK.
     Confirmed,
-    /// The last one hung up.
+    /// The last open dialog was hung up.
     HungUp,
     /// The caller gave up.
     Cancelled,
-    /// The refusal has arrived.
+    /// The ACK of the refusal arrived.
     Acked,
     /// The caller asks again, with the same Call-ID and more in the INVITE (RFC 3261, 8.1.3.5).
     Again(Box<Request>),
@@ -47,7 +47,7 @@ impl Call {
         match self.forks.response(&self.net, response, now, &self.timers) {
             Some(News::Nothing) => Happened::Nothing,
             Some(News::Progress) => {
-                // After a final answer there is no progress any more.
+                // After a final answer, progress is ignored.
                 if !self.answered && !self.refused {
                     self.dialogs.answered(response);
                     self.pass_on(response);
@@ -57,7 +57,7 @@ impl Call {
             Some(News::Answered) => {
                 let new = self.dialogs.answered(response) || !self.answered;
                 if !new {
-                    self.pass_on(response); // once more: the ACK was lost
+                    self.pass_on(response); // a repeated 200: the ACK was lost
                     return Happened::Nothing;
                 }
                 self.answered = true;
@@ -85,8 +85,8 @@ impl Call {
         };
         let (passed, finished) = exchange.response(&self.net, response, now, &self.timers);
         let (to, ended) = (exchange.reply_to, exchange.tag.clone());
-        // A BYE that was understood, or that the other side knows nothing about, ends the dialog (RFC 3261,
-        // 15.1.1); one that it wants in another form does not.
+        // A BYE ends the dialog if the other side accepts it or does not know the dialog (RFC 3261, 15.1.1). A BYE that
+        // the other side wants in another form does not.
         if finished
             && exchange.method == Method::Bye
             && matches!(response.status, 200..300 | 408 | 481)
@@ -115,7 +115,7 @@ impl Call {
     fn request(&mut self, request: Box<Request>, now: Duration) -> Happened {
         if request.key == self.invite.key && request.method() == Method::Invite {
             self.net.counters().absorbed.add();
-            // Once there is a 2xx, it is repeated by the one who sent it, and not by us (RFC 6026, 7.1).
+            // Once there is a 2xx, the callee repeats it, and not the router (RFC 6026, 7.1).
             if !self.answered
                 && let Some(answer) = &self.answer
             {
@@ -136,7 +136,7 @@ impl Call {
             if more {
                 return Happened::Again(request);
             }
-            // The same call on another way: it went in a circle (RFC 3261, 8.2.2.2).
+            // The same call by another way: it went in a circle (RFC 3261, 8.2.2.2).
             self.refuse_other(&request, 482, "");
             return Happened::Nothing;
         }
@@ -171,9 +171,9 @@ impl Call {
         self.exchanges.push(exchange);
     }
 
-    /// The branch of a request that is passed on. It is made of the one that it came with (RFC 3261, 16.11), so that it
-    /// is the same when the request comes again, even if the router was started anew meanwhile: the other side takes it
-    /// for a retransmission, and answers as before.
+    /// Returns the branch of a forwarded request. It is derived from the branch that the request came with (RFC 3261,
+    /// 16.11). So a repeated request gets the same branch, even after a restart of the router. The other side takes it
+    /// for a retransmission and answers as before.
     fn branch_for(&self, request: &Request) -> String {
         let key = &request.key;
         let method = request.method().to_string();
@@ -184,7 +184,7 @@ impl Call {
             method.as_bytes(),
             &cseq,
         ];
-        // FNV-1a: the standard library's hash may be another one in the next release.
+        // FNV-1a: the standard library's hash may change in the next release.
         let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0]));
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -194,7 +194,7 @@ impl Call {
 
     fn ack(&mut self, ack: &Request) -> Happened {
         if ack.key == self.invite.key && !self.answered {
-            // For a refusal it has the branch of the INVITE, and goes no further (RFC 3261, 17.2.1).
+            // The ACK of a refusal has the branch of the INVITE, and goes no further (RFC 3261, 17.2.1).
             if self.repeat.take().is_none() {
                 self.net.counters().absorbed.add();
             }
@@ -203,13 +203,14 @@ impl Call {
         if self.exchanges.iter().any(|exchange| exchange.is_of(ack)) {
             return Happened::Nothing; // the same, for an INVITE inside the dialog
         }
-        // For a 2xx it is a request of its own, that nobody answers: it is sent on and forgotten (16.11).
+        // The ACK of a 2xx is a request of its own and gets no answer: the router forwards and forgets it (16.11).
         match self.dialogs.other_side(ack) {
             Some((_, side)) if ack.max_forwards > 0 => {
                 let target = side.target(ack, self.net.local());
                 let forward = ack.forward(target, &self.branch_for(ack), self.net.local(), false);
                 let (bytes, to) = (forward.to_bytes(), side.address);
-                // The caller's first ACK ends the repeating of the 200, so the journal must have the call before it goes on.
+                // The caller's first ACK stops the repeats of the 200, so the journal must have the call before the ACK
+                // goes on.
                 if self.answered && !self.confirmed && ack.from_tag == self.invite.from_tag {
                     self.confirmed = true;
                     self.owe(bytes, to);
@@ -224,21 +225,21 @@ impl Call {
 
     fn cancel(&mut self, cancel: &Request) -> Happened {
         if cancel.key != self.invite.key {
-            // Nothing to cancel (9.2). A CANCEL of an INVITE inside the dialog is not taken up: that INVITE
-            // is answered soon, whatever it wants.
+            // There is nothing to cancel (9.2). The router does not forward a CANCEL of an INVITE inside the dialog:
+            // that INVITE gets its answer soon in any case.
             let known = self.exchanges.iter().any(|exchange| exchange.is_of(cancel));
             self.refuse_other(cancel, if known { 200 } else { 481 }, "");
             return Happened::Nothing;
         }
         self.refuse_other(cancel, 200, "");
         if self.answered || self.refused || self.cancelled {
-            return Happened::Nothing; // too late, or once more
+            return Happened::Nothing; // too late, or a repeat
         }
         self.cancelled = true;
         Happened::Cancelled
     }
 
-    /// Does what is due. True if that ended the last dialog: nobody answered the BYE.
+    /// Does what is due. Returns true if that ended the last dialog because its BYE got no answer.
     pub(crate) fn tick(&mut self, now: Duration) -> bool {
         self.forks.tick(&self.net, now, &self.timers);
         if let (Some(repeat), Some(answer)) = (&mut self.repeat, &self.answer)
@@ -256,7 +257,7 @@ impl Call {
         unanswered.is_some_and(|tag| matches!(self.hung_up(&tag), Happened::HungUp))
     }
 
-    /// How long nothing is due.
+    /// Returns the time until the next work is due.
     pub(crate) fn quiet(&self, now: Duration) -> Duration {
         let exchanges = self.exchanges.iter().filter_map(Exchange::due);
         let repeat = self.repeat.iter().map(|repeat| repeat.at);
@@ -264,26 +265,26 @@ impl Call {
         due.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now))
     }
 
-    /// Tells the caller that we work on it (RFC 3261, 17.2.1): that ends the repeating of the INVITE.
+    /// Tells the caller that the router works on the call (RFC 3261, 17.2.1), which stops the repeats of the INVITE.
     pub(crate) fn trying(&mut self) {
         let trying = self.invite.answer(100, "", "");
         self.net.send(&trying, self.invite.reply_to);
         self.answer = Some(trying);
     }
 
-    /// Refuses the call with an answer of our own; `more` is whole header lines.
+    /// Refuses the call with the router's own answer; `more` holds whole header lines.
     pub(crate) fn refuse(&mut self, status: u16, more: &str, now: Duration) -> Outcome {
         let bytes = self.invite.answer(status, &self.tag, more);
         self.refuse_with(status, bytes, now)
     }
 
-    /// Refuses the call with the best answer of those who rang.
+    /// Refuses the call with the best answer of the places that rang.
     pub(crate) fn refuse_as(&mut self, refusal: &Refusal, now: Duration) -> Outcome {
         match refusal {
-            // The caller gave up and nobody said anything to it.
+            // The caller gave up and no endpoint answered.
             Refusal::Silence if self.cancelled => self.refuse(487, "", now),
             Refusal::Silence => self.refuse(408, "", now),
-            // 16.7 step 6: that one endpoint has no room does not mean that we have none.
+            // 16.7 step 6: one endpoint without room does not mean that the router has none.
             Refusal::Theirs(response) if response.status == 503 => self.refuse(500, "", now),
             Refusal::Theirs(response) => match response.forward() {
                 Some(bytes) => self.refuse_with(response.status, bytes, now),
@@ -310,7 +311,7 @@ impl Call {
             .send(&request.answer(status, &self.tag, more), request.reply_to);
     }
 
-    /// Sends an answer of theirs on to the caller.
+    /// Forwards an answer of a callee to the caller.
     fn pass_on(&mut self, response: &Response) {
         if let Some(bytes) = response.forward() {
             self.net.send(&bytes, self.invite.reply_to);

@@ -6,13 +6,13 @@ use super::*;
 use crate::cdr::Records;
 use crate::locator::{Found, Locator};
 
-/// The deadline of `Talk`, to tell what is gone of it.
+/// The deadline of `Talk`, from which the talk time is computed.
 const LONGEST: Duration = Duration::from_secs(12 * 3600);
 
 impl StageTransitions for Call {
-    /// The router was started anew, and this call goes on in the phase that it was in. That phase begins again, with what
-    /// is sent there, but for the 200 of a call that talks: whoever answered repeats it until the ACK is there (RFC 3261,
-    /// 13.3.1.4), and most calls had theirs long ago.
+    /// After a restart of the router, the call continues in its last phase. The phase begins again and repeats what it
+    /// sends, except the 200 of a call in `Talk`. The endpoint that answered repeats the 200 until the ACK arrives (RFC
+    /// 3261, 13.3.1.4), and most calls had their ACK long ago.
     fn resume(&mut self, cx: &mut Cx<'_, CallEvent>, phase: &mut Stage) -> Result<(), BoxError> {
         let (net, timers) = (cx.resource::<Net>().clone(), *cx.resource::<Timers>());
         self.restart(net, timers, cx.now());
@@ -54,7 +54,8 @@ impl StageTransitions for Call {
         cx: &mut Cx<'_, CallEvent>,
         bindings: &mut Vec<Binding>,
     ) -> Result<StageAfterRing, BoxError> {
-        // What came while we asked was kept; what came before a restart was not, and comes again. If it is a CANCEL, nobody needs to be woken.
+        // Events that came during the lookup were kept. Events from before a restart were not, and come again. A CANCEL
+        // here means that no place needs to ring.
         while let Some(event) = cx.try_event() {
             if let Happened::Cancelled = self.take(event, cx.now()) {
                 return Ok(StageAfterRing::Record {
@@ -72,7 +73,7 @@ impl StageTransitions for Call {
             if let Some(event) = cx.event_within(self.quiet(cx.now())).await {
                 match self.take(event, cx.now()) {
                     Happened::Answered => {
-                        // The first one wins, and the others are told so (RFC 3261, 16.7 step 10).
+                        // The first place wins, and the others are cancelled (RFC 3261, 16.7 step 10).
                         self.forks.cancel(&self.net, cx.now(), &self.timers);
                         return Ok(StageAfterRing::Talk);
                     }
@@ -90,10 +91,10 @@ impl StageTransitions for Call {
     async fn talk(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<StageAfterTalk, BoxError> {
         self.set_up(cx.now());
         self.pay();
-        self.forget_what_nobody_needs(); // they may talk for hours
-        // Goes on over a restart, as no clock does.
+        self.forget_what_nobody_needs(); // the call may last for hours
+        // The deadline continues over a restart, unlike a clock.
         let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
-        // Begins anew after a restart, since the caller may repeat its ACK.
+        // This wait begins anew after a restart, since the caller may repeat its ACK.
         let confirm = self.unconfirmed_for().map(|time| cx.now() + time);
         let mut hung_up = false;
         while !hung_up {
@@ -152,7 +153,7 @@ impl StageTransitions for Call {
             .write(&self.record, *outcome)
             .is_err()
         {
-            counters.unrecorded.add(); // the call is more than its record
+            counters.unrecorded.add(); // the call matters more than its record
         }
         Ok(StageAfterRecord::Linger { outcome: *outcome })
     }
@@ -170,11 +171,11 @@ impl StageTransitions for Call {
             let wait = self.quiet(cx.now()).min(until - cx.now());
             let event = tokio::select! {
                 event = cx.event_within(wait) => event,
-                // Nobody waits for us but stragglers: if the router is to end, this is over.
+                // Only stragglers may still come, so a draining router ends the call here.
                 _ = draining.wait_for(|draining| *draining) => break,
             };
             match event.map(|event| self.take(event, cx.now())) {
-                // Timer I: what may come now is the ACK once more, and not for long.
+                // Timer I: only repeats of the ACK may come now, and not for long.
                 Some(Happened::Acked) => until = until.min(cx.now() + self.timers.t4),
                 // Too late: the caller gets the answer, and hangs up.
                 Some(Happened::Answered | Happened::Confirmed) => self.pay(),

@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The times that all others are made of.
+/// The times from which all others derive.
 #[derive(Debug, Clone, Copy)]
 pub struct Timers {
-    /// How long a round trip takes at most, usually. Everything that is sent again is first sent again
-    /// after this.
+    /// The usual longest round trip. A repeat is first sent after this time.
     pub t1: Duration,
-    /// The longest wait between two retransmissions of what is no INVITE.
+    /// The longest wait between two retransmissions of a request other than INVITE.
     pub t2: Duration,
-    /// How long a datagram may stay in the network.
+    /// The longest time that a datagram may stay in the network.
     pub t4: Duration,
-    /// How long an INVITE may ring: timer C, more than three minutes (16.6 step 11).
+    /// The longest time that an INVITE may ring: timer C, more than three minutes (16.6 step 11).
     pub c: Duration,
 }
 
@@ -25,7 +24,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// The timers for another T1: where round trips are short, all of them may be (17.1.1.1).
+    /// Returns the timers for another T1. Where round trips are short, all timers may be (17.1.1.1).
     pub fn scaled(t1: Duration) -> Timers {
         Timers {
             t1,
@@ -35,8 +34,8 @@ impl Timers {
         }
     }
 
-    /// Timers B, D, F, H, J: after this long without an answer there is none, and what comes later is not
-    /// taken for a retransmission any more.
+    /// Timers B, D, F, H, J: after this long without an answer there is none. Later packets do not count as
+    /// retransmissions.
     pub fn give_up(&self) -> Duration {
         64 * self.t1
     }
@@ -70,13 +69,13 @@ impl Repeat {
         }
     }
 
-    /// After a restart, on another clock: it begins anew.
+    /// Starts anew on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         self.wait = timers.t1;
         self.at = now + timers.t1;
     }
 
-    /// True if it is time; then the next time is set.
+    /// Returns true if it is time, and then sets the next time.
     pub(crate) fn due(&mut self, now: Duration) -> bool {
         if now < self.at {
             return false;

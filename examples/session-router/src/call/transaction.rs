@@ -1,4 +1,4 @@
-//! Client transactions: requests that we sent and that want an answer (RFC 3261, 17.1).
+//! Client transactions: requests of the router that want an answer (RFC 3261, 17.1).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::timers::{Repeat, Timers};
 use crate::wire::udp::Net;
 
-/// A request that we sent: it is sent again until somebody says something, and given up after a while.
+/// A request of the router: it is sent again until the other side says something, and given up after a while.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// Where it goes.
+    /// Its destination.
     pub(crate) to: SocketAddr,
     #[serde(with = "serde_bytes")]
     bytes: Vec<u8>,
@@ -64,7 +64,7 @@ impl Sent {
         }
     }
 
-    /// After a restart, on another clock: what still waits begins its wait anew.
+    /// Starts the waits anew on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         if self.open() {
             self.until = Some(now + timers.give_up());
@@ -74,25 +74,25 @@ impl Sent {
         }
     }
 
-    /// Somebody answered, for now: an INVITE is not repeated any more, and has until then.
+    /// Notes a provisional answer: the INVITE is not repeated any more, and has time until `until`.
     pub(crate) fn proceeding(&mut self, until: Duration) {
         self.repeat = None;
         self.until = Some(until);
     }
 
-    /// The final answer is here: nothing more is sent, and the text is not needed any more.
+    /// Notes the final answer: the router sends nothing more, and frees the text.
     pub(crate) fn done(&mut self) {
         self.repeat = None;
         self.until = None;
         self.bytes = Vec::new();
     }
 
-    /// True until the final answer, or until it was given up.
+    /// Returns true until the final answer, or until the router gave up.
     pub(crate) fn open(&self) -> bool {
         self.until.is_some()
     }
 
-    /// When something is to be done next.
+    /// Returns the time of the next work.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.until.map(|until| {
             self.repeat
@@ -101,7 +101,7 @@ impl Sent {
         })
     }
 
-    /// Does what is due. True if the answer did not come in time; that is said once.
+    /// Does what is due. Returns true, once, if the answer did not come in time.
     pub(crate) fn tick(&mut self, net: &Net, now: Duration) -> bool {
         match self.until {
             Some(until) if until <= now => {

@@ -1,4 +1,4 @@
-//! Somebody who calls: many calls at a time, through one socket, each as a stranger would.
+//! A caller: many calls at a time, through one socket, each as a stranger would.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -16,39 +16,39 @@ use crate::report::micros;
 use crate::wire::message::{Message, Response};
 use crate::wire::parse::parse;
 
-/// How a call is meant to go.
+/// The planned course of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// It is answered, and hung up at once.
+    /// An endpoint answers, and the caller hangs up at once.
     Talk,
-    /// It rings, and is given up.
+    /// The call rings, and the caller gives up.
     Cancel,
-    /// It is refused with this status.
+    /// The router refuses the call with this status.
     Refused(u16),
 }
 
 /// What the caller saw.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    /// From the first INVITE to the last answer.
+    /// The time from the first INVITE to the last answer.
     pub took: Duration,
     /// Calls that were answered and hung up.
     pub talked: u64,
     /// Calls that were cancelled and got their 487.
     pub cancelled: u64,
-    /// Calls that were refused as they were meant to be.
+    /// Calls that were refused as planned.
     pub refused: u64,
     /// Calls that went another way than planned.
     pub failed: u64,
     /// Answers 503 with a Retry-After.
     pub put_off: u64,
-    /// What was sent again.
+    /// Repeated requests.
     pub repeated: u64,
-    /// From INVITE to 200, in microseconds.
+    /// Microseconds from INVITE to 200.
     pub setup: Histogram<u64>,
-    /// From CANCEL to 487.
+    /// Microseconds from CANCEL to 487.
     pub cancel: Histogram<u64>,
-    /// From INVITE to the refusal.
+    /// Microseconds from INVITE to the refusal.
     pub refusal: Histogram<u64>,
 }
 
@@ -109,12 +109,12 @@ impl Caller {
         Ok(Caller { progress, thread })
     }
 
-    /// True when the last call ended.
+    /// Returns true once the last call ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// How many calls ended, and how many of them not as planned.
+    /// Returns how many calls ended, and how many of them not as planned.
     pub(crate) fn progress(&self) -> (u64, u64) {
         (
             self.progress.done.load(Ordering::Relaxed),
@@ -122,7 +122,7 @@ impl Caller {
         )
     }
 
-    /// What the caller saw.
+    /// Waits for the end, and returns what the caller saw.
     pub(crate) fn finish(self) -> Summary {
         match self.thread.join() {
             Ok(summary) => summary,
@@ -139,7 +139,7 @@ struct Calling {
     plan: fn(usize) -> (Plan, &'static str),
     progress: Arc<Progress>,
     live: HashMap<String, Live>,
-    /// Calls that got 503, and when they begin again.
+    /// Calls that got 503, and the time at which each begins again.
     later: VecDeque<(Instant, usize)>,
     calls: u64,
     summary: Summary,
@@ -151,11 +151,11 @@ struct Live {
     plan: Plan,
     user: &'static str,
     began: Instant,
-    /// Something was said to the INVITE.
+    /// True once a response to the INVITE came.
     proceeding: bool,
-    /// When the CANCEL or the BYE went out.
+    /// The time at which the CANCEL or the BYE went out.
     ending: Option<Instant>,
-    /// What is sent again until it is answered, when next, and how long after that.
+    /// The request that is repeated until an answer: the bytes, the next time, and the wait after that.
     request: Vec<u8>,
     again: Option<(Instant, Duration)>,
 }
@@ -229,7 +229,7 @@ impl Calling {
                 false
             }
             (Method::Cancel, 200) => {
-                live.again = None; // the 487 is what counts
+                live.again = None; // the 487 decides
                 true
             }
             (_, ..200) => true,
@@ -242,8 +242,8 @@ impl Calling {
         }
     }
 
-    /// The router answered with 503. Returns true if the answer has a Retry-After: then the call begins anew after that time.
-    /// That happens no more often than there are calls.
+    /// Handles a 503 of the router. Returns true if the answer has a Retry-After: then the call begins anew after that
+    /// time. That happens no more often than there are calls.
     fn put_off(&mut self, live: &Live, response: &Response) -> bool {
         let after = response.sip.headers.iter().find_map(|header| match header {
             Header::RetryAfter(after) => after.value().trim().parse::<u32>().ok(),
@@ -260,7 +260,7 @@ impl Calling {
         true
     }
 
-    /// An answer to the INVITE. False if that was the end of the call.
+    /// Takes an answer to the INVITE. Returns false if that was the end of the call.
     fn answered(&mut self, live: &mut Live, response: &Response, status: u16) -> bool {
         let since = |from: Instant| from.elapsed().as_micros() as u64;
         match status {
@@ -269,7 +269,7 @@ impl Calling {
                 if live.ending.is_none() && live.plan == Plan::Cancel {
                     if status > 100 {
                         self.then(live, "CANCEL", 1, None);
-                    } // else after T1: the 180 may be lost, and nobody sends it again
+                    } // else after T1: the 180 may be lost, and the endpoint does not repeat it
                 } else if live.ending.is_none() {
                     live.again = None;
                 }
@@ -311,7 +311,7 @@ impl Calling {
         }
     }
 
-    /// Sends what comes after the INVITE, again and again until it is answered.
+    /// Sends the request after the INVITE, and repeats it until an answer.
     fn then(&mut self, live: &mut Live, method: &str, cseq: u32, to_tag: Option<&str>) {
         let now = Instant::now();
         live.request = self.request(method, live.number, live.user, cseq, to_tag);
@@ -367,8 +367,8 @@ impl Calling {
         to_tag: Option<&str>,
     ) -> Vec<u8> {
         let (us, router) = (self.us, self.router);
-        // CANCEL, and the ACK of a refusal, are about the INVITE and have its branch; a BYE and the ACK of
-        // a 200 are requests of their own. (That all ACKs have it here is what many clients do.)
+        // A CANCEL, and the ACK of a refusal, are about the INVITE and have its branch. A BYE and the ACK of a 200 are
+        // requests of their own. (Here all ACKs have that branch, as with many clients.)
         let branch = if method == "BYE" { "b" } else { "i" };
         let mut text = String::with_capacity(512);
         let _ = write!(

@@ -1,4 +1,4 @@
-//! Somebody who is called: registers, rings, answers, hangs up when told.
+//! An endpoint: registers its users, rings, answers, and hangs up when told.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts it, and registers its users.
+    /// Starts the endpoint, and registers its users.
     pub(crate) fn start(
         registrar: SocketAddr,
         t1: Duration,
@@ -67,7 +67,7 @@ impl Endpoint {
         })
     }
 
-    /// Where it is.
+    /// Returns the endpoint's address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -119,11 +119,11 @@ struct Answering {
     calls: HashMap<String, Ringing>,
 }
 
-/// A call at an endpoint, until its ACK is there.
+/// A call at an endpoint, until its ACK.
 struct Ringing {
     invite: Box<Request>,
     answer: Vec<u8>,
-    /// The final answer is sent again until the ACK comes (RFC 3261, 13.3.1.4).
+    /// The endpoint repeats the final answer until the ACK comes (RFC 3261, 13.3.1.4).
     again: Option<(Instant, Duration)>,
 }
 
@@ -215,7 +215,7 @@ impl Answering {
         );
     }
 
-    /// Sends again what nobody acknowledged.
+    /// Repeats the answers that have no ACK yet.
     fn again(&mut self, now: Instant) {
         for call in self.calls.values_mut() {
             if let Some((at, wait)) = &mut call.again

@@ -1,4 +1,4 @@
-//! The run by itself: a router, two endpoints and a caller, that talk over loopback UDP as strangers would.
+//! The self-run: a router, two endpoints and a caller, that talk over loopback UDP as strangers would.
 
 mod caller;
 mod endpoint;
@@ -13,11 +13,11 @@ use endpoint::{Endpoint, Manner};
 use crate::report::{self, count};
 use crate::router::{Router, Settings};
 
-/// Runs it, and prints what was measured. False if a call went wrong.
+/// Runs the self-run, and prints the measurements. Returns false if a call went wrong.
 ///
 /// # Errors
 ///
-/// The router could not be started, or the endpoints.
+/// Fails if the router or the endpoints could not start.
 pub async fn run(
     mut settings: Settings,
     calls: usize,
@@ -91,7 +91,7 @@ pub async fn run(
 ///
 /// # Errors
 ///
-/// The endpoints could not be started, or the router at `router` does not answer them.
+/// Fails if the endpoints could not start, or if the router at `router` does not answer them.
 pub fn drive(
     router: SocketAddr,
     t1: Duration,
@@ -106,7 +106,8 @@ pub fn drive(
     Ok(summary.failed == 0)
 }
 
-/// Alice and bob are in one place each, team rings in two of which one answers, carol never answers.
+/// Starts the endpoints: alice and bob have one place each, team rings in two of which one answers, carol never
+/// answers.
 fn endpoints(router: SocketAddr, t1: Duration) -> io::Result<(Endpoint, Endpoint)> {
     let first = Endpoint::start(
         router,
@@ -125,7 +126,8 @@ fn endpoints(router: SocketAddr, t1: Duration) -> io::Result<(Endpoint, Endpoint
     Ok((first, second))
 }
 
-/// Of twenty calls, sixteen are plain, two are forked, one is cancelled and one is to nobody.
+/// Returns the plan of a call. Of twenty calls, sixteen are plain, two are forked, one is cancelled and one goes to an
+/// unknown user.
 fn plan(number: usize) -> (Plan, &'static str) {
     match number % 20 {
         0 => (Plan::Refused(404), "nobody"),

@@ -1,4 +1,4 @@
-//! A call as a task. What the phases of [`Stage`](crate::call::Stage) do, each as a function.
+//! A call as a task: each phase of [`Stage`](crate::call::Stage) as a function.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use crate::locator::{Binding, Found};
 use crate::report::{figures, micros};
 use crate::wire::message::Request;
 
-/// How long a call may last of which nobody ever says that it ended.
+/// The longest duration of a call, if no packet tells its end.
 const LONGEST: Duration = Duration::from_secs(12 * 3600);
 
-/// A call that is over, for its record.
+/// An ended call, for its record.
 pub(super) struct Ended {
     pub(super) record: Record,
     pub(super) outcome: Outcome,
@@ -68,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>, call: Call, events: mpsc::Receiver<
     }
 }
 
-/// Takes the call out of the map, also when its task panics.
+/// Removes the call from the map, also when its task panics.
 struct Gone {
     call_id: String,
     shared: Arc<Shared>,
@@ -88,7 +88,7 @@ struct Task<'a> {
     shared: &'a Arc<Shared>,
     call: Call,
     events: mpsc::Receiver<CallEvent>,
-    /// Set anew for every wait: a timer of its own for each would be entered and taken out each time.
+    /// Reset for every wait: a new timer for each wait would be entered and removed each time.
     timer: Pin<Box<Sleep>>,
     entered: Duration,
 }
@@ -108,7 +108,7 @@ impl Task<'_> {
         }
     }
 
-    /// Rings everywhere; an error is that there was no call.
+    /// Rings everywhere. An error means that there was no call.
     async fn ring(&mut self, bindings: &[Binding]) -> Result<(), Outcome> {
         let (shared, timers) = (self.shared, self.shared.settings.timers);
         while let Ok(event) = self.events.try_recv() {
@@ -172,7 +172,7 @@ impl Task<'_> {
         Outcome::Completed
     }
 
-    /// Has the call detail record written, without waiting for that.
+    /// Queues the call detail record for writing, without waiting.
     fn record(&mut self, outcome: Outcome) {
         self.call.pay();
         let counters = self.shared.net.counters();
@@ -188,7 +188,7 @@ impl Task<'_> {
         }
     }
 
-    /// Waits for stragglers. Some if the caller asks again.
+    /// Waits for stragglers. Returns the INVITE if the caller asks again.
     async fn linger(&mut self) -> Option<Box<Request>> {
         let (shared, timers) = (self.shared, self.shared.settings.timers);
         self.call.forget_what_nobody_needs();
@@ -214,7 +214,7 @@ impl Task<'_> {
         }
     }
 
-    /// The next packet, if one comes in time.
+    /// Returns the next packet, if one comes in time.
     async fn event_within(&mut self, wait: Duration) -> Option<CallEvent> {
         if let Ok(event) = self.events.try_recv() {
             return Some(event);
@@ -227,7 +227,7 @@ impl Task<'_> {
         }
     }
 
-    /// This part of the call is over.
+    /// Notes the time spent in this part of the call.
     fn left(&mut self, part: Part) {
         let now = self.shared.now();
         self.shared.times.note(part, now - self.entered);
@@ -243,7 +243,7 @@ enum Part {
     Linger,
 }
 
-/// How long calls have been in each part.
+/// The time that calls have spent in each part.
 pub(super) struct Times(Mutex<[Histogram<u64>; 4]>);
 
 impl Default for Times {

@@ -1,4 +1,4 @@
-//! The task in front: takes datagrams from the socket and brings each to the task that it is for.
+//! The task in front: takes datagrams from the socket and passes each to the task of its call.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::wire::parse::{Fault, parse};
 pub(super) async fn receive(shared: Arc<Shared>, socket: UdpSocket) {
     let mut buffer = vec![0; 65_536];
     loop {
-        // An error is that an earlier datagram found nobody.
+        // An error means that an earlier datagram found no receiver.
         if let Ok((length, source)) = socket.recv_from(&mut buffer).await {
             datagram(&shared, &buffer[..length], source);
         }
@@ -73,7 +73,7 @@ fn without_call(shared: &Arc<Shared>, request: Box<Request>) {
     }
 }
 
-/// A new call. Only this task begins calls, so nobody else can have begun this one meanwhile.
+/// Begins a new call. Only this task begins calls, so no other task can have begun this one meanwhile.
 fn invite(shared: &Arc<Shared>, invite: Box<Request>) {
     if let Some(wanted) = proxy_require(&invite) {
         let more = format!("Unsupported: {wanted}\r\n");

@@ -1,7 +1,7 @@
-//! The same router without fom, to compare: a tokio task for each call, and what they share behind locks.
+//! The same router without fom, for comparison: a tokio task for each call, and shared state behind locks.
 //!
-//! The wire, what a packet means to a call, and its transactions are the router's own
-//! ([`wire`](crate::wire), [`call`](crate::call)); so is what goes over the wire. What differs is how calls are run:
+//! The wire, the meaning of a packet for a call, and the transactions are the router's own ([`wire`](crate::wire),
+//! [`call`](crate::call)). So are the packets. Only the way in which calls run differs:
 //!
 //! | | [`Router`](crate::router::Router) | here |
 //! | --- | --- | --- |
@@ -12,10 +12,10 @@
 //! | where users are | a thread of its own, that foms ask | a table behind a mutex: the faster of the two |
 //! | its record | a phase that may block | a thread of its own with a channel |
 //!
-//! What the router has and this has not: a caller whose call panics gets no 500, calls cannot be listed with the phase
-//! that they are in, and what remains after draining is only a number. Nor has it limits for each source: one source that
-//! sends INVITEs takes all of its capacity. `compare` gives the router limits that no call reaches. The comparison includes
-//! the router's looks at the source and at the Call-ID.
+//! The router has more than the twin. In the twin, the caller gets no 500 if a call panics, calls cannot be listed with
+//! their phases, and draining returns only a number. The twin has no limits for each source: one source that sends
+//! INVITEs takes all of its capacity. `compare` gives the router limits that no call reaches. The comparison includes
+//! the router's checks of the source and of the Call-ID.
 
 mod call;
 mod front;
@@ -37,7 +37,7 @@ use crate::locator::Table;
 use crate::router::{Settings, StartError};
 use crate::wire::udp::Net;
 
-/// The most packets of one call that may wait for it.
+/// The most packets of one call that may wait.
 const MAILBOX: usize = 64;
 
 /// A running twin.
@@ -46,13 +46,13 @@ pub struct Twin {
     receiver: JoinHandle<()>,
 }
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Shared {
     net: Net,
     settings: Settings,
     began: Instant,
     calls: Mutex<HashMap<String, mpsc::Sender<CallEvent>>>,
-    /// Told when the last call of a draining router is gone.
+    /// Notified when the last call of a draining router is gone.
     empty: Notify,
     table: Mutex<Table>,
     records: mpsc::UnboundedSender<call::Ended>,
@@ -60,11 +60,11 @@ struct Shared {
 }
 
 impl Twin {
-    /// Starts a router. Its tasks run in the tokio runtime that this is called in.
+    /// Starts a router. Its tasks run in the tokio runtime of the caller.
     ///
     /// # Errors
     ///
-    /// What it needs is not there.
+    /// Fails with [`StartError`].
     pub fn start(settings: Settings) -> Result<Twin, StartError> {
         let listen = |error| StartError::Listen(settings.listen, error);
         let net = Net::bind(&settings).map_err(listen)?;
@@ -97,23 +97,23 @@ impl Twin {
         Ok(Twin { shared, receiver })
     }
 
-    /// Where it listens.
+    /// Returns the address that the router listens on.
     pub fn local(&self) -> std::net::SocketAddr {
         self.shared.net.local()
     }
 
-    /// What it has counted.
+    /// Returns the router's counters.
     pub fn counters(&self) -> &Counters {
         self.shared.net.counters()
     }
 
-    /// The time that calls have spent in each of their parts, as a table.
+    /// Returns the time that calls have spent in each of their parts, as a table.
     pub fn times(&self) -> impl fmt::Display + '_ {
         &self.shared.times
     }
 
-    /// Ends: calls that talk have until `limit` to end. Returns how many had not. New calls are still taken: there is
-    /// nobody who would know the difference.
+    /// Ends the router: talking calls have until `limit` to end. Returns how many did not. The router still takes new
+    /// calls, since no user of the twin would notice the difference.
     pub async fn drain(&self, limit: Duration) -> usize {
         self.shared.net.drain();
         let empty = async {
@@ -141,7 +141,7 @@ impl fmt::Debug for Twin {
 }
 
 impl Shared {
-    /// The time since it was started.
+    /// Returns the time since the start.
     fn now(&self) -> Duration {
         self.began.elapsed()
     }

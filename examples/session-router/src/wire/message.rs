@@ -1,7 +1,7 @@
 //! Requests and responses as the router sees them.
 //!
-//! Header values and the text form are the work of [`rsipstack::sip`]. What is here is what a proxy does
-//! to messages: it knows a few facts of each, pushes and pops Via values, and writes answers of its own.
+//! [`rsipstack::sip`] provides the header values and the text form. This module does what a proxy does to messages. It
+//! knows a few facts of each, pushes and pops Via values, and writes the router's own answers.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::saved;
 /// The start of every branch that names one transaction (RFC 3261, 8.1.1.7).
 pub const COOKIE: &str = "z9hG4bK";
 
-/// How many hops a request may take when nobody said otherwise (RFC 3261, 16.6 step 3).
+/// The default number of hops of a request (RFC 3261, 16.6 step 3).
 pub const MAX_FORWARDS: u8 = 70;
 
 /// One message that has passed [`parse`](super::parse::parse).
@@ -26,51 +26,51 @@ pub enum Message {
     Response(Box<Response>),
 }
 
-/// What the sender of a request calls its transaction (RFC 3261, 17.2.3). The method is not part of it:
-/// an ACK and a CANCEL carry the branch of the INVITE that they are about.
+/// The sender's name for its transaction (RFC 3261, 17.2.3). The method is not part of it: an ACK and a CANCEL carry
+/// the branch of their INVITE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionKey {
     /// The branch of the top Via.
     pub branch: String,
-    /// Its sent-by, so that two clients that choose the same branch are not taken for one.
+    /// The sent-by of the top Via, so that two clients with the same branch stay apart.
     pub sent_by: String,
 }
 
-/// A request, with the facts that a proxy looks at.
+/// A request, with the facts that a proxy needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
     /// The whole message. Its top Via says where it really came from (RFC 3261, 18.2.1; RFC 3581).
     #[serde(with = "saved::request")]
     pub sip: sip::Request,
-    /// Where the packet came from.
+    /// The address that the packet came from.
     pub source: SocketAddr,
-    /// Where answers go (RFC 3261, 18.2.2).
+    /// The address for answers (RFC 3261, 18.2.2).
     pub reply_to: SocketAddr,
     /// The transaction.
     pub key: TransactionKey,
-    /// Call-ID: the key of everything.
+    /// Call-ID: the key of the call.
     pub call_id: String,
     /// The number in CSeq.
     pub cseq: u32,
-    /// The tag of the one who asks.
+    /// The tag of the sender.
     pub from_tag: String,
-    /// The tag of the one who is asked: there is one inside a dialog only.
+    /// The tag of the receiver, present only inside a dialog.
     pub to_tag: Option<String>,
-    /// How many more hops it may take.
+    /// The remaining hops.
     pub max_forwards: u8,
 }
 
-/// A response, with the facts that a proxy looks at.
+/// A response, with the facts that a proxy needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Response {
     /// The whole message.
     #[serde(with = "saved::response")]
     pub sip: sip::Response,
-    /// Where the packet came from.
+    /// The address that the packet came from.
     pub source: SocketAddr,
-    /// 100 to 699.
+    /// The status, 100 to 699.
     pub status: u16,
-    /// The branch of the top Via: ours, if the response is for us.
+    /// The branch of the top Via, which is the router's own if the response is for the router.
     pub branch: String,
     /// The sent-by of the top Via.
     pub sent_by: String,
@@ -79,12 +79,12 @@ pub struct Response {
     pub method: Method,
     /// Call-ID.
     pub call_id: String,
-    /// The tag of the one who answers.
+    /// The tag of the answering side.
     pub to_tag: Option<String>,
 }
 
 impl Message {
-    /// Call-ID, which every message has.
+    /// Returns the Call-ID, which every message has.
     pub fn call_id(&self) -> &str {
         match self {
             Message::Request(request) => &request.call_id,
@@ -94,24 +94,24 @@ impl Message {
 }
 
 impl Request {
-    /// The method.
+    /// Returns the method.
     pub fn method(&self) -> Method {
         self.sip.method
     }
 
-    /// The user that is asked for: the left side of the Request-URI.
+    /// Returns the user in the Request-URI: its left side.
     pub fn user(&self) -> Option<&str> {
         self.sip.uri.user()
     }
 
-    /// An answer to this request, as bytes (RFC 3261, 8.2.6). `to_tag` is added where To has none, `more`
-    /// is whole header lines.
+    /// Returns an answer to this request, as bytes (RFC 3261, 8.2.6). `to_tag` is added if To has no tag; `more` holds
+    /// whole header lines.
     pub fn answer(&self, status: u16, to_tag: &str, more: &str) -> Vec<u8> {
         answer(&self.sip.headers, status, to_tag, more)
     }
 
-    /// The request as it leaves the router for `target` (RFC 3261, 16.6): one hop less, our Via on top, our
-    /// own Route taken off, and with `record` ourselves in the path of what follows.
+    /// Returns the request for `target` (RFC 3261, 16.6): one hop less, the router's Via on top, and the router's Route
+    /// removed. With `record`, the router puts itself in the path of later requests.
     pub fn forward(
         &self,
         target: Option<&sip::Uri>,
@@ -139,8 +139,8 @@ impl Request {
 }
 
 impl Response {
-    /// The response as it leaves the router: without the Via that brought it here (RFC 3261, 16.7 step 3).
-    /// None if nothing is left to say where it should go.
+    /// Returns the response without the Via that brought it here (RFC 3261, 16.7 step 3). Returns `None` if no Via is
+    /// left to say where it should go.
     pub fn forward(&self) -> Option<Vec<u8>> {
         let mut sip = self.sip.clone();
         pop_via(&mut sip.headers);
@@ -149,14 +149,14 @@ impl Response {
     }
 }
 
-/// Puts our own Via on top.
+/// Puts the router's Via on top.
 fn push_via(headers: &mut sip::Headers, us: SocketAddr, branch: &str) {
     let via = sip::Via::new(format!("SIP/2.0/UDP {us};branch={branch}"));
     headers.push_front(Header::Via(via));
 }
 
-/// Takes off the top Via **value**. One header may hold several, comma-joined: some clients (SIPp among
-/// them) echo ours and theirs that way, and whoever takes off the header loses the way back.
+/// Removes the top Via **value**. One header may hold several, comma-joined: some clients (SIPp among them) echo the
+/// router's and their own that way. A proxy that removes the whole header loses the way back.
 pub fn pop_via(headers: &mut sip::Headers) {
     let Some(at) = headers
         .0
@@ -174,7 +174,7 @@ pub fn pop_via(headers: &mut sip::Headers) {
     headers.0.remove(at);
 }
 
-/// What follows the first value of a comma-joined Via.
+/// Returns what follows the first value of a comma-joined Via.
 fn after_first(via: &sip::Via) -> Option<String> {
     let first = via.first_value().ok()?;
     let rest = via.value().trim().get(first.value().len()..)?.trim_start();
@@ -182,7 +182,7 @@ fn after_first(via: &sip::Via) -> Option<String> {
     (!rest.is_empty()).then(|| rest.to_owned())
 }
 
-/// Takes off the topmost Route if it names us (RFC 3261, 16.4).
+/// Removes the topmost Route if it names the router (RFC 3261, 16.4).
 fn pop_own_route(headers: &mut sip::Headers, us: SocketAddr) {
     let us = us.to_string();
     let Some(at) = headers
@@ -207,7 +207,7 @@ fn pop_own_route(headers: &mut sip::Headers, us: SocketAddr) {
     }
 }
 
-/// An answer that echoes `headers` (RFC 3261, 8.2.6.2).
+/// Writes an answer that echoes `headers` (RFC 3261, 8.2.6.2).
 pub fn answer(headers: &sip::Headers, status: u16, to_tag: &str, more: &str) -> Vec<u8> {
     let mut text = String::with_capacity(512);
     let _ = write!(text, "SIP/2.0 {status} {}\r\n", reason(status));
@@ -235,8 +235,8 @@ pub fn answer(headers: &sip::Headers, status: u16, to_tag: &str, more: &str) -> 
     text.into_bytes()
 }
 
-/// The ACK for a final answer that is no 2xx: it belongs to the INVITE's own transaction, so it has its
-/// branch (RFC 3261, 17.1.1.3).
+/// Returns the ACK for a final answer that is not a 2xx. It belongs to the transaction of the INVITE, so it has the
+/// same branch (RFC 3261, 17.1.1.3).
 pub fn ack(invite: &sip::Request, refusal: &sip::Response) -> Vec<u8> {
     let to = refusal
         .headers
@@ -245,12 +245,12 @@ pub fn ack(invite: &sip::Request, refusal: &sip::Response) -> Vec<u8> {
     hop_by_hop("ACK", invite, to)
 }
 
-/// The CANCEL of a forwarded INVITE (RFC 3261, 9.1).
+/// Returns the CANCEL of a forwarded INVITE (RFC 3261, 9.1).
 pub fn cancel(invite: &sip::Request) -> Vec<u8> {
     hop_by_hop("CANCEL", invite, None)
 }
 
-/// A request about an INVITE of ours, for the next hop only.
+/// Writes a request about an INVITE of the router, for the next hop only.
 fn hop_by_hop(method: &str, invite: &sip::Request, to: Option<&Header>) -> Vec<u8> {
     let mut text = String::with_capacity(512);
     let _ = write!(text, "{method} {} SIP/2.0\r\n", invite.uri);
@@ -279,7 +279,7 @@ fn hop_by_hop(method: &str, invite: &sip::Request, to: Option<&Header>) -> Vec<u
     text.into_bytes()
 }
 
-/// The usual words for a status.
+/// Returns the usual words for a status.
 pub fn reason(status: u16) -> String {
     match status {
         482 => "Loop Detected".to_owned(),
@@ -287,7 +287,7 @@ pub fn reason(status: u16) -> String {
     }
 }
 
-/// The address that a URI names, if it names one: a number and no name. The router resolves no names.
+/// Returns the address in a URI, if its host is a number. The router resolves no names.
 pub fn address(uri: &sip::Uri) -> Option<SocketAddr> {
     let host = &uri.host_with_port;
     let sip::Host::IpAddr(ip) = host.host else {

@@ -1,8 +1,8 @@
-//! From a datagram to a [`Message`], or to the reason why not.
+//! Turns a datagram into a [`Message`], or into the reason for its refusal.
 //!
-//! Whatever arrives here was written by a stranger. What is wrong with a request is answered where the RFC
-//! says so and the packet says to whom; everything else that is wrong is dropped. Both are counted, and
-//! neither can do more than cost the time of looking at it: sizes are limited before anything is copied.
+//! Each datagram comes from a stranger. The router answers a faulty request where the RFC says so and the packet names
+//! a receiver. It drops everything else that is wrong. It counts both. Neither costs more than the time of one look:
+//! sizes are limited before anything is copied.
 
 use std::net::SocketAddr;
 
@@ -10,27 +10,27 @@ use rsipstack::sip::{self, Header, HeadersExt, Method, SipMessage, ToTypedHeader
 
 use super::message::{COOKIE, MAX_FORWARDS, Message, Request, Response, TransactionKey, answer};
 
-/// The longest datagram that is looked at. SIP over UDP should stay under 1,300 bytes (RFC 3261, 18.1.1).
+/// The longest datagram that the router reads. SIP over UDP should stay under 1,300 bytes (RFC 3261, 18.1.1).
 pub const LARGEST: usize = 16 * 1024;
 
 /// The most header lines of one message.
 const MOST_HEADERS: usize = 128;
 
-/// The longest Call-ID: it is kept as a key for as long as the call lives.
+/// The longest Call-ID: the router keeps it as a key for as long as the call lives.
 const LONGEST_CALL_ID: usize = 256;
 
-/// Why a datagram went no further.
+/// The reason why a datagram goes no further.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is sent back: it was a response, or an ACK, or noise.
+    /// No answer: the datagram is a response, an ACK, or noise.
     Drop(&'static str),
-    /// The sender is told.
+    /// The sender gets an answer.
     Answer {
         /// The status of the answer.
         status: u16,
-        /// Why, for the count.
+        /// The reason, for the count.
         why: &'static str,
-        /// Where the answer goes.
+        /// The receiver of the answer.
         to: SocketAddr,
         /// The answer.
         bytes: Vec<u8>,
@@ -41,7 +41,7 @@ pub enum Fault {
 ///
 /// # Errors
 ///
-/// [`Fault`] says what is wrong with it, and carries the answer where there is one to give.
+/// [`Fault`] says what is wrong with the datagram, and carries the answer if there is one.
 pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
     let end = datagram.windows(4).position(|four| four == b"\r\n\r\n");
     // A keep-alive is a CRLF or two (RFC 5626, 3.5.1); without an end of the headers there is no message.
@@ -62,7 +62,7 @@ pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
     {
         return Err(Fault::Drop("control characters"));
     }
-    // A line that ends in half a CRLF could be read differently by the next hop.
+    // The next hop could read a line that ends in half a CRLF differently.
     if head.split("\r\n").any(|line| line.contains(['\r', '\n'])) {
         return Err(Fault::Drop("bare CR or LF"));
     }
@@ -124,7 +124,7 @@ pub fn call_id(datagram: &[u8]) -> Option<&str> {
     })
 }
 
-/// Looks at the first line before the parser does, to tell the reasons apart.
+/// Checks the first line before the parser does, to tell the reasons apart.
 fn check_request_line(head: &str) -> Result<(), (u16, &'static str)> {
     let line = head.split("\r\n").next().unwrap_or("");
     let mut parts = line.split(' ');
@@ -153,14 +153,14 @@ fn check_request_line(head: &str) -> Result<(), (u16, &'static str)> {
     if !uri.starts_with("sip:") {
         return Err((416, "scheme"));
     }
-    // No URI has these (RFC 2396, 2.4.3); the parser would take some of them off.
+    // No URI has these characters (RFC 2396, 2.4.3); the parser would remove some of them.
     if uri.contains(['<', '>', '"', '{', '}', '|', '\\', '^', '`']) {
         return Err((400, "Request-URI"));
     }
     Ok(())
 }
 
-/// What both kinds of messages must have, once each (RFC 3261, 8.1.1 and 20).
+/// Checks the headers that both kinds of messages must have, once each (RFC 3261, 8.1.1 and 20).
 fn check_headers(headers: &sip::Headers, body: usize) -> Result<(), &'static str> {
     let count = |name: fn(&Header) -> bool| headers.iter().filter(|header| name(header)).count();
     if count(|header| matches!(header, Header::CallId(_))) != 1 {
@@ -183,14 +183,14 @@ fn check_headers(headers: &sip::Headers, body: usize) -> Result<(), &'static str
         _ => None,
     });
     match (lengths.next(), lengths.next()) {
-        // RFC 3261, 18.3: what is missing is an error, what is too much is cut off.
+        // RFC 3261, 18.3: a body that is too short is an error, and a longer one is cut.
         (None, _) => Ok(()),
         (Some(Ok(length)), None) if length <= body => Ok(()),
         _ => Err("Content-Length"),
     }
 }
 
-/// The facts of a request.
+/// Reads the facts of a request.
 fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'static str> {
     let (cseq, method) = cseq(&sip.headers)?;
     if method != sip.method {
@@ -208,8 +208,9 @@ fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'stati
         branch,
         sent_by: via.sent_by().to_string(),
     };
-    // The port to answer to: where it came from if the client asks for that (RFC 3581), else the one in
-    // the Via. The address is always the one it came from: nobody can point our answers at a third party.
+    // If the client asks for it (RFC 3581), the answer goes to the port that the request came from. Otherwise it goes
+    // to the port in the Via. The address is always the one that the request came from. So no sender can point answers
+    // at a third party.
     let port = match via.rport() {
         Some(_) => source.port(),
         None => via
@@ -240,7 +241,7 @@ fn request(mut sip: sip::Request, source: SocketAddr) -> Result<Request, &'stati
     })
 }
 
-/// The facts of a response.
+/// Reads the facts of a response.
 fn response(sip: sip::Response, source: SocketAddr) -> Result<Response, &'static str> {
     let (_, method) = cseq(&sip.headers)?;
     let via = top_via(&sip.headers)?;
@@ -315,7 +316,7 @@ fn tag(
     }
 }
 
-/// Writes into the top Via where the request really came from (RFC 3261, 18.2.1; RFC 3581, 4).
+/// Notes in the top Via where the request really came from (RFC 3261, 18.2.1; RFC 3581, 4).
 fn note_source(
     headers: &mut sip::Headers,
     via: &sip::typed::Via,
@@ -334,7 +335,7 @@ fn note_source(
         Header::Via(top) => Some(top),
         _ => None,
     });
-    // What else is in there comes back to the client as it wrote it.
+    // The other parameters go back to the client as the client wrote them.
     top.ok_or("Via")?
         .update_first_value(|first| {
             let kept = parameters(first.value()).filter(|parameter| {
@@ -350,7 +351,7 @@ fn note_source(
         .map_err(|_| "Via")
 }
 
-/// The parts between semicolons; those inside quotes part nothing.
+/// Splits at semicolons, but not at those inside quotes.
 fn parameters(value: &str) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     value.split(move |c| {
@@ -361,8 +362,8 @@ fn parameters(value: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The answer to a request that cannot be read: whatever of it can be echoed is. If not even that is there
-/// (no Via, no way back), it is dropped.
+/// Answers a request that cannot be read, and echoes what it can. Drops the request if there is not even a Via, since
+/// then there is no way back.
 fn salvage(head: &str, source: SocketAddr, status: u16, why: &'static str) -> Fault {
     if head.starts_with("ACK ") {
         return Fault::Drop(why); // an ACK is never answered
@@ -370,7 +371,7 @@ fn salvage(head: &str, source: SocketAddr, status: u16, why: &'static str) -> Fa
     let Some((_, lines)) = head.split_once("\r\n") else {
         return Fault::Drop(why);
     };
-    // The parser is asked again, about the same headers under a first line that it can read.
+    // The parser tries again, with the same headers under a first line that it can read.
     let readable = format!("SIP/2.0 400 Bad Request\r\n{lines}\r\n\r\n");
     let Ok(SipMessage::Response(echo)) = sip::parser::parse_message(readable.as_bytes()) else {
         return Fault::Drop(why);

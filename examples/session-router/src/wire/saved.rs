@@ -1,4 +1,4 @@
-//! How what goes over the wire is kept in a journal: as the text that it has there. Each module is for `#[serde(with)]`.
+//! The journal form of messages: their text on the wire. Each module is for `#[serde(with)]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use rsipstack::sip;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
-/// Anything that is written as text and read from it: a method, a version.
+/// Any value with a text form: a method, a version.
 pub(crate) mod text {
     use super::*;
 
@@ -28,7 +28,7 @@ pub(crate) mod text {
     }
 }
 
-/// A URI. User and password stand beside the rest: the parser does not read every escape in them as it wrote it.
+/// A URI. User and password are separate: the parser does not read every escape in them as it wrote it.
 pub(crate) mod uri {
     use super::*;
 
@@ -72,7 +72,7 @@ pub(crate) mod uri {
     }
 }
 
-/// A URI that may not be there.
+/// A URI that may be absent.
 pub(crate) mod maybe_uri {
     use super::*;
 
@@ -116,7 +116,7 @@ pub(crate) mod headers {
     }
 }
 
-/// A request, in parts: of one that has done its work the headers are let go, and the parser would not read the rest.
+/// A request, in parts: a finished request has no headers any more, and the parser would not read the rest.
 pub(crate) mod request {
     use super::*;
 
@@ -148,7 +148,7 @@ pub(crate) mod request {
         Parts::deserialize(from)
     }
 
-    /// For a request that may not be there.
+    /// A request that may be absent.
     pub(crate) mod maybe {
         use super::*;
 

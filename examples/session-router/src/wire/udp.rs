@@ -1,4 +1,4 @@
-//! The socket, and what all foms of a router share.
+//! The socket, and the state that all foms of a router share.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -17,9 +17,9 @@ use crate::counters::Counters;
 use crate::places::Places;
 use crate::router::Settings;
 
-/// The way out: one UDP socket, the names it gives to transactions, and the counters. Cheap to clone.
+/// The way out: one UDP socket, the names of transactions, and the counters. Cheap to clone.
 ///
-/// A socket cannot be saved. What comes out of a journal has the default, which leads nowhere, until it is given the
+/// A socket cannot be saved. An operation from a journal has the default, which leads nowhere, until it gets the
 /// router's own.
 #[derive(Clone)]
 pub struct Net(Arc<Shared>);
@@ -27,7 +27,7 @@ pub struct Net(Arc<Shared>);
 struct Shared {
     socket: Option<UdpSocket>,
     local: SocketAddr,
-    /// Differs from run to run, so that a response to an earlier run's request finds nothing.
+    /// Differs from run to run, so that a response to a request of an earlier run finds nothing.
     seed: u32,
     next: AtomicU64,
     counters: Counters,
@@ -54,13 +54,13 @@ impl Net {
     ///
     /// # Errors
     ///
-    /// The address is taken or not ours, or the kernel refuses the size of the buffer.
+    /// Fails if the address is taken or not local, or if the kernel refuses the size of the buffer.
     pub fn bind(settings: &Settings) -> io::Result<Net> {
         let socket = UdpSocket::bind(settings.listen)?;
         // The option is a C int: a larger number would wrap around.
         let buffer = settings.buffer.min(i32::MAX as usize);
         SockRef::from(&socket).set_recv_buffer_size(buffer)?;
-        // Only the receiving thread waits in the socket, and it looks up now and then.
+        // Only the receiving thread waits in the socket, and it checks for the end now and then.
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let local = socket.local_addr()?;
         Ok(Net::over(Some(socket), local, settings))
@@ -87,12 +87,12 @@ impl Net {
             .ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// The address that the socket is bound to.
+    /// Returns the address of the socket.
     pub fn local(&self) -> SocketAddr {
         self.0.local
     }
 
-    /// The same socket, for whoever receives without waiting in it; sending does not wait from then on, either.
+    /// Returns the same socket for a nonblocking receiver. From then on sending does not wait either.
     pub(crate) fn reader(&self) -> io::Result<UdpSocket> {
         let socket = self.socket()?.try_clone()?;
         socket.set_nonblocking(true)?;
@@ -104,8 +104,8 @@ impl Net {
         self.socket()?.recv_from(buffer)
     }
 
-    /// Sends one datagram. What the network does not take is lost, as UDP may lose anything: whoever needs
-    /// an answer sends again.
+    /// Sends one datagram. What the network does not take is lost, as UDP may lose anything: a sender that needs an
+    /// answer sends again.
     pub fn send(&self, bytes: &[u8], to: SocketAddr) {
         match self.socket().and_then(|socket| socket.send_to(bytes, to)) {
             Ok(_) => self.counters().sent.add(),
@@ -113,20 +113,20 @@ impl Net {
         }
     }
 
-    /// A branch that no other transaction has (RFC 3261, 8.1.1.7).
+    /// Returns a branch that no other transaction has (RFC 3261, 8.1.1.7).
     pub fn branch(&self) -> String {
         let next = self.0.next.fetch_add(1, Ordering::Relaxed);
         format!("{COOKIE}-{:08x}-{next:x}", self.0.seed)
     }
 
-    /// A tag for an answer of our own.
+    /// Returns a tag for an answer of the router.
     pub fn tag(&self) -> String {
         let next = self.0.next.fetch_add(1, Ordering::Relaxed);
         format!("r{:08x}{next:x}", self.0.seed)
     }
 
-    /// How many bytes of datagrams the kernel keeps until the router receives them. Linux counts its own bookkeeping too, and
-    /// returns the double.
+    /// Returns how many bytes of datagrams the kernel keeps until the router receives them. Linux counts its own
+    /// bookkeeping too, and returns twice the size.
     pub fn buffer(&self) -> usize {
         let size = self
             .socket()
@@ -141,37 +141,37 @@ impl Net {
         }
     }
 
-    /// The places for calls, those included that only wait for stragglers.
+    /// Returns the places for calls, with those that only wait for stragglers.
     pub(crate) fn call_places(&self) -> &Arc<Places> {
         &self.0.calls
     }
 
-    /// How many calls there are, those included that only wait for stragglers.
+    /// Returns the number of calls, with those that only wait for stragglers.
     pub fn calls(&self) -> usize {
         self.0.calls.number()
     }
 
-    /// The places for users with bindings.
+    /// Returns the places for users with bindings.
     pub(crate) fn user_places(&self) -> &Arc<Places> {
         &self.0.users
     }
 
-    /// How many users have bindings.
+    /// Returns the number of users with bindings.
     pub fn users(&self) -> usize {
         self.0.users.number()
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.0.counters
     }
 
-    /// Says that the router wants to end: calls that only wait for stragglers need not wait any longer.
+    /// Notes that the router ends: calls that only wait for stragglers need not wait any longer.
     pub(crate) fn drain(&self) {
         self.0.draining.send_replace(true);
     }
 
-    /// Becomes true when the router wants to end.
+    /// Returns a watch that becomes true when the router ends.
     pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.0.draining.subscribe()
     }

@@ -9,7 +9,7 @@ use session_router::router::{Router, Settings};
 
 use crate::phone::{Calling, Phone, Text};
 
-/// A router, and the clock that it goes by.
+/// A router and its clock.
 pub(crate) struct Bed {
     pub(crate) router: Router,
     pub(crate) clock: TestClock,
@@ -17,7 +17,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// Moves the clock on, once every call waits for that.
+    /// Moves the clock on, once every call waits.
     pub(crate) fn advance(&self, by: Duration) {
         block_on(self.router.runtime().quiet());
         self.clock.advance(by);
@@ -45,12 +45,12 @@ pub(crate) fn bed(change: impl FnOnce(&mut Settings)) -> Bed {
     Bed { router, clock, at }
 }
 
-/// A router, and phones that `bob` is at.
+/// Starts a router, and phones of `bob`.
 pub(crate) fn bob(phones: usize) -> (Bed, Phone, Vec<Phone>) {
     bob_with(phones, |_| {})
 }
 
-/// The same, with other settings.
+/// Like `bob`, with other settings.
 pub(crate) fn bob_with(
     phones: usize,
     change: impl FnOnce(&mut Settings),
@@ -69,7 +69,7 @@ pub(crate) fn bob_with(
 
 pub(crate) const T1: Duration = Duration::from_millis(500);
 
-/// A call to bob, bob's INVITE, and bob's answer 200. The caller has sent no ACK yet.
+/// Makes a call to bob. Returns the call, bob's INVITE, and bob's answer 200. The caller has sent no ACK yet.
 pub(crate) fn answered(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text, Text) {
     let mut call = Calling::to("bob");
     caller.request("INVITE", &call, bed.at);
@@ -81,7 +81,7 @@ pub(crate) fn answered(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text
     (call, invite, ok)
 }
 
-/// A call to bob that bob answered and the caller confirmed.
+/// Makes a call to bob that bob answered and the caller confirmed.
 pub(crate) fn talking(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text) {
     let (call, invite, _) = answered(bed, caller, bob);
     caller.request("ACK", &call.ack(), bed.at);
@@ -89,7 +89,7 @@ pub(crate) fn talking(bed: &Bed, caller: &Phone, bob: &Phone) -> (Calling, Text)
     (call, invite)
 }
 
-/// Hangs such a call up.
+/// Hangs up such a call.
 pub(crate) fn hang_up(bed: &Bed, call: &Calling, caller: &Phone, bob: &Phone) {
     caller.request("BYE", &call.next(), bed.at);
     let bye = bob.expect_request("BYE");
@@ -97,7 +97,7 @@ pub(crate) fn hang_up(bed: &Bed, call: &Calling, caller: &Phone, bob: &Phone) {
     caller.expect(200);
 }
 
-/// Waits until it is so, for half a minute at most.
+/// Waits until `so` returns true, for half a minute at most.
 #[track_caller]
 pub(crate) fn wait_until(so: impl Fn() -> bool) {
     let limit = Instant::now() + Duration::from_secs(30);
@@ -107,7 +107,7 @@ pub(crate) fn wait_until(so: impl Fn() -> bool) {
     }
 }
 
-/// Ends the router; nothing may remain.
+/// Ends the router; no call may remain.
 pub(crate) fn drain(bed: &Bed) {
     let remained = block_on(bed.router.drain(Duration::from_secs(10)));
     assert!(remained.is_empty(), "{remained:?}");

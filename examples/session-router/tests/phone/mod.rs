@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a packet may take on a machine that is busy with other things.
+/// The longest time for a packet on a busy machine.
 const LIMIT: Duration = Duration::from_secs(10);
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -23,7 +23,7 @@ pub(crate) struct Text {
     pub(crate) source: SocketAddr,
 }
 
-/// One call of a phone, for the side that calls.
+/// One call of a phone, on the calling side.
 #[derive(Debug, Clone)]
 pub(crate) struct Calling {
     pub(crate) user: String,
@@ -51,7 +51,7 @@ impl Calling {
         }
     }
 
-    /// The next request of the same call: another transaction.
+    /// Returns the next request of the same call: another transaction.
     pub(crate) fn next(&self) -> Calling {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         Calling {
@@ -61,7 +61,7 @@ impl Calling {
         }
     }
 
-    /// The ACK of the INVITE of this call: another transaction with the same number.
+    /// Returns the ACK of the INVITE of this call: another transaction with the same number.
     pub(crate) fn ack(&self) -> Calling {
         Calling {
             cseq: self.cseq,
@@ -75,7 +75,7 @@ impl Phone {
         Phone::at(1)
     }
 
-    /// A phone at 127.0.0.`last`: another source than those at other addresses.
+    /// Returns a phone at 127.0.0.`last`: another source than those at other addresses.
     pub(crate) fn at(last: u8) -> Phone {
         let socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, last], 0))).expect("a port");
         socket.set_read_timeout(Some(LIMIT)).expect("a limit");
@@ -87,7 +87,7 @@ impl Phone {
         self.socket.send_to(text.as_ref(), to).expect("sent");
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(crate) fn receive(&self) -> Text {
         let mut buffer = vec![0; 65_536];
         let (length, source) = self
@@ -100,7 +100,7 @@ impl Phone {
         }
     }
 
-    /// The next message, which is a response with this status.
+    /// Returns the next message, which must be a response with this status.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Text {
         let text = self.receive();
@@ -108,7 +108,7 @@ impl Phone {
         text
     }
 
-    /// The next message, which is this kind of request.
+    /// Returns the next message, which must be this kind of request.
     #[track_caller]
     pub(crate) fn expect_request(&self, method: &str) -> Text {
         let text = self.receive();
@@ -125,7 +125,7 @@ impl Phone {
         self.send(self.text(method, call, router), router);
     }
 
-    /// A request of a call.
+    /// Returns a request of a call.
     pub(crate) fn text(&self, method: &str, call: &Calling, router: SocketAddr) -> String {
         let (us, tag) = (
             self.address,
@@ -152,7 +152,7 @@ impl Phone {
         )
     }
 
-    /// Answers a request that came; `tag` is put into To if there is none.
+    /// Answers a request; `tag` is added to To if To has no tag.
     pub(crate) fn answer(&self, request: &Text, status: u16, tag: &str) {
         let mut text = format!("SIP/2.0 {status} Whatever\r\n");
         for line in request.text.split("\r\n") {
@@ -174,7 +174,7 @@ impl Phone {
         self.send(text, request.source);
     }
 
-    /// Registers `user` at this phone, and says what the registrar answered.
+    /// Registers `user` at this phone, and returns the registrar's answer.
     pub(crate) fn register(&self, user: &str, seconds: u32, router: SocketAddr) -> Text {
         let us = self.address;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
@@ -196,7 +196,7 @@ impl Text {
         self.text.strip_prefix("SIP/2.0 ")?.get(..3)?.parse().ok()
     }
 
-    /// The values of a header.
+    /// Returns the values of a header.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         let lines = self
             .text
@@ -208,7 +208,7 @@ impl Text {
             .collect()
     }
 
-    /// The first value of a header.
+    /// Returns the first value of a header.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
         self.all(name)
@@ -217,7 +217,7 @@ impl Text {
             .unwrap_or_else(|| panic!("no {name} in {}", self.text))
     }
 
-    /// The tag in To.
+    /// Returns the tag in To.
     #[track_caller]
     pub(crate) fn to_tag(&self) -> Option<String> {
         self.header("To")

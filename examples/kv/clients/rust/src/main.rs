@@ -132,7 +132,7 @@ fn about(r: &mut Connection) -> Done {
 
 fn main() -> Done {
     let port = std::env::args().nth(1).expect("a port");
-    // As its users write it, with every default; then the other version of the protocol.
+    // As users of the crate write it, with every default; then each version of the protocol by name.
     for options in ["", "?protocol=resp2", "?protocol=resp3"] {
         let client = Client::open(format!("redis://127.0.0.1:{port}/{options}"))?;
         let (mut r, mut other) = (client.get_connection()?, client.get_connection()?);
