@@ -25,12 +25,14 @@ static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: each function passes its arguments on to the system's allocator, and otherwise only counts.
 unsafe impl GlobalAlloc for Watched {
+    // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: `System` has the same contract.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the pointer came from `System.alloc` with this layout.
         unsafe { System.dealloc(pointer, layout) }

@@ -22,14 +22,16 @@ fn is_too_much(size: usize) -> bool {
 
 // SAFETY: each call is passed on to the system's allocator unchanged, or refused as any allocator may.
 unsafe impl GlobalAlloc for Bounded {
+    // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_too_much(layout.size()) {
             return ptr::null_mut();
         }
-        // SAFETY: the caller's promises are those that `System` requires.
+        // SAFETY: `System` has the same contract.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if is_too_much(layout.size()) {
             return ptr::null_mut();
@@ -38,11 +40,13 @@ unsafe impl GlobalAlloc for Bounded {
         unsafe { System.alloc_zeroed(layout) }
     }
 
+    // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as above; and the pointer came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
+    // SAFETY: the caller keeps the contract of `GlobalAlloc::realloc`.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if is_too_much(size) {
             return ptr::null_mut();

@@ -82,11 +82,10 @@ impl Deref for Resident {
 }
 
 impl Resident {
+    #[inline]
     /// # Safety
-    ///
     /// There is no other `Resident` of this fom, and the fom has not ended: it was just made, or its token was just
     /// taken from Waiting to Ready.
-    #[inline]
     pub(crate) unsafe fn new(header: NonNull<Header>) -> Self {
         Self(header)
     }
@@ -101,10 +100,9 @@ impl Resident {
         self.0.cast()
     }
 
-    /// # Safety
-    ///
-    /// The link came from [`into_link`](Self::into_link).
     #[inline]
+    /// # Safety
+    /// The link came from [`into_link`](Self::into_link).
     pub(crate) unsafe fn from_link(link: NonNull<Link>) -> Self {
         Self(link.cast())
     }
