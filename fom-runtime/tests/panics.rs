@@ -2,12 +2,14 @@
 
 mod foms;
 mod kit;
+mod task;
 
 use std::future::pending;
 
 use fom_runtime::{TestClock, prelude::*};
 use foms::{Chain, Oops, Word};
 use kit::{Gate, Log, limited, one, secs};
+use task::quick;
 
 /// Every kind of phase function; panics at one place.
 struct Fuse {
@@ -286,4 +288,81 @@ fn a_payload_that_panics_in_its_drop() {
             "the locality lives"
         );
     });
+}
+
+/// FL-06: an operation's `Drop` may panic when no caller takes the outcome: the locality survives.
+#[test]
+fn a_panic_in_the_drop_of_an_unwanted_outcome() {
+    let _limit = task::limit();
+    let runtime = task::one();
+    // The handle goes before the fom runs: the outcome is dropped where the fom ends.
+    let submits = quick(|cx| {
+        let explodes = cx.submit(Explosive).place(Placement::Here);
+        drop(explodes.start().unwrap());
+    });
+    runtime.submit(submits).start().unwrap().wait().unwrap();
+    runtime
+        .submit(quick(|_| {}))
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert_eq!(runtime.in_flight(), 0);
+    let incidents = runtime.operations().incidents;
+    assert!(
+        incidents.len() == 1 && incidents[0].contains("dropped badly"),
+        "{incidents:?}"
+    );
+    runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
+}
+
+/// LO-11: data and posted jobs whose `Drop` panics do not keep the locality from ending.
+#[test]
+fn bad_drops_at_the_end() {
+    let _limit = task::limit();
+    let runtime = Runtime::builder()
+        .localities(2)
+        .pin(false)
+        .locality_data(|_| Ok::<_, BoxError>(Explosive))
+        .build()
+        .unwrap();
+    let begun = std::time::Instant::now();
+    let report = runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
+    assert!(report.remained.is_empty());
+    assert!(begun.elapsed() < task::LIMIT / 2);
+    task::until("its threads end", || {
+        runtime
+            .operations()
+            .localities
+            .iter()
+            .all(|home| home.threads == 0)
+    });
+    let incidents = runtime.operations().incidents;
+    assert_eq!(incidents.len(), 2);
+    assert!(
+        incidents[0].contains("the data of locality"),
+        "{incidents:?}"
+    );
+}
+
+struct Explosive;
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        panic!("dropped badly");
+    }
+}
+
+#[fom(operation(Explosive), transient)]
+enum Exploding {
+    #[phase(start, sync, to(Out))]
+    Burn,
+    #[phase(end)]
+    Out,
+}
+
+impl ExplodingTransitions for Explosive {
+    fn burn(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
 }

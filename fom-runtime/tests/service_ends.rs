@@ -16,13 +16,14 @@ use std::{
 use fom_runtime::{
     BoxError, Runtime, Shutdown, TestClock,
     service::{
-        CallCause, DomainState, Happened, LifeError, Provider, Registration, Running, Service,
-        ServiceState, Services, Subscription,
+        CallCause, CallFailure, DomainState, Happened, LifeError, Provider, Registration, Running,
+        Service, ServiceState, Services, Subscription,
     },
 };
 use kit::{Log, limited, many, one, secs};
 
 static ECHO: Service<u32, u32> = Service::new("echo");
+static MISSING: Service<u32, u32> = Service::new("missing");
 
 /// Enough time for a stop that ends. A stop that hangs costs little with it.
 const SHORT: Duration = Duration::from_millis(50);
@@ -500,5 +501,90 @@ fn a_stop_that_was_cancelled_is_run_again() {
         assert!(entered.try_recv().is_ok(), "its stop was not run again");
         assert_eq!(echo.state(), ServiceState::Stopped);
         assert_eq!(unfinished(&runtime, Shutdown::Drain, secs(20)).await, []);
+    });
+}
+
+/// SV-09: at once: a running call is dropped, a waiting call is answered, and no caller waits forever. A plain function
+/// that does not return holds nothing up. Trap 40.
+#[test]
+fn the_end_of_the_runtime_answers_everybody() {
+    limited(async || {
+        for dropped in [false, true] {
+            let clock = TestClock::new();
+            let runtime = many(2, &clock).build().unwrap();
+            let services = runtime.services();
+            let (hold, held) = mpsc::channel::<()>();
+            let held = Mutex::new(held);
+            let (enter, entered) = mpsc::channel();
+            let _stuck = services
+                .register(
+                    &MISSING,
+                    Provider::blocking(move |_, n| {
+                        enter.send(()).unwrap();
+                        // An error means that the other end is gone.
+                        let _ = held.lock().unwrap().recv();
+                        n
+                    }),
+                )
+                .unwrap();
+            let _echo = services
+                .register(
+                    &ECHO,
+                    Provider::future(|cx, n| async move {
+                        cx.sleep(secs(3600)).await;
+                        n
+                    })
+                    .key(|_| 1),
+                )
+                .unwrap();
+            let runs = services.call(&ECHO, 1).start().unwrap();
+            let waits = services.call(&ECHO, 2).within(secs(99)).start().unwrap();
+            let (tell, told) = mpsc::channel();
+            services
+                .call(&ECHO, 3)
+                .then(move |answer| tell.send(answer).unwrap());
+            let mut subscription = services.subscribe("never");
+            runtime.quiet().await;
+            let blocked = (!dropped).then(|| {
+                let blocked = services.call(&MISSING, 4).start().unwrap();
+                entered.recv().unwrap();
+                blocked
+            });
+            if dropped {
+                drop(runtime);
+            } else {
+                let report = runtime.shutdown(Shutdown::Now, secs(0)).await;
+                assert_eq!(report.remained.len(), 1);
+            }
+            let is_shutdown =
+                |failure: CallFailure<u32>| matches!(failure.cause, CallCause::Shutdown);
+            assert!(is_shutdown(runs.await.unwrap_err()));
+            let waits = waits.await.unwrap_err();
+            assert_eq!(waits.argument, Some(2));
+            assert!(is_shutdown(waits));
+            assert!(is_shutdown(told.recv().unwrap().unwrap_err()));
+            assert!(told.recv().is_err(), "told once");
+            assert_eq!(subscription.next().await, None);
+            assert!(
+                services
+                    .wait_for(&Service::<(), ()>::new("never"))
+                    .await
+                    .is_err()
+            );
+            if let Some(blocked) = blocked {
+                assert!(is_shutdown(blocked.await.unwrap_err()));
+            }
+            drop(hold);
+            let refused = services.call(&ECHO, 9).await.unwrap_err();
+            assert_eq!(refused.argument, Some(9));
+            assert!(
+                services
+                    .register(
+                        &Service::<(), ()>::new("late"),
+                        Provider::function(|_, ()| ())
+                    )
+                    .is_err()
+            );
+        }
     });
 }

@@ -10,8 +10,8 @@ use std::sync::{
 use fom_runtime::{
     BoxError, Runtime, Shutdown, TestClock,
     service::{
-        Admission, CallCause, CallFailure, DomainState, LifeError, Provider, Refusal, Registration,
-        Service, ServiceState, Services, ServicesStatus,
+        Admission, CallFailure, DomainState, LifeError, Provider, Refusal, Registration, Service,
+        ServiceState, Services, ServicesStatus,
     },
 };
 use kit::{Gate, Log, limited, many, one, secs};
@@ -579,91 +579,6 @@ fn a_drain_of_the_runtime_stops_services() {
         assert_eq!(queued.await.unwrap(), 5);
         assert_eq!(log.take(), ["high stops", "low stops"]);
         assert_eq!(services.domain(), DomainState::Stopped);
-    });
-}
-
-/// SV-09: at once: a running call is dropped, a waiting call is answered, and no caller waits forever. A plain function
-/// that does not return holds nothing up. Trap 40.
-#[test]
-fn the_end_of_the_runtime_answers_everybody() {
-    limited(async || {
-        for dropped in [false, true] {
-            let clock = TestClock::new();
-            let runtime = many(2, &clock).build().unwrap();
-            let services = runtime.services();
-            let (hold, held) = std::sync::mpsc::channel::<()>();
-            let held = std::sync::Mutex::new(held);
-            let (enter, entered) = std::sync::mpsc::channel();
-            let _stuck = services
-                .register(
-                    &MISSING,
-                    Provider::blocking(move |_, n| {
-                        enter.send(()).unwrap();
-                        // An error means that the other end is gone.
-                        let _ = held.lock().unwrap().recv();
-                        n
-                    }),
-                )
-                .unwrap();
-            let _echo = services
-                .register(
-                    &ECHO,
-                    Provider::future(|cx, n| async move {
-                        cx.sleep(secs(3600)).await;
-                        n
-                    })
-                    .key(|_| 1),
-                )
-                .unwrap();
-            let runs = services.call(&ECHO, 1).start().unwrap();
-            let waits = services.call(&ECHO, 2).within(secs(99)).start().unwrap();
-            let (tell, told) = std::sync::mpsc::channel();
-            services
-                .call(&ECHO, 3)
-                .then(move |answer| tell.send(answer).unwrap());
-            let mut subscription = services.subscribe("never");
-            runtime.quiet().await;
-            let blocked = (!dropped).then(|| {
-                let blocked = services.call(&MISSING, 4).start().unwrap();
-                entered.recv().unwrap();
-                blocked
-            });
-            if dropped {
-                drop(runtime);
-            } else {
-                let report = runtime.shutdown(Shutdown::Now, secs(0)).await;
-                assert_eq!(report.remained.len(), 1);
-            }
-            let is_shutdown =
-                |failure: CallFailure<u32>| matches!(failure.cause, CallCause::Shutdown);
-            assert!(is_shutdown(runs.await.unwrap_err()));
-            let waits = waits.await.unwrap_err();
-            assert_eq!(waits.argument, Some(2));
-            assert!(is_shutdown(waits));
-            assert!(is_shutdown(told.recv().unwrap().unwrap_err()));
-            assert!(told.recv().is_err(), "told once");
-            assert_eq!(subscription.next().await, None);
-            assert!(
-                services
-                    .wait_for(&Service::<(), ()>::new("never"))
-                    .await
-                    .is_err()
-            );
-            if let Some(blocked) = blocked {
-                assert!(is_shutdown(blocked.await.unwrap_err()));
-            }
-            drop(hold);
-            let refused = services.call(&ECHO, 9).await.unwrap_err();
-            assert_eq!(refused.argument, Some(9));
-            assert!(
-                services
-                    .register(
-                        &Service::<(), ()>::new("late"),
-                        Provider::function(|_, ()| ())
-                    )
-                    .is_err()
-            );
-        }
     });
 }
 
