@@ -260,7 +260,7 @@ fn a_panic_in_a_drop_ends_nothing_else() {
     });
 }
 
-/// FL-06: nor does a panic payload whose own drop panics.
+/// FL-06: a panic payload that panics in its own drop does not end the worker either.
 #[test]
 fn a_payload_that_panics_in_its_drop() {
     struct Careless;
