@@ -175,7 +175,7 @@ fn tests_that_are_named_exist() {
     let words = pages
         .iter()
         .flat_map(|page| page.split('`').skip(1).step_by(2));
-    // The chapters also have code, whose names do not look like those of tests.
+    // The chapters also have code. Its names do not look like names of tests.
     let chapters = [
         include_str!("../book/src/durability.md"),
         include_str!("../book/src/versions.md"),

@@ -20,8 +20,7 @@ use crate::{
 /// An operation with its machine. `#[fom]` implements this trait; do not implement it by hand.
 ///
 /// The required items of this trait are for generated code only, and may change in any release. No `unsafe` code relies
-/// on what an implementation returns. The runtime calls its functions while none of the runtime's own state is
-/// borrowed.
+/// on what an implementation returns. The runtime borrows none of its own state while it calls these functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operation: no machine is declared for it",
     label = "no `#[fom(operation({Self}))]` enum",

@@ -1,4 +1,4 @@
-//! The crash at each boundary, for users: it passes what survives, and says where and why the rest does not survive.
+//! The crash at each boundary, for users: it accepts operations that survive, and says where and why others do not.
 
 use std::{
     sync::{
@@ -166,8 +166,8 @@ impl DialTransitions for Call {
     }
 }
 
-/// A machine of plain functions that takes events, and stays for some. All events are sent again after the crash: each
-/// is taken once.
+/// A machine of plain functions that takes events, and stays in its phase for some of them. All events are sent again
+/// after the crash: each is taken once.
 #[test]
 fn a_machine_with_events_survives_at_each_boundary() {
     let tried = crash_at_each_boundary(|| {
@@ -409,7 +409,7 @@ impl GrowingTransitions for Child {
 }
 
 /// Children come back as well. A child that is started in a phase function is an effect like any other: after a crash
-/// there are two of it. What they do under their own keys is found to be done twice.
+/// there are two children. Each child uses its own key, and the check reports the effect under two keys.
 #[test]
 fn children_come_back_too() {
     let trial = |pays| move || Trial::new(Parent { posts: false, pays });
@@ -436,7 +436,7 @@ fn a_child_of_the_outbox_is_started_once() {
     assert_eq!(tried.crashes, 5);
 }
 
-/// A lazy operation may lose its last steps, but comes to the same end.
+/// A lazy operation may lose its last steps, but reaches the same end.
 #[test]
 fn a_lazy_operation_comes_to_the_same_end() {
     #[derive(Serialize, Deserialize)]
@@ -531,8 +531,7 @@ fn nothing_committed_is_an_error() {
     );
 }
 
-/// A lazy child may lose its last steps, and makes them again. That is no difference, as long as the child comes to its
-/// end.
+/// A lazy child may lose its last steps, and makes them again. The check allows that if the child reaches its end.
 #[test]
 fn a_lazy_child_may_lose_its_last_steps() {
     #[derive(Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Order per key with a journal: foms whose commit fails, foms that come back, and foms in an outbox.
+//! Order per key with a journal: foms with failed commits, foms that come back, and foms in an outbox.
 
 mod held;
 mod kit;
@@ -97,7 +97,7 @@ fn begun(log: &Log) -> Vec<String> {
     begun.map(str::to_owned).collect()
 }
 
-/// Polls until `look` finds something: another thread makes it, and tells no waiter.
+/// Polls until `look` finds something. Another thread makes it, and sends no wake.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -184,7 +184,7 @@ fn what_waited_is_not_in_the_journal() {
     });
 }
 
-/// KY-01: a fom whose step could not be committed keeps its key until it goes on and ends; the foms behind it wait.
+/// KY-01: after a failed commit a fom keeps its key until it goes on and ends; the foms behind it wait.
 #[test]
 fn nobody_overtakes_one_that_the_journal_holds_up() {
     limited(|| async {
@@ -315,8 +315,8 @@ impl PostsLightTransitions for PostLight {
     }
 }
 
-/// KY-01: while the fom that has the key rests, a waiting fom is cancelled before it has run. No fom gets the key by
-/// that.
+/// KY-01: while the fom that has the key rests, a waiting fom is cancelled before it has run. The cancel gives the key
+/// to no fom.
 #[test]
 fn who_gives_up_a_place_gives_nobody_the_key_of_one_that_rests() {
     limited(|| async {

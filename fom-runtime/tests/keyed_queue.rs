@@ -239,7 +239,7 @@ fn a_shutdown_answers_those_that_wait() {
     });
 }
 
-/// KY-15, KY-05: the time of a deadline begins when the fom has its key. A holder whose answer never comes ends by its
+/// KY-15, KY-05: the time of a deadline begins when the fom has its key. A holder without an answer ends by its
 /// deadline, and the next fom has its turn.
 #[test]
 fn a_holder_that_gets_no_answer_ends_by_its_deadline() {

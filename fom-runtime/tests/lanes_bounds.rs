@@ -119,8 +119,8 @@ fn full_lanes_reject_or_let_wait() {
     });
 }
 
-/// KY-05, KY-08: a key whose head waits takes no more than its share. A push that waits for room of this key is told
-/// when the key moves on, and other keys come through meanwhile.
+/// KY-05, KY-08: a key with a waiting head takes no more than its share. A push that waits for room of this key is told
+/// when the key moves on. Other keys come through meanwhile.
 #[test]
 fn a_key_that_waits_leaves_room_for_others() {
     limited(|| async {

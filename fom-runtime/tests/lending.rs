@@ -1,4 +1,5 @@
-//! Processors lent to a locality whose threads wait for one. On a machine with one core there are none to lend.
+//! Processors lent to a locality with threads that wait for a processor. A machine with one core has no processor to
+//! lend.
 #![cfg(target_os = "linux")]
 
 mod task;
@@ -53,7 +54,7 @@ fn compute(time: Duration) {
     }
 }
 
-/// Threads are told apart by their names: one runtime at a time.
+/// The names tell the threads apart, so only one runtime runs at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Two localities, if there are two cores, and the processors of locality 0.
@@ -136,7 +137,7 @@ fn an_idle_processor_is_lent_and_taken_back() {
     runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
 }
 
-/// Nothing is lent without being requested, nor where only foms are moved.
+/// Nothing is lent without a request, or if only foms are moved.
 #[test]
 fn nothing_is_lent_by_itself() {
     let _limit = limit();

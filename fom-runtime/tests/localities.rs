@@ -1,4 +1,4 @@
-//! What a locality is to its users: an index, threads bound to processors, its own data, jobs, and an end.
+//! Localities as users see them: the index, threads bound to processors, their own data, jobs, and the end.
 
 mod task;
 
@@ -486,8 +486,8 @@ fn settings_are_checked() {
     }
 }
 
-/// A caller that waits for quiet is told of the end of its locality. Its waker may panic: the locality ends all the
-/// same.
+/// A caller that waits for quiet learns of the end of its locality. The locality ends even if the waker of the caller
+/// panics.
 #[test]
 fn a_bad_waker_at_the_end() {
     struct Bad;

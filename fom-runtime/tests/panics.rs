@@ -262,7 +262,7 @@ fn a_panic_in_a_drop_ends_nothing_else() {
     });
 }
 
-/// FL-06: nor does a panic payload whose own drop panics.
+/// FL-06: a panic payload that panics in its own drop does not end the worker either.
 #[test]
 fn a_payload_that_panics_in_its_drop() {
     struct Careless;
@@ -316,7 +316,7 @@ fn a_panic_in_the_drop_of_an_unwanted_outcome() {
     runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
 }
 
-/// LO-11: data and posted jobs whose `Drop` panics do not keep the locality from ending.
+/// LO-11: a locality ends even if the `Drop` of its data or of a posted job panics.
 #[test]
 fn bad_drops_at_the_end() {
     let _limit = task::limit();

@@ -225,8 +225,8 @@ fn the_last_of_many_answers_wakes_once() {
     });
 }
 
-/// WK-14: or the first answer is enough: it wakes once, and the others are refused. There is no answer only when every
-/// request is dropped.
+/// WK-14: a fom can also wait for the first of many answers: it wakes the fom once, and the others are refused. There
+/// is no answer only when every request is dropped.
 #[test]
 fn the_first_of_many_answers_is_enough() {
     limited(|| async {
@@ -265,7 +265,7 @@ fn the_first_of_many_answers_is_enough() {
 
 /// WK-08: a dropped wait is over when the drop returns: its answer is refused and changes nothing. This holds for the
 /// first, a middle and the last wait, also when its answer is there but not read yet, or when it is done. Trap 8:
-/// removing the head, or a wait whose answer was just posted, harms none of the others.
+/// removing the head, or a wait with an answer that was just posted, leaves the other waits as they are.
 #[test]
 fn a_dropped_wait_is_over() {
     limited(|| async {

@@ -11,7 +11,7 @@ use kit::{Log, limited, one, secs};
 use record::Record;
 use shop::{News, Oops, Order, Shop, each_phase, order};
 
-/// Every snapshot of a run, resumed in a new runtime, comes to the same end. The function of the saved phase is entered
+/// Every snapshot of a run, resumed in a new runtime, reaches the same end. The function of the saved phase is entered
 /// again, with the phase's data; no earlier function is.
 #[test]
 fn a_resumed_fom_goes_on_where_it_was() {
@@ -150,7 +150,7 @@ fn a_resumed_fom_has_what_was_left_of_its_deadline() {
     });
 }
 
-/// A fom saved in an end phase ends there at once; a fom whose bytes do not fit is not submitted at all.
+/// A fom saved in an end phase ends there at once. A fom with bytes that do not fit is not submitted at all.
 #[test]
 fn resume_at_the_end_and_resume_of_nothing() {
     limited(|| async {

@@ -47,7 +47,7 @@ fn the_table_is_that_of_motr() {
     }
 }
 
-/// Services, one of them brought into a given state and held there.
+/// Services. One of them is brought into a given state and held there.
 struct Bench {
     runtime: Runtime,
     services: Services,
@@ -398,8 +398,8 @@ fn starts_go_by_level_and_stops_the_other_way() {
     });
 }
 
-/// SV-06: the error names the service whose start failed, and the reason. The services started before are stopped again
-/// in reverse order, and the others are never started.
+/// SV-06: the error names the service that failed to start, and the reason. The services started before are stopped
+/// again in reverse order, and the others are never started.
 #[test]
 fn a_start_that_fails_rolls_back() {
     limited(async || {
@@ -453,8 +453,8 @@ fn a_start_that_fails_rolls_back() {
     });
 }
 
-/// SV-06: while all are started or stopped, no other caller can do that. What was begun goes on when no caller waits
-/// for it any more.
+/// SV-06: while a caller starts or stops all services, no other caller can start or stop them. The work goes on even if
+/// no caller waits for it any more.
 #[test]
 fn one_start_at_a_time_and_it_goes_on_alone() {
     limited(async || {

@@ -106,8 +106,8 @@ impl TouchTransitions for Touchy {
     }
 }
 
-/// An operation that the program does not have, and one whose data it cannot read: both are listed, and the rest runs.
-/// A program that can read them lets them go on.
+/// The program lists an operation that it does not have and an operation with data that it cannot read, and runs the
+/// rest. A program that can read both lets them go on.
 #[test]
 fn what_a_release_cannot_read_waits_for_one_that_can() {
     limited(async || {

@@ -10,7 +10,7 @@ use fom_runtime::{Builder, RestoreError, TestClock, journal::MemoryJournal, prel
 use kit::{limited, one};
 use serde::{Deserialize, Serialize};
 
-/// A release whose migration panics if `PANICS` is set, and a release that has forgotten the first version.
+/// A release with a migration that panics if `PANICS` is set, and a release that has forgotten the first version.
 mod later {
     use super::*;
 
@@ -68,8 +68,9 @@ macro_rules! numbered {
 numbered!(migrating, version = 2, migrate(v1(super::later::to_second)));
 numbered!(forgetful, version = 3, migrate(v2(super::later::to_third)));
 
-/// Four versions do not fit: one newer than the program's, one that it has forgotten, one whose migration refuses, and
-/// one whose migration panics. Each sets aside its own fom, and a release that can read the fom takes it in.
+/// Four versions do not fit: a newer version than the program's, a forgotten version, a version that fails to migrate,
+/// and a version with a migration that panics. Each sets aside its own fom, and a release that can read the fom takes
+/// it in.
 #[test]
 fn versions_that_do_not_fit_are_set_aside() {
     limited(async || {

@@ -1,5 +1,5 @@
-//! Steps that could not be committed, when the journal works again. A step that is refused for itself holds up no
-//! other, and no fom sends anything before its earlier messages have come.
+//! Stalled steps, when the journal works again. A step that the journal refuses for its own bytes holds up no other
+//! step, and no fom sends anything before its earlier messages have come.
 
 mod kit;
 
@@ -76,7 +76,7 @@ impl Journal for Picky {
     }
 }
 
-/// Polls until `look` finds something: another thread makes it, and tells no waiter.
+/// Polls until `look` finds something. Another thread makes it, and sends no wake.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -267,8 +267,8 @@ impl SlowlyTransitions for Slow {
     }
 }
 
-/// A lazy sender whose step stalled needs no commit for the next one. It sends nothing more before its first message
-/// has come, although another fom that comes back with it takes long.
+/// After a stalled step, a lazy sender needs no commit for its next step. The sender sends nothing more before its
+/// first message has come, although another fom comes back with it and takes long.
 #[test]
 fn a_lazy_sender_that_stalled_does_not_overtake_itself() {
     limited(|| async {

@@ -18,7 +18,7 @@ use fom_runtime::{
 use kit::{limited, one};
 use serde::{Deserialize, Serialize};
 
-/// A journal whose disk is full while `full` is set.
+/// A journal with a disk that is full while `full` is set.
 #[derive(Clone, Default)]
 struct Filling {
     journal: MemoryJournal,

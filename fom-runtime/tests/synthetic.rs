@@ -27,7 +27,7 @@ fn uneven() -> Machine {
     machine(first.chain([(5, 0, 1, 0), (6, 0, 1, 0), (7, 1, 2, 1)]))
 }
 
-/// A machine whose cgroup grants only this many processors.
+/// A machine with a cgroup that grants only this many processors.
 fn paid_for(quota: usize) -> Machine {
     let mut parts = serde_json::to_value(Machine::synthetic(1, 2, 8, 2)).unwrap();
     parts["quota"] = quota.into();

@@ -18,7 +18,7 @@ pub(crate) enum SettingError {
     /// The number is too small.
     #[error("CONFIG SET failed - argument must be at least {0}")]
     TooSmall(u64),
-    /// The value is none of the allowed words.
+    /// The value is not an allowed word.
     #[error("CONFIG SET failed - argument must be wait or reject")]
     NoMode,
 }

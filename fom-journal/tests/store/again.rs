@@ -1,4 +1,4 @@
-//! The journal never reads the old content of a reused file, or of a file whose sync failed.
+//! The journal never reads the old content of a reused file, or of a file after a failed sync.
 
 use std::{fs, io::ErrorKind, path::Path};
 
@@ -19,8 +19,8 @@ fn batch(ids: std::ops::Range<u64>, byte: u8) -> Batch {
     batch
 }
 
-/// A reused file still holds the groups of a failed commit, with the next numbers. A new write covers the first of
-/// them, and its end is lost. The journal does not read the old groups behind it.
+/// A reused file still holds the groups of a failed commit, with the next numbers. A new write covers the first old
+/// group, and the end of the write is lost. The journal does not read the old groups behind it.
 #[test]
 fn old_groups_in_a_file_that_is_used_again_are_not_read() {
     let place = Place::new();
@@ -81,8 +81,9 @@ fn a_file_whose_sync_failed_is_left_as_it_is() {
     assert_eq!(fs::read(&file).unwrap(), bytes);
 }
 
-/// Commits failed, all but the first in segments of their own, which were removed or cleared. A recovery accepts the
-/// remaining files. Then the power fails, before any sync of the removals. The segments must not come back.
+/// Several commits failed. All but the first had segments of their own, and the journal removed or cleared these
+/// segments. A recovery accepts the remaining files. Then the power fails, before any sync of the removals. The
+/// segments must not come back.
 #[test]
 fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
     // The bits say which of the first unsynced pieces survive.
@@ -125,7 +126,8 @@ fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
     }
 }
 
-/// An inspection of a journal without a manifest reports that, returns the entries, and creates no manifest.
+/// An inspection of a journal without a manifest reports the missing manifest, returns the entries, and creates no
+/// manifest.
 #[test]
 fn without_a_manifest_nobody_uses_it() {
     let place = Place::new();

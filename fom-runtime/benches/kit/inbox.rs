@@ -15,7 +15,7 @@ pub trait Node {
     fn next(&mut self) -> &mut *mut Self;
 }
 
-/// A stack whose reader takes everything with one swap. The reader looks 200 times before it sleeps.
+/// A stack: the reader takes everything with one swap, and looks 200 times before it sleeps.
 #[repr(align(128))]
 pub struct Inbox<T> {
     head: AtomicPtr<T>,
@@ -63,8 +63,8 @@ impl<T: Node> Inbox<T> {
                 Err(now) => head = now,
             }
         }
-        // Either this thread sees that the reader is about to sleep, or the reader sees the node: both look after they
-        // wrote.
+        // Either this thread sees that the reader is about to sleep, or the reader sees the node: both threads write
+        // before they look.
         if self.asleep.load(Ordering::SeqCst)
             && self.asleep.swap(false, Ordering::SeqCst)
             && let Some(reader) = self.reader.get()
@@ -92,7 +92,7 @@ impl<T: Node> Inbox<T> {
     }
 }
 
-/// The taken nodes. Nodes that are not taken out of it are leaked.
+/// The taken nodes. A node that the caller does not take out is leaked.
 #[derive(Debug)]
 pub struct Taken<T>(*mut T);
 

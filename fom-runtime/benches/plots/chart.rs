@@ -1,6 +1,6 @@
 //! A line chart as SVG. Text, lines and series have colours that are readable on white and on black, because the
-//! picture does not know the background of the book. The series also have different marks, for readers who do not see
-//! colours.
+//! picture does not know the background of the book. The series also have different marks, for readers without colour
+//! vision.
 
 use std::fmt::Write as _;
 

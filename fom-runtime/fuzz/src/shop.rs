@@ -1,4 +1,4 @@
-//! An operation whose values have a field of each kind.
+//! An operation with fields of every kind.
 
 use std::collections::BTreeMap;
 

@@ -54,9 +54,10 @@ pub enum Balance {
     /// made: its sockets are served there, and its [`Sleep`](crate::Sleep)s end there. They still wake the fom at its
     /// new home.
     Foms,
-    /// Processors: a locality whose threads wait for a processor may also run on those of an idle locality, until that
-    /// one has work again. This needs bound threads ([`Builder::pin`](crate::Builder::pin)) and scheduling statistics
-    /// from the system: on Linux, `/proc/thread-self/schedstat`.
+    /// Processors: if the threads of a locality wait for a processor, they may also run on the processors of an idle
+    /// locality. The loan ends when the idle locality has work again. Loans need bound threads
+    /// ([`Builder::pin`](crate::Builder::pin)) and scheduling statistics from the system: on Linux,
+    /// `/proc/thread-self/schedstat`.
     ///
     /// One handler at a time runs the foms of a locality, so a second processor alone does not make them run faster. It
     /// helps if blocking sections compute, or if localities share processors.
@@ -108,9 +109,9 @@ impl Distance {
         }
     }
 
-    /// Returns how much longer a cache line takes than between two processors that share their last-level cache. Only
-    /// that case was measured. Each step outwards doubles the factor, as is common on machines with several such
-    /// caches.
+    /// Returns the time for a cache line, as a multiple of the time between two processors that share their last-level
+    /// cache. Only that time was measured. Each step outwards doubles the factor, as is common on machines with several
+    /// such caches.
     #[must_use]
     pub const fn factor(self) -> u32 {
         match self {

@@ -207,7 +207,7 @@ impl Listed {
         }
     }
 
-    /// Whether the entry is an event whose receiver is no longer set aside.
+    /// Whether the entry is an event for a receiver that is no longer set aside.
     fn has_missed(&self, aside: &SetAside) -> bool {
         match aside.reason {
             RestoreError::ReceiverSetAside(receiver) => self.stays(receiver) != Stays::Aside,

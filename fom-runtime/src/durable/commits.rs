@@ -28,7 +28,7 @@ pub(crate) struct Commits {
     lazy: Option<Box<Batch>>,
     /// Foms that wait for the commit.
     pub(crate) waiting: Vec<AnyRef>,
-    /// The machines whose records were handed over or will be.
+    /// The machines of all records so far, in this batch or an earlier one.
     machines: Vec<&'static Graph>,
     /// The number of `machines` that the committer knows.
     told: usize,

@@ -22,7 +22,7 @@ use crate::{
 };
 
 thread_local! {
-    /// Whether this thread is reviving a resting fom. This runs the user's code, which may look for another fom.
+    /// Whether this thread is reviving a resting fom. The revival runs the user's code, which may look for another fom.
     #[allow(clippy::missing_const_for_thread_local, reason = "shuttle has none")]
     static REVIVES: Cell<bool> = Cell::new(false);
 }
@@ -216,8 +216,7 @@ impl Dormant {
         }
     }
 
-    /// Revives the foms whose time has come, and as many others as there is room for. Returns what to do next, and
-    /// when.
+    /// Revives the foms with a passed deadline, and more foms while there is room. Returns what to do next, and when.
     fn tend(&self, world: &Arc<World>) -> Next {
         loop {
             if world.takes_nothing() || REVIVES.with(Cell::get) {
@@ -234,7 +233,7 @@ impl Dormant {
         }
     }
 
-    /// As [`tend`](Self::tend), for a caller that wants nothing left to do.
+    /// Does the work of [`tend`](Self::tend) now, if any fom rests.
     pub(crate) fn settle(&self, world: &Arc<World>) {
         if self.left() > 0 {
             self.tend(world);

@@ -27,7 +27,7 @@ pub(crate) struct Item {
 pub(crate) struct Entry {
     pub(crate) id: EntryId,
     pub(crate) bytes: Vec<u8>,
-    /// The machine whose schema reads the entry.
+    /// The machine with the schema for the entry.
     pub(crate) graph: &'static Graph,
     pub(crate) order: Sequence,
 }

@@ -301,7 +301,7 @@ fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// A [`Key`] as it is stored. Not in serde's form of `Key`, whose variants may be reordered.
+/// The stored form of a [`Key`]. It does not depend on the order of the variants of `Key`.
 pub(super) mod stored_key {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 

@@ -290,7 +290,7 @@ impl Types {
         }
     }
 
-    /// Returns this release's machine whose schema has this fingerprint.
+    /// Returns the machine of this release with this schema fingerprint.
     fn graph_of(&self, fingerprint: u64) -> Option<&'static Graph> {
         let known = self.0.values().filter_map(|known| known.the_one().ok());
         let mut graphs = known.map(|of| of.graph());

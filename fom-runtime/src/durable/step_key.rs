@@ -48,7 +48,7 @@ use crate::{
 pub struct StepKey {
     /// The journal, or the run of the program, in which the other fields are unique.
     origin: u128,
-    /// The fom. Zero for a posted or sent event, whose name is unique without the fom.
+    /// The fom. Zero for a posted or sent event: its name is unique without the fom.
     fom: u64,
     name: [u64; 2],
     part: u32,

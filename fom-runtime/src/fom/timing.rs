@@ -18,7 +18,7 @@ const NOT_LATE: u8 = u8::MAX;
 /// The deadline state. Written by the thread that runs the fom or fires its timer, and read by listings.
 #[repr(C)]
 pub(crate) struct Timing {
-    /// The timer in the locality's wheel. First, so that it has the address of the whole struct.
+    /// The timer in the locality's wheel. It is the first field, so its address is the address of the struct.
     pub(super) timer: Timer,
     /// The deadline of this visit, and a deadline that an earlier phase keeps over it.
     deadline: AtomicU64,

@@ -93,7 +93,7 @@ impl Estimate {
         self.show();
     }
 
-    /// Ends a visit in a way that says nothing: see [`Estimator::leave`].
+    /// Ends a visit without a measurement: see [`Estimator::leave`].
     pub(crate) fn leave(&mut self, ticket: Ticket) {
         self.estimator.leave(ticket);
     }
@@ -104,7 +104,7 @@ impl Estimate {
     }
 }
 
-/// Runs `f` with the estimate of a phase, in the locality whose core this thread holds.
+/// Runs `f` with the estimate of a phase, in the locality of the core that this thread holds.
 ///
 /// # Safety
 ///

@@ -129,7 +129,7 @@ enum Of {
 
 /// Returns the number of the next lock or table.
 fn next_number() -> u64 {
-    // Only a counter. Not from `crate::sync`, whose type cannot be in a static.
+    // Only a counter. The type in `crate::sync` cannot be in a static.
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
@@ -158,7 +158,7 @@ impl LongLock {
     /// # Errors
     ///
     /// Fails with [`LockError::Reentrant`] if this fom already has the lock or waits for it, and with
-    /// [`LockError::Upgrade`] if it does so to read.
+    /// [`LockError::Upgrade`] if the fom has or awaits the lock to read.
     pub fn write(&self, who: &impl Locker) -> Acquire {
         Acquire::new(self.clone(), LockMode::Write, who.owner())
     }
@@ -250,7 +250,8 @@ impl LongLock {
         }
     }
 
-    /// Returns how this fom has the lock, if it does. A late function can check here whether its phase got the lock.
+    /// Returns the mode in which this fom has the lock, if any. A late function can check here whether its phase got
+    /// the lock.
     pub fn held_by(&self, who: &impl Locker) -> Option<LockMode> {
         let id = who.owner().id();
         self.state().holder(id).map(|hold| hold.mode)

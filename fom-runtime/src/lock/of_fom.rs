@@ -9,7 +9,7 @@ use crate::{
 /// Made when the fom first waits for a lock, or enters a phase that declares locks.
 #[derive(Default)]
 pub(crate) struct FomLocks {
-    /// The locks in whose queues the fom stands, with its numbers there.
+    /// The locks that the fom queues for, with its numbers in the queues.
     waiting: Vec<Waiting>,
     /// The total time of the waits that are over.
     waited: u64,
@@ -75,15 +75,15 @@ impl Header {
         })
     }
 
-    /// Takes the declared locks of a fom that ends, for the fom that goes on in its place.
+    /// Takes the declared locks of a fom that ends, for the fom that replaces it.
     pub(crate) fn leave_declared(&self) -> Vec<LockGuard> {
         let mut locks = self.extra().map(|extra| extra.locks.lock());
         let locks = locks.as_mut().and_then(|locks| locks.as_mut());
         locks.map_or_else(Vec::new, |locks| locks.declared.leave())
     }
 
-    /// Gives the fom the locks of the fom in whose place it goes on, if it has more to do with them. Must be called
-    /// before the fom runs.
+    /// Gives this fom the locks of the fom that it replaces, if it has more to do with them. Must be called before this
+    /// fom runs.
     pub(crate) fn take_over(&self, mut held: Vec<LockGuard>) {
         if self.kept().is_some_and(|kept| kept.inner().locked()) {
             for guard in &mut held {
@@ -102,7 +102,7 @@ impl Header {
             .map(|waiting| waiting.mode)
     }
 
-    /// Returns the locks in whose queues the fom stands, with its numbers there.
+    /// Returns the locks that the fom queues for, with its numbers in the queues.
     pub(super) fn lock_places(&self) -> Vec<Waiting> {
         let locks = self.extra().map(|extra| extra.locks.lock());
         locks
@@ -110,7 +110,7 @@ impl Header {
             .unwrap_or_default()
     }
 
-    /// Returns the locks in whose queues the fom stands.
+    /// Returns the locks that the fom queues for.
     pub(crate) fn lock_waits(&self) -> impl Iterator<Item = LongLock> + use<> {
         self.lock_places().into_iter().map(|waiting| waiting.lock)
     }

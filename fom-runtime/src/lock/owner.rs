@@ -14,9 +14,9 @@ use crate::{
     runtime::{Runtime, World},
 };
 
-/// The owner of a request for a long lock. It is a fom, by its [`Cx`] or [`BlockingCx`], or code outside of foms, by
-/// the [`Runtime`] whose clock times the request. A fom cannot take a lock twice. Code outside of foms is another owner
-/// each time.
+/// The owner of a request for a long lock: a fom, by its [`Cx`] or [`BlockingCx`], or code outside of foms, by a
+/// [`Runtime`]. The clock of that runtime times the request. A fom cannot take a lock twice. Code outside of foms is
+/// another owner each time.
 pub trait Locker: sealed::Sealed {}
 
 impl<E> Locker for Cx<'_, E> {}

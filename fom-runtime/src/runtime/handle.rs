@@ -225,7 +225,7 @@ impl<O: Operation> FomRef<O> {
         self.typed().lose_event()
     }
 
-    /// Sets what says more of the fom in listings.
+    /// Sets the source of further details about the fom in listings.
     pub(crate) fn explained_by(&self, explains: Weak<dyn Explain>) {
         // Called once for each fom.
         let _ = self.0.rare_made().explains.set(explains);
@@ -320,9 +320,9 @@ impl<O: Operation> FomRef<O> {
         let kinds: Vec<_> = phases.into_iter().collect();
         let (tell, told) = oneshot::channel();
         let watcher = Watcher::new(kinds.iter().map(|kind| O::index(*kind)).collect(), tell);
-        // Registered at once, not by the job below. A running fom takes an event that is sent after this call, and
-        // passes through phases, before its locality runs its jobs. Because of the mailbox's lock, the fom sees the
-        // mark by then.
+        // Registered at once, not by the job below. A running fom may take an event sent after this call, and pass
+        // through phases, before its locality runs the job. Because of the mailbox's lock, the fom sees the mark by
+        // then.
         if self.0.watch(watcher) {
             // Checks whether it is there already. Inside its locality, between two of its steps: no transition happens
             // meanwhile.
@@ -362,7 +362,7 @@ fn visited(fom: &Header) -> usize {
 pub enum Reached<K> {
     /// The fom is in this phase, or has been since the wait began.
     Phase(K),
-    /// The fom ended, and was in none of the phases since the wait began.
+    /// The fom ended. It was in no listed phase since the wait began.
     Ended,
 }
 

@@ -15,7 +15,7 @@ use crate::{
 
 /// A call, whatever its types are.
 pub(super) trait Live: Send + Sync {
-    /// Answers the call if its function was not entered. Returns whether that was so.
+    /// Answers the call if its function was not entered yet, and prevents a later entry. Returns whether it answered.
     fn cancel_waiting(&self, cause: CallCause) -> bool;
     /// Tells the function to end. `cause` is the answer if it does.
     fn stop(&self, cause: CallCause);

@@ -218,7 +218,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         self.cancel_waiting_with(move || cause, false);
     }
 
-    /// Answers the call if its function was not entered, so that it never will be. Returns whether that was so.
+    /// Answers the call if its function was not entered yet, and prevents a later entry. Returns whether it answered.
     fn cancel_waiting_with(&self, cause: impl FnOnce() -> CallCause, cancel_fom: bool) -> bool {
         // In one step: the thread that takes the argument gives the answer.
         let (argument, due) = {
@@ -259,7 +259,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
         deliver(&self.world, due.sink, outcome);
     }
 
-    /// Fails a call that waits for a call that waits for it: its function would never be entered.
+    /// Fails a call in a circle of calls that wait for each other: its function would never be entered.
     pub(super) fn would_wait_for_itself(&self, key: &Key) {
         let cause = || CallCause::InsideItself { key: key.clone() };
         self.cancel_waiting_with(cause, true);
@@ -307,7 +307,7 @@ impl Wake for Alarm {
     }
 }
 
-/// Gives an outcome to its receiver. A panic of user code in here ends nothing else.
+/// Gives an outcome to its receiver. Catches a panic of the user's code.
 pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
     world: &Arc<World>,
     sink: Option<Sink<A, R>>,

@@ -1,4 +1,4 @@
-//! A locality whose handler blocks: other threads serve it, and the core comes back.
+//! A locality with a handler that blocks: other threads serve it, and the core comes back.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! What the models share: the way to run them, and a runtime whose threads are joined.
+//! Helpers for the models: a runner, and a runtime that joins its threads.
 
 use super::*;
 
-/// Runs `f` in that many orders drawn evenly, and in that many with few but well-placed switches (PCT). The latter find
-/// bugs that need one thread to be held back for long.
+/// Runs `f` in `orders` evenly drawn orders, and in as many orders with few but well-placed switches (PCT). PCT finds
+/// bugs that appear only if one thread is held back for long.
 pub(super) fn check(orders: usize, f: impl Fn() + Send + Sync + 'static) {
     fn run(scheduler: impl Scheduler + 'static, f: Arc<impl Fn() + Send + Sync + 'static>) {
         let mut config = Config::new();
@@ -24,7 +24,7 @@ pub(super) fn check(orders: usize, f: impl Fn() + Send + Sync + 'static) {
 /// A time that never passes: shuttle has no clock.
 pub(super) const NEVER: Duration = Duration::from_secs(3600);
 
-/// A runtime whose threads are joined in the end: a thread that does not end is a deadlock.
+/// A runtime that joins its threads in the end: a thread that does not end is a deadlock.
 pub(super) struct Bench {
     pub(super) runtime: Runtime,
     pub(super) threads: Arc<std::sync::Mutex<Vec<thread::JoinHandle<()>>>>,

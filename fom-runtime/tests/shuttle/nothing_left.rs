@@ -9,8 +9,8 @@ struct Census {
     gone: AtomicUsize,
 }
 
-/// Has this many children of each kind: one whose handle it drops, one without a handle, and one whose handle goes
-/// outside.
+/// An operation with three children in each generation. It drops the handle of the first child, detaches the second,
+/// and passes the handle of the third outside.
 struct Parental {
     census: Arc<Census>,
     generations: usize,

@@ -169,8 +169,8 @@ impl User {
                 return None;
             };
             if let Some(live) = refused.live() {
-                // No listed phase, so this waits until the fom ends. A fom whose commit failed has ended for the
-                // handle, and comes back soon.
+                // No phase is listed, so this waits until the fom ends. After a failed commit the fom has ended for its
+                // handle, but comes back soon.
                 live.reached([]).await;
             }
             tokio::time::sleep(PAUSE).await;

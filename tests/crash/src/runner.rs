@@ -32,7 +32,7 @@ const REACH: Duration = Duration::from_millis(400);
 /// How long a child may take until nothing is in flight.
 const DRAIN: Duration = Duration::from_secs(90);
 
-/// The line of a child whose power was cut before it reached its point.
+/// The words of a child in a power cut before its point.
 const CUT: &str = "power cut";
 
 /// The number of operations submitted again with their ids in each life.
@@ -62,7 +62,7 @@ pub struct Options {
 /// The results of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// The kills by point, and the kills whose point was not reached.
+    /// The kills by point: the number of kills at the point, and of kills before it.
     pub kills: BTreeMap<String, (u64, u64)>,
     /// How much was checked.
     pub counts: Counts,

@@ -121,7 +121,7 @@ fn promises_are_kept_by_whatever_it_is_stopped() {
     }
 }
 
-/// Foms whose locks do not know of each other. Nothing else is wrong in that run.
+/// Half of the foms have locks of their own. Nothing else is wrong in that run.
 #[test]
 fn locks_that_are_none_are_found() {
     let found = finds(Broken::TwoLocks);

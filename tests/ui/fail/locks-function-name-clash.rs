@@ -1,4 +1,4 @@
-//! A phase whose function has the same name as the locks function of another phase.
+//! A phase function with the same name as the locks function of another phase.
 use fom_runtime::prelude::*;
 use fom_runtime::{LockSet, LongLocks};
 

@@ -52,8 +52,8 @@ impl Refusal {
         }
     }
 
-    /// Orders the refusals (RFC 3261, 16.7 step 6): a 6xx comes first, then the lowest class. Within a class, the ones
-    /// that tell the caller how to do better come first.
+    /// Orders the refusals (RFC 3261, 16.7 step 6): a 6xx comes first, then the lowest class. Within a class, a
+    /// response that tells the caller how to do better comes first.
     fn rank(&self) -> (u16, bool) {
         let status = self.status();
         let class = if status >= 600 { 0 } else { status / 100 };
@@ -105,7 +105,7 @@ impl Forks {
         }
     }
 
-    /// Takes a response. Returns `None` if it belongs to none of the forks.
+    /// Takes a response. Returns `None` if the response belongs to no fork.
     pub(crate) fn response(
         &mut self,
         net: &Net,

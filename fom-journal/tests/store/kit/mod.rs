@@ -43,7 +43,7 @@ impl Place {
         self.files(".log")
     }
 
-    /// Returns the files whose names contain `part`.
+    /// Returns the files with `part` in their names.
     pub(crate) fn files(&self, part: &str) -> Vec<PathBuf> {
         let mut paths: Vec<_> = fs::read_dir(&self.0)
             .unwrap()

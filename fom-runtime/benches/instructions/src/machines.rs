@@ -8,7 +8,7 @@ use std::{
 
 use fom_runtime::{EventSender, prelude::*};
 
-/// The work of a phase: the least that differs from nothing.
+/// The work of a phase: as little as possible.
 pub(crate) fn mix(word: u64) -> u64 {
     word.rotate_left(5) ^ 0x9e37_79b9_7f4a_7c15
 }
@@ -229,7 +229,7 @@ impl TimingTransitions for Timed {
     }
 }
 
-/// A component whose answers come later, when [`Clerk`] gets to them.
+/// A component that leaves its answers to [`Clerk`].
 #[derive(Default)]
 pub(crate) struct Desk(Mutex<Vec<Reply<u64>>>);
 

@@ -1,4 +1,4 @@
-//! The questions, as sums of what the programs count.
+//! The questions. Each is a sum of the counts of programs.
 
 use std::{collections::HashMap, io};
 
@@ -29,7 +29,7 @@ pub struct Counted {
     pub limit: f64,
 }
 
-/// The side whose instructions are counted.
+/// The side to count.
 #[derive(Clone, Copy, Debug)]
 pub enum Side {
     /// Fom's.

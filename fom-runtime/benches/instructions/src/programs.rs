@@ -1,4 +1,4 @@
-//! The programs whose instructions are counted. Each takes the number of repetitions.
+//! The programs to count. Each takes the number of repetitions.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("limit-timed-go", |n| limit::parked(n, true, true)),
 ];
 
-/// Runs the program of this name, and ends the process. Parked operations must not pay for their end.
+/// Runs the program of this name, and exits at once, so that the count leaves out the end of parked operations.
 pub(crate) fn run(name: &str, times: u64) -> ! {
     let found = PROGRAMS.iter().find(|(other, _)| *other == name);
     let Some((_, program)) = found else {

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 
-/// The window of a generator whose tasks stay on its thread.
+/// The window of a generator that keeps its tasks on its thread.
 #[derive(Debug, Default)]
 pub struct LocalWindow {
     flying: Cell<usize>,
@@ -53,7 +53,7 @@ impl LocalWindow {
     }
 }
 
-/// The window of a generator whose tasks any thread may run.
+/// The window of a generator that lets any thread run its tasks.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SharedWindow {

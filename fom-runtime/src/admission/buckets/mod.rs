@@ -161,7 +161,7 @@ impl TokenBuckets {
         Ok(())
     }
 
-    /// Puts a bucket that is in none of the lists into the right list.
+    /// Puts a bucket that is in no list into the right list.
     fn sort(&mut self, place: usize, now: u64) {
         let bucket = &mut self.buckets[place];
         let next = bucket.level.next(bucket.rate);
@@ -178,9 +178,9 @@ impl TokenBuckets {
         }
     }
 
-    /// Forgets some of the idle buckets that are full again, or too many.
+    /// Forgets up to two idle buckets that are full again or above the limit.
     fn forget(&mut self, now: u64) {
-        // Two for each bucket that becomes idle: so they are gone soon, and no call takes long.
+        // Each new idle bucket removes up to two. So the list shrinks soon, and no call takes long.
         for _ in 0..2 {
             match self.idle.first() {
                 Some(&(full_at, place)) if full_at <= now || self.idle.len() > MOST_IDLE => {

@@ -38,7 +38,7 @@ struct Pending {
     n: u64,
     hops: u32,
     at: u64,
-    /// The operation whose transition was the first to be heard late enough in this locality.
+    /// The first other operation here with a transition at least [`GATHERED`] later.
     heard: Option<u64>,
     /// The number of commits that had begun when the transition was handed over.
     handed: Option<u64>,

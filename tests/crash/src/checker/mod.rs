@@ -215,8 +215,8 @@ impl Checker {
         }
     }
 
-    /// Returns the operations submitted with their ids: if `told`, those whose outcome a handle was told, else the
-    /// others.
+    /// Returns the operations submitted with their ids: with `told`, those with an outcome that a handle reported; else
+    /// the others.
     pub(crate) fn submitted_once(&self, told: bool) -> impl Iterator<Item = (char, u64)> {
         self.operations
             .iter()
@@ -483,8 +483,8 @@ impl Checker {
         }
     }
 
-    /// Returns whether the operation may have ended since the last transition heard of: it was in its last phase, whose
-    /// function writes before it ends.
+    /// Returns whether the operation has ended, or may have ended unheard: the function of its last phase has already
+    /// written its effect.
     fn may_have_ended(operation: &Operation) -> bool {
         let Some((hops, phase)) = &operation.at else {
             return false;
