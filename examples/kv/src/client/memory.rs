@@ -139,8 +139,8 @@ impl Memory {
             let Some(largest) = stay.max_by_key(|seat| size(seat)) else {
                 return;
             };
-            if let Some(held) = largest.evict() {
-                self.leaving.fetch_add(held, Ordering::AcqRel);
+            if let Some((held, line)) = largest.evict() {
+                self.leaving.fetch_add(line, Ordering::AcqRel);
                 self.used.fetch_sub(held, Ordering::AcqRel);
                 self.evicted.fetch_add(1, Ordering::Relaxed);
             }

@@ -126,19 +126,22 @@ impl Replies {
         self.memory.poll_room(self, more, task)
     }
 
-    /// Evicts the client, and wakes its fom. Returns how many bytes it held, or `None` if it leaves already.
-    pub(super) fn evict(&self) -> Option<usize> {
+    /// Evicts the client, drops its replies, and wakes its fom. Returns how many bytes it held, and how many of them its line
+    /// holds until the fom ends. Returns `None` if the client leaves already.
+    pub(super) fn evict(&self) -> Option<(usize, usize)> {
         let mut state = self.state();
         if std::mem::replace(&mut state.ended, true) {
             return None;
         }
         self.evicted.store(true, Ordering::Release);
-        let held = state.held();
+        let (held, line) = (state.held(), state.line);
+        state.large = 0;
+        self.held.store(line, Ordering::Release);
         let (ready, waker) = (std::mem::take(&mut state.ready), state.waker.take());
         drop(state);
         drop(ready);
         waker.into_iter().for_each(Waker::wake);
-        Some(held)
+        Some((held, line))
     }
 
     /// Removes the client. Returns how many bytes it held, as an error if it was evicted.
