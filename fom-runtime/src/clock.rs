@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::sync::{
+use fom_protocol::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
@@ -146,7 +146,7 @@ impl TestClock {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

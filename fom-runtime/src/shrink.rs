@@ -46,7 +46,7 @@ impl<T> Shrink for VecDeque<T> {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

@@ -20,10 +20,10 @@ use crate::{
     fom::{Explain, panic_message},
     locality::Home,
     runtime::World,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, Ordering},
 };
 
 pub(crate) struct Shared<A: Active> {

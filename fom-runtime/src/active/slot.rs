@@ -12,8 +12,8 @@ use std::{
 use crate::{
     active::{CallError, station::Station},
     fom::panic_message,
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 pub(super) type Outcome<T> = Result<T, CallError>;
 

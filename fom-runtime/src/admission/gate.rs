@@ -25,8 +25,8 @@ use crate::{
     fom::panic_message,
     runtime::{Front, World},
     shrink::Shrink as _,
-    sync::{Mutex, MutexGuard, atomic::Ordering},
 };
+use fom_protocol::sync::{Mutex, MutexGuard, atomic::Ordering};
 
 /// The number of rounds that one thread works for others before the work goes on elsewhere. Each round handles the
 /// events that came during the round before.

@@ -20,11 +20,11 @@ use crate::{
     fom::panic_message,
     id::FomId,
     runtime::World,
-    sync::{
-        Condvar, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        now,
-    },
+};
+use fom_protocol::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    now,
 };
 
 /// The entry of [`Head`].

@@ -14,11 +14,11 @@ use crate::{
     id::FomId,
     runtime::World,
     shrink::Shrink as _,
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-        thread_local,
-    },
+};
+use fom_protocol::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicUsize, Ordering},
+    thread_local,
 };
 
 thread_local! {

@@ -143,7 +143,7 @@ fn half() -> u64 {
     RandomState::new().hash_one((SystemTime::now(), std::process::id()))
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

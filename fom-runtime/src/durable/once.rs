@@ -27,8 +27,8 @@ use crate::{
     operation::Operation,
     shrink::Shrink as _,
     snapshot,
-    sync::{Mutex, MutexGuard},
 };
+use fom_protocol::sync::{Mutex, MutexGuard};
 
 /// An operation type and an id from its user, which together run once.
 pub(crate) type Place = (TypeId, Key);

@@ -655,5 +655,5 @@ fn in_locality(home: &Locality, f: impl FnOnce(&mut crate::locality::Core) + Sen
         let _ = tell.send(());
     }));
     // On an error, the locality has ended, and gives out no ids.
-    let _ = crate::sync::block_on(told);
+    let _ = fom_protocol::sync::block_on(told);
 }

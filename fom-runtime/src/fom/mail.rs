@@ -2,13 +2,8 @@
 
 use std::{collections::VecDeque, ops::Deref};
 
-use crate::{
-    durable::EventId,
-    error::SendError,
-    fom::Header,
-    shrink::Shrink as _,
-    sync::{Mutex, MutexGuard},
-};
+use crate::{durable::EventId, error::SendError, fom::Header, shrink::Shrink as _};
+use fom_protocol::sync::{Mutex, MutexGuard};
 
 /// A fom that takes events of a known type. It can be used without knowing its operation.
 #[repr(C)]
@@ -261,7 +256,7 @@ impl<E> Mail<E> {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

@@ -66,10 +66,9 @@ use crate::{
     lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation},
-    protocol::FomState,
     runtime::World,
-    sync::atomic::Ordering,
 };
+use fom_protocol::{FomState, sync::atomic::Ordering};
 
 /// The result of a run of a fom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use crate::{
     clock::nanos,
     fom::Header,
     locality::{Estimate, Timer, Timers, estimate, regain_leaked},
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
+use fom_protocol::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 const NEVER: u64 = u64::MAX;
 /// The value of `late_of` if no deadline has passed.

@@ -15,10 +15,10 @@ use std::{
 use crate::{
     fom::panic_message,
     locality::{Core, Home, Locality, handler},
-    sync::{
-        Condvar, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 /// The number of threads that stand by in a locality for the moment when its handler blocks.

@@ -7,10 +7,10 @@ use crate::{
     adaptive::{Estimator, Ticket},
     clock::nanos,
     fom::Header,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
 };
 
 /// The estimates of a core. Only the handler touches them.

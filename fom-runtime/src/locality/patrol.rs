@@ -13,14 +13,11 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    fom::panic_message,
-    runtime::World,
-    sync::{
-        Condvar, Mutex,
-        atomic::{AtomicU8, Ordering},
-        sleep,
-    },
+use crate::{fom::panic_message, runtime::World};
+use fom_protocol::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicU8, Ordering},
+    sleep,
 };
 
 const LEAST: Duration = Duration::from_micros(50);

@@ -10,10 +10,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{
-    locality::{Core, Locality, chores},
-    sync::atomic::{AtomicBool, Ordering},
-};
+use crate::locality::{Core, Locality, chores};
+use fom_protocol::sync::atomic::{AtomicBool, Ordering};
 
 /// Interval between two looks. Memory that is not needed between two looks is given back after the second. A burst is
 /// gone within four intervals.

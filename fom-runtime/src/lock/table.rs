@@ -12,8 +12,8 @@ use crate::{
     Key,
     lock::{Inner, LockStats, LongLock, Of, next_number, state::State},
     shrink::Shrink as _,
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 const SHARDS: usize = 32;
 

@@ -652,7 +652,7 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
         // Cannot fail: the builder waits.
         let _ = tell.send(make(core));
     }));
-    crate::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
+    fom_protocol::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
@@ -663,6 +663,6 @@ fn abort(world: &World, localities: &[Locality]) {
     }
     world.wait_ended(
         localities.len(),
-        crate::sync::now() + Duration::from_secs(10),
+        fom_protocol::sync::now() + Duration::from_secs(10),
     );
 }

@@ -19,16 +19,18 @@ use crate::{
     id::{FomId, Key},
     locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
-    protocol::{Counts, Waiters, all_idle},
     runtime::{
         Budget, FomRef, directory::Directory, keys::Rooms, objects::Objects, resources::Resources,
     },
     service::Registry,
+    watch::Hooks,
+};
+use fom_protocol::{
+    InFlight, Waiters, all_idle,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
-    watch::Hooks,
 };
 
 /// The number of incidents kept.
@@ -92,7 +94,7 @@ pub(crate) struct World {
     pub(crate) spin: u64,
     capacity: usize,
     /// Counts what is queued in front of the localities, which has no home yet.
-    pub(crate) queued: Counts,
+    pub(crate) queued: InFlight,
     /// The queues in front of the localities.
     fronts: Mutex<Vec<Weak<dyn Front>>>,
     /// How much of the capacity is taken. The counts of the localities do not serve for this: they go down only after
@@ -204,7 +206,7 @@ impl World {
             capacity: settings.capacity,
             spin: crate::clock::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
-            queued: Counts::default(),
+            queued: InFlight::default(),
             fronts: Mutex::new(Vec::new()),
             paused: AtomicUsize::new(0),
             rooms: Rooms::default(),
@@ -493,7 +495,7 @@ impl World {
             if done(&ends) {
                 return true;
             }
-            let left = by.saturating_duration_since(crate::sync::now());
+            let left = by.saturating_duration_since(fom_protocol::sync::now());
             if left.is_zero() {
                 return false;
             }

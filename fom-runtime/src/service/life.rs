@@ -22,8 +22,8 @@ use crate::{
         provider::{BoxFuture, Hook},
         registry::Registry,
     },
-    sync::{Condvar, Mutex},
 };
+use fom_protocol::sync::{Condvar, Mutex};
 
 /// Returns the fom that runs on this thread.
 pub(super) fn current_fom() -> Option<FomId> {
@@ -347,7 +347,7 @@ impl Registry {
         if spawned.is_ok() {
             let mut is_done = done.0.lock();
             while !*is_done {
-                let left = by.saturating_duration_since(crate::sync::now());
+                let left = by.saturating_duration_since(fom_protocol::sync::now());
                 if left.is_zero() {
                     break;
                 }

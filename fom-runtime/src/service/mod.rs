@@ -66,9 +66,9 @@ pub use status::{ServiceStatus, ServicesStatus, UnfinishedStop};
 use crate::{
     fom::panic_message,
     runtime::{Runtime, World},
-    sync::atomic::Ordering,
 };
 use entry::{About, Entry};
+use fom_protocol::sync::atomic::Ordering;
 use provider::Provided;
 
 /// The services of a runtime. A clone is another handle to the same services. No handle keeps the runtime alive.

@@ -24,8 +24,8 @@ use crate::{
         job::ServiceCall,
         provider::Provided,
     },
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;

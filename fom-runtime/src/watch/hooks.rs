@@ -15,11 +15,11 @@ use crate::{
     fom::panic_message,
     operation::Operation,
     runtime::World,
-    sync::{
-        RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
     watch::{Transition, TransitionOf},
+};
+use fom_protocol::sync::{
+    RwLock,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// Runs before and after the phase functions of one operation type. For tests, and for concerns that cut across phases.

@@ -21,10 +21,10 @@ use crate::{
         directory::KeyOf,
         keys::{Full, Order},
     },
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
 /// The submissions that wait for room in the runtime.

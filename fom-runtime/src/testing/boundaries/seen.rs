@@ -13,9 +13,9 @@ use crate::{
     durable::entry_of,
     fom::panic_message,
     operation::{Registered, Restorer, registered},
-    sync::Mutex,
     testing::boundaries::{Compare, End},
 };
+use fom_protocol::sync::Mutex;
 
 #[derive(Debug)]
 pub(super) struct Seen {
