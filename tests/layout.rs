@@ -15,7 +15,6 @@ use source::Source;
 const RUNTIME: &[&str] = &[
     "id",
     "heap",
-    "shrink",
     "clock",
     "graph",
     "adaptive",

@@ -15,14 +15,19 @@
 //! | [`Watched`] | the blocking section that a thread watches |
 //! | [`FreeList`] | the slots that other threads return to their pool |
 //! | [`InFlight`] | how many foms a locality has |
+//!
+//! Every package of the workspace also uses [`panic_message`], [`nanos`] and [`shrink`].
 
 mod free_list;
 mod handoff_slot;
 mod in_flight;
 mod inbox;
 mod outcome_bits;
+mod panic;
+pub mod shrink;
 mod state;
 pub mod sync;
+mod time;
 mod watched;
 
 pub use free_list::{FreeList, Returned};
@@ -30,5 +35,7 @@ pub use handoff_slot::HandoffSlot;
 pub use in_flight::{InFlight, Waiters, all_idle, count};
 pub use inbox::{Drain, Inbox, Link, Linked, Reader};
 pub use outcome_bits::{Answered, Detached, OutcomeBits, Taken};
+pub use panic::panic_message;
 pub use state::{Cancelled, FomState, StateCell, Stopped};
+pub use time::nanos;
 pub use watched::Watched;

@@ -102,7 +102,6 @@ mod operation;
 pub mod prelude;
 mod runtime;
 pub mod service;
-mod shrink;
 mod snapshot;
 #[cfg(not(fom_shuttle))]
 pub mod testing;

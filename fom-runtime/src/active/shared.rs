@@ -17,13 +17,16 @@ use crate::{
         servant::Object,
         station::{Place, Station},
     },
-    fom::{Explain, panic_message},
+    fom::Explain,
     locality::Home,
     runtime::World,
 };
-use fom_protocol::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicBool, Ordering},
+use fom_protocol::{
+    panic_message,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 pub(crate) struct Shared<A: Active> {

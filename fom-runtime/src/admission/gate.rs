@@ -22,11 +22,13 @@ use crate::{
         request::Unstarted, status::Marks,
     },
     error::RefusedReason,
-    fom::panic_message,
     runtime::{Front, World},
-    shrink::Shrink as _,
 };
-use fom_protocol::sync::{Mutex, MutexGuard, atomic::Ordering};
+use fom_protocol::{
+    panic_message,
+    shrink::Shrink as _,
+    sync::{Mutex, MutexGuard, atomic::Ordering},
+};
 
 /// The number of rounds that one thread works for others before the work goes on elsewhere. Each round handles the
 /// events that came during the round before.

@@ -13,12 +13,14 @@ use crate::{
     fom::Resident,
     id::FomId,
     runtime::World,
-    shrink::Shrink as _,
 };
-use fom_protocol::sync::{
-    Condvar, Mutex, MutexGuard,
-    atomic::{AtomicUsize, Ordering},
-    thread_local,
+use fom_protocol::{
+    shrink::Shrink as _,
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+        thread_local,
+    },
 };
 
 thread_local! {

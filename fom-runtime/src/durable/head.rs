@@ -13,7 +13,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Clock, clock::nanos};
+use crate::Clock;
+use fom_protocol::nanos;
 
 /// The head as it is stored in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

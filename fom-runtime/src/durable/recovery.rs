@@ -22,13 +22,14 @@ use crate::{
         schemas::Schemas,
     },
     error::{BuildError, RestoreError},
-    fom::{Resident, panic_message},
+    fom::Resident,
     id::FomId,
     locality::Locality,
     operation::{EventReader, Persistent, Registered, Restorer, registered},
     runtime::{World, restore},
     snapshot::{self, Schema},
 };
+use fom_protocol::panic_message;
 
 /// The progress of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

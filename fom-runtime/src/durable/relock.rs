@@ -3,11 +3,14 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::{fom::Resident, id::FomId, shrink::Shrink as _};
-use fom_protocol::sync::{
-    Condvar, Mutex,
-    atomic::{AtomicUsize, Ordering},
-    now,
+use crate::{fom::Resident, id::FomId};
+use fom_protocol::{
+    shrink::Shrink as _,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        now,
+    },
 };
 
 /// The foms that have not asked yet.

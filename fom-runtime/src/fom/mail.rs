@@ -2,8 +2,11 @@
 
 use std::{collections::VecDeque, ops::Deref};
 
-use crate::{durable::EventId, error::SendError, fom::Header, shrink::Shrink as _};
-use fom_protocol::sync::{Mutex, MutexGuard};
+use crate::{durable::EventId, error::SendError, fom::Header};
+use fom_protocol::{
+    shrink::Shrink as _,
+    sync::{Mutex, MutexGuard},
+};
 
 /// A fom that takes events of a known type. It can be used without knowing its operation.
 #[repr(C)]

@@ -5,11 +5,13 @@
 use crate::{
     PhaseInfo,
     adaptive::Ticket,
-    clock::nanos,
     fom::Header,
     locality::{Estimate, Timer, Timers, estimate, regain_leaked},
 };
-use fom_protocol::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use fom_protocol::{
+    nanos,
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
+};
 
 const NEVER: u64 = u64::MAX;
 /// The value of `late_of` if no deadline has passed.

@@ -12,13 +12,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    fom::panic_message,
-    locality::{Core, Home, Locality, handler},
-};
-use fom_protocol::sync::{
-    Condvar, Mutex,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use crate::locality::{Core, Home, Locality, handler};
+use fom_protocol::{
+    panic_message,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 /// The number of threads that stand by in a locality for the moment when its handler blocks.

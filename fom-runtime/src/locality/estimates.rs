@@ -5,12 +5,14 @@ use std::{any::TypeId, sync::Arc};
 use crate::{
     Graph,
     adaptive::{Estimator, Ticket},
-    clock::nanos,
     fom::Header,
 };
-use fom_protocol::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
+use fom_protocol::{
+    nanos,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// The estimates of a core. Only the handler touches them.

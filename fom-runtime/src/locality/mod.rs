@@ -46,12 +46,12 @@ pub(crate) use self::{
     timers::{Sleeper, Timer, Timers},
 };
 use crate::{
-    fom::{AnyRef, Pool, Pools, Resident, Stocks, panic_message},
+    fom::{AnyRef, Pool, Pools, Resident, Stocks},
     runtime::World,
     topology::LocalityPlan,
 };
 use fom_protocol::{
-    HandoffSlot, InFlight, Inbox, Link, Linked, Reader, Watched,
+    HandoffSlot, InFlight, Inbox, Link, Linked, Reader, Watched, panic_message,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering, fence},

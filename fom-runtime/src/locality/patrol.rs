@@ -13,11 +13,14 @@ use std::{
     time::Duration,
 };
 
-use crate::{fom::panic_message, runtime::World};
-use fom_protocol::sync::{
-    Condvar, Mutex,
-    atomic::{AtomicU8, Ordering},
-    sleep,
+use crate::runtime::World;
+use fom_protocol::{
+    panic_message,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicU8, Ordering},
+        sleep,
+    },
 };
 
 const LEAST: Duration = Duration::from_micros(50);

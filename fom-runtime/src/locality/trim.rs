@@ -66,7 +66,7 @@ impl Core {
         self.home.trims.0.store(false, Ordering::Relaxed);
         self.rests = false;
         if !self.has_chore(chores::TRIM) {
-            let every = crate::clock::nanos(EVERY);
+            let every = fom_protocol::nanos(EVERY);
             let tick = Box::new(Self::look_at_memory);
             self.add_chore(chores::TRIM, "memory".into(), every, tick);
         }

@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use crate::{
     Clock,
     balance::Balance,
-    clock::nanos,
     durable::{
         Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
         recover,
@@ -32,6 +31,7 @@ use crate::{
     topology::{LocalityPlan, Machine, PlanOptions, plan},
     watch::{Hooks, Transition, TransitionOf},
 };
+use fom_protocol::nanos;
 
 /// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
 /// runtime checks it between two phases, and between two events of a phase that stays.

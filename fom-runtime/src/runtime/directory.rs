@@ -17,11 +17,11 @@ use crate::{
         FomRef, World,
         keys::{Absent, Entry, Order, Place, Turned},
     },
-    shrink::Shrink as _,
     watch::KeyInfo,
 };
 use fom_protocol::{
     FomState,
+    shrink::Shrink as _,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering, fence},

@@ -176,7 +176,7 @@ impl World {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
         let mut budget = Allowance {
             phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
-            nanos: crate::clock::nanos(settings.budget.time),
+            nanos: fom_protocol::nanos(settings.budget.time),
         };
         if budget.nanos == 0 {
             // The first step uses up this budget. The next look at the clock would notice that too late.
@@ -204,7 +204,7 @@ impl World {
             dormant: Arc::new(settings.dormant),
             relock: Relock::default(),
             capacity: settings.capacity,
-            spin: crate::clock::nanos(settings.spin),
+            spin: fom_protocol::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
             queued: InFlight::default(),
             fronts: Mutex::new(Vec::new()),
@@ -443,7 +443,7 @@ impl World {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
                 self.incident(format!(
                     "a waker panicked while the idle were told: {}",
-                    crate::fom::panic_message(panic)
+                    fom_protocol::panic_message(panic)
                 ));
             }
         }

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{Header, panic_message},
+    fom::Header,
     id::FomId,
     locality::Home,
     runtime::{Submission, World},
@@ -23,7 +23,10 @@ use crate::{
         registry::Registry,
     },
 };
-use fom_protocol::sync::{Condvar, Mutex};
+use fom_protocol::{
+    panic_message,
+    sync::{Condvar, Mutex},
+};
 
 /// Returns the fom that runs on this thread.
 pub(super) fn current_fom() -> Option<FomId> {

@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 
 use crate::{
     Sleep,
-    fom::panic_message,
     id::{FomId, Key},
     locality::Home,
     runtime::{FomRef, World},
@@ -25,7 +24,7 @@ use crate::{
         provider::Provided,
     },
 };
-use fom_protocol::sync::Mutex;
+use fom_protocol::{panic_message, sync::Mutex};
 
 /// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;

@@ -10,10 +10,10 @@ use std::{
 use super::{Header, NOTED, Seen, WaitingFor};
 use crate::{
     durable::{EventId, Item, StepKey},
-    fom::{Extra, Gathering, panic_message},
+    fom::{Extra, Gathering},
     id::FomId,
 };
-use fom_protocol::sync::atomic::Ordering;
+use fom_protocol::{panic_message, sync::atomic::Ordering};
 
 /// The limits on the causes of failed attempts in one visit: their number, and the characters of each.
 const MOST_CAUSES: usize = 16;

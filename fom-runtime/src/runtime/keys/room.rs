@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 
 use crate::{
     error::Refused,
-    fom::panic_message,
     operation::Operation,
     runtime::{
         Handle, Submission, World,
@@ -22,9 +21,12 @@ use crate::{
         keys::{Full, Order},
     },
 };
-use fom_protocol::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
+use fom_protocol::{
+    panic_message,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// The submissions that wait for room in the runtime.

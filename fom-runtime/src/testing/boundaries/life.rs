@@ -16,7 +16,6 @@ use fom_journal::MemoryJournal;
 
 use crate::{
     FomInfo, Persistent, RestoreError, Runtime, Shutdown,
-    clock::nanos,
     testing::boundaries::{
         Around, BoundaryError, Driver, Life,
         losing::Losing,
@@ -24,7 +23,7 @@ use crate::{
         stopping::Stop,
     },
 };
-use fom_protocol::{FomState, sync::Mutex};
+use fom_protocol::{FomState, nanos, sync::Mutex};
 
 /// How long a runtime may take to shut down.
 const CLOSING: Duration = Duration::from_secs(2);
