@@ -110,6 +110,9 @@ use proc_macro::TokenStream;
 /// This type, as written here, is the operation's name in saved data. `operation(Type, was = "Old")` gives the name of
 /// an earlier release; see [`was`](#was--name).
 ///
+/// `operation("Job<S>", name = S::NAME)`, with `transient`: the name in listings. The name is a constant, so it can
+/// differ for each `S`. By default, it is the type as written.
+///
 /// ### `generics("S: Bound")`
 ///
 /// Parameters that the operation has and the enum does not have. The parameters of the enum are added to these.

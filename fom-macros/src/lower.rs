@@ -43,6 +43,7 @@ pub(crate) fn lower(
         generics: joined(&item.generics, args.generics),
         krate: args.krate,
         operation: args.operation,
+        operation_name: args.operation_name,
         operation_was: args.operation_was,
         was: args.was,
         error: args.error,

@@ -1,7 +1,7 @@
 //! The machine as declared: plain data, in the order of the declaration.
 
 use proc_macro2::{Span, TokenStream};
-use syn::{Attribute, Generics, Ident, ItemEnum, LitInt, LitStr, Type};
+use syn::{Attribute, Expr, Generics, Ident, ItemEnum, LitInt, LitStr, Type};
 
 use crate::paths::CratePath;
 use crate::syntax::args::Durability;
@@ -14,6 +14,8 @@ pub(crate) struct Machine {
     pub(crate) krate: CratePath,
     /// `None` only after a mistake was reported.
     pub(crate) operation: Option<Type>,
+    /// The key and the constant with the operation's name. An inner `None` was already reported.
+    pub(crate) operation_name: Option<(Ident, Option<Expr>)>,
     /// The key and an earlier name. An inner `None` was already reported.
     pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
     /// The same for the enum.

@@ -47,6 +47,14 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
             "the layer has no phase of its own; add those that stand before or after the ones inside",
         );
     }
+    if let Some((name, _)) = &machine.operation_name {
+        diag.error(
+            name,
+            format!(
+                "the name of a layer has the name of the operation inside in it; take `{name}` out"
+            ),
+        );
+    }
     if let Some(event) = &machine.event_key {
         diag.error(
             event,

@@ -14,6 +14,14 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         never_saved(machine, diag);
         return;
     }
+    if let Some((key, _)) = &machine.operation_name
+        && !machine.transient
+    {
+        diag.error(
+            key,
+            format!("data of a saved operation are found by its type as written; take `{key}` out, or write `transient`"),
+        );
+    }
     chain(machine, diag);
     names(machine, diag);
     let of_enum = machine.item.ident.unraw().to_string();

@@ -171,7 +171,11 @@ pub(super) fn phases(machine: &Machine) -> TokenStream {
 /// Returns the graph of the declared phases.
 fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let name = machine.item.ident.unraw().to_string();
-    let operation = type_name(operation);
+    let given = machine.operation_name.as_ref();
+    let operation = given.and_then(|(_, name)| name.as_ref()).map_or_else(
+        || type_name(operation).to_token_stream(),
+        ToTokens::to_token_stream,
+    );
     let docs = docs::text(&machine.item.attrs);
     let version = machine
         .version

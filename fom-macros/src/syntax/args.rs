@@ -1,7 +1,7 @@
 //! The arguments of `#[fom(..)]`.
 
 use proc_macro2::TokenStream;
-use syn::{Generics, Ident, LitInt, LitStr, Type};
+use syn::{Expr, Generics, Ident, LitInt, LitStr, Type};
 
 use super::versions::{self, Migration};
 use super::{Form, entries, generics, text, ty};
@@ -33,6 +33,8 @@ impl Durability {
 
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
+    /// The key and the constant with the operation's name. An inner `None` was already reported.
+    pub(crate) operation_name: Option<(Ident, Option<Expr>)>,
     /// The earlier names of the operation. A name that is no type was already reported.
     pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
     /// The earlier names of the enum.
@@ -78,6 +80,7 @@ impl Args {
     pub(crate) fn parse(tokens: TokenStream, item: &Ident, diag: &mut Diagnostics) -> Self {
         let mut args = Args {
             operation: None,
+            operation_name: None,
             operation_was: Vec::new(),
             was: Vec::new(),
             generics: Generics::default(),
@@ -105,8 +108,10 @@ impl Args {
             match key.to_string().as_str() {
                 "operation" => {
                     operation_written = true;
-                    (args.operation, args.operation_was) =
-                        versions::operation(key, &entry.value, &mut own);
+                    let found = versions::operation(key, &entry.value, &mut own);
+                    args.operation = found.operation;
+                    args.operation_name = found.name;
+                    args.operation_was = found.was;
                 }
                 "generics" => {
                     if let Some(found) = generics(key, &entry.value, &mut own) {

@@ -2,7 +2,7 @@
 //! phase.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use syn::{Ident, LitInt, LitStr, Path, Type};
+use syn::{Expr, Ident, LitInt, LitStr, Path, Type};
 
 use super::{Entry, Form, Value, entries, split_at_commas, text, ty};
 use crate::diag::Diagnostics;
@@ -159,29 +159,55 @@ fn is_ident(
     fine
 }
 
-const OPERATION_KEYS: &[(&str, Form)] = &[("was", Form::Text("was = \"Type\""))];
+const OPERATION_KEYS: &[(&str, Form)] = &[
+    ("was", Form::Text("was = \"Type\"")),
+    ("name", Form::Text("name = T::NAME")),
+];
 
-/// Returns the type and the names in `operation(Type, was = "Old")`.
-pub(crate) fn operation(
-    key: &Ident,
-    value: &Value,
-    diag: &mut Diagnostics,
-) -> (Option<Type>, Vec<(Ident, Option<LitStr>)>) {
+/// The parts of `operation(Type, name = T::NAME, was = "Old")`.
+#[derive(Default)]
+pub(crate) struct Operation {
+    pub(crate) operation: Option<Type>,
+    pub(crate) name: Option<(Ident, Option<Expr>)>,
+    pub(crate) was: Vec<(Ident, Option<LitStr>)>,
+}
+
+pub(crate) fn operation(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Operation {
     let Value::List(tokens) = value else {
-        return (None, Vec::new());
+        return Operation::default();
     };
     let (first, rest) = apart(tokens.clone());
-    let operation = ty(key, &Value::List(first), diag);
+    let mut found = Operation {
+        operation: ty(key, &Value::List(first), diag),
+        ..Operation::default()
+    };
     let what = format!("`{key}(..)` after its type");
-    let names =
-        entries(rest, OPERATION_KEYS, &what, diag)
-            .into_iter()
-            .map(|Entry { key, value }| {
-                let name = text(&key, &value, diag);
-                let name = name.filter(|name| is_type(&key, name, diag));
-                (key, name)
-            });
-    (operation, names.collect())
+    for Entry { key, value } in entries(rest, OPERATION_KEYS, &what, diag) {
+        if key == "name" {
+            let name = constant(&key, &value, diag);
+            found.name = Some((key, name));
+        } else {
+            let name = text(&key, &value, diag);
+            let name = name.filter(|name| is_type(&key, name, diag));
+            found.was.push((key, name));
+        }
+    }
+    found
+}
+
+/// Returns the expression of `key = T::NAME`.
+fn constant(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<Expr> {
+    let Value::Equals(tokens) = value else {
+        return None;
+    };
+    let constant = syn::parse2(tokens.clone()).ok();
+    if constant.is_none() {
+        diag.error(
+            tokens,
+            format!("`{key}` takes a constant; write `{key} = T::NAME`"),
+        );
+    }
+    constant
 }
 
 /// Splits the tokens before the first key. A type has commas of its own, but none with a key behind it.

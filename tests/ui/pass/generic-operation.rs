@@ -43,8 +43,38 @@ impl Store for Nowhere {
     fn put(&mut self, _: String) {}
 }
 
+trait Named: Send + 'static {
+    const NAME: &'static str;
+}
+
+/// Its name in listings is that of what it carries.
+struct Carrier<T> {
+    load: T,
+}
+
+#[fom(operation("Carrier<T>", name = T::NAME), generics("T: Named"), transient)]
+enum Way {
+    #[phase(start, sync, to(There))]
+    Go,
+    #[phase(end)]
+    There,
+}
+
+impl<T: Named> WayTransitions for Carrier<T> {
+    fn go(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        let _ = &self.load;
+        Ok(())
+    }
+}
+
+impl Named for Nowhere {
+    const NAME: &'static str = "To nowhere";
+}
+
 fn is_operation<O: Operation>() {}
 
 fn main() {
     is_operation::<Job<Nowhere, u32>>();
+    assert_eq!(Job::<Nowhere, u32>::GRAPH.operation(), "Job<S,T>");
+    assert_eq!(Carrier::<Nowhere>::GRAPH.operation(), "To nowhere");
 }
