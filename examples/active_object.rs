@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{active::CallError, prelude::*};
+use fom_patterns::{active::CallError, prelude::*};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Message {

@@ -33,7 +33,6 @@ const RUNTIME: &[&str] = &[
     "lock",
     "lanes",
     "admission",
-    "active",
     "service",
     "testing",
     "prelude",

@@ -1,4 +1,5 @@
-//! The `#[fom]` and `#[active]` attributes. Users import them from `fom-runtime`, which re-exports them.
+//! The `#[fom]` and `#[active]` attributes. Users import `#[fom]` from `fom-runtime` and `#[active]` from `fom-patterns`,
+//! which re-export them.
 #![forbid(unsafe_code)]
 
 mod active;
@@ -533,7 +534,7 @@ pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes active objects of a type. The attribute is for an `impl` block, and generates a proxy with the same methods.
 ///
 /// ```
-/// use fom_runtime::prelude::*;
+/// use fom_patterns::prelude::*;
 ///
 /// #[derive(Default)]
 /// struct Account {
@@ -578,8 +579,8 @@ pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The `impl` stays as it is. The attribute adds a struct with the type's name and `Proxy` behind it. The struct has
 /// each method that is not private and takes `&self` or `&mut self`, with the same docs, arguments and visibility. Such
-/// a method returns a `fom_runtime::active::Call` of the original method's result. The proxy can be cloned and sent,
-/// and derefs to `fom_runtime::active::Proxy`. The type implements `Active`, which has `activate`.
+/// a method returns a `fom_patterns::active::Call` of the original method's result. The proxy can be cloned and sent,
+/// and derefs to `fom_patterns::active::Proxy`. The type implements `Active`, which has `activate`.
 ///
 /// The proxy of a type with parameters has the same parameters. Methods may have parameters of their own. In the proxy,
 /// these must be `Send + 'static`, like all arguments and answers.

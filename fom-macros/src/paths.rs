@@ -7,17 +7,21 @@ use syn::{Ident, LitStr, Type};
 
 use crate::diag::Diagnostics;
 
-/// `::fom_runtime`, or what `crate = ".."` says.
+/// The path of the library that has the names of generated code.
 #[derive(Clone)]
 pub(crate) struct CratePath(TokenStream);
 
-impl Default for CratePath {
-    fn default() -> Self {
-        CratePath(quote!(::fom_runtime))
-    }
-}
-
 impl CratePath {
+    /// The path in `#[fom]`, unless `crate = ".."` names another.
+    pub(crate) fn of_runtime() -> Self {
+        Self(quote!(::fom_runtime))
+    }
+
+    /// The path in `#[active]`, unless `crate = ".."` names another.
+    pub(crate) fn of_patterns() -> Self {
+        Self(quote!(::fom_patterns))
+    }
+
     pub(crate) fn parse(text: &LitStr, diag: &mut Diagnostics) -> Option<Self> {
         let value = text.value();
         let path = match text.parse::<syn::Path>() {

@@ -2,6 +2,13 @@
 //!
 //! Each pattern is one module. The modules do not know each other, so a program may use any of them.
 //!
+//! | to | see |
+//! | --- | --- |
+//! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
+//!
 //! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
 
+pub mod active;
 pub mod prelude;
+
+pub use fom_macros::active;

@@ -1,3 +1,5 @@
 //! What a program needs to declare and run foms and patterns.
 
 pub use fom_runtime::prelude::*;
+
+pub use crate::{active, active::Active};

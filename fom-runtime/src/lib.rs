@@ -70,7 +70,6 @@
 //! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
-//! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | register, call and watch services by name | [`service`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
@@ -82,7 +81,6 @@ extern crate self as fom_runtime;
 
 #[doc(hidden)]
 pub mod __private;
-pub mod active;
 mod adaptive;
 pub mod admission;
 pub mod balance;
@@ -116,7 +114,7 @@ pub use error::{
 };
 #[doc(inline)]
 pub use fom_journal as journal;
-pub use fom_macros::{active, fom};
+pub use fom_macros::fom;
 pub use fom_protocol::FomState;
 pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 pub use id::{FomId, Key};

@@ -2,6 +2,5 @@
 
 pub use crate::{
     BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Handle, Operation, Persistent,
-    Placement, Priority, Reached, Refused, Reply, Runtime, Shutdown, Snapshot, active,
-    active::Active, fom,
+    Placement, Priority, Reached, Refused, Reply, Runtime, Shutdown, Snapshot, fom,
 };

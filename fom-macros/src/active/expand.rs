@@ -186,7 +186,7 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     let request = quote_spanned!(span=> (#(#names,)*));
     quote! {
         #head {
-            let #method_ = #krate::active::Method::new(#text, #krate::Priority::#priority);
+            let #method_ = #krate::active::Method::new(#text, #krate::active::Priority::#priority);
             #when
             self.0.#function(#method_, #request, |#object_, (#(#names,)*): #types| #body)
         }

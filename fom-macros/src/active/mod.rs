@@ -58,7 +58,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
 /// Reads the arguments of `#[active(..)]` above the `impl`.
 fn krate(args: TokenStream, diag: &mut Diagnostics) -> CratePath {
     let known = [("crate", Form::Text("crate = \"::path\""))];
-    let mut krate = CratePath::default();
+    let mut krate = CratePath::of_patterns();
     for entry in entries(args, &known, "`#[active(..)]` on an `impl` block", diag) {
         let path = text(&entry.key, &entry.value, diag);
         if let Some(path) = path.and_then(|path| CratePath::parse(&path, diag)) {

@@ -97,7 +97,7 @@ impl Args {
             retired_key: None,
             retired: Vec::new(),
             durability: None,
-            krate: CratePath::default(),
+            krate: CratePath::of_runtime(),
         };
         let mut operation_written = false;
         // A mistyped key may have been this key, so its absence is not reported.

@@ -1,5 +1,5 @@
 //! All mistakes in requests, in one compile. The compiler does not report the uses of the proxy again.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 use std::borrow::Cow;
 
 struct Shop {

@@ -1,5 +1,5 @@
 //! An object that borrows.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 
 struct Shop<'a> {
     name: &'a str,

@@ -1,5 +1,5 @@
 //! A guard changes nothing.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 
 struct Shop {
     asked: u64,

@@ -1,5 +1,5 @@
 //! A guard reads the arguments, and does not take them.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 
 struct Shop;
 

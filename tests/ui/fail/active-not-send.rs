@@ -1,5 +1,5 @@
 //! A request contains only values that can go to another thread.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 use std::rc::Rc;
 
 struct Shop;

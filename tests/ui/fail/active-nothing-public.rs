@@ -1,5 +1,5 @@
 //! Nothing to call.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 
 struct Shop;
 

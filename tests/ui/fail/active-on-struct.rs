@@ -1,5 +1,5 @@
 //! The attribute on something else.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 
 #[active]
 struct Shop;

@@ -1,5 +1,5 @@
 //! An `impl` of a trait.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 
 struct Shop;
 

@@ -1,5 +1,5 @@
 //! A type without the attribute.
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 
 struct Shop;
 

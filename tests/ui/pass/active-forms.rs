@@ -2,7 +2,7 @@
 #![deny(warnings)]
 use std::{collections::BTreeMap, fmt::Display};
 
-use fom_runtime::{active::Call, prelude::*};
+use fom_patterns::{active::Call, prelude::*};
 
 struct Store<K, V>
 where
@@ -12,7 +12,7 @@ where
     object: u64,
 }
 
-#[active(crate = "::fom_runtime")]
+#[active(crate = "::fom_patterns")]
 impl<K: Ord + Send + 'static, V: Clone + Send> Store<K, V>
 where
     V: 'static,

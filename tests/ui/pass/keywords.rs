@@ -2,7 +2,8 @@
 //! a target. Two macros write the machines from rows. `book/doctests.rs` compiles this file in edition 2021.
 #![allow(non_camel_case_types, dead_code)]
 
-use fom_runtime::{LockSet, prelude::*};
+use fom_patterns::prelude::*;
+use fom_runtime::LockSet;
 
 struct r#gen {}
 

@@ -9,11 +9,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{
-    Priority,
-    active::{Arguments, CallError, slot::Answer, station::Station},
-};
 use fom_protocol::panic_message;
+use fom_runtime::Priority;
+
+use crate::active::{Arguments, CallError, slot::Answer, station::Station};
 
 /// A method of an active object. Generated code makes it.
 #[doc(hidden)]

@@ -1,6 +1,9 @@
 //! The activation list: the requests of one object that wait for their turn. No user code runs in this module.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use crate::active::{
     marks::{Limits, Pressure},
@@ -13,7 +16,7 @@ pub(super) struct Queued<A> {
     pub(super) place: Place,
     pub(super) request: Box<dyn Request<A>>,
     /// The time when its guard was first seen false.
-    pub(super) blocked: Option<u64>,
+    pub(super) blocked: Option<Duration>,
 }
 
 /// The object's next action.

@@ -6,31 +6,31 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    FomId, FomRef,
-    active::{
-        Active, CallError,
-        activation::Settings,
-        list::{List, Pushed, Queued, Taken, Turn},
-        marks::Pressure,
-        request::Request,
-        servant::Object,
-        station::{Place, Station},
-    },
-    fom::{Attached, Wait},
-    locality::Home,
-    runtime::{World, extension::Daemon},
-};
 use fom_protocol::{
-    panic_message,
+    nanos, panic_message,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
+use fom_runtime::{
+    FomId, FomRef, Runtime,
+    extension::{Attached, Daemon, Wait},
+};
+
+use crate::active::{
+    Active, CallError,
+    activation::Settings,
+    list::{List, Pushed, Queued, Taken, Turn},
+    marks::Pressure,
+    request::Request,
+    servant::Object,
+    station::{Place, Station},
+};
 
 pub(crate) struct Shared<A: Active> {
-    world: Arc<World>,
+    /// Does not keep the runtime alive.
+    runtime: Runtime,
     pub(super) settings: Settings,
     list: Mutex<List<A>>,
     /// Whether the running request was told to stop.
@@ -40,9 +40,9 @@ pub(crate) struct Shared<A: Active> {
 }
 
 impl<A: Active> Shared<A> {
-    pub(super) fn new(world: Arc<World>, settings: Settings) -> Self {
+    pub(super) fn new(runtime: Runtime, settings: Settings) -> Self {
         Self {
-            world,
+            runtime,
             list: Mutex::new(List::new(settings.limits)),
             settings,
             cancelled: AtomicBool::new(false),
@@ -70,7 +70,7 @@ impl<A: Active> Shared<A> {
     /// instead.
     pub(super) fn push(&self, priority: u8, request: Box<dyn Request<A>>) -> Option<(Place, bool)> {
         // While the runtime drains, it takes calls only from its own foms.
-        if self.world.is_late() {
+        if !self.runtime.is_accepting() {
             self.refuse(request, CallError::Ended);
             return None;
         }
@@ -145,7 +145,7 @@ impl<A: Active> Shared<A> {
     /// Puts a request back, because its guard was false, or answers the request if it was cancelled meanwhile.
     pub(super) fn put_back(&self, mut queued: Queued<A>) {
         if queued.blocked.is_none() {
-            queued.blocked = Some(self.world.clock.nanos());
+            queued.blocked = Some(self.runtime.now());
         }
         let mut list = self.list.lock();
         if !self.cancelled.load(Ordering::Relaxed) {
@@ -188,7 +188,7 @@ impl<A: Active> Shared<A> {
     pub(super) fn fenced(&self, method: &str, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let message = panic_message(panic);
-            self.world.incident(format!(
+            self.runtime.report(format!(
                 "`{}::{method}` panicked {when}: {message}",
                 A::NAME
             ));
@@ -201,16 +201,16 @@ impl<A: Active> Station for Shared<A> {
         A::NAME
     }
 
-    fn world(&self) -> &Arc<World> {
-        &self.world
+    fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     fn id(&self) -> FomId {
         self.fom().id()
     }
 
-    fn home(&self) -> Home {
-        self.fom().home()
+    fn locality(&self) -> usize {
+        self.fom().locality()
     }
 
     fn queued(&self) -> usize {
@@ -271,10 +271,10 @@ impl<A: Active> Attached for Shared<A> {
             None => Wait::of("a request"),
             Some(first) => {
                 let since = first.blocked.unwrap_or_default();
-                let millis = self.world.clock.nanos().saturating_sub(since) / 1_000_000;
+                let nanos = nanos(self.runtime.now().saturating_sub(since));
                 Wait {
                     subject: Some(first.request.name().to_owned()),
-                    waited: Some(Duration::from_millis(millis)),
+                    waited: Some(Duration::from_millis(nanos / 1_000_000)),
                     ..Wait::of("the guard of")
                 }
             }

@@ -7,24 +7,19 @@ use std::{
     task::Poll,
 };
 
-use crate::{
-    Graph, NoEvent, PhaseInfo, Runtime,
-    active::{
-        Active, CallError,
-        list::{Queued, Turn},
-        request::{Begun, Done},
-        shared::Shared,
-        station::{Station, as_current},
-    },
-    error::BoxError,
-    fom::WaitKind,
-    operation::{AsyncOperation, At, Next, Operation, Stepped},
-};
 use fom_protocol::panic_message;
+use fom_runtime::{BoxError, Cx, extension::WaitKind, fom};
+
+use crate::active::{
+    Active, CallError,
+    list::{Queued, Turn},
+    request::{Begun, Done},
+    shared::Shared,
+    station::{Station, as_current},
+};
 
 /// The operation of an active object. The operation is in flight as long as the object lives.
-#[doc(hidden)]
-pub struct Object<A: Active> {
+pub(super) struct Object<A: Active> {
     /// The first field, so that callers are answered before the object is dropped. The object's `Drop` is user code.
     open: Open<A>,
     object: A,
@@ -39,49 +34,20 @@ impl<A: Active> Drop for Open<A> {
     }
 }
 
-impl<A: Active> std::fmt::Debug for Object<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(A::NAME)
-    }
-}
-
-/// The phases of an active object.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// The object takes requests.
+#[fom(operation("Object<A>", name = A::NAME), generics("A: Active"), transient)]
+pub(super) enum ActiveObject {
+    /// It takes requests.
+    #[phase(start, to(Ended))]
     Serve,
-    /// The object has ended.
+    /// No proxy is left, and what was queued has run.
+    #[phase(end)]
     Ended,
 }
 
-const PHASES: &[PhaseInfo] = &[
-    PhaseInfo::asynchronous("Serve", "It takes requests.")
-        .start()
-        .to(&[1]),
-    PhaseInfo::end("Ended", "No proxy is left, and what was queued has run."),
-];
-
-impl<A: Active> Operation for Object<A> {
-    type Phase = Life;
-    type Kind = Life;
-    type Error = BoxError;
-    type Event = NoEvent;
-    type Form = crate::fom::launch::Asynchronous;
-
-    const GRAPH: &'static Graph = &Graph::new("ActiveObject", A::NAME, "", PHASES);
-    const START: Life = Life::Serve;
-    const INDEX: fn(Life) -> usize = |life| life as usize;
-
-    fn kind(phase: &Life) -> Life {
-        *phase
-    }
-}
-
-impl<A: Active> AsyncOperation for Object<A> {
-    async fn step(&mut self, _: At<'_, '_, Life>) -> Stepped<Self> {
-        self.serve().await;
-        Ok(Next::Go(Life::Ended))
+impl<A: Active> ActiveObjectTransitions for Object<A> {
+    async fn serve(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.run().await;
+        Ok(())
     }
 }
 
@@ -98,7 +64,7 @@ impl<A: Active> Object<A> {
     }
 
     /// Serves requests until no proxy is left and no request can run, or until a panic ends the object.
-    async fn serve(&mut self) {
+    async fn run(&mut self) {
         let Self { open, object } = self;
         let shared = &open.0;
         let station: Arc<dyn Station> = Arc::clone(shared) as _;
@@ -124,7 +90,7 @@ impl<A: Active> Object<A> {
             if done == Done::Panicked && shared.settings.ends_on_panic {
                 return;
             }
-            if spend(shared) {
+            if shared.runtime().spend_phase() {
                 let mut yielded = false;
                 poll_fn(|cx| {
                     if std::mem::replace(&mut yielded, true) {
@@ -186,8 +152,3 @@ fn ready<A: Active>(
 
 /// What a fom waits for that awaits a call.
 pub(super) static ANSWER: WaitKind = WaitKind::new("an answer of an active object");
-
-/// Counts one request as one phase. Returns whether the object must let other foms of its locality run.
-fn spend<A: Active>(shared: &Shared<A>) -> bool {
-    Runtime::of(shared.world()).spend_phase()
-}

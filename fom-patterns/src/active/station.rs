@@ -2,18 +2,20 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use crate::{FomId, active::Pressure, locality::Home, runtime::World};
 use fom_protocol::sync::thread_local;
+use fom_runtime::{FomId, Runtime};
+
+use crate::active::Pressure;
 
 /// The place of a request in the activation list: by priority, then by age.
 pub(super) type Place = (u8, u64);
 
 pub(super) trait Station: Send + Sync {
     fn name(&self) -> &'static str;
-    fn world(&self) -> &Arc<World>;
+    fn runtime(&self) -> &Runtime;
     fn id(&self) -> FomId;
-    /// Returns the object's home.
-    fn home(&self) -> Home;
+    /// Returns the index of the object's locality.
+    fn locality(&self) -> usize;
     /// Counts the requests that wait for their turn.
     fn queued(&self) -> usize;
     /// Counts the waiting requests and the running request.
@@ -67,7 +69,7 @@ pub(super) fn is_current(station: &Arc<dyn Station>) -> bool {
 /// `false`.
 ///
 /// ```
-/// use fom_runtime::prelude::*;
+/// use fom_patterns::prelude::*;
 ///
 /// #[derive(Default)]
 /// struct Searcher;
@@ -75,7 +77,7 @@ pub(super) fn is_current(station: &Arc<dyn Station>) -> bool {
 /// #[active]
 /// impl Searcher {
 ///     pub fn count(&mut self, most: u64) -> u64 {
-///         (0..most).take_while(|_| !fom_runtime::active::is_cancelled()).count() as u64
+///         (0..most).take_while(|_| !fom_patterns::active::is_cancelled()).count() as u64
 ///     }
 /// }
 /// # let runtime = Runtime::builder().localities(1).build()?;

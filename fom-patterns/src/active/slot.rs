@@ -9,8 +9,9 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::active::{CallError, station::Station};
 use fom_protocol::{panic_message, sync::Mutex};
+
+use crate::active::{CallError, station::Station};
 
 pub(super) type Outcome<T> = Result<T, CallError>;
 
@@ -99,8 +100,8 @@ impl<T> Slot<T> {
             let message = panic_message(panic);
             let name = self.station.name();
             self.station
-                .world()
-                .incident(format!("{what} of a call of `{name}` panicked: {message}"));
+                .runtime()
+                .report(format!("{what} of a call of `{name}` panicked: {message}"));
         }
     }
 

@@ -5,7 +5,7 @@
 //! and costs no thread and no task. A request with a false guard waits in the list and holds nothing.
 //!
 //! ```
-//! use fom_runtime::prelude::*;
+//! use fom_patterns::prelude::*;
 //!
 //! #[derive(Default)]
 //! struct Account {
@@ -59,6 +59,8 @@ use std::{fmt, sync::Arc};
 pub use activation::Activation;
 pub use call::{Call, Canceller};
 pub use error::{Arguments, CallError, NotActivated};
+#[doc(no_inline)]
+pub use fom_runtime::Priority;
 pub use marks::{Pressure, WhenFull};
 pub use pool::Pool;
 pub use set::CallSet;
@@ -66,10 +68,9 @@ pub use station::is_cancelled;
 
 #[doc(hidden)]
 pub use request::{Always, Guard, Method, Running, When};
-#[doc(hidden)]
-pub use servant::{Life, Object};
 
-use crate::{FomId, Runtime};
+use fom_runtime::{FomId, Runtime};
+
 use request::{Async, Body, Sync as Plain, Task};
 use shared::Shared;
 use slot::{Answer, Slot};
@@ -103,7 +104,7 @@ pub trait Active: Sized + Send + 'static {
     /// Returns an [`Activation`], which sets options before the object starts.
     ///
     /// ```
-    /// use fom_runtime::{Placement, prelude::*};
+    /// use fom_patterns::prelude::*;
     ///
     /// struct Counter(u64);
     ///
@@ -190,7 +191,7 @@ impl ObjectRef {
 
     /// Returns the index of the object's locality.
     pub fn locality(&self) -> usize {
-        self.0.home().index
+        self.0.locality()
     }
 
     /// Returns the number of requests that wait for their turn now.

@@ -10,10 +10,9 @@ use std::{
     },
 };
 
-use crate::{
-    Placement, Runtime,
-    active::{Activation, Active, NotActivated, ObjectRef},
-};
+use fom_runtime::{Placement, Runtime};
+
+use crate::active::{Activation, Active, NotActivated, ObjectRef};
 
 /// A pool of active objects. A call goes to the object with the least to do, or to an object chosen by key. Calls go
 /// through the same proxies as calls to a single object.
@@ -22,7 +21,7 @@ use crate::{
 /// another object is free.
 ///
 /// ```
-/// use fom_runtime::{active::Pool, prelude::*};
+/// use fom_patterns::{active::Pool, prelude::*};
 ///
 /// #[derive(Default)]
 /// struct Counter {

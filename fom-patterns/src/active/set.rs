@@ -8,13 +8,11 @@ use std::{
     time::Duration,
 };
 
+use fom_protocol::sync::block_on;
+use fom_runtime::TimedOut;
 use futures::{StreamExt, future, stream::FuturesUnordered};
 
-use crate::{
-    TimedOut,
-    active::{Call, CallError, call::may_block},
-    locality::Sleep,
-};
+use crate::active::{Call, CallError, call::may_block};
 
 /// A call and its number.
 struct Numbered<T>(usize, Call<T>);
@@ -33,7 +31,7 @@ impl<T> Future for Numbered<T> {
 /// A set of calls. Their outcomes are taken in the order in which they arrive. The calls can go to different objects.
 ///
 /// ```
-/// use fom_runtime::{active::CallSet, prelude::*};
+/// use fom_patterns::{active::CallSet, prelude::*};
 ///
 /// struct Echo;
 ///
@@ -118,15 +116,10 @@ impl<T> CallSet<T> {
         &mut self,
         time: Duration,
     ) -> Result<Option<(usize, Result<T, CallError>)>, TimedOut> {
-        let home = self
-            .calls
-            .iter()
-            .next()
-            .map(|Numbered(_, call)| call.station().home());
-        let Some(home) = home else {
+        let Some(Numbered(_, first)) = self.calls.iter().next() else {
             return Ok(None);
         };
-        let sleep = Sleep::new(home, time);
+        let sleep = first.station().runtime().sleep(time);
         match future::select(self.calls.next(), sleep).await {
             future::Either::Left((next, _)) => Ok(next),
             future::Either::Right(_) => Err(TimedOut(time)),
@@ -141,7 +134,7 @@ impl<T> CallSet<T> {
             .iter()
             .find_map(|Numbered(number, call)| Some((*number, may_block(call).err()?)));
         let Some((number, error)) = refused else {
-            return fom_protocol::sync::block_on(self.next());
+            return block_on(self.next());
         };
         // Answered calls come first.
         if let Some(next) = futures::FutureExt::now_or_never(self.next()).flatten() {

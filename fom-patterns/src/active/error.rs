@@ -2,8 +2,8 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use crate::error::RefusedReason;
 use fom_protocol::sync::Mutex;
+use fom_runtime::RefusedReason;
 
 /// The reason why a call has no value.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ impl Arguments {
     /// Returns `None` if they were already taken, or have other types.
     ///
     /// ```
-    /// # use fom_runtime::active::CallError;
+    /// # use fom_patterns::active::CallError;
     /// fn again(error: &CallError) -> Option<(String, u64)> {
     ///     match error {
     ///         CallError::Full(arguments) => arguments.take(),

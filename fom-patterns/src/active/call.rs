@@ -9,17 +9,15 @@ use std::{
     time::Duration,
 };
 
+use fom_protocol::sync::block_on;
+use fom_runtime::{Local, Runtime, Sleep, extension::holds_locality};
 use futures::{FutureExt, future};
 
-use crate::{
-    Local, Runtime,
-    active::{
-        CallError,
-        servant::ANSWER,
-        slot::{Outcome, Slot},
-        station::{Place, Station, is_current},
-    },
-    locality::{Sleep, has_core, is_taken},
+use crate::active::{
+    CallError,
+    servant::ANSWER,
+    slot::{Outcome, Slot},
+    station::{Place, Station, is_current},
 };
 
 /// A call in progress: a future of the method's return value. Calling the proxy's method has already queued the
@@ -92,14 +90,14 @@ impl<T> Call<T> {
     /// [`CallError::TimedOut`], and the call is cancelled. Only a wait checks the deadline. A call that no caller waits
     /// for has no deadline.
     pub fn within(mut self, time: Duration) -> Self {
-        let sleep = Sleep::new(self.station().home(), time);
+        let sleep = self.station().runtime().sleep(time);
         self.deadline = Some(Box::new((sleep, time)));
         self
     }
 
     /// Like [`within`](Self::within), with the deadline at the time `at` of the runtime's clock ([`Runtime::now`]).
     pub fn until(self, at: Duration) -> Self {
-        let now = self.station().world().clock.now();
+        let now = self.station().runtime().now();
         self.within(at.saturating_sub(now))
     }
 
@@ -115,7 +113,7 @@ impl<T> Call<T> {
             self.cancel();
             return Err(error);
         }
-        fom_protocol::sync::block_on(self)
+        block_on(self)
     }
 
     /// Blocks the thread for at most `time`, on the runtime's clock. Returns `None` if the call is not answered by
@@ -132,8 +130,8 @@ impl<T> Call<T> {
         if let Err(error) = may_block(self) {
             return Some(Err(error));
         }
-        let sleep = Sleep::new(self.station().home(), time);
-        fom_protocol::sync::block_on(async {
+        let sleep = self.station().runtime().sleep(time);
+        block_on(async {
             match future::select(self, sleep).await {
                 future::Either::Left((outcome, _)) => Some(outcome),
                 future::Either::Right(_) => None,
@@ -151,7 +149,7 @@ impl<T> Call<T> {
     ///
     /// Panics like [`wait_within`](Self::wait_within).
     pub fn wait_until(&mut self, at: Duration) -> Option<Result<T, CallError>> {
-        let now = self.station().world().clock.now();
+        let now = self.station().runtime().now();
         self.wait_within(at.saturating_sub(now))
     }
 
@@ -167,7 +165,7 @@ impl<T> Call<T> {
     /// answered. No lock is held during `f`. To run code in a certain locality, use [`then`](Self::then), or await the
     /// call there.
     ///
-    /// A panic in `f` is recorded as an [incident](crate::Operations::incidents) and affects nothing else.
+    /// A panic in `f` is recorded as an [incident](fom_runtime::Operations::incidents) and affects nothing else.
     pub fn observe(self, f: impl FnOnce(Result<&T, &CallError>) + Send + 'static) -> Self {
         self.slot.observe(Box::new(f));
         self
@@ -181,7 +179,7 @@ impl<T> Call<T> {
     ///
     /// ```
     /// use std::sync::mpsc;
-    /// use fom_runtime::prelude::*;
+    /// use fom_patterns::prelude::*;
     ///
     /// struct Adder;
     ///
@@ -210,7 +208,7 @@ impl<T> Call<T> {
     ) where
         T: Send + 'static,
     {
-        let runtime = Runtime::of(runtime.world());
+        let runtime = runtime.detached();
         // The request waits for room as long as the runtime lives: dropping `self` must not take it back.
         self.outside = false;
         self.slot.consume(Box::new(move |outcome| {
@@ -226,7 +224,7 @@ pub(super) fn may_block<T>(call: &Call<T>) -> Result<(), CallError> {
         Ok(())
     } else if is_current(call.station()) {
         Err(CallError::OwnObject)
-    } else if has_core() || is_taken() {
+    } else if holds_locality() {
         Err(CallError::OnHandler)
     } else {
         Ok(())

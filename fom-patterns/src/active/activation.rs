@@ -2,14 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{
-    Key, Placement, Priority, Runtime,
-    active::{
-        Active, NotActivated, Pressure, Proxy, WhenFull,
-        marks::{Limits, Tell},
-        servant::Object,
-        shared::Shared,
-    },
+use fom_runtime::{Key, Placement, Priority, Runtime};
+
+use crate::active::{
+    Active, NotActivated, Pressure, Proxy, WhenFull,
+    marks::{Limits, Tell},
+    servant::Object,
+    shared::Shared,
 };
 
 /// The default number of requests that can wait.
@@ -126,7 +125,7 @@ impl<A: Active> Activation<A> {
     /// Fails with [`NotActivated`], which holds the object, if the runtime is full or shuts down, the key is in use, or
     /// the locality does not exist.
     pub fn start(self, runtime: &Runtime) -> Result<A::Proxy, NotActivated<A>> {
-        let shared = Arc::new(Shared::new(Arc::clone(runtime.world()), self.settings));
+        let shared = Arc::new(Shared::new(runtime.detached(), self.settings));
         let proxy = Proxy::new(Arc::clone(&shared));
         let object = Object::new(self.object, Arc::clone(&shared));
         let mut submission = runtime.submit(object).priority(self.priority);
