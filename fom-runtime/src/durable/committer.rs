@@ -376,7 +376,9 @@ impl Committer {
                     if !std::mem::replace(&mut was_untidy_error, true)
                         && let Some(world) = world.upgrade()
                     {
-                        world.incident(format!("the journal could not make room: {error}"));
+                        world
+                            .env
+                            .report(format!("the journal could not make room: {error}"));
                     }
                 }
             }
@@ -429,7 +431,7 @@ impl Committer {
             && !before
             && let (Err(error), Some(world)) = (done, world.upgrade())
         {
-            world.incident(format!(
+            world.env.report(format!(
                 "lazy transitions could not be committed, and are tried again: {error}"
             ));
         }

@@ -11,11 +11,10 @@ use crate::{
     },
     error::{Cause, SnapshotError},
     fom::{
-        AnyRef, Standing, Typed, WaitingFor,
+        AnyRef, Standing, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Verdict},
     },
     operation::{Codec, Durability, Operation},
-    watch::TransitionCause,
 };
 use fom_protocol::panic_message;
 
@@ -293,7 +292,7 @@ impl<O: Operation> Course<O> {
                 let saved = fom.extra().and_then(|extra| extra.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
                 inner.attempt = 0;
-                let now = fom.world().clock.nanos();
+                let now = fom.world().env.clock.nanos();
                 (Vec::new(), timing.preview(fom, self.index(), now, left))
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {
