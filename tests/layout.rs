@@ -13,11 +13,8 @@ use source::Source;
 
 /// The folders of `fom-runtime`, lowest first. A file beside the folders counts as a folder of its own.
 const RUNTIME: &[&str] = &[
-    "sync",
     "id",
     "heap",
-    "shrink",
-    "protocol",
     "clock",
     "graph",
     "adaptive",
@@ -41,7 +38,6 @@ const RUNTIME: &[&str] = &[
     "testing",
     "prelude",
     "__private",
-    "__protocol",
     "lib",
 ];
 
@@ -49,7 +45,11 @@ const RUNTIME: &[&str] = &[
 const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-macros", &[]),
     ("fom-journal", &[]),
-    ("fom-runtime", &["fom-journal", "fom-macros"]),
+    ("fom-protocol", &[]),
+    (
+        "fom-runtime",
+        &["fom-journal", "fom-macros", "fom-protocol"],
+    ),
 ];
 
 #[test]
@@ -71,6 +71,19 @@ fn packages_depend_on_lower_ones_only() {
 #[test]
 fn folders_of_the_runtime_import_lower_ones_only() {
     check("fom-runtime", RUNTIME);
+}
+
+#[test]
+fn parts_of_the_protocol_know_only_the_primitives_and_the_link() {
+    let source = Source::read(&root().join("fom-protocol/src"));
+    for import in source.imports() {
+        let import = (import.from.as_str(), import.to.as_str());
+        let allowed = matches!(
+            import,
+            ("lib.rs", _) | (_, "sync.rs") | ("free_list.rs", "inbox.rs")
+        );
+        assert!(allowed, "{} imports {}", import.0, import.1);
+    }
 }
 
 fn root() -> &'static Path {

@@ -115,7 +115,7 @@ impl<T> Call<T> {
             self.cancel();
             return Err(error);
         }
-        crate::sync::block_on(self)
+        fom_protocol::sync::block_on(self)
     }
 
     /// Blocks the thread for at most `time`, on the runtime's clock. Returns `None` if the call is not answered by
@@ -133,7 +133,7 @@ impl<T> Call<T> {
             return Some(Err(error));
         }
         let sleep = Sleep::new(self.station().home(), time);
-        crate::sync::block_on(async {
+        fom_protocol::sync::block_on(async {
             match future::select(self, sleep).await {
                 future::Either::Left((outcome, _)) => Some(outcome),
                 future::Either::Right(_) => None,

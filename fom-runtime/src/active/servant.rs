@@ -17,10 +17,11 @@ use crate::{
         station::{Station, as_current},
     },
     error::BoxError,
-    fom::{WaitingFor, panic_message},
+    fom::WaitingFor,
     locality::with_core,
     operation::{AsyncOperation, At, Next, Operation, Stepped},
 };
+use fom_protocol::panic_message;
 
 /// The operation of an active object. The operation is in flight as long as the object lives.
 #[doc(hidden)]

@@ -17,9 +17,12 @@ use crate::{
         servant::Object,
         station::{Place, Station},
     },
-    fom::{Explain, panic_message},
+    fom::Explain,
     locality::Home,
     runtime::World,
+};
+use fom_protocol::{
+    panic_message,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},

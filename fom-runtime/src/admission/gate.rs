@@ -22,8 +22,10 @@ use crate::{
         request::Unstarted, status::Marks,
     },
     error::RefusedReason,
-    fom::panic_message,
     runtime::{Front, World},
+};
+use fom_protocol::{
+    panic_message,
     shrink::Shrink as _,
     sync::{Mutex, MutexGuard, atomic::Ordering},
 };

@@ -19,8 +19,8 @@ use crate::{
     id::Key,
     operation::Operation,
     runtime::{Ended, FomRef, Handle, Placement, Submission, block_on},
-    sync::{Mutex, MutexGuard},
 };
+use fom_protocol::sync::{Mutex, MutexGuard};
 
 /// A place of any operation type.
 pub(super) trait Entry: Send + Sync {

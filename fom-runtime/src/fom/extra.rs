@@ -15,10 +15,10 @@ use crate::{
     id::Key,
     lock::FomLocks,
     snapshot::Meta,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64},
 };
 
 /// The maximum history capacity that is allocated with the fom. The history grows on demand.
@@ -158,7 +158,7 @@ impl Extra {
     #[cold]
     pub(super) fn next_effect(&self) {
         if self.kept.is_none() {
-            crate::protocol::count(&self.visits, 1);
+            fom_protocol::count(&self.visits, 1);
         }
     }
 }
@@ -249,7 +249,7 @@ impl Waits {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

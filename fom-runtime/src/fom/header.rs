@@ -15,8 +15,10 @@ use crate::{
     id::{FomId, Key},
     lanes::LanePlace,
     locality::{Home, Locality},
-    protocol::{Link, Marks, Token},
     runtime::{Priority, World},
+};
+use fom_protocol::{
+    Link, OutcomeBits, StateCell,
     sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
@@ -131,9 +133,9 @@ pub(crate) struct Header {
     pub(super) pool: *const Pool,
     /// The references: the runtime's until the fom has ended, and one for each address, handle and waker.
     pub(super) refs: AtomicU32,
-    pub(crate) token: Token,
+    pub(crate) token: StateCell,
     /// Whether the outcome is there, and which waiters it has.
-    pub(super) marks: Marks,
+    pub(super) marks: OutcomeBits,
     phase: AtomicU16,
     id: AtomicU64,
     submitted: AtomicU64,
@@ -174,8 +176,8 @@ impl Header {
             link: Link::new(),
             pool,
             refs: AtomicU32::new(0),
-            token: Token::new(),
-            marks: Marks::default(),
+            token: StateCell::new(),
+            marks: OutcomeBits::default(),
             phase: AtomicU16::new(0),
             id: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
@@ -513,7 +515,7 @@ impl Header {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

@@ -66,10 +66,9 @@ use crate::{
     lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation},
-    protocol::FomState,
     runtime::World,
-    sync::atomic::Ordering,
 };
+use fom_protocol::{FomState, panic_message, sync::atomic::Ordering};
 
 /// The result of a run of a fom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -621,20 +620,4 @@ impl Header {
             pool.totals.ended_elsewhere(failed, age, untaken);
         }
     }
-}
-
-/// Returns the message of a panic. The payload is the user's, and may panic when it is dropped.
-pub(crate) fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
-    let text = if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic whose payload is no text".to_owned()
-    };
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // This payload is leaked, because its drop might panic again without end.
-        std::mem::forget(again);
-    }
-    text
 }

@@ -10,10 +10,10 @@ use crate::{
     Sleep,
     fom::{Extra, Header, WaitingFor, reference},
     runtime::{KeyOf, Order},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// The state of a fom in the directory.

@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use crate::{
     Clock,
     balance::Balance,
-    clock::nanos,
     durable::{
         Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
         recover,
@@ -32,6 +31,7 @@ use crate::{
     topology::{LocalityPlan, Machine, PlanOptions, plan},
     watch::{Hooks, Transition, TransitionOf},
 };
+use fom_protocol::nanos;
 
 /// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
 /// runtime checks it between two phases, and between two events of a phase that stays.
@@ -652,7 +652,7 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
         // Cannot fail: the builder waits.
         let _ = tell.send(make(core));
     }));
-    crate::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
+    fom_protocol::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
@@ -663,6 +663,6 @@ fn abort(world: &World, localities: &[Locality]) {
     }
     world.wait_ended(
         localities.len(),
-        crate::sync::now() + Duration::from_secs(10),
+        fom_protocol::sync::now() + Duration::from_secs(10),
     );
 }

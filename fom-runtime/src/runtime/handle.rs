@@ -22,8 +22,8 @@ use crate::{
     id::{FomId, Key},
     locality::Home,
     operation::Operation,
-    protocol::FomState,
 };
+use fom_protocol::FomState;
 
 /// A fom that ended in one of its end phases.
 #[non_exhaustive]
@@ -116,7 +116,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         Err(BlockError::NotInPhase) => None,
         Err(error) => panic!("cannot wait here: {error}"),
     };
-    crate::sync::block_on(future)
+    fom_protocol::sync::block_on(future)
 }
 
 impl<O: Operation> Deref for Handle<O> {

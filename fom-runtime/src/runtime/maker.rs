@@ -18,8 +18,8 @@ use crate::{
     operation::Operation,
     runtime::{Priority, World, directory::KeyOf, keys::Order},
     snapshot::Meta,
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// Makes one fom.
 pub(super) struct Maker<'a> {

@@ -2,12 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::{
-    fom::Explain,
-    sync::{
-        Mutex,
-        atomic::{Ordering, fence},
-    },
+use crate::fom::Explain;
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{Ordering, fence},
 };
 
 #[derive(Default)]

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 use crate::{
     runtime::{Runtime, World, world::Mode},
     service::UnfinishedStop,
-    sync::now,
     watch::{FomInfo, inspect},
 };
+use fom_protocol::sync::now;
 
 /// How a runtime shuts down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

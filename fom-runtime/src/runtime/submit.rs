@@ -24,8 +24,8 @@ use crate::{
         world::Mode,
     },
     snapshot::Meta,
-    sync::atomic::Ordering,
 };
+use fom_protocol::sync::atomic::Ordering;
 
 /// Decides which of the ready foms of a locality runs first. Foms of one priority run first in, first out.
 ///

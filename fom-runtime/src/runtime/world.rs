@@ -19,16 +19,18 @@ use crate::{
     id::{FomId, Key},
     locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
-    protocol::{Counts, Waiters, all_idle},
     runtime::{
         Budget, FomRef, directory::Directory, keys::Rooms, objects::Objects, resources::Resources,
     },
     service::Registry,
+    watch::Hooks,
+};
+use fom_protocol::{
+    InFlight, Waiters, all_idle,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
-    watch::Hooks,
 };
 
 /// The number of incidents kept.
@@ -92,7 +94,7 @@ pub(crate) struct World {
     pub(crate) spin: u64,
     capacity: usize,
     /// Counts what is queued in front of the localities, which has no home yet.
-    pub(crate) queued: Counts,
+    pub(crate) queued: InFlight,
     /// The queues in front of the localities.
     fronts: Mutex<Vec<Weak<dyn Front>>>,
     /// How much of the capacity is taken. The counts of the localities do not serve for this: they go down only after
@@ -174,7 +176,7 @@ impl World {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
         let mut budget = Allowance {
             phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
-            nanos: crate::clock::nanos(settings.budget.time),
+            nanos: fom_protocol::nanos(settings.budget.time),
         };
         if budget.nanos == 0 {
             // The first step uses up this budget. The next look at the clock would notice that too late.
@@ -202,9 +204,9 @@ impl World {
             dormant: Arc::new(settings.dormant),
             relock: Relock::default(),
             capacity: settings.capacity,
-            spin: crate::clock::nanos(settings.spin),
+            spin: fom_protocol::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
-            queued: Counts::default(),
+            queued: InFlight::default(),
             fronts: Mutex::new(Vec::new()),
             paused: AtomicUsize::new(0),
             rooms: Rooms::default(),
@@ -441,7 +443,7 @@ impl World {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
                 self.incident(format!(
                     "a waker panicked while the idle were told: {}",
-                    crate::fom::panic_message(panic)
+                    fom_protocol::panic_message(panic)
                 ));
             }
         }
@@ -493,7 +495,7 @@ impl World {
             if done(&ends) {
                 return true;
             }
-            let left = by.saturating_duration_since(crate::sync::now());
+            let left = by.saturating_duration_since(fom_protocol::sync::now());
             if left.is_zero() {
                 return false;
             }

@@ -10,8 +10,8 @@ use crate::{
         Admission, CallCause, DomainState, Refusal, ServiceState, Signature, UnfinishedStop,
         provider::Hooks,
     },
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// A call, whatever its types are.
 pub(super) trait Live: Send + Sync {

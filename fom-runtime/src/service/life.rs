@@ -11,7 +11,7 @@ use futures::FutureExt;
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{Header, panic_message},
+    fom::Header,
     id::FomId,
     locality::Home,
     runtime::{Submission, World},
@@ -22,6 +22,9 @@ use crate::{
         provider::{BoxFuture, Hook},
         registry::Registry,
     },
+};
+use fom_protocol::{
+    panic_message,
     sync::{Condvar, Mutex},
 };
 
@@ -347,7 +350,7 @@ impl Registry {
         if spawned.is_ok() {
             let mut is_done = done.0.lock();
             while !*is_done {
-                let left = by.saturating_duration_since(crate::sync::now());
+                let left = by.saturating_duration_since(fom_protocol::sync::now());
                 if left.is_zero() {
                     break;
                 }

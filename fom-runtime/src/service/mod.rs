@@ -63,12 +63,9 @@ pub(crate) use registry::Registry;
 pub use state::{Admission, DomainState, ServiceState};
 pub use status::{ServiceStatus, ServicesStatus, UnfinishedStop};
 
-use crate::{
-    fom::panic_message,
-    runtime::{Runtime, World},
-    sync::atomic::Ordering,
-};
+use crate::runtime::{Runtime, World};
 use entry::{About, Entry};
+use fom_protocol::{panic_message, sync::atomic::Ordering};
 use provider::Provided;
 
 /// The services of a runtime. A clone is another handle to the same services. No handle keeps the runtime alive.

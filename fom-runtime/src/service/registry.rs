@@ -9,10 +9,10 @@ use crate::{
         entry::Entry,
         events::{Tell, Watchers},
     },
-    sync::{
-        Mutex,
-        atomic::{AtomicU8, AtomicU64, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
 /// The state of all services after the end of the runtime: they are stopped and stay stopped.

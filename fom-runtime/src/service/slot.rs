@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 
 use crate::{
     Sleep,
-    fom::panic_message,
     id::{FomId, Key},
     locality::Home,
     runtime::{FomRef, World},
@@ -24,8 +23,8 @@ use crate::{
         job::ServiceCall,
         provider::Provided,
     },
-    sync::Mutex,
 };
+use fom_protocol::{panic_message, sync::Mutex};
 
 /// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;

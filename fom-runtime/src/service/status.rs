@@ -4,10 +4,8 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    service::{DomainState, ServiceState, Services},
-    sync::atomic::Ordering,
-};
+use crate::service::{DomainState, ServiceState, Services};
+use fom_protocol::sync::atomic::Ordering;
 
 /// One service. See [`ServicesStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

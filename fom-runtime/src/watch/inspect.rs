@@ -7,10 +7,9 @@ use crate::{
     fom::{AnyRef, Header, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
-    protocol::FomState,
     runtime::{World, totals},
-    sync::atomic::Ordering,
 };
+use fom_protocol::{FomState, sync::atomic::Ordering};
 
 /// How many of the foms that a fom waits for are named.
 const NAMED: usize = 8;
