@@ -108,7 +108,7 @@ pub mod testing;
 pub mod topology;
 mod watch;
 pub use clock::{Clock, TestClock};
-pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Sleep, Team};
+pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
 pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
 pub use error::{
     BlockError, BoxError, BuildError, Cause, DiscardError, Failure, NoEvent, Refused,
@@ -122,12 +122,13 @@ pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 pub use id::{FomId, Key};
 pub use lanes::{Feed, LaneKey, LaneOptions, Lanes, PushError, PushReason};
 pub use layer::Layered;
-pub use locality::Followers;
+pub use locality::{Followers, Sleep};
 pub use lock::{
     Acquire, AcquireSet, LockError, LockGuard, LockMode, LockSet, LockSetGuard, LockStats,
     LockTableStats, Locker, LongLock, LongLocks,
 };
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
+pub use runtime::extension;
 pub use runtime::{
     Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Joined,
     Local, Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission,

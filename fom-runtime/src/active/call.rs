@@ -12,14 +12,14 @@ use std::{
 use futures::{FutureExt, future};
 
 use crate::{
-    Local, Runtime, Sleep,
+    Local, Runtime,
     active::{
         CallError,
-        servant::set_waiting,
+        servant::ANSWER,
         slot::{Outcome, Slot},
         station::{Place, Station, is_current},
     },
-    locality::{has_core, is_taken},
+    locality::{Sleep, has_core, is_taken},
 };
 
 /// A call in progress: a future of the method's return value. Calling the proxy's method has already queued the
@@ -252,7 +252,7 @@ impl<T> Future for Call<T> {
             this.cancel();
             return Poll::Ready(Err(CallError::TimedOut(time)));
         }
-        set_waiting();
+        ANSWER.record();
         Poll::Pending
     }
 }

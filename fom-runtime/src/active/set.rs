@@ -11,8 +11,9 @@ use std::{
 use futures::{StreamExt, future, stream::FuturesUnordered};
 
 use crate::{
-    Sleep, TimedOut,
+    TimedOut,
     active::{Call, CallError, call::may_block},
+    locality::Sleep,
 };
 
 /// A call and its number.

@@ -22,7 +22,7 @@ use crate::{
         request::Unstarted, status::Marks,
     },
     error::RefusedReason,
-    runtime::{Front, World},
+    runtime::{Runtime, World, extension::Attachment},
 };
 use fom_protocol::{
     panic_message,
@@ -105,7 +105,7 @@ impl Shared {
             me: Weak::clone(me),
         });
         let front: Weak<Self> = Arc::downgrade(&shared);
-        shared.world.join_fronts(front);
+        Runtime::of(&shared.world).attach(front);
         shared.deliver(Event::Policy(policy));
         shared
     }
@@ -262,8 +262,8 @@ impl Drop for GoOn {
     }
 }
 
-impl Front for Shared {
-    fn mode_changed(&self) {
+impl Attachment for Shared {
+    fn state_changed(self: Arc<Self>, _: &Runtime) {
         if !self.world.takes_nothing() {
             return;
         }

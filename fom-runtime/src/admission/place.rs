@@ -233,7 +233,7 @@ impl<O: Operation> Entry for Place<O> {
         let mut submission = Submission::new(&self.shared.world, parts.operation)
             .place_if(parts.placement)
             .priority(self.tags.priority)
-            .ticket(Box::new(seat));
+            .guard(seat);
         if let Some(key) = parts.key {
             submission = submission.key(key);
         }

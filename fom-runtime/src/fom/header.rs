@@ -11,7 +11,7 @@ use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 use crate::{
     Graph, PhaseInfo,
     durable::{Kept, Once},
-    fom::{Explain, Extra, Pool, Rare, Timing},
+    fom::{Attached, Extra, Pool, Rare, Timing},
     id::{FomId, Key},
     lanes::LanePlace,
     locality::{Home, Locality},
@@ -39,13 +39,14 @@ pub(crate) enum WaitingFor {
     Key,
     /// A long lock.
     Lock,
-    /// A request, a guard, or an answer of an active object.
-    Active,
+    /// The [`WaitKind`](crate::fom::WaitKind) with this number.
+    Kind(u16),
     /// An answer of the resource at this place of the table.
     Resource(u32),
 }
 
 const RESOURCES_FROM: u16 = 16;
+const KINDS_FROM: u16 = 1 << 15;
 
 impl WaitingFor {
     fn encode(self) -> u16 {
@@ -60,10 +61,11 @@ impl WaitingFor {
             Self::Foms => 9,
             Self::Key => 7,
             Self::Lock => 8,
-            Self::Active => 10,
+            Self::Kind(number) => KINDS_FROM.saturating_add(number),
             // Resources beyond the range are shown as the last resource.
             Self::Resource(place) => {
-                RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
+                let place = u16::try_from(place).unwrap_or(u16::MAX);
+                RESOURCES_FROM.saturating_add(place).min(KINDS_FROM - 1)
             }
         }
     }
@@ -88,7 +90,7 @@ impl WaitingFor {
             9 => Self::Foms,
             7 => Self::Key,
             8 => Self::Lock,
-            10 => Self::Active,
+            number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }
@@ -332,9 +334,9 @@ impl Header {
         self.extra_made().rare.get_or_init(Box::default)
     }
 
-    /// Returns the active object that explains the fom, if it is one.
-    pub(crate) fn explained(&self) -> Option<Arc<dyn Explain>> {
-        self.rare()?.explains.get()?.upgrade()
+    /// Returns the details about the fom from another package, if there are any.
+    pub(crate) fn attached(&self) -> Option<Arc<dyn Attached>> {
+        self.rare()?.attached.get()?.upgrade()
     }
 
     /// Returns the [`Extra`] state, and makes it if there is none.

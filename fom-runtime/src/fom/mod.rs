@@ -12,6 +12,7 @@
 //! The memory of a fom: 64 bytes of header, 16 of mailbox and the size of one event, 8 more if the machine takes
 //! events, and 64 if it has deadlines; then operation and phase, or the future.
 
+mod attached;
 mod body;
 mod commit;
 mod course;
@@ -46,8 +47,9 @@ use std::{
     sync::Arc,
 };
 
+pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
-pub(crate) use extra::{Explain, Extra, Rare, Ticket, Told, Watcher};
+pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use mail::Mailed;

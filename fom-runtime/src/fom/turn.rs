@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    Sleep,
     fom::{Extra, Header, WaitingFor, reference},
+    locality::Sleep,
     runtime::{KeyOf, Order},
 };
 use fom_protocol::sync::{

@@ -19,6 +19,7 @@ mod pace;
 mod patrol;
 mod queue;
 mod reactor;
+mod sleep;
 mod timers;
 mod trim;
 mod wheel;
@@ -57,6 +58,7 @@ use fom_protocol::{
         atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
 };
+pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.
 pub(crate) type Job = Box<dyn FnOnce(&mut Core) + Send>;

@@ -26,7 +26,7 @@ use crate::{
         Runtime, World,
         resources::Resources,
         shutdown::Guard,
-        world::{Mode, Settings},
+        world::{RuntimeState, Settings},
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
     watch::{Hooks, Transition, TransitionOf},
@@ -656,8 +656,8 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
-fn abort(world: &World, localities: &[Locality]) {
-    world.close(Mode::Closed);
+fn abort(world: &Arc<World>, localities: &[Locality]) {
+    world.close(RuntimeState::Closed);
     for home in localities {
         home.stop();
     }

@@ -5,10 +5,10 @@ use std::{any::Any, collections::BTreeMap, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
+    extension::UnfinishedStop,
     id::FomId,
     service::{
-        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, UnfinishedStop,
-        provider::Hooks,
+        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
     },
 };
 use fom_protocol::sync::Mutex;
@@ -343,7 +343,8 @@ impl Entry {
     pub(super) fn unfinished(&self) -> Option<UnfinishedStop> {
         let stop = self.life(|life| life.stop);
         (self.stops && stop != Stop::Nothing).then(|| UnfinishedStop {
-            service: self.name.clone(),
+            kind: "service".to_owned(),
+            name: self.name.clone(),
             owner: self.owner.clone(),
             begun: stop == Stop::Begun,
         })

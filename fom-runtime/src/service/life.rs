@@ -332,7 +332,7 @@ async fn stop_all(world: &Arc<World>, registry: &Registry, but: Option<FomId>) {
 impl Registry {
     /// Stops all services, and blocks this thread until that is done, at most until `by`. After this, every call is
     /// refused.
-    pub(crate) fn drain(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
+    pub(super) fn stop_by(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
         if self.is_empty() {
             return self.refuse_all();
         }

@@ -59,9 +59,9 @@ pub use events::{Happened, ServiceEvent, Subscription, Watching};
 pub use key::{Service, Signature};
 pub use provider::{CallCx, Provider};
 pub use registration::{Registration, Running};
-pub(crate) use registry::Registry;
+use registry::Registry;
 pub use state::{Admission, DomainState, ServiceState};
-pub use status::{ServiceStatus, ServicesStatus, UnfinishedStop};
+pub use status::{ServiceStatus, ServicesStatus};
 
 use crate::runtime::{Runtime, World};
 use entry::{About, Entry};
@@ -88,7 +88,7 @@ impl Runtime {
     pub fn services(&self) -> Services {
         Services {
             world: Arc::clone(&self.world),
-            registry: Arc::clone(self.world.services()),
+            registry: self.attachment(),
         }
     }
 }

@@ -11,9 +11,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Sleep,
     id::{FomId, Key},
-    locality::Home,
+    locality::{Home, Sleep},
     runtime::{FomRef, World},
     service::{
         CallCause, CallFailure, CancelledBy,

@@ -113,7 +113,7 @@ pub(super) fn run<O: Persistent>(
     let driver = fom.zip(around.drive.as_ref()).map(|(fom, drive)| {
         drive(Life {
             fom,
-            runtime: runtime.weak(),
+            runtime: runtime.detached(),
             clock: around.clock.clone(),
             restarted,
         })
