@@ -4,15 +4,16 @@
 //! write and one sync. The memory holds only the place of each entry. `format` describes the bytes, and `manifest`
 //! names the required segments. `scan` tells a torn end from damage, `append` writes, and `compact` frees space.
 
-mod ahead;
 mod append;
 mod compact;
+mod contents;
 mod directory;
 mod format;
 mod index;
 mod inspect;
 mod manifest;
-mod recovery;
+mod preallocate;
+mod recover;
 mod scan;
 mod window;
 
@@ -33,12 +34,12 @@ pub use inspect::Inspection;
 pub use inspect::read_hostile_segment;
 
 use self::{
-    ahead::Ahead,
     append::{Active, check},
     compact::{Cursor, Moves},
     directory::Directory,
     index::Index,
     manifest::Manifest,
+    preallocate::Preallocated,
 };
 use crate::{
     Batch, Journal, JournalError, JournalStats, Recover, Recovery,
@@ -53,15 +54,15 @@ use crate::{
 ///
 /// ```
 /// use fom_journal::{Batch, EntryId, FileJournal, Journal};
-/// # struct Nobody;
-/// # impl fom_journal::Recover for Nobody {
+/// # struct Discard;
+/// # impl fom_journal::Recover for Discard {
 /// #     fn entry(&mut self, _: EntryId, _: &[u8]) {}
 /// #     fn damaged(&mut self, _: EntryId, _: fom_journal::Damage) {}
 /// # }
 /// # let directory = std::env::temp_dir().join(format!("fom-journal-example-{}", std::process::id()));
 ///
 /// let mut journal = FileJournal::open(&directory)?;
-/// journal.recover(&mut Nobody)?;
+/// journal.recover(&mut Discard)?;
 /// let mut batch = Batch::new();
 /// batch.put(EntryId(70_000), b"ringing");
 /// batch.end_group();
@@ -86,21 +87,21 @@ pub struct FileJournal {
     floor: u64,
     highest: u64,
     active: Option<Active>,
-    ahead: Ahead,
+    preallocated: Preallocated,
     /// Segments with a failed first write, and their sizes. The manifest names such a segment until it names the next
     /// one.
     failed: Vec<(u64, u64)>,
     /// Free files, for reuse.
     spares: Vec<u64>,
     /// Damaged segments. They are kept under another name when they are no longer needed.
-    aside: BTreeSet<u64>,
+    damaged: BTreeSet<u64>,
     moves: Moves,
     cursor: Option<Cursor>,
     /// Bytes to move, in return for new writes.
-    owed: u64,
+    debt: u64,
     buffer: Vec<u8>,
     /// Whether nothing was written since the last tidy.
-    rests: bool,
+    is_idle: bool,
     stats: JournalStats,
     /// The process that opened the journal. A fork of that process shares the lock, and must not write.
     process: u32,
@@ -179,15 +180,15 @@ impl FileJournalOptions {
             floor: 1,
             highest: 0,
             active: None,
-            ahead: Ahead::None,
+            preallocated: Preallocated::None,
             failed: Vec::new(),
             spares: Vec::new(),
-            aside: BTreeSet::new(),
+            damaged: BTreeSet::new(),
             moves: Moves::default(),
             cursor: None,
-            owed: 0,
+            debt: 0,
             buffer: Vec::new(),
-            rests: false,
+            is_idle: false,
             stats: JournalStats::default(),
             process: process::id(),
             _lock: lock,
@@ -236,7 +237,7 @@ impl FileJournal {
 impl Drop for FileJournal {
     fn drop(&mut self) {
         // The lock must not be released while the thread still makes a file.
-        drop(self.ahead.take());
+        drop(self.preallocated.take());
         if !thread::panicking() && self.is_ours() {
             self.write_end();
         }
@@ -253,12 +254,12 @@ impl Journal for FileJournal {
         let length = check(batch)?;
         self.check_ours()?;
         if !self.recovered {
-            self.recover_from_files(&mut Nobody)?;
+            self.recover_from_files(&mut Discard)?;
         }
         if batch.is_empty() {
             return Ok(());
         }
-        if self.moves.is_empty() && (self.owed > 0 || self.is_oldest_dead()) {
+        if self.moves.is_empty() && (self.debt > 0 || self.is_oldest_dead()) {
             // A caller that never calls `tidy` must not fill the disk. `tidy` reports the errors.
             let _ = self.stage(false);
         }
@@ -268,7 +269,7 @@ impl Journal for FileJournal {
     fn tidy(&mut self) -> Result<bool, JournalError> {
         self.check_ours()?;
         if !self.recovered {
-            self.recover_from_files(&mut Nobody)?;
+            self.recover_from_files(&mut Discard)?;
         }
         self.tidy_slice()
     }
@@ -288,9 +289,9 @@ impl Journal for FileJournal {
 }
 
 /// Discards all entries.
-struct Nobody;
+struct Discard;
 
-impl Recover for Nobody {
+impl Recover for Discard {
     fn entry(&mut self, _: crate::EntryId, _: &[u8]) {}
     fn damaged(&mut self, _: crate::EntryId, _: crate::Damage) {}
 }
