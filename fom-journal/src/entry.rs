@@ -8,7 +8,8 @@ use std::fmt;
 pub struct EntryId(pub u64);
 
 impl EntryId {
-    /// Entries below this number come first in [`Journal::recover`](crate::Journal::recover): they say how to read the others.
+    /// [`Journal::recover`](crate::Journal::recover) passes entries below this number first: they say how to read the
+    /// others.
     pub const HEAD: Self = Self(1 << 16);
 }
 

@@ -4,10 +4,12 @@ use crate::{Batch, Damage, EntryId, JournalError};
 
 /// Keeps entries across a crash.
 ///
-/// One thread uses a journal at a time. Other stores can implement this trait. The tests in
+/// One thread uses a journal at a time, and its functions may block. Other stores can implement this trait. The tests in
 /// [`conformance`](crate::conformance) check that a store keeps the promises of this trait.
 pub trait Journal: Send + 'static {
-    /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first. Called once, before any other method.
+    /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first.
+    ///
+    /// The caller calls it once, before any other method.
     ///
     /// # Errors
     ///
@@ -15,7 +17,7 @@ pub trait Journal: Send + 'static {
     /// number is no error: [`Recover::damaged`] reports it.
     fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError>;
 
-    /// Makes the groups of the batch durable, in their order.
+    /// Makes the ended groups of the batch durable, in their order. The open group is not committed.
     ///
     /// # Errors
     ///
@@ -25,17 +27,19 @@ pub trait Journal: Send + 'static {
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
     /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.
-    /// Called between two commits, and while there is nothing to commit.
+    ///
+    /// The caller calls it between two commits, and while there is nothing to commit. The default does nothing.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit). Committed entries stay.
+    /// Fails with errors of the store. Committed entries stay.
     fn tidy(&mut self) -> Result<bool, JournalError> {
         Ok(false)
     }
 
-    /// Returns the length of the longest entry that the journal takes, in bytes. A fom with a longer record fails
-    /// alone: the other foms of its batch are not affected.
+    /// Returns the length of the longest entry that the journal takes, in bytes. Default: [`usize::MAX`].
+    ///
+    /// A commit with a longer entry fails as a whole, so the caller leaves out groups with such entries.
     fn longest(&self) -> usize {
         usize::MAX
     }
@@ -46,12 +50,12 @@ pub trait Journal: Send + 'static {
 
 /// Receives the entries of a journal during recovery.
 pub trait Recover {
-    /// Announces the number of entries, if it is known.
+    /// Announces the number of entries, if it is known. Called at most once, before the entries.
     fn expect(&mut self, entries: u64) {
         let _ = entries;
     }
 
-    /// Receives an entry.
+    /// Receives an entry and its newest bytes.
     fn entry(&mut self, id: EntryId, bytes: &[u8]);
 
     /// Receives the number of an entry with damaged newest bytes. The entry stays damaged until it is put or deleted.
@@ -67,7 +71,7 @@ pub struct Recovery {
     /// The torn end of the last file: a crash broke off a write there, which was never acknowledged. Recovery cuts it
     /// off.
     pub torn: Option<Damage>,
-    /// Unreadable places, without the entries that were reported as damaged.
+    /// Unreadable places where entries may be lost. Entries passed to [`Recover::damaged`] are not in this list.
     pub gaps: Vec<Damage>,
 }
 
@@ -78,9 +82,9 @@ pub struct Recovery {
 pub struct JournalStats {
     /// Entries in the journal.
     pub entries: u64,
-    /// Bytes of these entries.
+    /// Total length of these entries, in bytes.
     pub live_bytes: u64,
-    /// Bytes that the journal takes up.
+    /// Size of the journal on the disk, in bytes.
     pub size_bytes: u64,
     /// Bytes written since the journal was opened, including the next two counts.
     pub written_bytes: u64,

@@ -7,7 +7,7 @@ use super::{
     compact::Moves,
     format::{
         Checkpoint, FIRST, HEAD, Header, Kind, LINK, LONGEST, LONGEST_BATCH, LONGEST_GROUP, Link,
-        ROW, RawChange, Salted, encode_frame, frame_length,
+        ROW, RawChange, SaltedCrc, encode_frame, frame_length,
     },
     index::Segment,
     preallocate::{NewSegment, Preallocated, SYNCS, make},
@@ -124,7 +124,7 @@ impl FileJournal {
             buffer.extend_from_slice(&link.encode(&active.header));
             at = LINK as u64;
         }
-        let salted = Salted::new(active.header.salt);
+        let salted = SaltedCrc::new(active.header.salt);
         let mut index = 0;
         if !moves.is_empty() {
             let before = buffer.len();

@@ -408,7 +408,7 @@ pub(super) fn frame_length<'a>(changes: impl Iterator<Item = RawChange<'a>>) -> 
 /// Appends a frame. Each entry has at most [`LONGEST`] bytes, and the frame at most [`LONGEST_FRAME`].
 pub(super) fn encode_frame<'a>(
     out: &mut Vec<u8>,
-    salted: &Salted,
+    salted: &SaltedCrc,
     sequence: u64,
     index: u32,
     changes: impl Iterator<Item = RawChange<'a>> + Clone,
@@ -443,13 +443,13 @@ pub(super) fn encode_frame<'a>(
 }
 
 fn checksum(salt: u32, bytes: &[u8]) -> u32 {
-    Salted::new(salt).checksum(bytes)
+    SaltedCrc::new(salt).checksum(bytes)
 }
 
 /// Computes checksums for one segment. A new hasher detects the processor's features, so many checksums share one.
-pub(super) struct Salted(Hasher);
+pub(super) struct SaltedCrc(Hasher);
 
-impl Salted {
+impl SaltedCrc {
     pub(super) fn new(salt: u32) -> Self {
         Self(Hasher::new_with_initial(salt))
     }

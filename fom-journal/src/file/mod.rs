@@ -1,8 +1,24 @@
 //! A journal in files.
 //!
 //! The journal is a log of *segments*: files of one size that get their space on the disk before use. A batch is one
-//! write and one sync. The memory holds only the place of each entry. `format` describes the bytes, and `manifest`
-//! names the required segments. `scan` tells a torn end from damage, `append` writes, and `compact` frees space.
+//! write and one sync. The memory holds only the place of each entry.
+//!
+//! The modules, from the bottom. The last four add methods to [`FileJournal`].
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `format` | the bytes of a segment and of the manifest |
+//! | `window` | reads a file piece by piece |
+//! | `directory` | the names, the lock and the files |
+//! | `index` | the place of each entry |
+//! | `scan` | the frames of a segment; tells a torn end from damage |
+//! | `manifest` | names the required segments |
+//! | `preallocate` | makes the next segment |
+//! | `contents` | reads what a directory holds |
+//! | `append` | writes batches |
+//! | `compact` | frees space |
+//! | `recover` | takes over the content, and settles what a crash left |
+//! | `inspect` | reads a journal without a change |
 
 mod append;
 mod compact;
@@ -74,7 +90,7 @@ use crate::{
 /// ```
 pub struct FileJournal {
     directory: Directory,
-    /// Shared with the thread that makes segments ahead.
+    /// Shared with the thread that makes the next segment.
     manifest: Arc<Mutex<Manifest>>,
     segment_bytes: u64,
     salvage: bool,
@@ -119,40 +135,46 @@ pub struct FileJournalOptions {
 }
 
 impl FileJournalOptions {
-    /// Sets the size of a segment, from 1 KiB to 1 GiB; the default is 16 MiB. Larger segments cause fewer but longer
-    /// disk stalls, and raise the journal's minimum size. Existing segments keep their size.
+    /// Sets the size of a segment in bytes, from 1 KiB to 1 GiB; values outside are clamped. Default: 16 MiB.
+    ///
+    /// Larger segments cause fewer but longer disk stalls, and raise the journal's minimum size. Existing segments keep
+    /// their size.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes.clamp(1 << 10, 1 << 30);
         self
     }
 
-    /// Sets whether recovery continues when it is not known which entries are lost. Recovery then gives all readable
-    /// entries and lists the damage in [`Recovery::gaps`]. The damaged files stay beside the journal under other names.
-    /// Deleted entries may come back, and changed entries may have older bytes.
+    /// Sets whether recovery continues when it is not known which entries are lost. Default: `false`.
+    ///
+    /// With `true`, recovery passes on all readable entries and lists the damage in [`Recovery::gaps`]. The damaged
+    /// files stay beside the journal under other names. Deleted entries may come back, and changed entries may have older
+    /// bytes.
     #[must_use]
     pub fn salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
         self
     }
 
-    /// Sets whether a thread makes the next segment while the current one fills; the default is `true`. With `false`,
-    /// [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every operation of the
-    /// disk.
+    /// Sets whether a thread makes the next segment while the current one fills. Default: `true`.
+    ///
+    /// With `false`, [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every operation
+    /// of the disk.
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
     }
 
-    /// Sets the disk. The default is the disk of the system.
+    /// Sets the disk. Default: [`RealDisk`].
     #[must_use]
     pub fn disk(mut self, disk: impl Disk) -> Self {
         self.disk = Arc::new(disk);
         self
     }
 
-    /// Opens the journal in a directory. Makes the directory if there is none.
+    /// Opens the journal in a directory, and locks it. A missing directory is made for the process's user alone. New
+    /// files get the default permissions of the process. [`recover`](Journal::recover) reads the entries.
     ///
     /// # Errors
     ///
@@ -197,8 +219,7 @@ impl FileJournalOptions {
 }
 
 impl FileJournal {
-    /// Opens the journal in a directory. A missing directory is made for the process's user alone. New files get the
-    /// default rights of the process. [`recover`](Journal::recover) reads the entries.
+    /// Opens the journal in a directory, with the default options.
     ///
     /// # Errors
     ///
@@ -217,7 +238,7 @@ impl FileJournal {
         }
     }
 
-    /// Returns the directory of the journal.
+    /// Returns the directory of the journal, as an absolute path.
     pub fn path(&self) -> &PathBuf {
         &self.directory.path
     }

@@ -1,4 +1,4 @@
-//! Makes segments ahead, so that a commit need not wait for one.
+//! Makes the next segment early, so that a commit need not wait for it.
 
 use std::{io, sync::Arc, thread};
 
