@@ -256,7 +256,7 @@ impl FileJournal {
     }
 
     /// Returns the next segment, and the generation of the manifest that names it.
-    fn next_made(&mut self) -> Result<(NewSegment, u64), JournalError> {
+    pub(super) fn next_made(&mut self) -> Result<(NewSegment, u64), JournalError> {
         // The failure may have been temporary, so a second attempt follows at once.
         let mut made = match self.preallocated.take() {
             Some(Ok(made)) => made,
@@ -302,15 +302,6 @@ impl FileJournal {
             journal: self.journal,
             size: self.segment_bytes,
         }
-    }
-
-    /// Makes the next segment: in a thread, or now if the option `background` is off.
-    pub(super) fn begin_or_make_next(&mut self) -> Result<(), JournalError> {
-        match self.background {
-            true => self.begin_next(),
-            false => self.preallocated = Preallocated::Ready(self.next_made()?.0),
-        }
-        Ok(())
     }
 
     /// Starts a thread that makes the next segment, unless there is one or the option `background` is off.

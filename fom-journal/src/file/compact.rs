@@ -7,6 +7,7 @@ use super::{
     FileJournal,
     format::{FIRST, Kind, RawChange},
     index::Segment,
+    preallocate::Preallocated,
     scan::Scan,
 };
 use crate::{Batch, JournalError};
@@ -208,7 +209,10 @@ impl FileJournal {
             self.stage(self.is_large())?;
         }
         if self.wants_next() {
-            self.begin_or_make_next()?;
+            match self.background {
+                true => self.begin_next(),
+                false => self.preallocated = Preallocated::Ready(self.next_made()?.0),
+            }
         }
         if std::mem::replace(&mut self.is_idle, true) {
             self.buffer = Vec::new();
