@@ -484,7 +484,7 @@ impl Sink<'_> {
         }
         let missing = JournalError::Missing {
             entry: HEAD_ENTRY,
-            what: "which says whose journal it is, and which ids are used",
+            what: "which identifies the journal and the used ids",
         };
         if found.gaps.is_empty() {
             return Err(missing);
