@@ -109,10 +109,8 @@ pub mod topology;
 pub use clock::{Clock, TestClock};
 pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
 pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
-pub use error::{
-    BlockError, BoxError, BuildError, Cause, DiscardError, Failure, NoEvent, Refused,
-    RefusedReason, RestoreError, RetryError, SendError, SnapshotError, TimedOut, Unanswered,
-};
+pub use error::{BoxError, NoEvent};
+pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub use fom::{Interpose, Transition, TransitionCause, TransitionOf};
 #[doc(inline)]
 pub use fom_journal as journal;
@@ -138,4 +136,6 @@ pub use runtime::{
     Local, Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission,
     SuspendedKey, Waiting, WhenRoom,
 };
+pub use runtime::{BuildError, DiscardError, Refused, RetryError};
+pub use snapshot::{RestoreError, SnapshotError};
 pub use snapshot::{Saved, SavedError, Snapshot};

@@ -21,7 +21,7 @@ use crate::{
         AdmissionStatus, Level, Policy, Request, WhenFull, desk::Desk, place::Entry,
         request::Unstarted, status::Marks,
     },
-    error::RefusedReason,
+    fom::RefusedReason,
     runtime::{Runtime, World, extension::Attachment},
 };
 use fom_protocol::{

@@ -4,8 +4,7 @@ use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
     Cx, Operation, StepKey, Submission,
-    error::BlockError,
-    fom::Header,
+    fom::{BlockError, Header},
     id::{FomId, Key},
     locality::Away,
     runtime::Runtime,

@@ -14,8 +14,8 @@ pub use team::Team;
 
 use crate::{
     Operation, StepKey, Submission,
-    error::{Cause, NoEvent},
-    fom::{Header, Mailed, WaitingFor},
+    error::NoEvent,
+    fom::{Cause, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
     runtime::{EventSender, Runtime},

@@ -14,10 +14,9 @@ use crate::{
         Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,
         record::fom_of, schemas::Schemas,
     },
-    error::RestoreError,
     id::FomId,
     operation::Persistent,
-    snapshot::{self, Schema},
+    snapshot::{self, RestoreError, Schema},
 };
 use fom_protocol::panic_message;
 

@@ -16,9 +16,9 @@ use crate::{
         Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
         record::fom_of, schemas::Schemas,
     },
-    error::SnapshotError,
     id::FomId,
     runtime::World,
+    snapshot::SnapshotError,
 };
 use fom_protocol::{
     panic_message,

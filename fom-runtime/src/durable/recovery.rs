@@ -21,13 +21,12 @@ use crate::{
         record::{decode_fom, fom_of, is_fom, number_of},
         schemas::Schemas,
     },
-    error::{BuildError, RestoreError},
     fom::Resident,
     id::FomId,
     locality::Locality,
     operation::{EventReader, Persistent, Registered, Restorer, registered},
-    runtime::{World, restore},
-    snapshot::{self, Schema},
+    runtime::{BuildError, World, restore},
+    snapshot::{self, RestoreError, Schema},
 };
 use fom_protocol::panic_message;
 

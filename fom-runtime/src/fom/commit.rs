@@ -9,12 +9,12 @@ use crate::{
     durable::{
         Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head, entry_of,
     },
-    error::{Cause, SnapshotError},
     fom::{
-        AnyRef, Standing, TransitionCause, Typed, WaitingFor,
+        AnyRef, Cause, Standing, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Verdict},
     },
     operation::{Codec, Durability, Operation},
+    snapshot::SnapshotError,
 };
 use fom_protocol::panic_message;
 

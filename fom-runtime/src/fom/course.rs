@@ -13,10 +13,9 @@ use std::{
 use crate::{
     Cx, Ended, PhaseInfo,
     durable::Then,
-    error::{BlockError, Cause, Failure, RefusedReason},
     fom::{
-        Barred, Header, Interrupt, Outcome, Transition, TransitionCause, Typed, WaitingFor,
-        turn::Gate,
+        Barred, BlockError, Cause, Failure, Header, Interrupt, Outcome, RefusedReason, Transition,
+        TransitionCause, Typed, WaitingFor, turn::Gate,
     },
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
 };

@@ -8,9 +8,8 @@ use std::{
 
 use crate::{
     Cx,
-    error::Cause,
     fom::{
-        Header, TransitionCause, Typed, WaitingFor,
+        Cause, Header, TransitionCause, Typed, WaitingFor,
         course::{After, Course, cause_of},
         reference,
     },

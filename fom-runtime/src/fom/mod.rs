@@ -17,6 +17,7 @@ mod body;
 mod commit;
 mod course;
 mod env;
+mod error;
 mod extra;
 mod failing;
 mod future;
@@ -53,6 +54,7 @@ use std::{
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
 pub(crate) use env::Env;
+pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
@@ -70,7 +72,6 @@ pub(crate) use turn::{Barred, Standing};
 
 use crate::{
     durable::{EventId, Kept, codec},
-    error::{Cause, Failure},
     id::Key,
     lanes::LanePlace,
     locality::{Locality, Timer},
@@ -190,7 +191,7 @@ impl<E> Mailed<E> {
     }
 
     /// Puts the event into the mailbox and wakes the fom.
-    pub(crate) fn send(&self, event: E) -> Result<(), crate::error::SendError<E>> {
+    pub(crate) fn send(&self, event: E) -> Result<(), crate::fom::SendError<E>> {
         let world = self.world();
         let id = || Some(EventId::Sent(world.next_event()));
         self.mail.push(event, id, world.env.mailbox)?;
@@ -199,11 +200,7 @@ impl<E> Mailed<E> {
     }
 
     /// Like [`send`](Self::send), for an event with an id from its sender.
-    pub(crate) fn send_with_id(
-        &self,
-        id: &Key,
-        event: E,
-    ) -> Result<(), crate::error::SendError<E>> {
+    pub(crate) fn send_with_id(&self, id: &Key, event: E) -> Result<(), crate::fom::SendError<E>> {
         let most = self.world().env.mailbox;
         self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();

@@ -10,13 +10,12 @@ use std::{
 
 use crate::{
     durable::{self, Kept, Once},
-    error::RestoreError,
     fom::{AnyRef, Birth, Extra, Header, Launch, Rare, Resident, Seed, Stocks, Ticket},
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
     runtime::{Priority, World, directory::KeyOf, keys::Order},
-    snapshot::Meta,
+    snapshot::{Meta, RestoreError},
 };
 use fom_protocol::sync::Mutex;
 

@@ -6,10 +6,11 @@ use crate::{
     durable::{
         self, Item, Kept, Message, Posted, Sequence, Written, encode_head, entry_of, rewrite,
     },
-    error::{Refused, RefusedReason, RestoreError, SnapshotError},
+    fom::RefusedReason,
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
-    runtime::{Submission, World},
+    runtime::{Refused, Submission, World},
+    snapshot::{RestoreError, SnapshotError},
 };
 
 /// An operation that is in an outbox.

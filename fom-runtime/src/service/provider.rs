@@ -4,7 +4,8 @@ use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
 use crate::{
     BlockingCx, Cx,
-    error::{BoxError, Cause, Failure},
+    error::BoxError,
+    fom::{Cause, Failure},
     id::Key,
     locality::{Home, Sleep},
     operation::Operation,

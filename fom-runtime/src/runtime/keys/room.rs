@@ -13,10 +13,9 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    error::Refused,
     operation::Operation,
     runtime::{
-        Handle, Submission, World,
+        Handle, Refused, Submission, World,
         directory::KeyOf,
         keys::{Full, Order},
     },
