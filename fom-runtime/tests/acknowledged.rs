@@ -1,13 +1,14 @@
 //! "Acknowledged" means on disk: before a transition is committed, no caller or listener hears of it, and the next
 //! phase does not begin.
 
-mod gate;
+mod kit;
 
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{BoxError, Reached, prelude::*};
-use gate::Gated;
 use serde::{Deserialize, Serialize};
+
+use crate::kit::gate::Gated;
 
 /// What ran and what was heard, in order.
 #[derive(Clone, Default)]

@@ -10,7 +10,8 @@ mod kit;
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{TestClock, active::CallError, prelude::*};
-use kit::{limited, many, one};
+
+use crate::kit::{limited, many, one};
 
 #[derive(Default)]
 struct Account {

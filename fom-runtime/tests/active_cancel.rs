@@ -13,7 +13,8 @@ use fom_runtime::{
     active::{CallError, is_cancelled},
     prelude::*,
 };
-use kit::{Gate, Log, limited, one, poll_once, secs};
+
+use crate::kit::{Gate, Log, limited, one, poll_once, secs};
 
 struct Worker {
     log: Log,

@@ -9,7 +9,8 @@ mod kit;
 use std::time::{Duration, Instant};
 
 use fom_runtime::{TestClock, active::CallError, prelude::*};
-use kit::{Gate, Log, limited, many, one, secs};
+
+use crate::kit::{Gate, Log, limited, many, one, secs};
 
 struct Shop {
     log: Log,

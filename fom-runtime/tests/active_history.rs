@@ -24,7 +24,8 @@ use fom_runtime::{
     active::{CallError, WhenFull},
     prelude::*,
 };
-use kit::{Gate, limited, many, one};
+
+use crate::kit::{Gate, limited, many, one};
 
 /// A generator of numbers that can be repeated from its seed.
 struct Draw(u64);

@@ -13,7 +13,8 @@ use fom_runtime::{
     active::{CallError, Pressure, WhenFull},
     prelude::*,
 };
-use kit::{Gate, Log, limited, one};
+
+use crate::kit::{Gate, Log, limited, one};
 
 struct Printer {
     log: Log,

@@ -7,7 +7,8 @@
 mod kit;
 
 use fom_runtime::{TestClock, active::Pool, prelude::*};
-use kit::{limited, many};
+
+use crate::kit::{limited, many};
 
 struct Desk {
     number: usize,

@@ -13,7 +13,8 @@ use fom_runtime::{
     active::{CallError, CallSet},
     prelude::*,
 };
-use kit::{Gate, limited, many, one, secs};
+
+use crate::kit::{Gate, limited, many, one, secs};
 
 #[derive(Default)]
 struct Door {

@@ -11,8 +11,9 @@ use std::{
 };
 
 use fom_runtime::{BoxError, Snapshot, TestClock, prelude::*};
-use kit::{Gate, Log, limited, many, millis, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Gate, Log, limited, many, millis, one, secs};
 
 /// Answers that are needed before anything is estimated.
 const ENOUGH: usize = 32;

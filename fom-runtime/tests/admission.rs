@@ -1,6 +1,6 @@
 //! What is let in, what is refused and given back, and in which order it runs.
 
-mod task;
+mod kit;
 
 use std::sync::{
     Arc, Mutex,
@@ -9,7 +9,8 @@ use std::sync::{
 };
 
 use fom_runtime::{BoxError, Builder, RefusedReason, SendError, prelude::*};
-use task::{Door, Drops, limit, quick, task};
+
+use crate::kit::task::{self, Door, Drops, limit, quick, task};
 
 fn builder() -> Builder {
     Runtime::builder().localities(1).pin(false)

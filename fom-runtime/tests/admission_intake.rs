@@ -18,8 +18,9 @@ use fom_runtime::{
     },
     prelude::*,
 };
-use kit::{limited, one, poll_once, secs};
-use queue::{Held, Slow, Starts, Word, reason};
+
+use crate::kit::{limited, one, poll_once, secs};
+use crate::queue::{Held, Slow, Starts, Word, reason};
 
 /// Trap 35: the intake is full from the high mark until the queue is down to the low mark. A refused caller has the
 /// operation back, each time the same. Each mark is told once.

@@ -11,9 +11,10 @@ use fom_runtime::{
         SortedBatches, TokenBuckets,
     },
 };
-use kit::{limited, millis, one, secs};
-use queue::{Held, Slow};
 use std::collections::HashMap;
+
+use crate::kit::{limited, millis, one, secs};
+use crate::queue::{Held, Slow};
 
 async fn held(runtime: &Runtime, policy: impl Policy) -> Held {
     Held::new(Admission::builder(runtime).policy(policy)).await

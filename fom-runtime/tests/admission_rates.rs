@@ -14,8 +14,9 @@ use fom_runtime::{
     admission::{Admission, ConfigError, Rate, Rule, Rules, Share, TokenBuckets},
     prelude::*,
 };
-use kit::{limited, many, millis, one, secs};
-use queue::{Quick, Random, Starts};
+
+use crate::kit::{limited, many, millis, one, secs};
+use crate::queue::{Quick, Random, Starts};
 
 /// The client and the time of each start.
 type Log = Arc<Mutex<Vec<(u64, Duration)>>>;

@@ -17,8 +17,9 @@ use fom_runtime::{
     admission::{Admission, Next, Nudge, Policy, Queued, Request, Tags},
     prelude::*,
 };
-use kit::{limited, many, millis, one};
-use queue::{Held, Random, Slow};
+
+use crate::kit::{limited, many, millis, one};
+use crate::queue::{Held, Random, Slow};
 
 /// Client and number, in the order of the starts.
 type History = Arc<Mutex<Vec<(u64, u64)>>>;

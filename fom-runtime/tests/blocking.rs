@@ -1,7 +1,7 @@
 //! Enter-block and leave-block: what the locality does meanwhile, and which waits are allowed.
 
 mod copying;
-mod task;
+mod kit;
 
 use std::{
     sync::{
@@ -12,11 +12,12 @@ use std::{
     time::Duration,
 };
 
-use copying::{copy, sleeps};
 use fom_runtime::{
     BlockError, BlockGuard, BlockingCx, BoxError, Cause, Followers, TestClock, prelude::*,
 };
-use task::{Door, limit, locality, one, pause, quick, task, until};
+
+use crate::copying::{copy, sleeps};
+use crate::kit::task::{self, Door, limit, locality, one, pause, quick, task, until};
 
 #[derive(Clone, Copy, Default)]
 struct Count(u64);

@@ -1,7 +1,7 @@
 //! A hand-written operation that uses items for generated code. The runtime calls its functions while it borrows
 //! nothing of its own, so the functions may use the runtime.
 
-mod task;
+mod kit;
 
 use std::{
     cell::RefCell,
@@ -13,7 +13,8 @@ use fom_runtime::{
     Graph, NoEvent, Operation, PhaseInfo,
     prelude::*,
 };
-use task::{limit, quick};
+
+use crate::kit::task::{limit, quick};
 
 thread_local! {
     /// The runtime of the functions below, on this thread.

@@ -1,13 +1,13 @@
 //! Cancelling a fom: in the queue, while it waits, while it runs or blocks, and after its end.
 
-mod foms;
 mod kit;
 
 use std::sync::mpsc;
 
 use fom_runtime::{FomState, TestClock, prelude::*};
-use foms::{Oops, Word, walker};
-use kit::{Gate, Log, limited, one};
+
+use crate::kit::foms::{Oops, Word, walker};
+use crate::kit::{Gate, Log, limited, one};
 
 /// A fom that is cancelled in the queue never runs; a fom that waits ends at once. A second cancel changes nothing, and
 /// a cancel after the end does nothing.

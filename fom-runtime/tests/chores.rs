@@ -1,6 +1,6 @@
 //! Periodic work of localities.
 
-mod task;
+mod kit;
 
 use std::{
     sync::{
@@ -12,7 +12,8 @@ use std::{
 
 use fom_runtime::{ChoreError, Local, TestClock, prelude::*};
 use futures::executor::block_on;
-use task::{Drops, LIMIT, limit, quick, until};
+
+use crate::kit::task::{self, Drops, LIMIT, limit, quick, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 

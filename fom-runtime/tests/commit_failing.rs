@@ -1,6 +1,5 @@
 //! A journal that fails for a while: nothing acknowledged is lost, and everything goes on when the journal works again.
 
-mod held;
 mod kit;
 
 use std::{
@@ -21,9 +20,10 @@ use fom_runtime::{
     },
     prelude::*,
 };
-use held::Held;
-use kit::{Gate, Log, limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::held::Held;
+use crate::kit::{Gate, Log, limited, one};
 
 fn runtime(journal: impl Journal, log: &Log) -> Runtime {
     let builder = one(&TestClock::new()).resource(log.clone());

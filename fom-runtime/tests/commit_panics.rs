@@ -5,8 +5,9 @@ mod kit;
 use std::fmt;
 
 use fom_runtime::{BoxError, BuildError, Cause, TestClock, journal::MemoryJournal, prelude::*};
-use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited, one};
 
 fn runtime(journaled: bool, log: &Log) -> Runtime {
     let builder = one(&TestClock::new()).resource(log.clone());

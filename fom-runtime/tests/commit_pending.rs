@@ -1,14 +1,14 @@
 //! A cancel, a deadline or a shutdown that comes while a step is on its way into the journal.
 
-mod held;
 mod kit;
 
 use std::{fs, sync::mpsc, thread, time::Duration};
 
 use fom_runtime::{BoxError, Cause, TestClock, prelude::*};
-use held::Held;
-use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::held::Held;
+use crate::kit::{Log, limited, one};
 
 fn runtime(journal: &Held, log: &Log) -> Runtime {
     let builder = one(&TestClock::new()).resource(log.clone());

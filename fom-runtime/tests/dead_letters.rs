@@ -5,8 +5,9 @@ mod kit;
 use fom_runtime::{
     BoxError, RestoreError, RetryError, TestClock, journal::MemoryJournal, prelude::*,
 };
-use kit::{limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, one};
 
 /// Receives money.
 #[derive(Serialize, Deserialize)]

@@ -5,7 +5,8 @@ mod kit;
 use std::{future::pending, sync::mpsc, time::Duration};
 
 use fom_runtime::{BoxError, Clock, FomState, TestClock, TransitionCause, prelude::*};
-use kit::{Log, limited, millis, one, secs};
+
+use crate::kit::{Log, limited, millis, one, secs};
 
 #[derive(Debug, PartialEq)]
 enum News {

@@ -1,13 +1,13 @@
 //! What is left of a fom, however it ended or was refused: nothing, and an answer for each waiting caller.
 
-mod foms;
 mod kit;
 
 use std::{future::pending, pin::pin};
 
 use fom_runtime::{Reached, RefusedReason, TestClock, prelude::*};
-use foms::{Drops, Held, Oops, WalkKind, Walker, Word, walker};
-use kit::{Gate, Log, limited, many, one, poll_once, secs};
+
+use crate::kit::foms::{Drops, Held, Oops, WalkKind, Walker, Word, walker};
+use crate::kit::{Gate, Log, limited, many, one, poll_once, secs};
 
 /// FL-05: an operation is dropped exactly once, in whatever way its fom ended, and before `idle` returns. Nothing
 /// touches the fom after that.

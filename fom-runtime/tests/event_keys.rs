@@ -11,8 +11,9 @@ use std::{
 use fom_runtime::{
     Builder, EventSender, Reply, StepKey, TestClock, journal::MemoryJournal, prelude::*,
 };
-use kit::{limited, many, millis, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, many, millis, one};
 
 /// A provider that logs each payment with its key, and the journal as a crash before the next commit leaves it.
 #[derive(Clone, Default)]

@@ -8,7 +8,8 @@ use std::{
 };
 
 use fom_runtime::{EventSender, FomState, Reached, SendError, TestClock, prelude::*};
-use kit::{Gate, Log, limited, one, secs};
+
+use crate::kit::{Gate, Log, limited, one, secs};
 
 #[derive(Debug, PartialEq)]
 struct Oops(&'static str);

@@ -1,15 +1,16 @@
 //! A changed release reads what the release before saved as what it is, or refuses it, and never reads it as something
 //! else.
 
+mod kit;
 mod record;
-mod release;
 
 use std::collections::BTreeMap;
 
 use fom_runtime::{RestoreError, prelude::*};
-use record::Record;
-use release::release;
 use serde::{Deserialize, Serialize};
+
+use crate::kit::release::release;
+use crate::record::Record;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Address {

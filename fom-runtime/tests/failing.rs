@@ -6,7 +6,8 @@ mod kit;
 use std::panic::resume_unwind;
 
 use fom_runtime::{TestClock, prelude::*};
-use kit::{Log, limited, one, secs};
+
+use crate::kit::{Log, limited, one, secs};
 
 #[derive(Debug, PartialEq)]
 struct Oops(&'static str);

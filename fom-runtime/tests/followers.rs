@@ -1,7 +1,7 @@
 //! The threads that take a locality over while one of its foms blocks: created, refused, waited for, and let go.
 
 mod copying;
-mod task;
+mod kit;
 
 use std::{
     io,
@@ -13,9 +13,10 @@ use std::{
     time::Duration,
 };
 
-use copying::{copy, sleeps};
 use fom_runtime::{BlockError, Cause, Followers, prelude::*};
-use task::{Door, limit, locality, quick, until};
+
+use crate::copying::{copy, sleeps};
+use crate::kit::task::{Door, limit, locality, quick, until};
 
 /// Returns a spawner that makes `threads` threads and then no more.
 fn only(

@@ -1,11 +1,11 @@
 //! The home of a fom: chosen at submission, passed on to what the fom submits, and the only place where the fom runs.
 
-mod foms;
 mod kit;
 
 use fom_runtime::{RefusedReason, TestClock, prelude::*};
-use foms::{Oops, Oops2, Word};
-use kit::{limited, many, secs};
+
+use crate::kit::foms::{Oops, Oops2, Word};
+use crate::kit::{limited, many, secs};
 
 /// Reports its locality, before and after a wait.
 struct Native;

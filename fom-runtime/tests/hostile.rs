@@ -11,8 +11,9 @@ use std::{
 
 use fom_runtime::{Saved, prelude::*};
 use proptest::{collection, prelude::*, sample::Index};
-use record::{Bin, Record, encode, frame, inner};
 use serde::{Deserialize, Serialize};
+
+use crate::record::{Bin, Record, encode, frame, inner};
 
 struct Counting;
 

@@ -11,8 +11,9 @@ use fom_runtime::{
     },
     prelude::*,
 };
-use kit::{limited, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, one, secs};
 
 /// Waits for an hour.
 #[derive(Serialize, Deserialize)]

@@ -4,8 +4,9 @@ mod kit;
 mod trip;
 
 use fom_runtime::{Interpose, TestClock, prelude::*};
-use kit::{Log, limited, one};
-use trip::{Leg, Oops, Trip};
+
+use crate::kit::{Log, limited, one};
+use crate::trip::{Leg, Oops, Trip};
 
 /// A phase, and the result to use there.
 type Instead = (&'static str, fn() -> Result<Leg, Oops>);

@@ -15,8 +15,9 @@ use fom_runtime::{
     prelude::*,
 };
 use journal_kit::{Place, delete};
-use kit::{limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, one};
 
 #[derive(Serialize, Deserialize)]
 struct Call(u64);

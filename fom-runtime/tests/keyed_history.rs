@@ -16,7 +16,8 @@ use fom_runtime::{
     BlockError, Builder, Cause, FomRef, Placement, RefusedReason, SuspendedKey, TestClock,
     balance::Balance, prelude::*,
 };
-use kit::{limited, many, millis, secs};
+
+use crate::kit::{limited, many, millis, secs};
 
 /// What an `Act` does under its key.
 #[derive(Clone, Copy, Debug)]

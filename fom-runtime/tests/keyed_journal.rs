@@ -1,6 +1,5 @@
 //! Order per key with a journal: foms with failed commits, foms that come back, and foms in an outbox.
 
-mod held;
 mod kit;
 
 use std::{
@@ -14,9 +13,10 @@ use fom_runtime::{
     journal::{Journal, MemoryJournal},
     prelude::*,
 };
-use held::Held;
-use kit::{Log, limited, many, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::held::Held;
+use crate::kit::{Log, limited, many, one, secs};
 
 /// Holds its key until it is told to go on.
 #[derive(Serialize, Deserialize)]

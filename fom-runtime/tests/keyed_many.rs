@@ -3,7 +3,6 @@
 //! `KEYED_KEYS=10000000` uses that many.
 
 mod kit;
-mod task;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -15,8 +14,9 @@ use std::{
 };
 
 use fom_runtime::{TestClock, prelude::*};
-use kit::{Gate, limited, many, one};
-use task::{quick, task};
+
+use crate::kit::task::{quick, task};
+use crate::kit::{Gate, limited, many, one};
 
 /// Bytes allocated now.
 static LIVE: AtomicIsize = AtomicIsize::new(0);

@@ -1,11 +1,11 @@
 //! Order per key: which fom waits behind which, which foms go together, and how many may wait.
 
-mod foms;
 mod kit;
 
 use fom_runtime::{FomState, Joined, Key, RefusedReason, TestClock, prelude::*};
-use foms::{Drops, Held, Walker, Word, walker};
-use kit::{Log, limited, millis, one, secs};
+
+use crate::kit::foms::{Drops, Held, Walker, Word, walker};
+use crate::kit::{Log, limited, millis, one, secs};
 
 /// KY-01: foms with the same key run one after the other, in the order of their submissions, however the earlier foms
 /// end. A waiting fom is in flight, says what it waits for, and runs nothing.

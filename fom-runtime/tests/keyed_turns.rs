@@ -1,8 +1,6 @@
 //! The turn of a key: suspended and resumed, shared with chained foms, delayed, and waited for by its own holder.
 
-mod foms;
 mod kit;
-mod task;
 
 use std::sync::{
     Arc,
@@ -10,9 +8,10 @@ use std::sync::{
 };
 
 use fom_runtime::{RefusedReason, TestClock, prelude::*};
-use foms::{Walker, Word, walker};
-use kit::{Log, limited, millis, one, poll_once, secs};
-use task::{Task, quick, task};
+
+use crate::kit::foms::{Walker, Word, walker};
+use crate::kit::task::{self, Task, quick, task};
+use crate::kit::{Log, limited, millis, one, poll_once, secs};
 
 /// KY-09: no fom gets a suspended key, whether suspended once or twice, from any thread. The foms in its queue keep
 /// their order, other keys go on, and the listing shows the suspension.

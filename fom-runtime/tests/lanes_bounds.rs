@@ -5,8 +5,9 @@ mod kit;
 use std::{collections::HashMap, thread};
 
 use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, TestClock, prelude::*};
-use kit::{limited, many, millis};
 use tokio::sync::{mpsc, watch};
+
+use crate::kit::{limited, many, millis};
 
 /// Tells its number, after waiting for its gate if it has one.
 struct Tell {

@@ -8,7 +8,8 @@ use std::sync::{
 };
 
 use fom_runtime::{LaneOptions, Runtime, Shutdown, prelude::*};
-use kit::{limited, secs};
+
+use crate::kit::{limited, secs};
 
 /// One step, and no more.
 struct Step(Arc<AtomicU64>);

@@ -11,7 +11,8 @@ use std::{
 };
 
 use fom_runtime::{LaneOptions, Lanes, Runtime, Shutdown, journal::MemoryJournal, prelude::*};
-use kit::{limited, secs};
+
+use crate::kit::{limited, secs};
 
 /// The events, in order.
 #[derive(Clone, Default)]

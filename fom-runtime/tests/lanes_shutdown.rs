@@ -11,8 +11,9 @@ use std::{
 };
 
 use fom_runtime::{LaneOptions, PushReason, Runtime, Shutdown, prelude::*};
-use kit::{Gate, limited, millis, secs};
 use tokio::sync::watch;
+
+use crate::kit::{Gate, limited, millis, secs};
 
 /// Counts itself, after waiting for its gate if it has one.
 struct Count {

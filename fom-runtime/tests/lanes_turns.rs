@@ -17,7 +17,8 @@ use std::{
 };
 
 use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, Shutdown, TestClock, prelude::*};
-use kit::{Gate, limited, secs};
+
+use crate::kit::{Gate, limited, secs};
 
 type Order = Arc<Mutex<Vec<(u64, u64)>>>;
 

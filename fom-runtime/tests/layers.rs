@@ -6,8 +6,9 @@ mod request;
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{Interpose, Layered, TestClock, prelude::*};
-use kit::{Log, limited, many, secs};
-use request::{
+
+use crate::kit::{Log, limited, many, secs};
+use crate::request::{
     Answer, Disk, Guarded, Put, Read, Reading, ReadingKind, ServerError, Standard, StandardKind,
     Write,
 };

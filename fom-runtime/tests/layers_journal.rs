@@ -8,8 +8,9 @@ use fom_runtime::{
     prelude::*,
     testing::{Trial, crash_at_each_boundary},
 };
-use kit::{Log, limited};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited};
 
 #[derive(Serialize, Deserialize)]
 enum Go {

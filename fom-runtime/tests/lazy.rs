@@ -1,12 +1,13 @@
 //! `durability = "lazy"`: a transition counts at once, and the possible loss is bounded. `"none"`: nothing is written.
 
-mod gate;
+mod kit;
 
 use std::time::{Duration, Instant};
 
 use fom_runtime::{BoxError, prelude::*};
-use gate::Gated;
 use serde::{Deserialize, Serialize};
+
+use crate::kit::gate::Gated;
 
 #[derive(Serialize, Deserialize)]
 struct Count {

@@ -2,7 +2,7 @@
 //! lend.
 #![cfg(target_os = "linux")]
 
-mod task;
+mod kit;
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,8 @@ use std::{
 };
 
 use fom_runtime::{Cx, Runtime, balance::Balance, prelude::*, topology::Machine};
-use task::{limit, pause, quick, task, until};
+
+use crate::kit::task::{self, limit, pause, quick, task, until};
 
 /// The processors that each thread of locality 0 may run on.
 fn allowed() -> Vec<BTreeSet<usize>> {

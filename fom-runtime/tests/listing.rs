@@ -1,13 +1,13 @@
 //! What a caller can see of the foms in flight: listed, counted, found by id and by key, with their last phases.
 
-mod foms;
 mod kit;
 
 use std::{future::pending, sync::mpsc};
 
 use fom_runtime::{FomId, TestClock, prelude::*};
-use foms::{Chain, Oops, Walker, Word, walker};
-use kit::{Log, limited, one, secs};
+
+use crate::kit::foms::{Chain, Oops, Walker, Word, walker};
+use crate::kit::{Log, limited, one, secs};
 
 /// FL-11: a ring keeps the last phases of a fom with their times, as many as set. It can be read while the fom hangs in
 /// a phase.

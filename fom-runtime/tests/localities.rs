@@ -1,6 +1,6 @@
 //! Localities as users see them: the index, threads bound to processors, their own data, jobs, and the end.
 
-mod task;
+mod kit;
 
 use std::{
     process::Command,
@@ -14,7 +14,8 @@ use std::{
 
 use fom_runtime::{BoxError, BuildError, CallError, Followers, RefusedReason, prelude::*};
 use futures::executor::block_on;
-use task::{Door, Drops, limit, one, quick, task};
+
+use crate::kit::task::{self, Door, Drops, limit, one, quick, task};
 
 /// Returns the processors that this thread may use, as the kernel lists them.
 fn allowed() -> String {

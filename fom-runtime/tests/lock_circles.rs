@@ -3,7 +3,8 @@
 mod kit;
 
 use fom_runtime::{LockGuard, LockMode, LongLock, TestClock, prelude::*};
-use kit::{limited, one, secs};
+
+use crate::kit::{limited, one, secs};
 
 /// Takes its locks by hand, one after the other with a second between, and keeps them for a while.
 struct Taker(Vec<(LongLock, LockMode)>);

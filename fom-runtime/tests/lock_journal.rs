@@ -1,6 +1,5 @@
 //! Phases with locks and a journal: held over the commit, taken again after a restart.
 
-mod held;
 mod kit;
 
 use std::{
@@ -9,9 +8,10 @@ use std::{
 };
 
 use fom_runtime::{Cause, LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*};
-use held::Held;
-use kit::{Log, limited, many, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::held::Held;
+use crate::kit::{Log, limited, many, one, secs};
 
 #[derive(Serialize, Deserialize)]
 struct Entry {

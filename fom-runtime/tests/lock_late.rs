@@ -1,13 +1,13 @@
 //! Late functions of phases with locks, after a restart. When they run, the fom holds the locks again that it held
 //! before.
 
-mod held;
 mod kit;
 
 use fom_runtime::{LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*};
-use held::Held;
-use kit::{Log, limited, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::held::Held;
+use crate::kit::{Log, limited, one, secs};
 
 /// Does two things under its lock, each at an event. The second one has a deadline.
 #[derive(Serialize, Deserialize)]

@@ -14,7 +14,8 @@ use std::{
 use fom_runtime::{
     Handle, LockError, LockGuard, LockMode, LongLock, Runtime, TestClock, prelude::*,
 };
-use kit::{limited, many, millis, one};
+
+use crate::kit::{limited, many, millis, one};
 
 #[derive(Clone, Copy, Debug)]
 enum Seen {

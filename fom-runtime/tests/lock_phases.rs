@@ -6,7 +6,8 @@ mod kit;
 use fom_runtime::{
     LockError, LockMode, LockSet, LongLock, Operation, Shutdown, TestClock, prelude::*,
 };
-use kit::{Log, limited, one, secs};
+
+use crate::kit::{Log, limited, one, secs};
 
 /// What the test tells a fom.
 #[derive(Clone, Copy, Debug, PartialEq)]

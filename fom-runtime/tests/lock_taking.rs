@@ -7,7 +7,8 @@ use std::{sync::mpsc, thread};
 use fom_runtime::{
     LockError, LockGuard, LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*,
 };
-use kit::{Log, limited, millis, one, secs};
+
+use crate::kit::{Log, limited, millis, one, secs};
 
 /// A script of what a fom does with locks.
 struct Script {

@@ -13,7 +13,8 @@ use std::{
 use fom_runtime::{
     LockMode, LockSet, Locker, LongLocks, Placement, Runtime, TestClock, prelude::*,
 };
-use kit::{limited, many};
+
+use crate::kit::{limited, many};
 
 const ACCOUNTS: usize = 6;
 

@@ -6,8 +6,9 @@ mod trip;
 use std::collections::BTreeSet;
 
 use fom_runtime::{Mode, TestClock, prelude::*};
-use kit::{Log, limited, one};
-use trip::{LegAfterHome, LegAfterWalk, LegKind, Oops, Trip, WAYS};
+
+use crate::kit::{Log, limited, one};
+use crate::trip::{LegAfterHome, LegAfterWalk, LegKind, Oops, Trip, WAYS};
 
 /// SM-01: there is one start. Whatever the way, the outcome is an end phase or the standard failed outcome, told once.
 /// Types rule out any other end: a handle gives `Ended` or `Failure`, and a phase without an exit does not compile

@@ -17,7 +17,8 @@ use std::{
 use fom_runtime::{
     CallError, Cx, FomRef, Handle, TestClock, balance::Balance, prelude::*, topology::Machine,
 };
-use kit::{limited, many, secs};
+
+use crate::kit::{limited, many, secs};
 
 const LONG: Duration = Duration::from_micros(200);
 

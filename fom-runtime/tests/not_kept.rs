@@ -1,12 +1,12 @@
 //! Events and submissions between operations that are kept and operations that are not: `durability = "none"`.
 
-mod held;
 mod kit;
 
 use fom_runtime::{BoxError, TestClock, journal::Journal, prelude::*};
-use held::Held;
-use kit::{limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::held::Held;
+use crate::kit::{limited, one};
 
 /// Is not kept.
 #[derive(Serialize, Deserialize)]

@@ -18,8 +18,9 @@ use fom_runtime::{
     },
     prelude::*,
 };
-use kit::{limited, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, one, secs};
 
 /// Counts the runs.
 #[derive(Clone, Default)]

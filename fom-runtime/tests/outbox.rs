@@ -1,12 +1,12 @@
 //! What a phase sends through its outbox, beside what it sends directly.
 
-mod gate;
 mod kit;
 
 use fom_runtime::{Runtime, TestClock, journal::MemoryJournal, prelude::*};
-use gate::Gated;
-use kit::{Log, limited, millis, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::gate::Gated;
+use crate::kit::{Log, limited, millis, one};
 
 /// Sends its words to the fom with the key, over two phases.
 #[derive(Serialize, Deserialize)]

@@ -14,8 +14,9 @@ use fom_runtime::{
     FomId, Placement, RestoreError, RetryError, TestClock, balance::Balance,
     journal::MemoryJournal, prelude::*, topology::Machine,
 };
-use kit::{Log, limited, many};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+use crate::kit::{Log, limited, many};
 
 /// The time of one run of a sender, on the clock of the test. It is long enough that the runtime moves the waiting
 /// foms.

@@ -1,7 +1,6 @@
 //! Foms that outboxes send to one key, over a crash. A fom that had its turn goes on before any other begins, whatever
 //! the order in which the senders were committed and got their answers.
 
-mod held;
 mod kit;
 
 use std::{
@@ -15,9 +14,10 @@ use fom_runtime::{
     journal::{Journal, MemoryJournal},
     prelude::*,
 };
-use held::Held;
-use kit::{Log, limited, many};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::held::Held;
+use crate::kit::{Log, limited, many};
 
 #[derive(Serialize, Deserialize)]
 enum Go {

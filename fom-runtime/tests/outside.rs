@@ -1,6 +1,6 @@
 //! What outside code hands in: wakers that do what they like, and numbers without a limit.
 
-mod task;
+mod kit;
 
 use std::{
     future::{Future, IntoFuture},
@@ -12,7 +12,8 @@ use std::{
 
 use fom_runtime::{BoxError, Reply, Shutdown, TestClock, prelude::*};
 use futures::executor::block_on;
-use task::{limit, one, poll_once, quick, task, until};
+
+use crate::kit::task::{limit, one, poll_once, quick, task, until};
 
 /// Calls a function when it is woken.
 struct Call<F>(F);

@@ -1,15 +1,14 @@
 //! A panic, in a phase function or in a drop, ends its fom and nothing else.
 
-mod foms;
 mod kit;
-mod task;
 
 use std::future::pending;
 
 use fom_runtime::{TestClock, prelude::*};
-use foms::{Chain, Oops, Word};
-use kit::{Gate, Log, limited, one, secs};
-use task::quick;
+
+use crate::kit::foms::{Chain, Oops, Word};
+use crate::kit::task::{self, quick};
+use crate::kit::{Gate, Log, limited, one, secs};
 
 /// Every kind of phase function; panics at one place.
 struct Fuse {

@@ -1,6 +1,6 @@
 //! Which locality becomes the home of a fom.
 
-mod task;
+mod kit;
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,8 @@ use std::{
 };
 
 use fom_runtime::{Cx, RefusedReason, Runtime, prelude::*};
-use task::{limit, pause, quick, task};
+
+use crate::kit::task::{self, limit, pause, quick, task};
 
 fn four() -> Runtime {
     Runtime::builder().localities(4).pin(false).build().unwrap()

@@ -1,6 +1,6 @@
 //! Messages to localities that are awaited together, and their results added up.
 
-mod task;
+mod kit;
 
 use std::sync::{
     Arc,
@@ -9,7 +9,8 @@ use std::sync::{
 
 use fom_runtime::{CallError, prelude::*};
 use futures::executor::block_on;
-use task::{Door, Drops, LIMIT, limit, task};
+
+use crate::kit::task::{self, Door, Drops, LIMIT, limit, task};
 
 fn two() -> Runtime {
     let builder = Runtime::builder().localities(2).pin(false);

@@ -10,8 +10,9 @@ use fom_runtime::{
     journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
     prelude::*,
 };
-use kit::{Log, limited};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited};
 
 /// A process: what it did and heard, and what a crash would have left at each point.
 #[derive(Clone, Default)]

@@ -17,11 +17,12 @@ use std::{
 };
 
 use fom_runtime::{TestClock, prelude::*};
-use kit::{limited, many, secs};
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
+
+use crate::kit::{limited, many, secs};
 
 /// Where a phase function goes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,13 +1,13 @@
 //! Waiting until a fom reaches a phase: passed through, reached already, never reached, or not in time.
 
-mod foms;
 mod kit;
 
 use std::{pin::pin, time::Duration};
 
 use fom_runtime::{FomState, Reached, TestClock, TimedOut};
-use foms::{WalkKind, Word, walker};
-use kit::{Log, limited, one, poll_once, secs};
+
+use crate::kit::foms::{WalkKind, Word, walker};
+use crate::kit::{Log, limited, one, poll_once, secs};
 
 /// FL-12: a caller that waits for a phase hears of it also when the fom only passes through. Trap 5: a wait that looks
 /// at the current phase would miss it.

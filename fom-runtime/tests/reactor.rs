@@ -1,6 +1,6 @@
 //! The handler's sleep: sockets, timers and wakes reach foms however busy or idle their locality is.
 
-mod task;
+mod kit;
 
 use std::{
     sync::{
@@ -12,12 +12,13 @@ use std::{
 };
 
 use fom_runtime::{BoxError, FomState, Local, TestClock, prelude::*};
-use task::{Door, limit, one, pause, quick, task, until};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UdpSocket},
     sync::mpsc as async_mpsc,
 };
+
+use crate::kit::task::{self, Door, limit, one, pause, quick, task, until};
 
 /// A fom that echoes to itself over TCP and UDP, sleeps, spawns and uses a channel: all of tokio's.
 fn tokio_user() -> task::Task {

@@ -18,8 +18,9 @@ use fom_runtime::{
     },
     prelude::*,
 };
-use kit::{Log, limited, many, millis, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited, many, millis, one, secs};
 
 /// Parks until it is told to go, or its time is up.
 #[derive(Serialize, Deserialize)]

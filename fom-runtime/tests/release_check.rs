@@ -1,7 +1,7 @@
 //! The check that users make before a release: it fails for each mistake that would strand parked foms, and says what
 //! to do.
 
-mod release;
+mod kit;
 
 use std::{
     fs,
@@ -9,7 +9,8 @@ use std::{
 };
 
 use fom_runtime::{Saved, prelude::*, testing::try_check_release};
-use release::release;
+
+use crate::kit::release::release;
 
 macro_rules! assert_text {
     ($text:expr) => {

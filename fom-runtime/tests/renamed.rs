@@ -7,8 +7,9 @@ use fom_runtime::{
     BoxError, BuildError, Builder, Cause, LockSet, LongLocks, RestoreError, TestClock,
     journal::MemoryJournal, prelude::*,
 };
-use kit::{Log, limited, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited, one, secs};
 
 /// What an order is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,8 +4,9 @@
 mod kit;
 
 use fom_runtime::{BoxError, Builder, RestoreError, TestClock, journal::MemoryJournal, prelude::*};
-use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited, one};
 
 /// What an order is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]

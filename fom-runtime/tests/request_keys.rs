@@ -5,8 +5,9 @@ mod kit;
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{BoxError, StepKey, TestClock, journal::MemoryJournal, prelude::*};
-use kit::{limited, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, one, secs};
 
 /// Receives the requests. Answers at once, and keeps each request with its key and the key of the visit.
 #[derive(Clone, Default)]

@@ -10,7 +10,8 @@ use std::{
 };
 
 use fom_runtime::{BoxError, TestClock, Unanswered, prelude::*};
-use kit::{Gate, Log, limited, one, secs};
+
+use crate::kit::{Gate, Log, limited, one, secs};
 
 /// Keeps the requests until a test answers them.
 #[derive(Clone)]

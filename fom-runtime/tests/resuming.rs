@@ -7,9 +7,10 @@ mod shop;
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{RestoreError, TestClock, TransitionCause, prelude::*};
-use kit::{Log, limited, one, secs};
-use record::Record;
-use shop::{News, Oops, Order, Shop, each_phase, order};
+
+use crate::kit::{Log, limited, one, secs};
+use crate::record::Record;
+use crate::shop::{News, Oops, Order, Shop, each_phase, order};
 
 /// Every snapshot of a run, resumed in a new runtime, reaches the same end. The function of the saved phase is entered
 /// again, with the phase's data; no earlier function is.

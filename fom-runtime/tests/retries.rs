@@ -5,7 +5,8 @@ mod kit;
 use std::time::Duration;
 
 use fom_runtime::{TestClock, prelude::*};
-use kit::{Log, limited, millis, one};
+
+use crate::kit::{Log, limited, millis, one};
 
 #[derive(Debug, PartialEq)]
 struct Oops(u32);

@@ -3,8 +3,9 @@
 mod kit;
 
 use fom_runtime::{LockSet, LongLocks, TestClock, journal::MemoryJournal, prelude::*};
-use kit::{Log, limited, one, secs};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited, one, secs};
 
 /// What outlives the restarts of a test.
 #[derive(Default)]

@@ -6,8 +6,9 @@ mod kit;
 use fom_runtime::{
     Builder, RefusedReason, RestoreError, Saved, TestClock, journal::MemoryJournal, prelude::*,
 };
-use kit::{Log, limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited, one};
 
 /// What a step is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]

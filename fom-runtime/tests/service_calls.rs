@@ -15,7 +15,8 @@ use fom_runtime::{
         CallCause, CancelledBy, Provider, Refusal, RegisterReason, Running, Service, Signature,
     },
 };
-use kit::{Gate, Log, limited, many, one, secs};
+
+use crate::kit::{Gate, Log, limited, many, one, secs};
 
 static ECHO: Service<String, usize> = Service::new("echo");
 

@@ -20,7 +20,8 @@ use fom_runtime::{
         Service, ServiceState, Services, Subscription,
     },
 };
-use kit::{Log, limited, many, one, secs};
+
+use crate::kit::{Log, limited, many, one, secs};
 
 static ECHO: Service<u32, u32> = Service::new("echo");
 static MISSING: Service<u32, u32> = Service::new("missing");

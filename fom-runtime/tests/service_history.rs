@@ -16,7 +16,8 @@ use fom_runtime::{
     Shutdown, TestClock, journal,
     service::{CallCx, CallFailure, Calling, Provider, Registration, Running, Service, Services},
 };
-use kit::{limited, many, millis, secs};
+
+use crate::kit::{limited, many, millis, secs};
 
 /// The number of a call, and its key.
 type Ticket = (u32, u32);

@@ -14,8 +14,9 @@ use fom_runtime::{
         ServiceState, Services, ServicesStatus,
     },
 };
-use kit::{Gate, Log, limited, many, one, secs};
 use tokio::sync::Notify;
+
+use crate::kit::{Gate, Log, limited, many, one, secs};
 
 static ECHO: Service<u32, u32> = Service::new("echo");
 static MISSING: Service<u32, u32> = Service::new("missing");

@@ -15,7 +15,8 @@ use fom_runtime::{
         ServiceEvent, ServiceState,
     },
 };
-use kit::{Gate, Log, limited, many, one, secs};
+
+use crate::kit::{Gate, Log, limited, many, one, secs};
 
 static SLOW: Service<u32, u32> = Service::new("slow");
 static OTHER: Service<u32, u32> = Service::new("other");

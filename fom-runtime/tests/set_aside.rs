@@ -5,14 +5,15 @@ mod kit;
 
 use std::cell::Cell;
 
-use aside::{Go, Job, PANICS, first, of_first, of_second, order, parked, second};
 use fom_runtime::{
     Cause, DiscardError, RefusedReason, RestoreError, RetryError, Shutdown, TestClock,
     journal::{EntryId, JournalError, MemoryJournal},
     prelude::*,
 };
-use kit::{limited, one, secs};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::aside::{Go, Job, PANICS, first, of_first, of_second, order, parked, second};
+use crate::kit::{limited, one, secs};
 
 /// Tells the shop something through its outbox.
 #[derive(Debug, Serialize, Deserialize)]

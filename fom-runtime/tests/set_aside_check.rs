@@ -10,9 +10,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use aside::{Job, first, order, parked, second};
 use fom_runtime::{RestoreError, RetryError, TestClock, journal::FileJournal, prelude::*};
-use kit::{limited, one};
+
+use crate::aside::{Job, first, order, parked, second};
+use crate::kit::{limited, one};
 
 /// A directory that is removed when the test ends.
 struct Place(PathBuf);

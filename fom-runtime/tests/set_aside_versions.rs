@@ -5,10 +5,11 @@ mod kit;
 
 use std::cell::Cell;
 
-use aside::{Go, PANICS, first, of_first, order, parked};
 use fom_runtime::{Builder, RestoreError, TestClock, journal::MemoryJournal, prelude::*};
-use kit::{limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::aside::{Go, PANICS, first, of_first, order, parked};
+use crate::kit::{limited, one};
 
 /// A release with a migration that panics if `PANICS` is set, and a release that has forgotten the first version.
 mod later {

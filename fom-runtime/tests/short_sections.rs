@@ -1,11 +1,12 @@
 //! Short sections beside others. Alone in its process: the test counts what the process's threads do.
 
-mod task;
+mod kit;
 
 use std::sync::mpsc;
 
 use fom_runtime::{TestClock, prelude::*};
-use task::{limit, quick, task};
+
+use crate::kit::task::{limit, quick, task};
 
 /// Returns how often the threads of locality 0 have gone to sleep, without the calling thread.
 fn sleeps_of_others() -> u64 {

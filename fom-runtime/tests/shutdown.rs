@@ -1,6 +1,6 @@
 //! The end of a runtime: drained, at once, or by dropping it. Each is bounded, and no caller is left waiting.
 
-mod task;
+mod kit;
 
 use std::{
     sync::{
@@ -13,7 +13,10 @@ use std::{
 
 use fom_runtime::{BlockingCx, BoxError, Cause, FomState, Reached, RefusedReason, prelude::*};
 use futures::executor::block_on;
-use task::{Door, Drops, LIMIT, TaskPhaseKind, limit, one, pause, quick, task, until};
+
+use crate::kit::task::{
+    self, Door, Drops, LIMIT, TaskPhaseKind, limit, one, pause, quick, task, until,
+};
 
 fn two() -> Runtime {
     Runtime::builder().localities(2).pin(false).build().unwrap()

@@ -14,7 +14,8 @@ use fom_runtime::{
     admission::{Admission, Fifo},
     prelude::*,
 };
-use kit::{limited, one, poll_once};
+
+use crate::kit::{limited, one, poll_once};
 
 const SHORT: Duration = Duration::from_millis(50);
 

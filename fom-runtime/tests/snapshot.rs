@@ -7,11 +7,12 @@ mod shop;
 use std::collections::BTreeMap;
 
 use fom_runtime::{RestoreError, SnapshotError, TestClock, prelude::*};
-use kit::{Log, limited, one};
 use proptest::{collection, prelude::*};
-use record::{Bin, Record, encode, frame, inner};
 use serde::{Deserialize, Serialize, Serializer};
-use shop::{Oops, Order, Shop, each_phase, order, orders, phases};
+
+use crate::kit::{Log, limited, one};
+use crate::record::{Bin, Record, encode, frame, inner};
+use crate::shop::{Oops, Order, Shop, each_phase, order, orders, phases};
 
 fn round_trip(order: &Order, phase: &Shop) {
     let saved = order.snapshot(phase).unwrap();

@@ -20,8 +20,9 @@ use fom_runtime::{
     },
     prelude::*,
 };
-use kit::{limited, one};
 use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::kit::{limited, one};
 
 /// A journal that takes nothing while it is full, and never takes an entry with these bytes.
 #[derive(Clone, Default)]

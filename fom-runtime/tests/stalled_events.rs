@@ -15,8 +15,9 @@ use fom_runtime::{
     journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
     prelude::*,
 };
-use kit::{limited, one};
 use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, one};
 
 /// A journal with a disk that is full while `full` is set.
 #[derive(Clone, Default)]

@@ -1,6 +1,5 @@
 //! The states of a fom, and its turns: one at a time, in a serial locality, within a budget.
 
-mod foms;
 mod kit;
 
 use std::{
@@ -14,8 +13,9 @@ use std::{
 };
 
 use fom_runtime::{Budget, FomState, TestClock, prelude::*};
-use foms::{Chain, Oops, Oops2, Walker, Word, walker};
-use kit::{Gate, Log, limited, many, one, secs};
+
+use crate::kit::foms::{Chain, Oops, Oops2, Walker, Word, walker};
+use crate::kit::{Gate, Log, limited, many, one, secs};
 
 /// FL-01: a fom is in one of five states, readable from any thread. The state is init until the fom is admitted, then
 /// ready, running and waiting in turn, and finished for good. (Any other step is a panic of the token, which the models

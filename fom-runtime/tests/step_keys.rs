@@ -3,9 +3,10 @@
 mod kit;
 
 use fom_runtime::{Reply, StepKey, TestClock, journal::MemoryJournal, prelude::*};
-use kit::{limited, millis, one};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
+
+use crate::kit::{limited, millis, one};
 
 /// The names that ran, with their keys.
 #[derive(Clone, Default)]

@@ -1,7 +1,7 @@
 //! Runtimes on other machines than this one: how many localities they have, on which processors, and where foms have
 //! their homes.
 
-mod task;
+mod kit;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use fom_runtime::{
     prelude::*,
     topology::{Cpu, Machine, PlanOptions, plan},
 };
-use task::{limit, quick, task};
+
+use crate::kit::task::{limit, quick, task};
 
 /// Processors given by core, package, cache and node.
 fn machine(cpus: impl IntoIterator<Item = (usize, usize, usize, usize)>) -> Machine {

@@ -1,6 +1,6 @@
 //! Leader and helpers: the leader is woken once, however its helpers end.
 
-mod task;
+mod kit;
 
 use std::{
     pin::pin,
@@ -12,7 +12,8 @@ use std::{
 };
 
 use fom_runtime::{Cause, FomId, FomState, RefusedReason, Team, TestClock, prelude::*};
-use task::{LIMIT, Task, limit, quick, task, until};
+
+use crate::kit::task::{LIMIT, Task, limit, quick, task, until};
 
 /// A helper that ends in the given way.
 struct Helper(How);

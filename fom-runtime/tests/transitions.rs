@@ -4,8 +4,9 @@ mod kit;
 mod trip;
 
 use fom_runtime::{TestClock, TransitionCause, prelude::*};
-use kit::{Log, limited, one, secs};
-use trip::{Leg, Oops, Trip};
+
+use crate::kit::{Log, limited, one, secs};
+use crate::trip::{Leg, Oops, Trip};
 
 /// SM-05: one transition has this order: the old phase's function returns and its data is dropped; the phase is stored;
 /// listeners hear of it and see the new phase; the new phase's function is entered. The exit and entry of a phase are

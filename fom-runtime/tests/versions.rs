@@ -1,10 +1,11 @@
 //! What one release saved is read by the next correctly, or not at all.
 
-mod release;
+mod kit;
 
 use fom_runtime::{RestoreError, SavedError, prelude::*};
-use release::release;
 use serde::{Deserialize, Serialize};
+
+use crate::kit::release::release;
 
 /// What `Ring` of the first release saves.
 fn rung() -> Snapshot {

@@ -13,7 +13,8 @@ use std::{
 };
 
 use fom_runtime::{BoxError, FomState, TestClock, prelude::*};
-use kit::{Gate, Log, limited, many, one};
+
+use crate::kit::{Gate, Log, limited, many, one};
 
 /// Counts its polls, and never goes on.
 struct Polled {

@@ -8,7 +8,8 @@ use std::sync::{
 };
 
 use fom_runtime::{Listening, TestClock, prelude::*};
-use kit::{Gate, Log, limited, many, millis, one, secs};
+
+use crate::kit::{Gate, Log, limited, many, millis, one, secs};
 
 #[derive(Debug)]
 struct Oops;

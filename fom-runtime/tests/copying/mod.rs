@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use fom_runtime::{BlockingCx, BoxError, prelude::*};
 
-use crate::task::Door;
+use crate::kit::task::Door;
 
 /// A machine with one phase, which is a blocking section as a whole.
 pub(crate) struct CopyFile {

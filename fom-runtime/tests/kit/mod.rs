@@ -2,8 +2,16 @@
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each test binary uses its own part of it"
+    unused_imports,
+    unused_macros,
+    reason = "each program of tests uses its own part of it"
 )]
+
+pub(crate) mod foms;
+pub(crate) mod gate;
+pub(crate) mod held;
+pub(crate) mod release;
+pub(crate) mod task;
 
 use std::{
     fmt::Display,

@@ -1,9 +1,4 @@
 //! Foms that several tests submit: one that waits for a word and is counted when dropped, and a chain.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of it"
-)]
 
 use std::sync::{
     Arc,

@@ -1,7 +1,5 @@
 //! A journal that commits, fails and tidies as a test directs.
 
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
-
 use std::{
     sync::{Arc, Condvar, Mutex},
     time::Duration,

@@ -1,7 +1,5 @@
 //! A journal that commits only while a test lets it.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
-
 use std::{
     sync::{Arc, Condvar, Mutex},
     time::Duration,

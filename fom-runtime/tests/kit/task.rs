@@ -1,6 +1,4 @@
 //! What the tests of localities share: a fom made of one closure, and a limit for tests that could hang.
-#![allow(dead_code, reason = "each test file takes what it needs")]
-
 use std::{
     future::Future,
     pin::Pin,
