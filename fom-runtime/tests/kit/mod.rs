@@ -7,6 +7,7 @@
     reason = "each program of tests uses its own part of it"
 )]
 
+pub(crate) mod alone;
 pub(crate) mod foms;
 pub(crate) mod gate;
 pub(crate) mod held;
@@ -16,10 +17,10 @@ pub(crate) mod task;
 use std::{
     fmt::Display,
     future::{Future, poll_fn},
-    panic::resume_unwind,
+    panic::{self, resume_unwind},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, Once, PoisonError,
         mpsc::{self, RecvTimeoutError},
     },
     task::Poll,
@@ -55,6 +56,20 @@ pub fn limited<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static
     if let Err(panic) = thread.join() {
         resume_unwind(panic);
     }
+}
+
+/// Prints no panic of a locality's thread any more. A failed assertion of a test is printed as before.
+pub fn hush_localities() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let thread = thread::current();
+            if !thread.name().is_some_and(|name| name.starts_with("fom-")) {
+                print(info);
+            }
+        }));
+    });
 }
 
 /// A log that any thread writes to.
