@@ -1,10 +1,5 @@
 //! What the tests of admission share: an operation that reports its start and waits to be let go, and one that does not
 //! wait.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of it"
-)]
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +11,7 @@ use fom_runtime::{
 
 /// The names of operations in the order of their starts.
 #[derive(Clone, Default)]
-pub struct Starts(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Starts(Arc<Mutex<Vec<String>>>);
 
 impl Starts {
     fn put(&self, name: &str) {
@@ -24,35 +19,35 @@ impl Starts {
         all.push(name.to_owned());
     }
 
-    pub fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Returns the names in one line.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         self.take().join(" ")
     }
 }
 
 /// Reports its start, and ends.
-pub struct Quick {
-    pub name: String,
-    pub starts: Starts,
+pub(crate) struct Quick {
+    pub(crate) name: String,
+    pub(crate) starts: Starts,
 }
 
 #[fom(operation(Quick), transient)]
-pub enum QuickPhase {
+pub(crate) enum QuickPhase {
     #[phase(start, sync, to(Done))]
     Serve,
     #[phase(end)]
@@ -67,20 +62,20 @@ impl QuickPhaseTransitions for Quick {
 }
 
 /// Reports its start, and waits for a word.
-pub struct Slow {
-    pub name: String,
-    pub starts: Starts,
+pub(crate) struct Slow {
+    pub(crate) name: String,
+    pub(crate) starts: Starts,
 }
 
 #[derive(Debug)]
-pub enum Word {
+pub(crate) enum Word {
     Go,
     Fail,
     Panic,
 }
 
 #[fom(operation(Slow), event(Word), transient)]
-pub enum SlowPhase {
+pub(crate) enum SlowPhase {
     #[phase(start, sync, to(Waits))]
     Begin,
     #[phase(sync, to(Done), on(Go, Fail, Panic))]
@@ -105,14 +100,14 @@ impl SlowPhaseTransitions for Slow {
 }
 
 /// An intake with one place, which is taken: submissions are queued until the holder is told to go.
-pub struct Held {
-    pub intake: Admission,
-    pub starts: Starts,
+pub(crate) struct Held {
+    pub(crate) intake: Admission,
+    pub(crate) starts: Starts,
     holder: Queued<Slow>,
 }
 
 impl Held {
-    pub async fn new(builder: AdmissionBuilder) -> Self {
+    pub(crate) async fn new(builder: AdmissionBuilder) -> Self {
         let intake = builder.in_flight(1).build().expect("a good intake");
         let starts = Starts::default();
         let slow = Slow {
@@ -128,7 +123,7 @@ impl Held {
         }
     }
 
-    pub fn quick(&self, name: impl Into<String>) -> Quick {
+    pub(crate) fn quick(&self, name: impl Into<String>) -> Quick {
         Quick {
             name: name.into(),
             starts: self.starts.clone(),
@@ -136,19 +131,19 @@ impl Held {
     }
 
     /// An operation to be queued; the letters of the name are its client.
-    pub fn of_client(&self, name: &str) -> Tagged<'_, Quick> {
+    pub(crate) fn of_client(&self, name: &str) -> Tagged<'_, Quick> {
         let client = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
         self.intake.submit(self.quick(name)).client(client)
     }
 
-    pub fn detach_all(&self, names: &str) {
+    pub(crate) fn detach_all(&self, names: &str) {
         for name in names.split_whitespace() {
             self.of_client(name).detach().expect("there is room");
         }
     }
 
     /// Lets the holder go, and returns the order of the starts when nothing is queued any more.
-    pub async fn order(&mut self, runtime: &Runtime) -> String {
+    pub(crate) async fn order(&mut self, runtime: &Runtime) -> String {
         self.go().await;
         runtime.idle().await;
         let line = self.starts.line();
@@ -156,7 +151,7 @@ impl Held {
     }
 
     /// Lets the holder go.
-    pub async fn go(&mut self) {
+    pub(crate) async fn go(&mut self) {
         if let Some(fom) = self.holder.started().await {
             let _ = fom.send(Word::Go);
         }
@@ -164,7 +159,7 @@ impl Held {
 }
 
 /// Returns the reason of the refusal.
-pub fn reason<O: fom_runtime::Operation>(failure: &Failure<O>) -> Option<RefusedReason> {
+pub(crate) fn reason<O: fom_runtime::Operation>(failure: &Failure<O>) -> Option<RefusedReason> {
     match failure.cause {
         Cause::Refused(reason) => Some(reason),
         _ => None,
@@ -172,14 +167,14 @@ pub fn reason<O: fom_runtime::Operation>(failure: &Failure<O>) -> Option<Refused
 }
 
 /// A generator with a seed (xorshift).
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -10,11 +10,11 @@ use fom_runtime::prelude::*;
 use crate::kit::Log;
 
 #[derive(Debug, PartialEq)]
-pub struct Oops;
+pub(crate) struct Oops;
 
 /// An error that is never made.
 #[derive(Debug)]
-pub enum Oops2 {}
+pub(crate) enum Oops2 {}
 
 impl From<Oops2> for fom_runtime::BoxError {
     fn from(oops: Oops2) -> Self {
@@ -23,22 +23,22 @@ impl From<Oops2> for fom_runtime::BoxError {
 }
 
 /// Waits for a word to go on, any number of times, and logs what it does.
-pub struct Walker {
-    pub log: Log,
-    pub name: &'static str,
+pub(crate) struct Walker {
+    pub(crate) log: Log,
+    pub(crate) name: &'static str,
     /// Dropped with the operation.
-    pub _held: Held,
+    pub(crate) _held: Held,
 }
 
 #[derive(Debug, PartialEq)]
-pub enum Word {
+pub(crate) enum Word {
     Go,
     Fail,
     Stop,
 }
 
 #[fom(operation(Walker), error(Oops), event(Word), transient)]
-pub enum Walk {
+pub(crate) enum Walk {
     #[phase(start, to(Waits), sync)]
     Begin,
     #[phase(to(Passes, Stopped), on(Go, Fail, Stop))]
@@ -72,7 +72,7 @@ impl WalkTransitions for Walker {
     }
 }
 
-pub fn walker(log: &Log, name: &'static str) -> Walker {
+pub(crate) fn walker(log: &Log, name: &'static str) -> Walker {
     Walker {
         log: log.clone(),
         name,
@@ -82,16 +82,16 @@ pub fn walker(log: &Log, name: &'static str) -> Walker {
 
 /// Counts drops.
 #[derive(Clone, Default)]
-pub struct Drops(pub Arc<AtomicUsize>);
+pub(crate) struct Drops(pub(crate) Arc<AtomicUsize>);
 
 impl Drops {
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
 
 #[derive(Default)]
-pub struct Held(pub Option<Drops>);
+pub(crate) struct Held(pub(crate) Option<Drops>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -102,14 +102,14 @@ impl Drop for Held {
 }
 
 /// A chain of sync phases that logs its name in each link.
-pub struct Chain {
-    pub name: char,
-    pub links: usize,
-    pub log: Log,
+pub(crate) struct Chain {
+    pub(crate) name: char,
+    pub(crate) links: usize,
+    pub(crate) log: Log,
 }
 
 #[fom(operation(Chain), error(Oops), transient)]
-pub enum Chaining {
+pub(crate) enum Chaining {
     #[phase(start, to(Link, Done), sync)]
     Link,
     #[phase(end)]

@@ -13,8 +13,8 @@ use fom_runtime::journal::{
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, Default)]
-pub struct Held {
-    pub journal: MemoryJournal,
+pub(crate) struct Held {
+    pub(crate) journal: MemoryJournal,
     state: Arc<(Mutex<State>, Condvar)>,
 }
 
@@ -38,52 +38,52 @@ impl Held {
     }
 
     /// Makes commits wait from now on, or lets them go.
-    pub fn hold_commits(&self, holds: bool) {
+    pub(crate) fn hold_commits(&self, holds: bool) {
         self.change(|state| state.holds_commits = holds);
     }
 
     /// Makes the journal wait after each commit from now on, or lets it go.
-    pub fn hold_tidying(&self, holds: bool) {
+    pub(crate) fn hold_tidying(&self, holds: bool) {
         self.change(|state| state.holds_tidying = holds);
     }
 
     /// Makes the disk full, or not.
-    pub fn fail(&self, fails: bool) {
+    pub(crate) fn fail(&self, fails: bool) {
         self.change(|state| state.fails = fails);
     }
 
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.state.0.lock().unwrap().asked
     }
 
-    pub fn done(&self) -> usize {
+    pub(crate) fn done(&self) -> usize {
         self.state.0.lock().unwrap().done
     }
 
-    pub fn tidied(&self) -> usize {
+    pub(crate) fn tidied(&self) -> usize {
         self.state.0.lock().unwrap().tidied
     }
 
     /// Returns whether `commits` commits are done within this time.
-    pub fn has_done(&self, commits: usize, within: Duration) -> bool {
+    pub(crate) fn has_done(&self, commits: usize, within: Duration) -> bool {
         self.wait(within, |state| state.done >= commits)
     }
 
-    pub fn wait_for_asked(&self, commits: usize) {
+    pub(crate) fn wait_for_asked(&self, commits: usize) {
         let asked = self.wait(LIMIT, |state| state.asked >= commits);
         assert!(asked, "commit {commits} was never asked for");
     }
 
-    pub fn wait_for_done(&self, commits: usize) {
+    pub(crate) fn wait_for_done(&self, commits: usize) {
         let done = self.has_done(commits, LIMIT);
         assert!(done, "commit {commits} was never done");
     }
 
-    pub fn wait_for_failed(&self, commits: usize) {
+    pub(crate) fn wait_for_failed(&self, commits: usize) {
         assert!(self.wait(LIMIT, |state| state.failed >= commits));
     }
 
-    pub fn wait_for_tidied(&self, times: usize) {
+    pub(crate) fn wait_for_tidied(&self, times: usize) {
         assert!(self.wait(LIMIT, |state| state.tidied >= times));
     }
 

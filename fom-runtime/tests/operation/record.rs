@@ -1,5 +1,4 @@
 //! Snapshots written and read by hand, in both formats, so that a test can change their content.
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
 
 use std::collections::BTreeMap;
 

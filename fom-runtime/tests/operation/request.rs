@@ -1,9 +1,4 @@
 //! Two operations that know nothing of any layer, and one layer that goes around both.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of it"
-)]
 
 use fom_runtime::{Layered, prelude::*};
 
@@ -12,17 +7,17 @@ use std::panic::resume_unwind;
 use crate::kit::Log;
 
 #[derive(Debug, PartialEq)]
-pub struct ReadError(pub &'static str);
+pub(crate) struct ReadError(pub(crate) &'static str);
 
 /// Reads the name of a thing: an async machine.
-pub struct Read {
-    pub log: Log,
-    pub name: &'static str,
+pub(crate) struct Read {
+    pub(crate) log: Log,
+    pub(crate) name: &'static str,
 }
 
 #[derive(Debug)]
 #[fom(operation(Read), error(ReadError), transient)]
-pub enum Reading {
+pub(crate) enum Reading {
     #[phase(start, to(Fetch, Missing))]
     Look,
     #[phase(to(Done))]
@@ -66,35 +61,35 @@ impl Answer for Read {
 }
 
 /// The requirement of a layer's suffix on the operation inside.
-pub trait Answer: Operation {
+pub(crate) trait Answer: Operation {
     fn answer(end: &Self::Phase) -> String;
 }
 
 /// The layer around every request.
-pub struct Guarded<R> {
-    pub log: Log,
-    pub token: &'static str,
-    pub request: R,
-    pub answer: String,
+pub(crate) struct Guarded<R> {
+    pub(crate) log: Log,
+    pub(crate) token: &'static str,
+    pub(crate) request: R,
+    pub(crate) answer: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Put {
+pub(crate) enum Put {
     Part(&'static str),
     End,
     Break,
 }
 
 /// Takes parts until the end: a machine without futures, with events, deadlines, attempts and a failure of its own.
-pub struct Write {
-    pub log: Log,
-    pub text: String,
-    pub disk: Disk,
+pub(crate) struct Write {
+    pub(crate) log: Log,
+    pub(crate) text: String,
+    pub(crate) disk: Disk,
 }
 
 /// What the disk does on a write.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Disk {
+pub(crate) enum Disk {
     Well,
     /// Full for this many attempts.
     Full(u32),
@@ -103,7 +98,7 @@ pub enum Disk {
 
 #[derive(Debug)]
 #[fom(operation(Write), error(ReadError), event(Put), transient)]
-pub enum Writing {
+pub(crate) enum Writing {
     #[phase(start, sync, to(Take))]
     Open,
     #[phase(sync, on(Part, End, Break), to(Store), within = "10s", late)]
@@ -113,7 +108,10 @@ pub enum Writing {
     #[phase(end)]
     Stored,
     #[phase(end, failure)]
-    Lost { why: &'static str },
+    Lost {
+        #[allow(dead_code, reason = "a test reads it through `Debug`")]
+        why: &'static str,
+    },
 }
 
 impl WritingTransitions for Write {
@@ -168,7 +166,7 @@ impl Answer for Write {
 }
 
 impl<R> Guarded<R> {
-    pub fn new(log: &Log, token: &'static str, request: R) -> Self {
+    pub(crate) fn new(log: &Log, token: &'static str, request: R) -> Self {
         Self {
             log: log.clone(),
             token,
@@ -179,10 +177,10 @@ impl<R> Guarded<R> {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct ServerError(pub &'static str);
+pub(crate) struct ServerError(pub(crate) &'static str);
 
 #[fom(operation(Guarded<R>), around(R), error(ServerError), transient)]
-pub enum Standard<R: Answer> {
+pub(crate) enum Standard<R: Answer> {
     #[phase(start, to(Authorise, Denied))]
     Authenticate,
     #[phase(to(Serve, Denied), sync)]

@@ -1,9 +1,4 @@
 //! A shop whose orders have all kinds of data in their phases.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of it"
-)]
 
 use std::collections::BTreeMap;
 
@@ -14,21 +9,21 @@ use serde::{Deserialize, Serialize};
 use crate::kit::{Log, secs};
 
 #[derive(Debug)]
-pub struct Oops;
+pub(crate) struct Oops;
 
 /// An order of a shop, as a user would write it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
-    pub number: u64,
-    pub items: Vec<Item>,
-    pub note: Option<String>,
+pub(crate) struct Order {
+    pub(crate) number: u64,
+    pub(crate) items: Vec<Item>,
+    pub(crate) note: Option<String>,
     #[serde(skip)]
-    pub log: Unsaved,
+    pub(crate) log: Unsaved,
 }
 
 /// A value that is not saved, and that a restored order gets again.
 #[derive(Clone, Debug, Default)]
-pub struct Unsaved(pub Log);
+pub(crate) struct Unsaved(pub(crate) Log);
 
 impl PartialEq for Unsaved {
     fn eq(&self, _: &Self) -> bool {
@@ -37,14 +32,14 @@ impl PartialEq for Unsaved {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Item {
+pub(crate) struct Item {
     name: String,
     count: u32,
     cents: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Method {
+pub(crate) enum Method {
     Cash,
     Card { digits: [u8; 4], name: String },
     Voucher(Vec<u64>),
@@ -52,19 +47,19 @@ pub enum Method {
 
 /// Nests as deep as its data says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Parcel {
+pub(crate) struct Parcel {
     grams: f64,
     inner: Option<Box<Parcel>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
+pub(crate) enum News {
     Paid,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 #[fom(operation(Order), error(Oops), event(News))]
-pub enum Shop {
+pub(crate) enum Shop {
     #[phase(start, to(Reserved, Refused), sync)]
     Received,
     #[phase(to(Paying, Refused), within = "10s", keep(Paying))]
@@ -168,7 +163,7 @@ impl ShopTransitions for Order {
     }
 }
 
-pub fn order() -> Order {
+pub(crate) fn order() -> Order {
     Order {
         number: 7,
         items: vec![Item {
@@ -181,7 +176,7 @@ pub fn order() -> Order {
     }
 }
 
-pub fn orders() -> impl Strategy<Value = Order> {
+pub(crate) fn orders() -> impl Strategy<Value = Order> {
     let item = ("\\PC*", any::<u32>(), any::<i64>()).prop_map(|(name, count, cents)| Item {
         name,
         count,
@@ -200,7 +195,7 @@ pub fn orders() -> impl Strategy<Value = Order> {
         })
 }
 
-pub fn parcels() -> impl Strategy<Value = Parcel> {
+pub(crate) fn parcels() -> impl Strategy<Value = Parcel> {
     let grams = any::<f64>().prop_filter("equal to itself", |grams| !grams.is_nan());
     let leaf = grams
         .clone()
@@ -213,7 +208,7 @@ pub fn parcels() -> impl Strategy<Value = Parcel> {
     })
 }
 
-pub fn phases() -> impl Strategy<Value = Shop> {
+pub(crate) fn phases() -> impl Strategy<Value = Shop> {
     let method = prop_oneof![
         Just(Method::Cash),
         (any::<[u8; 4]>(), any::<String>())
@@ -244,7 +239,7 @@ pub fn phases() -> impl Strategy<Value = Shop> {
 }
 
 /// Returns one value of each phase.
-pub fn each_phase() -> Vec<Shop> {
+pub(crate) fn each_phase() -> Vec<Shop> {
     vec![
         Shop::Received,
         Shop::Reserved {

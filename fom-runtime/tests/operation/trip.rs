@@ -1,9 +1,4 @@
 //! The machine that several tests use: every kind of phase, and every kind of edge.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of it"
-)]
 
 use std::collections::VecDeque;
 
@@ -12,17 +7,17 @@ use fom_runtime::prelude::*;
 use crate::kit::Log;
 
 /// One operation with every kind of phase. `way` names the exits that it takes; another word is an error.
-pub struct Trip {
-    pub way: VecDeque<&'static str>,
-    pub log: Log,
+pub(crate) struct Trip {
+    pub(crate) way: VecDeque<&'static str>,
+    pub(crate) log: Log,
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Oops(pub &'static str);
+pub(crate) struct Oops(pub(crate) &'static str);
 
 /// From home to there.
 #[fom(operation(Trip), error(Oops), transient)]
-pub enum Leg {
+pub(crate) enum Leg {
     #[phase(start, to(Walk, Ride, Lost), sync)]
     Home,
     #[phase(to(Walk, Ride, There))]
@@ -36,7 +31,7 @@ pub enum Leg {
 }
 
 impl Trip {
-    pub fn new(way: &[&'static str]) -> Self {
+    pub(crate) fn new(way: &[&'static str]) -> Self {
         Self {
             way: way.iter().copied().collect(),
             log: Log::default(),
@@ -81,7 +76,7 @@ impl LegTransitions for Trip {
 }
 
 /// Ways that together take every edge.
-pub const WAYS: &[&[&str]] = &[
+pub(crate) const WAYS: &[&[&str]] = &[
     &["Walk", "Walk", "Ride", "Walk", "There"],
     &["Ride", "There"],
     &["Ride", "Lost"],

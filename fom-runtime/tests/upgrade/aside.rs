@@ -1,9 +1,4 @@
 //! Two releases of a shop. The second release cannot read what the first release saved.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of it"
-)]
 
 use std::cell::Cell;
 
@@ -14,22 +9,22 @@ use crate::kit::one;
 
 /// The event that makes an operation go on.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Go {
+pub(crate) enum Go {
     /// To the end.
     On,
 }
 
 /// The first release of the program.
-pub mod first {
+pub(crate) mod first {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize)]
-    pub struct Order {
-        pub pieces: String,
+    pub(crate) struct Order {
+        pub(crate) pieces: String,
     }
 
     #[fom(operation(Order), event(Go))]
-    pub enum Shop {
+    pub(crate) enum Shop {
         #[phase(start, sync, to(Park))]
         Begin,
         #[phase(sync, to(Done), on(On))]
@@ -54,16 +49,16 @@ pub mod first {
 }
 
 /// The second release, which does not know the operation of the first.
-pub mod second {
+pub(crate) mod second {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize)]
-    pub struct Order {
-        pub pieces: u32,
+    pub(crate) struct Order {
+        pub(crate) pieces: u32,
     }
 
     #[fom(operation(Order), event(Go))]
-    pub enum Shop {
+    pub(crate) enum Shop {
         #[phase(start, sync, to(Park))]
         Begin,
         #[phase(sync, to(Done), on(On))]
@@ -89,17 +84,17 @@ pub mod second {
 
 thread_local! {
     /// Set on the test's thread, which builds the runtime.
-    pub static PANICS: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A generic operation: its type is known only to a program that names it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Job<T> {
-    pub what: T,
+pub(crate) struct Job<T> {
+    pub(crate) what: T,
 }
 
 #[fom(operation(Job<T>), event(Go))]
-pub enum Work<T: Send + Serialize + for<'a> Deserialize<'a> + 'static> {
+pub(crate) enum Work<T: Send + Serialize + for<'a> Deserialize<'a> + 'static> {
     #[phase(start, sync, to(Park))]
     Begin,
     #[phase(sync, to(Done), on(On))]
@@ -122,13 +117,17 @@ impl<T: Send + Serialize + for<'a> Deserialize<'a> + 'static> WorkTransitions<T>
     }
 }
 
-pub fn order(pieces: &str) -> first::Order {
+pub(crate) fn order(pieces: &str) -> first::Order {
     first::Order {
         pieces: pieces.into(),
     }
 }
 
-pub fn parked<O: Operation<Event = Go>>(runtime: &Runtime, operation: O, key: &str) -> FomRef<O> {
+pub(crate) fn parked<O: Operation<Event = Go>>(
+    runtime: &Runtime,
+    operation: O,
+    key: &str,
+) -> FomRef<O> {
     let handle = runtime.submit(operation).key(key).start().unwrap();
     let fom = handle.fom().clone();
     drop(handle);
@@ -137,14 +136,14 @@ pub fn parked<O: Operation<Event = Go>>(runtime: &Runtime, operation: O, key: &s
     fom
 }
 
-pub fn of_first(journal: &MemoryJournal) -> Builder {
+pub(crate) fn of_first(journal: &MemoryJournal) -> Builder {
     one(&TestClock::new())
         .journal_with(journal.clone())
         .operation::<first::Order>()
         .operation::<Job<u32>>()
 }
 
-pub fn of_second(journal: &MemoryJournal) -> Builder {
+pub(crate) fn of_second(journal: &MemoryJournal) -> Builder {
     one(&TestClock::new())
         .journal_with(journal.clone())
         .operation::<second::Order>()
