@@ -13,11 +13,8 @@ use source::Source;
 
 /// The folders of `fom-runtime`, lowest first. A file beside the folders counts as a folder of its own.
 const RUNTIME: &[&str] = &[
-    "sync",
     "id",
     "heap",
-    "shrink",
-    "protocol",
     "clock",
     "graph",
     "adaptive",
@@ -41,7 +38,6 @@ const RUNTIME: &[&str] = &[
     "testing",
     "prelude",
     "__private",
-    "__protocol",
     "lib",
 ];
 
@@ -49,7 +45,15 @@ const RUNTIME: &[&str] = &[
 const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-macros", &[]),
     ("fom-journal", &[]),
-    ("fom-runtime", &["fom-journal", "fom-macros"]),
+    ("fom-protocol", &[]),
+    (
+        "fom-runtime",
+        &["fom-journal", "fom-macros", "fom-protocol"],
+    ),
+    (
+        "fom-patterns",
+        &["fom-macros", "fom-protocol", "fom-runtime"],
+    ),
 ];
 
 #[test]
@@ -71,6 +75,57 @@ fn packages_depend_on_lower_ones_only() {
 #[test]
 fn folders_of_the_runtime_import_lower_ones_only() {
     check("fom-runtime", RUNTIME);
+}
+
+#[test]
+fn parts_of_the_protocol_know_only_the_primitives_and_the_link() {
+    let source = Source::read(&root().join("fom-protocol/src"));
+    for import in source.imports() {
+        let import = (import.from.as_str(), import.to.as_str());
+        let allowed = matches!(
+            import,
+            ("lib.rs", _) | (_, "sync.rs") | ("free_list.rs", "inbox.rs")
+        );
+        assert!(allowed, "{} imports {}", import.0, import.1);
+    }
+}
+
+#[test]
+fn patterns_do_not_know_each_other() {
+    let source = Source::read(&root().join("fom-patterns/src"));
+    for import in source.imports() {
+        let (from, to) = (folder_of(&import.from), folder_of(&import.to));
+        let allowed = from == to || matches!(from, "lib" | "prelude");
+        assert!(allowed, "{} imports {}", import.from, import.to);
+    }
+}
+
+/// A package on top of the runtime uses what the docs show.
+#[test]
+fn patterns_use_no_hidden_item() {
+    for (file, text) in texts(&root().join("fom-patterns/src")) {
+        assert!(
+            !text.contains("fom_runtime::__"),
+            "{file} uses a hidden item"
+        );
+    }
+}
+
+/// Returns the files below a folder, with their texts.
+fn texts(folder: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(texts(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push((
+                path.display().to_string(),
+                fs::read_to_string(&path).unwrap(),
+            ));
+        }
+    }
+    found
 }
 
 fn root() -> &'static Path {

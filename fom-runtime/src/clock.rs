@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::sync::{
+use fom_protocol::nanos;
+use fom_protocol::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
@@ -74,15 +75,6 @@ pub(crate) trait Moved: Send + Sync {
     fn moved(&self);
 }
 
-/// Returns the duration in nanoseconds, at most `u64::MAX` (584 years).
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    // Without 128-bit arithmetic, since each look at the clock runs this.
-    duration
-        .as_secs()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(duration.subsec_nanos().into())
-}
-
 /// A clock that stands still until a test moves it.
 ///
 /// ```
@@ -146,19 +138,9 @@ impl TestClock {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nanoseconds_stop_at_what_64_bits_hold() {
-        let most = Duration::from_nanos(u64::MAX);
-        assert_eq!(nanos(most), u64::MAX);
-        assert_eq!(nanos(most - Duration::from_nanos(1)), u64::MAX - 1);
-        assert_eq!(nanos(most + Duration::from_nanos(1)), u64::MAX);
-        assert_eq!(nanos(Duration::MAX), u64::MAX);
-        assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
-    }
 
     #[test]
     fn a_test_clock_stops_at_its_end() {

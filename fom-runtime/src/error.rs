@@ -109,6 +109,15 @@ pub(crate) struct RefusedInner<O: Operation> {
 }
 
 impl<O: Operation> Refused<O> {
+    /// Returns a refusal that gives this operation back.
+    pub fn new(reason: RefusedReason, operation: O) -> Self {
+        Self(Box::new(RefusedInner {
+            reason,
+            operation,
+            live: None,
+        }))
+    }
+
     /// Returns the reason.
     pub fn reason(&self) -> RefusedReason {
         self.0.reason
@@ -312,7 +321,8 @@ pub struct Failure<O: Operation> {
 }
 
 impl<O: Operation> Failure<O> {
-    pub(crate) fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
+    /// Returns a failure in this phase. The operation is what the caller gets back.
+    pub fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
         Self {
             cause,
             phase,

@@ -9,10 +9,8 @@ use std::{
     ptr::NonNull,
 };
 
-use crate::{
-    locality::Spawner,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use crate::locality::Spawner;
+use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of bytes that may stay in the allocator.
 const LITTLE: usize = 1 << 20;

@@ -76,119 +76,65 @@
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`] |
-// Under `fom_loom` only the lock-free pieces are built, for their models.
-#![cfg_attr(fom_loom, allow(dead_code, unused_imports))]
-
 // Makes the paths in generated code right in this crate's own tests, too.
 #[allow(unused_extern_crates, reason = "the macro names the crate")]
 extern crate self as fom_runtime;
 
-#[cfg(not(fom_loom))]
-mod protocol;
-mod sync;
-
-#[cfg(fom_loom)]
-#[doc(hidden)]
-#[path = "protocol/mod.rs"]
-pub mod __protocol;
-
-#[cfg(not(fom_loom))]
 #[doc(hidden)]
 pub mod __private;
-#[cfg(not(fom_loom))]
 pub mod active;
-#[cfg(not(fom_loom))]
 mod adaptive;
-#[cfg(not(fom_loom))]
 pub mod admission;
-#[cfg(not(fom_loom))]
 pub mod balance;
-#[cfg(not(fom_loom))]
 mod clock;
-#[cfg(not(fom_loom))]
 mod cx;
-#[cfg(not(fom_loom))]
 mod durable;
-#[cfg(not(fom_loom))]
 mod error;
-#[cfg(not(fom_loom))]
 mod fom;
-#[cfg(not(fom_loom))]
 mod graph;
-#[cfg(not(fom_loom))]
 mod heap;
-#[cfg(not(fom_loom))]
 mod id;
-#[cfg(not(fom_loom))]
 mod lanes;
-#[cfg(not(fom_loom))]
 mod layer;
-#[cfg(not(fom_loom))]
 mod locality;
-#[cfg(not(fom_loom))]
 mod lock;
-#[cfg(not(fom_loom))]
 mod operation;
-#[cfg(not(fom_loom))]
 pub mod prelude;
-#[cfg(not(fom_loom))]
 mod runtime;
-#[cfg(not(fom_loom))]
 pub mod service;
-#[cfg(not(fom_loom))]
-mod shrink;
-#[cfg(not(fom_loom))]
 mod snapshot;
-#[cfg(not(any(fom_loom, fom_shuttle)))]
+#[cfg(not(fom_shuttle))]
 pub mod testing;
-#[cfg(not(fom_loom))]
 pub mod topology;
-#[cfg(not(fom_loom))]
 mod watch;
-#[cfg(not(fom_loom))]
 pub use clock::{Clock, TestClock};
-#[cfg(not(fom_loom))]
-pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Sleep, Team};
-#[cfg(not(fom_loom))]
+pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
 pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
-#[cfg(not(fom_loom))]
 pub use error::{
     BlockError, BoxError, BuildError, Cause, DiscardError, Failure, NoEvent, Refused,
     RefusedReason, RestoreError, RetryError, SendError, SnapshotError, TimedOut, Unanswered,
 };
-#[cfg(not(fom_loom))]
 #[doc(inline)]
 pub use fom_journal as journal;
-#[cfg(not(fom_loom))]
 pub use fom_macros::{active, fom};
-#[cfg(not(fom_loom))]
+pub use fom_protocol::FomState;
 pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
-#[cfg(not(fom_loom))]
 pub use id::{FomId, Key};
-#[cfg(not(fom_loom))]
 pub use lanes::{Feed, LaneKey, LaneOptions, Lanes, PushError, PushReason};
-#[cfg(not(fom_loom))]
 pub use layer::Layered;
-#[cfg(not(fom_loom))]
-pub use locality::Followers;
-#[cfg(not(fom_loom))]
+pub use locality::{Followers, Sleep};
 pub use lock::{
     Acquire, AcquireSet, LockError, LockGuard, LockMode, LockSet, LockSetGuard, LockStats,
     LockTableStats, Locker, LongLock, LongLocks,
 };
-#[cfg(not(fom_loom))]
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
-#[cfg(not(fom_loom))]
-pub use protocol::FomState;
-#[cfg(not(fom_loom))]
+pub use runtime::extension;
 pub use runtime::{
     Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Joined,
     Local, Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission,
     SuspendedKey, Waiting, WhenRoom,
 };
-#[cfg(not(fom_loom))]
 pub use snapshot::{Saved, SavedError, Snapshot};
-#[cfg(not(fom_loom))]
 pub use watch::{
     AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interpose, Interposed, KeyInfo, Listening,
     LocalityInfo, NotOnTop, Operations, Transition, TransitionCause, TransitionOf, TypeInfo,

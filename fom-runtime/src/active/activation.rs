@@ -139,7 +139,7 @@ impl<A: Active> Activation<A> {
         match submission.start() {
             Ok(handle) => {
                 shared.set_fom(handle.fom().clone());
-                runtime.world().objects.add(Arc::downgrade(&shared) as _);
+                runtime.add_daemon(Arc::downgrade(&shared) as _);
                 Ok(proxy.into())
             }
             Err(refused) => Err(NotActivated {

@@ -12,14 +12,14 @@ use std::{
 use futures::{FutureExt, future};
 
 use crate::{
-    Local, Runtime, Sleep,
+    Local, Runtime,
     active::{
         CallError,
-        servant::set_waiting,
+        servant::ANSWER,
         slot::{Outcome, Slot},
         station::{Place, Station, is_current},
     },
-    locality::{has_core, is_taken},
+    locality::{Sleep, has_core, is_taken},
 };
 
 /// A call in progress: a future of the method's return value. Calling the proxy's method has already queued the
@@ -115,7 +115,7 @@ impl<T> Call<T> {
             self.cancel();
             return Err(error);
         }
-        crate::sync::block_on(self)
+        fom_protocol::sync::block_on(self)
     }
 
     /// Blocks the thread for at most `time`, on the runtime's clock. Returns `None` if the call is not answered by
@@ -133,7 +133,7 @@ impl<T> Call<T> {
             return Some(Err(error));
         }
         let sleep = Sleep::new(self.station().home(), time);
-        crate::sync::block_on(async {
+        fom_protocol::sync::block_on(async {
             match future::select(self, sleep).await {
                 future::Either::Left((outcome, _)) => Some(outcome),
                 future::Either::Right(_) => None,
@@ -252,7 +252,7 @@ impl<T> Future for Call<T> {
             this.cancel();
             return Poll::Ready(Err(CallError::TimedOut(time)));
         }
-        set_waiting();
+        ANSWER.record();
         Poll::Pending
     }
 }

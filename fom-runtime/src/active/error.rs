@@ -2,7 +2,8 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use crate::{error::RefusedReason, sync::Mutex};
+use crate::error::RefusedReason;
+use fom_protocol::sync::Mutex;
 
 /// The reason why a call has no value.
 #[derive(Clone, Debug, thiserror::Error)]

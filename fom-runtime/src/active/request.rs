@@ -12,8 +12,8 @@ use std::{
 use crate::{
     Priority,
     active::{Arguments, CallError, slot::Answer, station::Station},
-    fom::panic_message,
 };
+use fom_protocol::panic_message;
 
 /// A method of an active object. Generated code makes it.
 #[doc(hidden)]

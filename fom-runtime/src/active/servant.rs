@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Graph, NoEvent, PhaseInfo,
+    Graph, NoEvent, PhaseInfo, Runtime,
     active::{
         Active, CallError,
         list::{Queued, Turn},
@@ -17,10 +17,10 @@ use crate::{
         station::{Station, as_current},
     },
     error::BoxError,
-    fom::{WaitingFor, panic_message},
-    locality::with_core,
+    fom::WaitKind,
     operation::{AsyncOperation, At, Next, Operation, Stepped},
 };
+use fom_protocol::panic_message;
 
 /// The operation of an active object. The operation is in flight as long as the object lives.
 #[doc(hidden)]
@@ -145,7 +145,7 @@ async fn next<A: Active>(shared: &Shared<A>) -> Option<Queued<A>> {
         Turn::Next(queued) => Poll::Ready(Some(queued)),
         Turn::End => Poll::Ready(None),
         Turn::Rest => {
-            set_waiting();
+            ANSWER.record();
             Poll::Pending
         }
     })
@@ -184,16 +184,10 @@ fn ready<A: Active>(
     }
 }
 
-/// Records that the fom running here waits for an active object.
-pub(super) fn set_waiting() {
-    with_core(|core| {
-        if let Some(fom) = core.running() {
-            fom.set_waiting_for(WaitingFor::Active);
-        }
-    });
-}
+/// What a fom waits for that awaits a call.
+pub(super) static ANSWER: WaitKind = WaitKind::new("an answer of an active object");
 
 /// Counts one request as one phase. Returns whether the object must let other foms of its locality run.
 fn spend<A: Active>(shared: &Shared<A>) -> bool {
-    crate::locality::step(shared.world()).1
+    Runtime::of(shared.world()).spend_phase()
 }

@@ -11,8 +11,9 @@ use std::{
 use futures::{StreamExt, future, stream::FuturesUnordered};
 
 use crate::{
-    Sleep, TimedOut,
+    TimedOut,
     active::{Call, CallError, call::may_block},
+    locality::Sleep,
 };
 
 /// A call and its number.
@@ -140,7 +141,7 @@ impl<T> CallSet<T> {
             .iter()
             .find_map(|Numbered(number, call)| Some((*number, may_block(call).err()?)));
         let Some((number, error)) = refused else {
-            return crate::sync::block_on(self.next());
+            return fom_protocol::sync::block_on(self.next());
         };
         // Answered calls come first.
         if let Some(next) = futures::FutureExt::now_or_never(self.next()).flatten() {

@@ -17,9 +17,12 @@ use crate::{
         servant::Object,
         station::{Place, Station},
     },
-    fom::{Explain, panic_message},
+    fom::{Attached, Wait},
     locality::Home,
-    runtime::World,
+    runtime::{World, extension::Daemon},
+};
+use fom_protocol::{
+    panic_message,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -49,8 +52,8 @@ impl<A: Active> Shared<A> {
 
     pub(super) fn set_fom(self: &Arc<Self>, fom: FomRef<Object<A>>) {
         // Weak, because `self` keeps the memory of the fom.
-        let explains: Weak<Self> = Arc::downgrade(self);
-        fom.explained_by(explains);
+        let details: Weak<Self> = Arc::downgrade(self);
+        fom.attach(details);
         // This function is called once.
         let _ = self.fom.set(fom);
     }
@@ -258,22 +261,22 @@ impl<A: Active> Station for Shared<A> {
     }
 }
 
-impl<A: Active> Explain for Shared<A> {
-    fn waits_for(&self) -> String {
+impl<A: Active> Attached for Shared<A> {
+    fn wait(&self) -> Wait {
         let list = self.list.lock();
         if list.is_busy() {
-            return "an answer of another active object".to_owned();
+            return Wait::of("an answer of another active object");
         }
         match list.first_blocked() {
-            None => "a request".to_owned(),
+            None => Wait::of("a request"),
             Some(first) => {
                 let since = first.blocked.unwrap_or_default();
                 let millis = self.world.clock.nanos().saturating_sub(since) / 1_000_000;
-                let name = first.request.name();
-                format!(
-                    "the guard of `{name}`, false for {:?}",
-                    Duration::from_millis(millis)
-                )
+                Wait {
+                    subject: Some(first.request.name().to_owned()),
+                    waited: Some(Duration::from_millis(millis)),
+                    ..Wait::of("the guard of")
+                }
             }
         }
     }
@@ -281,7 +284,9 @@ impl<A: Active> Explain for Shared<A> {
     fn queued(&self) -> usize {
         Station::queued(self)
     }
+}
 
+impl<A: Active> Daemon for Shared<A> {
     fn rests(&self) -> Option<u64> {
         self.list.lock().rests()
     }

@@ -9,11 +9,8 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::{
-    active::{CallError, station::Station},
-    fom::panic_message,
-    sync::Mutex,
-};
+use crate::active::{CallError, station::Station};
+use fom_protocol::{panic_message, sync::Mutex};
 
 pub(super) type Outcome<T> = Result<T, CallError>;
 

@@ -2,7 +2,8 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use crate::{FomId, active::Pressure, locality::Home, runtime::World, sync::thread_local};
+use crate::{FomId, active::Pressure, locality::Home, runtime::World};
+use fom_protocol::sync::thread_local;
 
 /// The place of a request in the activation list: by priority, then by age.
 pub(super) type Place = (u8, u64);

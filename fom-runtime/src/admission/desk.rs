@@ -17,12 +17,10 @@ use crate::{
         request::Unstarted,
         slots::{Choice, Slots},
     },
-    clock::nanos,
-    fom::panic_message,
     id::Key,
     locality::Sleeper,
-    shrink::Shrink as _,
 };
+use fom_protocol::{nanos, panic_message, shrink::Shrink as _};
 
 pub(super) struct Desk {
     slots: Slots,

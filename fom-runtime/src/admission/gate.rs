@@ -22,8 +22,10 @@ use crate::{
         request::Unstarted, status::Marks,
     },
     error::RefusedReason,
-    fom::panic_message,
-    runtime::{Front, World},
+    runtime::{Runtime, World, extension::Attachment},
+};
+use fom_protocol::{
+    panic_message,
     shrink::Shrink as _,
     sync::{Mutex, MutexGuard, atomic::Ordering},
 };
@@ -103,7 +105,7 @@ impl Shared {
             me: Weak::clone(me),
         });
         let front: Weak<Self> = Arc::downgrade(&shared);
-        shared.world.join_fronts(front);
+        Runtime::of(&shared.world).attach(front);
         shared.deliver(Event::Policy(policy));
         shared
     }
@@ -260,8 +262,8 @@ impl Drop for GoOn {
     }
 }
 
-impl Front for Shared {
-    fn mode_changed(&self) {
+impl Attachment for Shared {
+    fn state_changed(self: Arc<Self>, _: &Runtime) {
         if !self.world.takes_nothing() {
             return;
         }

@@ -19,8 +19,8 @@ use crate::{
     id::Key,
     operation::Operation,
     runtime::{Ended, FomRef, Handle, Placement, Submission, block_on},
-    sync::{Mutex, MutexGuard},
 };
+use fom_protocol::sync::{Mutex, MutexGuard};
 
 /// A place of any operation type.
 pub(super) trait Entry: Send + Sync {
@@ -233,7 +233,7 @@ impl<O: Operation> Entry for Place<O> {
         let mut submission = Submission::new(&self.shared.world, parts.operation)
             .place_if(parts.placement)
             .priority(self.tags.priority)
-            .ticket(Box::new(seat));
+            .guard(seat);
         if let Some(key) = parts.key {
             submission = submission.key(key);
         }

@@ -10,10 +10,9 @@ use std::{
 
 use crate::{
     admission::{Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, place::Entry},
-    fom::panic_message,
     runtime::World,
-    sync::atomic::Ordering,
 };
+use fom_protocol::{panic_message, sync::atomic::Ordering};
 
 pub(super) struct Slots {
     /// The first is the policy behind all others. The last is the policy in use, if that is another one.

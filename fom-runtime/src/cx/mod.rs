@@ -4,7 +4,6 @@ mod block;
 mod call;
 mod outbox;
 mod team;
-mod time;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
@@ -12,13 +11,13 @@ pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
 pub use outbox::{Outbox, Posting};
 pub use team::Team;
-pub use time::Sleep;
 
 use crate::{
     Operation, StepKey, Submission,
     error::{Cause, NoEvent},
     fom::{Header, Mailed, WaitingFor},
     id::{FomId, Key},
+    locality::Sleep,
     runtime::{EventSender, Runtime},
 };
 

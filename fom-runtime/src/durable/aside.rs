@@ -18,8 +18,8 @@ use crate::{
     id::{FomId, Key},
     runtime::{KeyOf, World},
     snapshot::{Meta, Schema, phase_of},
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// A journal entry that cannot run. It stays in the journal unchanged, and each start tries it again.
 ///

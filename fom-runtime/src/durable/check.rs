@@ -15,11 +15,11 @@ use crate::{
         record::fom_of, schemas::Schemas,
     },
     error::RestoreError,
-    fom::panic_message,
     id::FomId,
     operation::Persistent,
     snapshot::{self, Schema},
 };
+use fom_protocol::panic_message;
 
 /// The saved operation and phase of one fom.
 #[doc(hidden)]

@@ -5,13 +5,8 @@ use std::{ptr, time::Instant};
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
 
-use crate::{
-    Graph,
-    durable::Committer,
-    fom::AnyRef,
-    locality::Home,
-    sync::{atomic::Ordering, now},
-};
+use crate::{Graph, durable::Committer, fom::AnyRef, locality::Home};
+use fom_protocol::sync::{atomic::Ordering, now};
 
 /// At this number of groups, the locality hands over at the latest.
 const MOST: usize = 4096;

@@ -17,9 +17,11 @@ use crate::{
         record::fom_of, schemas::Schemas,
     },
     error::SnapshotError,
-    fom::panic_message,
     id::FomId,
     runtime::World,
+};
+use fom_protocol::{
+    panic_message,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -460,7 +462,7 @@ impl Committer {
             let lazy = queue.parts.iter().filter(|part| part.lazy.is_some());
             queue.lazy_since = lazy.map(|part| part.since).min();
             queue.gather.answered(took, answered, now());
-            let pause = crate::clock::nanos(queue.gather.pause());
+            let pause = fom_protocol::nanos(queue.gather.pause());
             self.pause.store(pause, Ordering::Relaxed);
         }
         let mut filled = Vec::new();

@@ -13,6 +13,8 @@ use crate::{
     fom::Resident,
     id::FomId,
     runtime::World,
+};
+use fom_protocol::{
     shrink::Shrink as _,
     sync::{
         Condvar, Mutex, MutexGuard,

@@ -13,7 +13,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Clock, clock::nanos};
+use crate::Clock;
+use fom_protocol::nanos;
 
 /// The head as it is stored in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +144,7 @@ fn half() -> u64 {
     RandomState::new().hash_one((SystemTime::now(), std::process::id()))
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

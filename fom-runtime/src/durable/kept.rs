@@ -6,11 +6,11 @@ use fom_journal::{EntryId, JournalError};
 
 use crate::{
     durable::{EventId, Meta, Posted, Rare, Stalled},
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
-    },
     watch::TransitionCause,
+};
+use fom_protocol::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
 };
 
 /// No step is on its way.

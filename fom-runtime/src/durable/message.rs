@@ -18,13 +18,13 @@ use crate::{
         record::{fom_of, set_number},
     },
     error::{RestoreError, RetryError},
-    fom::{Header, panic_message},
+    fom::Header,
     id::{FomId, Key},
     operation::{EventReader, Operation, Restorer},
     runtime::World,
-    shrink::Shrink as _,
     snapshot,
 };
+use fom_protocol::{panic_message, shrink::Shrink as _};
 
 /// The event as it is stored in the journal, behind the number with which it was sent.
 #[derive(Debug, Serialize, Deserialize)]

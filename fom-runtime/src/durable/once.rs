@@ -22,11 +22,14 @@ use crate::{
         record::{Kind, stored_key},
     },
     error::{BoxError, Cause, Failure, RestoreError},
-    fom::{AnyRef, Outcome, panic_message},
+    fom::{AnyRef, Outcome},
     id::{FomId, Key},
     operation::Operation,
-    shrink::Shrink as _,
     snapshot,
+};
+use fom_protocol::{
+    panic_message,
+    shrink::Shrink as _,
     sync::{Mutex, MutexGuard},
 };
 

@@ -353,7 +353,7 @@ pub(super) mod stored_key {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -22,13 +22,14 @@ use crate::{
         schemas::Schemas,
     },
     error::{BuildError, RestoreError},
-    fom::{Resident, panic_message},
+    fom::Resident,
     id::FomId,
     locality::Locality,
     operation::{EventReader, Persistent, Registered, Restorer, registered},
     runtime::{World, restore},
     snapshot::{self, Schema},
 };
+use fom_protocol::panic_message;
 
 /// The progress of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -655,5 +656,5 @@ fn in_locality(home: &Locality, f: impl FnOnce(&mut crate::locality::Core) + Sen
         let _ = tell.send(());
     }));
     // On an error, the locality has ended, and gives out no ids.
-    let _ = crate::sync::block_on(told);
+    let _ = fom_protocol::sync::block_on(told);
 }

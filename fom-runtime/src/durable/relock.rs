@@ -3,9 +3,8 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::{
-    fom::Resident,
-    id::FomId,
+use crate::{fom::Resident, id::FomId};
+use fom_protocol::{
     shrink::Shrink as _,
     sync::{
         Condvar, Mutex,

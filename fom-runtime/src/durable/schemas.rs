@@ -8,8 +8,8 @@ use crate::{
     Graph,
     durable::Kind,
     snapshot::{Schema, fingerprint},
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// The first entry number of a schema.
 const FIRST: u64 = 16;

@@ -16,8 +16,8 @@ use crate::{
     id::{FomId, Key},
     lock::LockGuard,
     runtime::{Announced, World},
-    sync::now,
 };
+use fom_protocol::sync::now;
 
 /// Limit on refusals in one round, because each refusal may cost a write. The rest waits for the next round.
 const MOST_REFUSALS: usize = 64;

@@ -13,11 +13,11 @@ use crate::{
     fom::{
         AnyRef, Standing, Typed, WaitingFor,
         course::{After, Course, Verdict},
-        panic_message,
     },
     operation::{Codec, Durability, Operation},
     watch::TransitionCause,
 };
+use fom_protocol::panic_message;
 
 impl<O: Operation> Typed<O> {
     /// Returns the journal state of the fom and its codec, if the fom is kept in a journal.

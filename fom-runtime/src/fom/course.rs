@@ -12,13 +12,13 @@ use std::{
 
 use crate::{
     Cx, Ended, PhaseInfo,
-    clock::nanos,
     durable::Then,
     error::{BlockError, Cause, Failure, RefusedReason},
-    fom::{Barred, Header, Interrupt, Outcome, Typed, WaitingFor, panic_message, turn::Gate},
+    fom::{Barred, Header, Interrupt, Outcome, Typed, WaitingFor, turn::Gate},
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
     watch::{Transition, TransitionCause},
 };
+use fom_protocol::{nanos, panic_message};
 
 /// The operation and phase of a fom between two steps.
 pub(super) struct Course<O: Operation> {

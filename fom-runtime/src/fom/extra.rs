@@ -11,30 +11,18 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{EventId, Kept, Once, Outbox},
-    fom::{Gathering, Seen, failing::Failing, turn::Turn},
+    fom::{Attached, Gathering, Seen, failing::Failing, turn::Turn},
     id::Key,
     lock::FomLocks,
     snapshot::Meta,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64},
 };
 
 /// The maximum history capacity that is allocated with the fom. The history grows on demand.
 const HISTORY_AT_ONCE: usize = 64;
-
-/// Reports on an active object what its header has no room for.
-pub(crate) trait Explain: Send + Sync {
-    /// Returns what the fom waits for, when its header says that it waits for an active object.
-    fn waits_for(&self) -> String;
-    /// Returns the number of requests that the object has not taken.
-    fn queued(&self) -> usize;
-    /// Returns `None` while the object has work. While it waits for calls, returns a number that grows with each call.
-    fn rests(&self) -> Option<u64>;
-    /// Tells the object that no more calls will come.
-    fn end(&self);
-}
 
 /// The state beside the fom, made on demand.
 #[derive(Default)]
@@ -90,8 +78,8 @@ pub(crate) struct Rare {
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// The helpers that the fom waits for, as long as it keeps their team.
     pub(crate) team: Mutex<Weak<Gathering>>,
-    /// The active object that explains this fom.
-    pub(crate) explains: OnceLock<Weak<dyn Explain>>,
+    /// The details from another package.
+    pub(crate) attached: OnceLock<Weak<dyn Attached>>,
 }
 
 impl Rare {
@@ -158,7 +146,7 @@ impl Extra {
     #[cold]
     pub(super) fn next_effect(&self) {
         if self.kept.is_none() {
-            crate::protocol::count(&self.visits, 1);
+            fom_protocol::count(&self.visits, 1);
         }
     }
 }
@@ -249,7 +237,7 @@ impl Waits {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

@@ -11,12 +11,14 @@ use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 use crate::{
     Graph, PhaseInfo,
     durable::{Kept, Once},
-    fom::{Explain, Extra, Pool, Rare, Timing},
+    fom::{Attached, Extra, Pool, Rare, Timing},
     id::{FomId, Key},
     lanes::LanePlace,
     locality::{Home, Locality},
-    protocol::{Link, Marks, Token},
     runtime::{Priority, World},
+};
+use fom_protocol::{
+    Link, OutcomeBits, StateCell,
     sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
@@ -37,13 +39,14 @@ pub(crate) enum WaitingFor {
     Key,
     /// A long lock.
     Lock,
-    /// A request, a guard, or an answer of an active object.
-    Active,
+    /// The [`WaitKind`](crate::fom::WaitKind) with this number.
+    Kind(u16),
     /// An answer of the resource at this place of the table.
     Resource(u32),
 }
 
 const RESOURCES_FROM: u16 = 16;
+const KINDS_FROM: u16 = 1 << 15;
 
 impl WaitingFor {
     fn encode(self) -> u16 {
@@ -58,10 +61,11 @@ impl WaitingFor {
             Self::Foms => 9,
             Self::Key => 7,
             Self::Lock => 8,
-            Self::Active => 10,
+            Self::Kind(number) => KINDS_FROM.saturating_add(number),
             // Resources beyond the range are shown as the last resource.
             Self::Resource(place) => {
-                RESOURCES_FROM.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
+                let place = u16::try_from(place).unwrap_or(u16::MAX);
+                RESOURCES_FROM.saturating_add(place).min(KINDS_FROM - 1)
             }
         }
     }
@@ -86,7 +90,7 @@ impl WaitingFor {
             9 => Self::Foms,
             7 => Self::Key,
             8 => Self::Lock,
-            10 => Self::Active,
+            number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
         }
@@ -131,9 +135,9 @@ pub(crate) struct Header {
     pub(super) pool: *const Pool,
     /// The references: the runtime's until the fom has ended, and one for each address, handle and waker.
     pub(super) refs: AtomicU32,
-    pub(crate) token: Token,
+    pub(crate) token: StateCell,
     /// Whether the outcome is there, and which waiters it has.
-    pub(super) marks: Marks,
+    pub(super) marks: OutcomeBits,
     phase: AtomicU16,
     id: AtomicU64,
     submitted: AtomicU64,
@@ -174,8 +178,8 @@ impl Header {
             link: Link::new(),
             pool,
             refs: AtomicU32::new(0),
-            token: Token::new(),
-            marks: Marks::default(),
+            token: StateCell::new(),
+            marks: OutcomeBits::default(),
             phase: AtomicU16::new(0),
             id: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
@@ -330,9 +334,9 @@ impl Header {
         self.extra_made().rare.get_or_init(Box::default)
     }
 
-    /// Returns the active object that explains the fom, if it is one.
-    pub(crate) fn explained(&self) -> Option<Arc<dyn Explain>> {
-        self.rare()?.explains.get()?.upgrade()
+    /// Returns the details about the fom from another package, if there are any.
+    pub(crate) fn attached(&self) -> Option<Arc<dyn Attached>> {
+        self.rare()?.attached.get()?.upgrade()
     }
 
     /// Returns the [`Extra`] state, and makes it if there is none.
@@ -513,7 +517,7 @@ impl Header {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

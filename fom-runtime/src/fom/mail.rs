@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, ops::Deref};
 
-use crate::{
-    durable::EventId,
-    error::SendError,
-    fom::Header,
+use crate::{durable::EventId, error::SendError, fom::Header};
+use fom_protocol::{
     shrink::Shrink as _,
     sync::{Mutex, MutexGuard},
 };
@@ -261,7 +259,7 @@ impl<E> Mail<E> {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

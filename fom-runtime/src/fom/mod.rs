@@ -12,6 +12,7 @@
 //! The memory of a fom: 64 bytes of header, 16 of mailbox and the size of one event, 8 more if the machine takes
 //! events, and 64 if it has deadlines; then operation and phase, or the future.
 
+mod attached;
 mod body;
 mod commit;
 mod course;
@@ -46,8 +47,9 @@ use std::{
     sync::Arc,
 };
 
+pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
-pub(crate) use extra::{Explain, Extra, Rare, Ticket, Told, Watcher};
+pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use mail::Mailed;
@@ -66,10 +68,9 @@ use crate::{
     lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation},
-    protocol::FomState,
     runtime::World,
-    sync::atomic::Ordering,
 };
+use fom_protocol::{FomState, panic_message, sync::atomic::Ordering};
 
 /// The result of a run of a fom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -621,20 +622,4 @@ impl Header {
             pool.totals.ended_elsewhere(failed, age, untaken);
         }
     }
-}
-
-/// Returns the message of a panic. The payload is the user's, and may panic when it is dropped.
-pub(crate) fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
-    let text = if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic whose payload is no text".to_owned()
-    };
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // This payload is leaked, because its drop might panic again without end.
-        std::mem::forget(again);
-    }
-    text
 }

@@ -7,9 +7,9 @@ use crate::{
     error::{Cause, Failure},
     fom::{Header, Typed, Watcher},
     operation::Operation,
-    protocol::{Detached, Taken},
     runtime::Ended,
 };
+use fom_protocol::{Detached, Taken};
 
 /// The end of a fom, or its failure.
 pub(crate) type Outcome<O> = Result<Ended<O>, Failure<O>>;

@@ -2,7 +2,7 @@
 //!
 //! Each pool has one owner. For local submissions that is the core of its locality; for submissions from elsewhere it
 //! is the holder of the locality's lock. The owner takes slots, and gives back slots that it frees itself. Slots
-//! freed by other threads come back through [`Returns`].
+//! freed by other threads come back through [`FreeList`].
 //!
 //! A slot stays a slot of its type until its page is freed, and so does the header in it, even without a fom. So the
 //! pages also serve as the registry: a listing of the locality walks them, and takes a reference to each fom that is
@@ -21,8 +21,10 @@ use crate::{
     fom::{AnyRef, Header, Timing, trim::Trim},
     heap,
     locality::Locality,
-    protocol::{Link, Returned, Returns},
     runtime::{Totals, World},
+};
+use fom_protocol::{
+    FreeList, Link, Returned,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -50,7 +52,7 @@ pub(crate) struct Pool {
     pub(crate) type_id: TypeId,
     pub(crate) graph: &'static Graph,
     pub(crate) totals: Totals,
-    returns: Returns,
+    returns: FreeList,
     pages: Mutex<Vec<Arc<Page>>>,
 }
 
@@ -438,7 +440,7 @@ impl Stocks {
             type_id: of.type_id,
             graph: of.graph,
             totals: Totals::default(),
-            returns: Returns::new(),
+            returns: FreeList::new(),
             pages: Mutex::new(Vec::new()),
         });
         pool.home().pools.add(Arc::clone(&pool));

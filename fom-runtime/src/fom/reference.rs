@@ -13,7 +13,9 @@ use std::{
 use crate::{
     fom::{Extra, Header, Outcome, Pool, Progress},
     operation::Operation,
-    protocol::{Cancelled, FomState, Link},
+};
+use fom_protocol::{
+    Cancelled, FomState, Link,
     sync::atomic::{self, Ordering},
 };
 

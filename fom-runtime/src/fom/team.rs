@@ -5,7 +5,8 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::{id::FomId, sync::Mutex};
+use crate::id::FomId;
+use fom_protocol::sync::Mutex;
 
 /// The foms of one wait. Each fom tells its end here, and the end that completes the wait wakes the waiter.
 #[derive(Default)]

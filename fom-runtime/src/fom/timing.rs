@@ -5,9 +5,11 @@
 use crate::{
     PhaseInfo,
     adaptive::Ticket,
-    clock::nanos,
     fom::Header,
     locality::{Estimate, Timer, Timers, estimate, regain_leaked},
+};
+use fom_protocol::{
+    nanos,
     sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 

@@ -15,7 +15,7 @@
 //!
 //! # Why it is right
 //!
-//! A slot is in use, on its way back in [`Returns`](crate::protocol::Returns), or in one list of its owner: here, or
+//! A slot is in use, on its way back in [`FreeList`](fom_protocol::FreeList), or in one list of its owner: here, or
 //! in the stack. A page is freed when all its slots are in one list here. So none of them is in use: there is no
 //! reference to a fom in that page, and no fom begins there. Other threads gave their slots back with a release, and
 //! the owner has acquired them.
@@ -26,7 +26,7 @@
 use std::{ptr, ptr::NonNull, sync::Arc};
 
 use super::pool::{Page, length};
-use crate::protocol::Link;
+use fom_protocol::Link;
 
 /// The number of slots that are taken from `resting` at a time.
 const TAKEN: usize = 32;

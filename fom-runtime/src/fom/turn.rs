@@ -7,13 +7,13 @@ use std::{
 };
 
 use crate::{
-    Sleep,
     fom::{Extra, Header, WaitingFor, reference},
+    locality::Sleep,
     runtime::{KeyOf, Order},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// The state of a fom in the directory.

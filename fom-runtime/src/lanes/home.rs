@@ -22,9 +22,9 @@ use crate::{
     locality::{Core, Home, here},
     operation::Operation,
     runtime::Priority,
-    shrink::Shrink as _,
     snapshot::Meta,
 };
+use fom_protocol::shrink::Shrink as _;
 
 /// Maximum number of requests run in one turn of a set of lanes. Then the other work of the locality has its turn.
 const TURN: u32 = 64;
@@ -74,7 +74,7 @@ impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
 impl<O: Operation, K: LaneKey> Lanes<O, K> {
     pub(super) fn new(shared: Arc<Shared<O, K>>, index: usize) -> Self {
         let options = &shared.options;
-        let quantum = crate::clock::nanos(options.time);
+        let quantum = fom_protocol::nanos(options.time);
         Self {
             keys: Keys::new(options.requests, quantum, options.per_key),
             shared,

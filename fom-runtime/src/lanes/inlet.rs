@@ -9,12 +9,10 @@ use std::{collections::VecDeque, ops::DerefMut, sync::Arc};
 use crossbeam_utils::CachePadded;
 use tokio::sync::Notify;
 
-use crate::{
-    locality::Home,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+use crate::locality::Home;
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
 };
 
 /// A request on its way.

@@ -21,10 +21,8 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 use slab::Slab;
 
-use crate::{
-    lanes::inlet::{FullKeys, Item},
-    shrink::{Shrink as _, room},
-};
+use crate::lanes::inlet::{FullKeys, Item};
+use fom_protocol::shrink::{Shrink as _, room};
 
 /// Number of cells that count how long keys ran.
 const CELLS: usize = 256;

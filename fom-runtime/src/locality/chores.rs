@@ -9,10 +9,8 @@ use std::{
     task::{Wake, Waker},
 };
 
-use crate::{
-    fom::panic_message,
-    locality::{Core, Home, Sleeper},
-};
+use crate::locality::{Core, Home, Sleeper};
+use fom_protocol::panic_message;
 
 /// The function of a chore in one locality, with its state there.
 pub(crate) type Tick = Box<dyn FnMut(&mut Core) + Send>;

@@ -13,10 +13,9 @@ use crate::{
         Chores, Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace,
         queue::RunQueue, timers::Timers,
     },
-    protocol::{FomState, Stopped},
     runtime::World,
-    sync::atomic::Ordering,
 };
+use fom_protocol::{FomState, Stopped, sync::atomic::Ordering};
 
 /// Aligned to cache lines of its own, because another locality's core may be next to it.
 #[repr(align(128))]

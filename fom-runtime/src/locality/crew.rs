@@ -12,9 +12,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    fom::panic_message,
-    locality::{Core, Home, Locality, handler},
+use crate::locality::{Core, Home, Locality, handler};
+use fom_protocol::{
+    panic_message,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},

@@ -5,8 +5,10 @@ use std::{any::TypeId, sync::Arc};
 use crate::{
     Graph,
     adaptive::{Estimator, Ticket},
-    clock::nanos,
     fom::Header,
+};
+use fom_protocol::{
+    nanos,
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},

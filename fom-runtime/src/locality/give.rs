@@ -12,7 +12,7 @@
 //! - *Its deadline.* The giver takes the fom's timer out of its wheel. The taker puts it into its own wheel before it
 //!   queues the fom.
 //! - *The counts.* The fom is counted in with the taker before it is counted out with the giver. So no sum is zero
-//!   while the fom is on its way; see [`Counts`](super::Counts).
+//!   while the fom is on its way; see [`InFlight`](fom_protocol::InFlight).
 //! - *A shutdown.* A locality ends when no fom is counted in it and the runtime is closed. The giver first counts its
 //!   foms in with the taker, and then checks whether the runtime is closed. If so, it takes the counts back. So either
 //!   the taker sees the count and stays, or the giver keeps its foms. A job with foms in it is never rejected. The

@@ -6,8 +6,8 @@ use crate::{
     fom::Resident,
     lanes,
     locality::{Core, Home, Job, crew::Idle, here},
-    sync::atomic::Ordering,
 };
+use fom_protocol::sync::atomic::Ordering;
 
 /// Maximum number of foms run between two looks at jobs and timers.
 const BATCH: u32 = 32;

@@ -10,10 +10,9 @@ use std::{
 use crate::{
     fom::{Header, Progress, Resident},
     locality::Core,
-    protocol::FomState,
     runtime::World,
-    sync::thread_local,
 };
+use fom_protocol::{FomState, sync::thread_local};
 
 #[cfg(not(fom_shuttle))]
 thread_local! {

@@ -1,6 +1,6 @@
 //! The localities that have run out of work and were promised none yet.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use fom_protocol::sync::atomic::{AtomicU64, Ordering};
 
 const BITS: usize = u64::BITS as usize;
 
@@ -46,7 +46,7 @@ impl IdleSet {
     }
 }
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
 

@@ -15,11 +15,11 @@ use crate::{
         processors::{self, LOOK},
     },
     locality::{Core, Home, Locality},
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
     topology::{Thread, bind_thread},
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 const NOBODY: usize = usize::MAX;

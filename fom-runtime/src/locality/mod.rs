@@ -19,6 +19,7 @@ mod pace;
 mod patrol;
 mod queue;
 mod reactor;
+mod sleep;
 mod timers;
 mod trim;
 mod wheel;
@@ -46,15 +47,18 @@ pub(crate) use self::{
     timers::{Sleeper, Timer, Timers},
 };
 use crate::{
-    fom::{AnyRef, Pool, Pools, Resident, Stocks, panic_message},
-    protocol::{Counts, Inbox, Link, Linked, Reader, Slot, Watched},
+    fom::{AnyRef, Pool, Pools, Resident, Stocks},
     runtime::World,
+    topology::LocalityPlan,
+};
+use fom_protocol::{
+    HandoffSlot, InFlight, Inbox, Link, Linked, Reader, Watched, panic_message,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
-    topology::LocalityPlan,
 };
+pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.
 pub(crate) type Job = Box<dyn FnOnce(&mut Core) + Send>;
@@ -109,7 +113,7 @@ pub(crate) struct Locality {
     pub(crate) plan: LocalityPlan,
     /// Whether the locality's threads are bound to the processors of the plan.
     pub(crate) bound: bool,
-    pub(crate) counts: Counts,
+    pub(crate) counts: InFlight,
     /// The memory of its foms, and their totals by operation type.
     pub(crate) pools: Pools,
     /// The times that its adaptive phases get.
@@ -123,7 +127,7 @@ pub(crate) struct Locality {
     inbox: CachePadded<Inbox<Parcel>>,
     alarm: reactor::Alarm,
     /// The place where enter-block leaves the core.
-    slot: Slot<Core>,
+    slot: HandoffSlot<Core>,
     /// The sections that the patrol watches.
     watched: CachePadded<Watched>,
     crew: crew::Crew,
@@ -149,7 +153,7 @@ impl Locality {
             index,
             plan,
             bound,
-            counts: Counts::default(),
+            counts: InFlight::default(),
             pools: Pools::default(),
             gauges: Gauges::default(),
             outer: Mutex::default(),
@@ -157,7 +161,7 @@ impl Locality {
             ready: AtomicUsize::new(0),
             inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),
-            slot: Slot::new(),
+            slot: HandoffSlot::new(),
             watched: CachePadded::new(Watched::new()),
             crew: crew::Crew::new(followers),
             processors: lend::Processors::default(),

@@ -13,9 +13,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    fom::panic_message,
-    runtime::World,
+use crate::runtime::World;
+use fom_protocol::{
+    panic_message,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU8, Ordering},

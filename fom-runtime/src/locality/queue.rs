@@ -2,7 +2,8 @@
 
 use std::ptr::NonNull;
 
-use crate::{fom::Resident, protocol::Link, runtime::Priority};
+use crate::{fom::Resident, runtime::Priority};
+use fom_protocol::Link;
 
 /// One pick in this many goes to the lowest queue that has work, so no priority starves.
 const LOWEST_EVERY: u32 = 16;

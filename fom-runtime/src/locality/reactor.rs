@@ -132,10 +132,8 @@ pub(crate) use real::*;
 mod model {
     use std::{io, time::Duration};
 
-    use crate::{
-        locality::Home,
-        sync::{Condvar, Mutex},
-    };
+    use crate::locality::Home;
+    use fom_protocol::sync::{Condvar, Mutex};
 
     pub(crate) struct Reactor;
 
@@ -190,7 +188,7 @@ mod model {
 #[cfg(fom_shuttle)]
 pub(crate) use model::*;
 
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use std::{sync::mpsc, time::Duration};
 

@@ -8,8 +8,8 @@ use crate::{
         Core,
         wheel::{Node, Wheel},
     },
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// One timer, inside the value that it belongs to. Only the holder of the core touches it.
 #[repr(C)]

@@ -10,10 +10,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{
-    locality::{Core, Locality, chores},
-    sync::atomic::{AtomicBool, Ordering},
-};
+use crate::locality::{Core, Locality, chores};
+use fom_protocol::sync::atomic::{AtomicBool, Ordering};
 
 /// Interval between two looks. Memory that is not needed between two looks is given back after the second. A burst is
 /// gone within four intervals.
@@ -68,7 +66,7 @@ impl Core {
         self.home.trims.0.store(false, Ordering::Relaxed);
         self.rests = false;
         if !self.has_chore(chores::TRIM) {
-            let every = crate::clock::nanos(EVERY);
+            let every = fom_protocol::nanos(EVERY);
             let tick = Box::new(Self::look_at_memory);
             self.add_chore(chores::TRIM, "memory".into(), every, tick);
         }

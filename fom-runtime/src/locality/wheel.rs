@@ -41,7 +41,7 @@
 
 mod ring;
 mod runs;
-#[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+#[cfg(all(test, not(fom_shuttle)))]
 mod tests;
 
 use std::ptr::NonNull;

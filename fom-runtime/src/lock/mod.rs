@@ -44,10 +44,8 @@ pub use stats::LockStats;
 pub use table::{LockTableStats, LongLocks};
 
 use self::state::State;
-use crate::{
-    Cx, Key, Runtime,
-    sync::{Mutex, MutexGuard},
-};
+use crate::{Cx, Key, Runtime};
+use fom_protocol::sync::{Mutex, MutexGuard};
 
 /// How a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,7 +127,7 @@ enum Of {
 
 /// Returns the number of the next lock or table.
 fn next_number() -> u64 {
-    // Only a counter. The type in `crate::sync` cannot be in a static.
+    // Only a counter. The type in `fom_protocol::sync` cannot be in a static.
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
@@ -222,7 +220,7 @@ impl LongLock {
     /// Fails with [`LockError::OnHandler`] on a thread that runs foms.
     pub fn read_blocking(&self, runtime: &Runtime) -> Result<LockGuard, LockError> {
         self.may_block()?;
-        crate::sync::block_on(self.read(runtime))
+        fom_protocol::sync::block_on(self.read(runtime))
     }
 
     /// Blocks this thread until the lock is granted to write. For threads outside of foms.
@@ -232,7 +230,7 @@ impl LongLock {
     /// Fails with [`LockError::OnHandler`] on a thread that runs foms.
     pub fn write_blocking(&self, runtime: &Runtime) -> Result<LockGuard, LockError> {
         self.may_block()?;
-        crate::sync::block_on(self.write(runtime))
+        fom_protocol::sync::block_on(self.write(runtime))
     }
 
     fn may_block(&self) -> Result<(), LockError> {

@@ -56,12 +56,12 @@ impl Left {
             // A waker that panics is the user's. The waiters behind it are still woken, and the panic's message was
             // printed.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                crate::fom::panic_message(panic);
+                fom_protocol::panic_message(panic);
             }
         }
         let gone = self.gone;
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(gone))) {
-            crate::fom::panic_message(panic);
+            fom_protocol::panic_message(panic);
         }
     }
 }

@@ -11,9 +11,8 @@ use std::{
 use crate::{
     Key,
     lock::{Inner, LockStats, LongLock, Of, next_number, state::State},
-    shrink::Shrink as _,
-    sync::Mutex,
 };
+use fom_protocol::{shrink::Shrink as _, sync::Mutex};
 
 const SHARDS: usize = 32;
 

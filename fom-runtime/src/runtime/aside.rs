@@ -7,7 +7,7 @@ use crate::{
     durable::{Part, SetAside, Types, entry_of},
     error::{DiscardError, RetryError},
     id::FomId,
-    runtime::{Runtime, world::Mode},
+    runtime::{Runtime, world::RuntimeState},
 };
 
 impl Runtime {
@@ -58,7 +58,7 @@ impl Runtime {
     /// Fails with [`RetryError`]; then it is still set aside, for the reason that applies now.
     pub fn retry_set_aside(&self, id: FomId) -> Result<(), RetryError> {
         let world = &self.world;
-        if world.mode() != Mode::Open {
+        if world.state() != RuntimeState::Open {
             return Err(RetryError::ShuttingDown);
         }
         let aside = world.try_again(id)?;

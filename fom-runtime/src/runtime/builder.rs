@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use crate::{
     Clock,
     balance::Balance,
-    clock::nanos,
     durable::{
         Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
         recover,
@@ -27,11 +26,12 @@ use crate::{
         Runtime, World,
         resources::Resources,
         shutdown::Guard,
-        world::{Mode, Settings},
+        world::{RuntimeState, Settings},
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
     watch::{Hooks, Transition, TransitionOf},
 };
+use fom_protocol::nanos;
 
 /// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
 /// runtime checks it between two phases, and between two events of a phase that stays.
@@ -652,17 +652,17 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
         // Cannot fail: the builder waits.
         let _ = tell.send(make(core));
     }));
-    crate::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
+    fom_protocol::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
-fn abort(world: &World, localities: &[Locality]) {
-    world.close(Mode::Closed);
+fn abort(world: &Arc<World>, localities: &[Locality]) {
+    world.close(RuntimeState::Closed);
     for home in localities {
         home.stop();
     }
     world.wait_ended(
         localities.len(),
-        crate::sync::now() + Duration::from_secs(10),
+        fom_protocol::sync::now() + Duration::from_secs(10),
     );
 }

@@ -125,7 +125,7 @@ impl Runtime {
         if every.is_zero() {
             return Err(ChoreError::NoInterval);
         }
-        let every = crate::clock::nanos(every);
+        let every = fom_protocol::nanos(every);
         let begin = Arc::new(begin);
         let chore = Chore {
             world: Arc::downgrade(&self.world),

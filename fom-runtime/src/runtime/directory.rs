@@ -13,17 +13,19 @@ use crate::{
     fom::{AnyRef, Barred, Header, Standing, WaitingFor},
     id::{FomId, Key},
     operation::Operation,
-    protocol::FomState,
     runtime::{
         FomRef, World,
         keys::{Absent, Entry, Order, Place, Turned},
     },
+    watch::KeyInfo,
+};
+use fom_protocol::{
+    FomState,
     shrink::Shrink as _,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering, fence},
     },
-    watch::KeyInfo,
 };
 
 /// The number of locks, so that unrelated keys seldom share one.

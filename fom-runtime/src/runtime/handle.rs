@@ -15,15 +15,14 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Sleep,
     durable::{self, Kept},
     error::{BlockError, Cause, Failure, SendError, TimedOut},
-    fom::{AnyRef, Explain, Header, Mailed, Told, Typed, WaitingFor, Watcher},
+    fom::{AnyRef, Attached, Header, Mailed, Told, Typed, WaitingFor, Watcher},
     id::{FomId, Key},
-    locality::Home,
+    locality::{Home, Sleep},
     operation::Operation,
-    protocol::FomState,
 };
+use fom_protocol::FomState;
 
 /// A fom that ended in one of its end phases.
 #[non_exhaustive]
@@ -105,8 +104,13 @@ impl<O: Operation> Handle<O> {
     }
 }
 
-/// Blocks this thread on a future. If the thread holds a locality, it gives the locality away while it waits.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+/// Blocks this thread on a future. If the thread runs a phase function, the wait is a blocking section by itself.
+///
+/// # Panics
+///
+/// Panics inside a closure that holds the locality, and where
+/// [`Cx::enter_block`](crate::Cx::enter_block) fails: the wait would be for ever.
+pub fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         !crate::locality::is_taken(),
         "waiting inside a closure that holds the locality would be for ever; wait after it"
@@ -116,7 +120,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         Err(BlockError::NotInPhase) => None,
         Err(error) => panic!("cannot wait here: {error}"),
     };
-    crate::sync::block_on(future)
+    fom_protocol::sync::block_on(future)
 }
 
 impl<O: Operation> Deref for Handle<O> {
@@ -225,10 +229,9 @@ impl<O: Operation> FomRef<O> {
         self.typed().lose_event()
     }
 
-    /// Sets the source of further details about the fom in listings.
-    pub(crate) fn explained_by(&self, explains: Weak<dyn Explain>) {
-        // Called once for each fom.
-        let _ = self.0.rare_made().explains.set(explains);
+    /// Sets the source of further details about the fom in listings. The first call wins.
+    pub fn attach(&self, details: Weak<dyn Attached>) {
+        let _ = self.0.rare_made().attached.set(details);
     }
 
     /// Returns what a journaled fom keeps beside it.

@@ -9,17 +9,16 @@ use std::{
 };
 
 use crate::{
-    Sleep,
     durable::{self, Kept, Once},
     error::RestoreError,
     fom::{AnyRef, Birth, Extra, Header, Launch, Rare, Resident, Seed, Stocks, Ticket},
     id::{FomId, Key},
-    locality::Home,
+    locality::{Home, Sleep},
     operation::Operation,
     runtime::{Priority, World, directory::KeyOf, keys::Order},
     snapshot::Meta,
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// Makes one fom.
 pub(super) struct Maker<'a> {

@@ -4,11 +4,11 @@ mod aside;
 mod builder;
 mod chores;
 mod directory;
+pub mod extension;
 mod handle;
 mod keys;
 mod local;
 mod maker;
-mod objects;
 mod once;
 mod posting;
 mod posts;
@@ -37,7 +37,7 @@ pub use submit::{Placement, Priority, Submission};
 
 pub(crate) use handle::block_on;
 pub(crate) use types::{Totals, totals};
-pub(crate) use world::{Allowance, Front, World};
+pub(crate) use world::{Allowance, World};
 
 use crate::{
     error::{BuildError, RestoreError},
@@ -246,12 +246,6 @@ impl Runtime {
     /// Returns the number of localities. They are numbered from zero.
     pub fn localities(&self) -> usize {
         self.world.localities.len()
-    }
-
-    /// Returns a handle that does not keep the runtime alive.
-    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
-    pub(crate) fn weak(&self) -> Self {
-        Self::of(&self.world)
     }
 
     /// Returns a time that no timer precedes, or `None` if no timer is armed. A locality that has ended has none.

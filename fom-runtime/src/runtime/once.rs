@@ -39,7 +39,7 @@ impl<O: Operation> Submission<'_, O> {
             drop(slots);
             if !world.dormant.revive(world, id) {
                 // Another thread brings it back.
-                crate::sync::yield_now();
+                fom_protocol::sync::yield_now();
             }
             if self.world.is_late() {
                 return Err(self.refused(RefusedReason::ShuttingDown));

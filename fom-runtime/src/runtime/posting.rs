@@ -37,7 +37,7 @@ impl<O: Operation> Submission<'_, O> {
         ) {
             let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
             let now = world.clock.nanos();
-            let due = within.map(|time| now.saturating_add(crate::clock::nanos(time)));
+            let due = within.map(|time| now.saturating_add(fom_protocol::nanos(time)));
             let meta = durable::Meta {
                 step: 1,
                 due: due.map(|at| committer.to_journal(at)),

@@ -4,10 +4,8 @@ use std::{fmt, sync::Arc};
 
 use tokio::sync::mpsc;
 
-use crate::{
-    runtime::{CallError, Local, Runtime},
-    sync::atomic::{AtomicBool, Ordering},
-};
+use crate::runtime::{CallError, Local, Runtime};
+use fom_protocol::sync::atomic::{AtomicBool, Ordering};
 
 /// A set of messages to localities. See [`Runtime::posts`].
 ///

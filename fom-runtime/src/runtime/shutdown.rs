@@ -5,18 +5,16 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::{
-    runtime::{Runtime, World, world::Mode},
-    service::UnfinishedStop,
-    sync::now,
+    runtime::{Runtime, World, extension::UnfinishedStop, world::RuntimeState},
     watch::{FomInfo, inspect},
 };
+use fom_protocol::sync::now;
 
 /// How a runtime shuts down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     /// The runtime takes nothing new from outside. The foms in flight run to their ends, with what they submit
-    /// themselves. [Services](crate::service) are stopped first, as [`stop_all`](crate::service::Services::stop_all)
-    /// does.
+    /// themselves. [Attached](crate::extension::Attachment) parts, such as services, are stopped first.
     Drain,
     /// Queued foms never run, waiting foms end at once, and running foms are dropped at their next wait.
     Now,
@@ -29,8 +27,8 @@ pub struct ShutdownReport {
     /// Foms that had not ended in time. A drain that ran out of time has told them to end. Each caller that waited for
     /// such a fom got [`Cause::Shutdown`](crate::Cause::Shutdown).
     pub remained: Vec<FomInfo>,
-    /// Services with a [stop](crate::service::Provider::on_stop) that was not run or did not finish, because a drain
-    /// ran out of time or there was no drain. They are in the order in which the runtime stops them.
+    /// Stops of [attached](crate::extension::Attachment) parts, such as services, that were not run or did not finish, because a drain ran
+    /// out of time or there was no drain. They are in the order in which the part stops them.
     pub unfinished_stops: Vec<UnfinishedStop>,
 }
 
@@ -47,7 +45,7 @@ impl Runtime {
     /// Shuts the runtime down, within this (real) time. A drain that is awaited in a phase waits for that phase, too,
     /// and so takes the whole time. Start it outside.
     ///
-    /// When this returns, every [service](crate::service) is stopped.
+    /// When this returns, every [attached](crate::extension::Attachment) part is stopped.
     ///
     /// # Cancel safety
     ///
@@ -71,7 +69,7 @@ impl Runtime {
     /// From now on nothing begins, and no phase function is entered. No fom is told yet.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn close(&self) {
-        self.world.close(Mode::Closed);
+        self.world.close(RuntimeState::Closed);
     }
 
     /// As [`shutdown`](Self::shutdown), blocking the thread.
@@ -79,18 +77,19 @@ impl Runtime {
         let begun = now();
         let by = begun.checked_add(within).unwrap_or(begun + FOREVER);
         let (world, localities) = (&self.world, &self.world.localities);
-        let services = world.services();
-        match how {
-            Shutdown::Drain => services.drain(world, by),
-            Shutdown::Now => services.refuse_all(),
+        let attached = self.detached();
+        if how == Shutdown::Drain {
+            for part in world.attachments.all() {
+                part.drain(&attached, by);
+            }
         }
         world.close(match how {
-            Shutdown::Drain => Mode::Draining,
-            Shutdown::Now => Mode::Closed,
+            Shutdown::Drain => RuntimeState::Draining,
+            Shutdown::Now => RuntimeState::Closed,
         });
         let mut remained = Vec::new();
         let mut all_ended = how == Shutdown::Drain && world.wait_idle(by);
-        world.close(Mode::Closed);
+        world.close(RuntimeState::Closed);
         if !all_ended {
             if how == Shutdown::Drain {
                 remained = inspect(world).foms;
@@ -106,7 +105,7 @@ impl Runtime {
                 fom.abandon();
             }
         }
-        let unfinished_stops = services.close(world);
+        let unfinished_stops = close_attachments(world);
         for home in localities.iter() {
             home.stop();
         }
@@ -121,6 +120,13 @@ impl Runtime {
             unfinished_stops,
         }
     }
+}
+
+/// Ends the parts that other packages brought.
+fn close_attachments(world: &Arc<World>) -> Vec<UnfinishedStop> {
+    let runtime = Runtime::of(world);
+    let parts = world.attachments.take_all().into_iter();
+    parts.flat_map(|part| part.close(&runtime)).collect()
 }
 
 /// Makes each handler wake its own foms. Only the handler may touch a fom without other addresses.
@@ -140,9 +146,9 @@ pub(super) struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.world.close(Mode::Closed);
+        self.world.close(RuntimeState::Closed);
         tell_all(&self.world);
-        self.world.services().close(&self.world);
+        close_attachments(&self.world);
         for home in &self.world.localities {
             home.stop();
         }

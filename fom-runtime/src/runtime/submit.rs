@@ -21,11 +21,11 @@ use crate::{
         Ended, FomRef, Handle, World,
         keys::{self, HeldRoom, Order, Place},
         maker::Maker,
-        world::Mode,
+        world::RuntimeState,
     },
     snapshot::Meta,
-    sync::atomic::Ordering,
 };
+use fom_protocol::sync::atomic::Ordering;
 
 /// Decides which of the ready foms of a locality runs first. Foms of one priority run first in, first out.
 ///
@@ -190,15 +190,16 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    /// Sets what is dropped when the fom has ended in any way, or could not be made. Such an operation comes out of a
-    /// queue that was let in before the runtime began to drain.
-    pub(crate) fn ticket(mut self, ticket: Ticket) -> Self {
-        self.special().ticket = Some(ticket);
+    /// Sets a value that is dropped when the fom has ended in any way, or could not be made. A runtime that drains takes
+    /// such a submission: its operation was let in before the drain began.
+    pub fn guard(mut self, guard: impl Send + 'static) -> Self {
+        self.special().ticket = Some(Box::new(guard));
         self
     }
 
-    /// Starts the fom even if there is no room, because no room would become free without it.
-    pub(crate) fn beyond_capacity(mut self) -> Self {
+    /// Starts the fom even if the runtime is at its [capacity](crate::Builder::capacity). Use it for a fom without which
+    /// no other fom could end.
+    pub fn beyond_capacity(mut self) -> Self {
         self.world.take_room_again();
         self.special().room = Some(HeldRoom::new(self.world));
         self
@@ -387,10 +388,10 @@ impl<'a, O: Operation> Submission<'a, O> {
             // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
             home.counts.one_sent();
         }
-        let reason = match world.mode() {
-            Mode::Open => None,
-            Mode::Draining if here || crate::locality::runs_fom_of(world) => None,
-            Mode::Draining if self.has_ticket() => None,
+        let reason = match world.state() {
+            RuntimeState::Open => None,
+            RuntimeState::Draining if here || crate::locality::runs_fom_of(world) => None,
+            RuntimeState::Draining if self.has_ticket() => None,
             _ => Some(RefusedReason::ShuttingDown),
         };
         let Special {

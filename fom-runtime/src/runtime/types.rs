@@ -10,9 +10,11 @@ use std::{
 use crate::{
     fom::Pool,
     locality::Gauge,
-    protocol::count,
-    sync::atomic::{AtomicU64, Ordering},
     watch::{AdaptiveInfo, TypeInfo},
+};
+use fom_protocol::{
+    count,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// The totals of one operation type in one pool.

@@ -4,7 +4,7 @@ use std::{
     any::TypeId,
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -19,28 +19,35 @@ use crate::{
     id::{FomId, Key},
     locality::{IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
-    protocol::{Counts, Waiters, all_idle},
     runtime::{
-        Budget, FomRef, directory::Directory, keys::Rooms, objects::Objects, resources::Resources,
+        Budget, FomRef, Runtime,
+        directory::Directory,
+        extension::{Attachments, Daemons},
+        keys::Rooms,
+        resources::Resources,
     },
-    service::Registry,
+    watch::Hooks,
+};
+use fom_protocol::{
+    InFlight, Waiters, all_idle,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
-    watch::Hooks,
 };
 
 /// The number of incidents kept.
 const INCIDENTS: usize = 64;
 
-/// The submissions that a runtime takes.
+/// What a runtime takes. A runtime only goes to a later state, never back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Mode {
+pub enum RuntimeState {
+    /// All submissions.
     Open = 0,
-    /// Only those of foms in flight.
+    /// Only the submissions of foms in flight.
     Draining = 1,
+    /// Nothing.
     Closed = 2,
 }
 
@@ -92,9 +99,9 @@ pub(crate) struct World {
     pub(crate) spin: u64,
     capacity: usize,
     /// Counts what is queued in front of the localities, which has no home yet.
-    pub(crate) queued: Counts,
-    /// The queues in front of the localities.
-    fronts: Mutex<Vec<Weak<dyn Front>>>,
+    pub(crate) queued: InFlight,
+    /// The parts that other packages bring.
+    pub(super) attachments: Attachments,
     /// How much of the capacity is taken. The counts of the localities do not serve for this: they go down only after
     /// the outcome was told, and a caller that hears of an end may rely on there being room.
     taken: CachePadded<AtomicUsize>,
@@ -104,8 +111,8 @@ pub(crate) struct World {
     pub(crate) heap: Heap,
     pub(crate) localities: Box<[Locality]>,
     mode: AtomicU8,
-    /// The active objects.
-    pub(crate) objects: Objects,
+    /// The foms that a drain does not wait for.
+    pub(super) daemons: Daemons,
     /// The callers that wait until no fom is in flight.
     waiters: Waiters,
     next_number: CachePadded<AtomicU64>,
@@ -115,7 +122,6 @@ pub(crate) struct World {
     changed: Condvar,
     idle: tokio::sync::Notify,
     incidents: Mutex<VecDeque<String>>,
-    services: OnceLock<Arc<Registry>>,
 }
 
 #[derive(Default)]
@@ -139,12 +145,6 @@ pub(super) struct Settings {
     pub(super) types: Types,
     pub(super) memory: Memory,
     pub(super) dormant: Dormant,
-}
-
-/// A queue in front of the localities.
-pub(crate) trait Front: Send + Sync {
-    /// Called when the runtime drains or is closed.
-    fn mode_changed(&self);
 }
 
 impl Moved for World {
@@ -174,7 +174,7 @@ impl World {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
         let mut budget = Allowance {
             phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
-            nanos: crate::clock::nanos(settings.budget.time),
+            nanos: fom_protocol::nanos(settings.budget.time),
         };
         if budget.nanos == 0 {
             // The first step uses up this budget. The next look at the clock would notice that too late.
@@ -202,16 +202,16 @@ impl World {
             dormant: Arc::new(settings.dormant),
             relock: Relock::default(),
             capacity: settings.capacity,
-            spin: crate::clock::nanos(settings.spin),
+            spin: fom_protocol::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
-            queued: Counts::default(),
-            fronts: Mutex::new(Vec::new()),
+            queued: InFlight::default(),
+            attachments: Attachments::default(),
             paused: AtomicUsize::new(0),
             rooms: Rooms::default(),
             heap: Heap::default(),
             localities: settings.localities,
-            mode: AtomicU8::new(Mode::Open as u8),
-            objects: Objects::default(),
+            mode: AtomicU8::new(RuntimeState::Open as u8),
+            daemons: Daemons::default(),
             waiters: Waiters::default(),
             next_number: CachePadded::new(AtomicU64::new(0)),
             next_event: CachePadded::new(AtomicU64::new(0)),
@@ -220,7 +220,6 @@ impl World {
             changed: Condvar::default(),
             idle: tokio::sync::Notify::new(),
             incidents: Mutex::new(VecDeque::new()),
-            services: OnceLock::new(),
         })
     }
 
@@ -253,7 +252,7 @@ impl World {
     /// Returns whether the runtime takes everything that a fom submits, and keeps nothing of it.
     #[inline]
     pub(crate) fn takes_all(&self) -> bool {
-        self.mode.load(Ordering::Relaxed) != Mode::Closed as u8 && self.plain
+        self.mode.load(Ordering::Relaxed) != RuntimeState::Closed as u8 && self.plain
     }
 
     /// Returns whether nothing of a fom is remembered, limited or journaled.
@@ -264,7 +263,7 @@ impl World {
 
     /// Returns whether the runtime takes only what foms in flight submit.
     pub(crate) fn is_draining(&self) -> bool {
-        self.mode() == Mode::Draining
+        self.state() == RuntimeState::Draining
     }
 
     /// Returns whether there was a moment, just now, when no fom was in flight.
@@ -274,11 +273,11 @@ impl World {
         all_idle(homes.chain(std::iter::once(&self.queued)))
     }
 
-    pub(super) fn mode(&self) -> Mode {
+    pub(super) fn state(&self) -> RuntimeState {
         match self.mode.load(Ordering::SeqCst) {
-            0 => Mode::Open,
-            1 => Mode::Draining,
-            _ => Mode::Closed,
+            0 => RuntimeState::Open,
+            1 => RuntimeState::Draining,
+            _ => RuntimeState::Closed,
         }
     }
 
@@ -294,19 +293,14 @@ impl World {
         self.directory.find(key)
     }
 
-    /// Returns the services. The first caller creates them.
-    pub(crate) fn services(&self) -> &Arc<Registry> {
-        self.services.get_or_init(Arc::default)
-    }
-
     /// Returns whether the runtime takes nothing from outside.
     pub(crate) fn takes_nothing(&self) -> bool {
-        self.mode() != Mode::Open
+        self.state() != RuntimeState::Open
     }
 
     /// Returns whether nothing more may begin here.
     pub(crate) fn is_closed(&self) -> bool {
-        self.mode() == Mode::Closed
+        self.state() == RuntimeState::Closed
     }
 
     /// Returns the index of the home of foms with this key.
@@ -320,16 +314,12 @@ impl World {
     }
 
     /// Goes to a stricter mode, never back.
-    pub(super) fn close(&self, mode: Mode) {
+    pub(super) fn close(self: &Arc<Self>, mode: RuntimeState) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
         self.dormant.poke();
-        let fronts: Vec<_> = {
-            let mut fronts = self.fronts.lock();
-            fronts.retain(|front| front.strong_count() > 0);
-            fronts.iter().filter_map(Weak::upgrade).collect()
-        };
-        for front in fronts {
-            front.mode_changed();
+        let runtime = Runtime::of(self);
+        for part in self.attachments.all() {
+            part.state_changed(&runtime);
         }
         // A submission that waits for room sees the new mode, or is seen here.
         self.directory.dismiss(self);
@@ -341,17 +331,12 @@ impl World {
         }
     }
 
-    /// Tells this queue from now on when the runtime takes nothing more.
-    pub(crate) fn join_fronts(&self, front: Weak<dyn Front>) {
-        self.fronts.lock().push(front);
-    }
-
     /// Returns whether the runtime takes nothing more from this thread.
     pub(crate) fn is_late(&self) -> bool {
-        match self.mode() {
-            Mode::Open => false,
-            Mode::Draining => !crate::locality::runs_fom_of(self),
-            Mode::Closed => true,
+        match self.state() {
+            RuntimeState::Open => false,
+            RuntimeState::Draining => !crate::locality::runs_fom_of(self),
+            RuntimeState::Closed => true,
         }
     }
 
@@ -441,7 +426,7 @@ impl World {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
                 self.incident(format!(
                     "a waker panicked while the idle were told: {}",
-                    crate::fom::panic_message(panic)
+                    fom_protocol::panic_message(panic)
                 ));
             }
         }
@@ -463,10 +448,10 @@ impl World {
         }
     }
 
-    /// Ends the active objects if the runtime drains and nothing else is left.
+    /// Ends the daemons if the runtime drains and nothing else is left.
     fn end_resting(&self) {
-        if self.mode() == Mode::Draining {
-            self.objects.end_if_alone(|| {
+        if self.state() == RuntimeState::Draining {
+            self.daemons.end_if_alone(|| {
                 // Read first: what leaves the queue is counted in its home before that.
                 let queued = self.queued.in_flight();
                 let homes = self.localities.iter();
@@ -493,7 +478,7 @@ impl World {
             if done(&ends) {
                 return true;
             }
-            let left = by.saturating_duration_since(crate::sync::now());
+            let left = by.saturating_duration_since(fom_protocol::sync::now());
             if left.is_zero() {
                 return false;
             }

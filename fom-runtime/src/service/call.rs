@@ -97,7 +97,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             let cause = CallCause::WouldBlock;
             return Err(self.fail(cause));
         }
-        crate::sync::block_on(self.start()?)
+        fom_protocol::sync::block_on(self.start()?)
     }
 
     /// Makes the call without an answer.

@@ -5,8 +5,8 @@ use std::{cell::Cell, sync::Arc};
 use crate::{
     runtime::{Runtime, World},
     service::slot::Outcome,
-    sync::thread_local,
 };
+use fom_protocol::sync::thread_local;
 
 /// The callback for the answer of a call, and its locality.
 pub(super) struct Callback<A, R> {

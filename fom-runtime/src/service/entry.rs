@@ -5,13 +5,13 @@ use std::{any::Any, collections::BTreeMap, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
+    extension::UnfinishedStop,
     id::FomId,
     service::{
-        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, UnfinishedStop,
-        provider::Hooks,
+        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
     },
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// A call, whatever its types are.
 pub(super) trait Live: Send + Sync {
@@ -343,7 +343,8 @@ impl Entry {
     pub(super) fn unfinished(&self) -> Option<UnfinishedStop> {
         let stop = self.life(|life| life.stop);
         (self.stops && stop != Stop::Nothing).then(|| UnfinishedStop {
-            service: self.name.clone(),
+            kind: "service".to_owned(),
+            name: self.name.clone(),
             owner: self.owner.clone(),
             begun: stop == Stop::Begun,
         })

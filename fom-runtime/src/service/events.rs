@@ -15,8 +15,8 @@ use crate::{
         entry::{Entry, Life},
         registry::Registry,
     },
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// An event of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]

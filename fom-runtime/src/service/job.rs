@@ -13,7 +13,6 @@ use crate::{
     BlockingCx, Cx,
     error::{BlockError, BoxError},
     fom,
-    fom::panic_message,
     locality::Home,
     service::{
         CallCause, CallCx, CancelledBy, chain, fenced,
@@ -21,6 +20,7 @@ use crate::{
         slot::{Entered, Slot},
     },
 };
+use fom_protocol::panic_message;
 
 /// How a call runs, whatever its types are. The drop of a call that has not begun still gives an answer.
 pub(super) trait Work: Send + 'static {

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{Header, panic_message},
+    fom::Header,
     id::FomId,
     locality::Home,
     runtime::{Submission, World},
@@ -22,6 +22,9 @@ use crate::{
         provider::{BoxFuture, Hook},
         registry::Registry,
     },
+};
+use fom_protocol::{
+    panic_message,
     sync::{Condvar, Mutex},
 };
 
@@ -329,7 +332,7 @@ async fn stop_all(world: &Arc<World>, registry: &Registry, but: Option<FomId>) {
 impl Registry {
     /// Stops all services, and blocks this thread until that is done, at most until `by`. After this, every call is
     /// refused.
-    pub(crate) fn drain(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
+    pub(super) fn stop_by(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
         if self.is_empty() {
             return self.refuse_all();
         }
@@ -347,7 +350,7 @@ impl Registry {
         if spawned.is_ok() {
             let mut is_done = done.0.lock();
             while !*is_done {
-                let left = by.saturating_duration_since(crate::sync::now());
+                let left = by.saturating_duration_since(fom_protocol::sync::now());
                 if left.is_zero() {
                     break;
                 }

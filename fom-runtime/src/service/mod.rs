@@ -59,16 +59,13 @@ pub use events::{Happened, ServiceEvent, Subscription, Watching};
 pub use key::{Service, Signature};
 pub use provider::{CallCx, Provider};
 pub use registration::{Registration, Running};
-pub(crate) use registry::Registry;
+use registry::Registry;
 pub use state::{Admission, DomainState, ServiceState};
-pub use status::{ServiceStatus, ServicesStatus, UnfinishedStop};
+pub use status::{ServiceStatus, ServicesStatus};
 
-use crate::{
-    fom::panic_message,
-    runtime::{Runtime, World},
-    sync::atomic::Ordering,
-};
+use crate::runtime::{Runtime, World};
 use entry::{About, Entry};
+use fom_protocol::{panic_message, sync::atomic::Ordering};
 use provider::Provided;
 
 /// The services of a runtime. A clone is another handle to the same services. No handle keeps the runtime alive.
@@ -91,7 +88,7 @@ impl Runtime {
     pub fn services(&self) -> Services {
         Services {
             world: Arc::clone(&self.world),
-            registry: Arc::clone(self.world.services()),
+            registry: self.attachment(),
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
 use crate::{
-    BlockingCx, Cx, Sleep,
+    BlockingCx, Cx,
     error::{BoxError, Cause, Failure},
     id::Key,
-    locality::Home,
+    locality::{Home, Sleep},
     operation::Operation,
     runtime::{Ended, FomRef, Placement, Runtime, Submission},
     service::DomainState,

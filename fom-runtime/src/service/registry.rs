@@ -1,18 +1,19 @@
 //! The registered services by name.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use crate::{
-    runtime::World,
+    extension::{Attachment, RuntimeState, UnfinishedStop},
+    runtime::{Runtime, World},
     service::{
-        DomainState, Happened, UnfinishedStop,
+        DomainState, Happened,
         entry::Entry,
         events::{Tell, Watchers},
     },
-    sync::{
-        Mutex,
-        atomic::{AtomicU8, AtomicU64, Ordering},
-    },
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
 /// The state of all services after the end of the runtime: they are stopped and stay stopped.
@@ -49,6 +50,22 @@ impl Default for Registry {
             names: Mutex::new(Names::default()),
             turn: Arc::default(),
         }
+    }
+}
+
+impl Attachment for Registry {
+    fn drain(self: Arc<Self>, runtime: &Runtime, by: Instant) {
+        self.stop_by(runtime.world(), by);
+    }
+
+    fn state_changed(self: Arc<Self>, runtime: &Runtime) {
+        if runtime.state() == RuntimeState::Closed {
+            self.refuse_all();
+        }
+    }
+
+    fn close(self: Arc<Self>, runtime: &Runtime) -> Vec<UnfinishedStop> {
+        self.end(runtime.world())
     }
 }
 
@@ -98,7 +115,7 @@ impl Registry {
     }
 
     /// Refuses all further calls.
-    pub(crate) fn refuse_all(&self) {
+    pub(super) fn refuse_all(&self) {
         let least = DomainState::Stopping as u8;
         self.domain.fetch_max(least, Ordering::SeqCst);
     }
@@ -113,7 +130,7 @@ impl Registry {
     /// Ends all services with the runtime. Callers that still wait get an answer, and every service is stopped and
     /// stays stopped. The user's functions are dropped, because they may hold this runtime. Returns the stops that did
     /// not finish, in their order.
-    pub(crate) fn close(&self, world: &Arc<World>) -> Vec<UnfinishedStop> {
+    fn end(&self, world: &Arc<World>) -> Vec<UnfinishedStop> {
         self.refuse_all();
         for entry in self.all() {
             for call in entry.calls() {

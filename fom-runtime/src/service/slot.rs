@@ -11,10 +11,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Sleep,
-    fom::panic_message,
     id::{FomId, Key},
-    locality::Home,
+    locality::{Home, Sleep},
     runtime::{FomRef, World},
     service::{
         CallCause, CallFailure, CancelledBy,
@@ -24,8 +22,8 @@ use crate::{
         job::ServiceCall,
         provider::Provided,
     },
-    sync::Mutex,
 };
+use fom_protocol::{panic_message, sync::Mutex};
 
 /// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;

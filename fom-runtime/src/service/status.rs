@@ -4,10 +4,8 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    service::{DomainState, ServiceState, Services},
-    sync::atomic::Ordering,
-};
+use crate::service::{DomainState, ServiceState, Services};
+use fom_protocol::sync::atomic::Ordering;
 
 /// One service. See [`ServicesStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,31 +51,6 @@ pub struct ServicesStatus {
     pub services: Vec<ServiceStatus>,
     /// Calls of services that are not registered or have other types.
     pub unknown: u64,
-}
-
-/// A service with a [stop](crate::service::Provider::on_stop) that did not finish before the runtime ended. See
-/// [`ShutdownReport`](crate::ShutdownReport).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct UnfinishedStop {
-    /// The name of the service.
-    pub service: String,
-    /// The owner that registered the service.
-    pub owner: String,
-    /// Whether the stop had begun. If so, its effects until then remain. If not, the stop was never run.
-    pub begun: bool,
-}
-
-impl fmt::Display for UnfinishedStop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { service, owner, .. } = self;
-        let what = if self.begun {
-            "did not come to its end"
-        } else {
-            "was not run"
-        };
-        write!(f, "the stop of service `{service}` of {owner} {what}")
-    }
 }
 
 impl Services {

@@ -11,7 +11,6 @@ use std::{
 
 use crate::{
     error::{RestoreError, SnapshotError},
-    fom::panic_message,
     operation::{Persistent, Savable},
     snapshot::{
         encoding::{Misfit, append, decode},
@@ -19,6 +18,7 @@ use crate::{
         schema::{Schema, fingerprint},
     },
 };
+use fom_protocol::panic_message;
 
 /// Writes the fields of one phase to a body. Generated code calls it in the order of the declaration.
 #[doc(hidden)]

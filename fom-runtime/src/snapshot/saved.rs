@@ -9,12 +9,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     error::{BoxError, RestoreError},
-    fom::panic_message,
     snapshot::{
         body::Parts,
         encoding::{decode, encode},
     },
 };
+use fom_protocol::panic_message;
 
 /// The version from which a migration starts, and the function that migrates to the next version.
 #[doc(hidden)]

@@ -12,14 +12,16 @@ use std::{
 };
 
 use crate::{
-    fom::panic_message,
     operation::Operation,
     runtime::World,
+    watch::{Transition, TransitionOf},
+};
+use fom_protocol::{
+    panic_message,
     sync::{
         RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    watch::{Transition, TransitionOf},
 };
 
 /// Runs before and after the phase functions of one operation type. For tests, and for concerns that cut across phases.

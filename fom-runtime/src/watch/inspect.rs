@@ -4,13 +4,12 @@ use std::{fmt, time::Duration};
 
 use crate::{
     durable::SetAside,
-    fom::{AnyRef, Header, WaitingFor},
+    fom::{AnyRef, Header, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
-    protocol::FomState,
     runtime::{World, totals},
-    sync::atomic::Ordering,
 };
+use fom_protocol::{FomState, sync::atomic::Ordering};
 
 /// How many of the foms that a fom waits for are named.
 const NAMED: usize = 8;
@@ -51,7 +50,7 @@ pub struct FomInfo {
     pub waited_for_locks: Duration,
     /// The time left until the deadline of the phase.
     pub deadline_in: Option<Duration>,
-    /// The number of events not taken yet. For an [active object](mod@crate::active): of waiting requests.
+    /// The number of events not taken yet. With [details](crate::FomRef::attach) of another package: the number that it tells.
     pub events: usize,
     /// The number of failed attempts in this phase.
     pub attempt: u32,
@@ -166,7 +165,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
     let world = header.world();
     let now = world.clock.nanos();
     let state = header.token.state();
-    let explained = header.explained();
+    let attached = header.attached();
     let waiting_for = match header.waiting_for() {
         _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
         WaitingFor::Nothing => None,
@@ -193,9 +192,9 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         }),
         WaitingFor::Key => Some("its key".to_owned()),
         WaitingFor::Lock => Some(crate::lock::waiting_for(header)),
-        WaitingFor::Active => Some(explained.as_ref().map_or_else(
-            || "an answer of an active object".to_owned(),
-            |explained| explained.waits_for(),
+        WaitingFor::Kind(number) => Some(attached.as_ref().map_or_else(
+            || WaitKind::name_of(number).to_owned(),
+            |attached| attached.wait().to_string(),
         )),
         WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
     };
@@ -213,7 +212,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         deadline_in: header
             .deadline()
             .map(|at| Duration::from_nanos(at.saturating_sub(now))),
-        events: explained.map_or_else(|| fom.events(), |explained| explained.queued()),
+        events: attached.map_or_else(|| fom.events(), |attached| attached.queued()),
         attempt: header.attempt(),
         locality: header.home_index(),
         bytes: fom.bytes(),

@@ -64,7 +64,7 @@ async fn rest(mut subscription: Subscription) -> Vec<Happened> {
 async fn unfinished(runtime: &Runtime, how: Shutdown, within: Duration) -> Vec<(String, bool)> {
     let report = runtime.shutdown(how, within).await;
     let stops = report.unfinished_stops.into_iter();
-    stops.map(|stop| (stop.service, stop.begun)).collect()
+    stops.map(|stop| (stop.name, stop.begun)).collect()
 }
 
 fn named(stops: &[(&str, bool)]) -> Vec<(String, bool)> {

@@ -19,10 +19,9 @@ pub use self::{
 };
 use crate::{
     admission::{Line, Next, Nudge, Policy, Request, Tags},
-    clock::nanos,
     id::Key,
-    shrink::Shrink as _,
 };
+use fom_protocol::{nanos, shrink::Shrink as _};
 
 /// The most idle buckets that are kept. An idle bucket is kept until it is full again. If there are more, those that
 /// fill soonest are forgotten.

@@ -12,8 +12,8 @@ use super::{ConfigError, Rate};
 use crate::{
     admission::{Nudge, Tags},
     id::Key,
-    sync::Mutex,
 };
+use fom_protocol::sync::Mutex;
 
 /// The name of the rule for all requests that no other rule matches.
 const DEFAULT: &str = "default";

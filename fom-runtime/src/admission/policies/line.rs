@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::admission::{Request, Tags};
-use crate::shrink::Shrink as _;
+use fom_protocol::shrink::Shrink as _;
 
 /// Requests in the order of their arrival at the intake, whatever the order in which they are put in. A building block
 /// for policies.

@@ -9,8 +9,8 @@ use std::{
 use crate::{
     admission::{ConfigError, Line, Next, Policy, Request, Tags},
     id::Key,
-    shrink::Shrink as _,
 };
+use fom_protocol::shrink::Shrink as _;
 
 /// The requests of one member of the rounds.
 pub(super) trait Batch: Default {

@@ -10,10 +10,10 @@ use std::{
 use super::{Header, NOTED, Seen, WaitingFor};
 use crate::{
     durable::{EventId, Item, StepKey},
-    fom::{Extra, Gathering, panic_message},
+    fom::{Extra, Gathering},
     id::FomId,
-    sync::atomic::Ordering,
 };
+use fom_protocol::{panic_message, sync::atomic::Ordering};
 
 /// The limits on the causes of failed attempts in one visit: their number, and the characters of each.
 const MOST_CAUSES: usize = 16;
@@ -185,7 +185,7 @@ impl Header {
     /// Counts a visit, and adds a line to the history, if the fom has one.
     pub(in crate::fom) fn remember(&self, index: usize, now: u64) {
         let Some(extra) = self.extra() else { return };
-        crate::protocol::count(&extra.visits, 1);
+        fom_protocol::count(&extra.visits, 1);
         if let Some(log) = &extra.history {
             remember(log, self.world().history, index, now);
         }
@@ -213,7 +213,7 @@ impl Header {
 }
 
 #[cold]
-fn remember(log: &crate::sync::Mutex<VecDeque<Seen>>, most: usize, index: usize, at: u64) {
+fn remember(log: &fom_protocol::sync::Mutex<VecDeque<Seen>>, most: usize, index: usize, at: u64) {
     let mut log = log.lock();
     if log.len() == most {
         log.pop_front();

@@ -99,7 +99,7 @@ impl Runs {
         self.heads.get(rank as usize)
     }
 
-    #[cfg(all(test, not(any(fom_loom, fom_shuttle))))]
+    #[cfg(all(test, not(fom_shuttle)))]
     pub(super) fn there(&self) -> u16 {
         self.there
     }

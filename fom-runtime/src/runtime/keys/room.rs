@@ -14,13 +14,15 @@ use tokio::sync::oneshot;
 
 use crate::{
     error::Refused,
-    fom::panic_message,
     operation::Operation,
     runtime::{
         Handle, Submission, World,
         directory::KeyOf,
         keys::{Full, Order},
     },
+};
+use fom_protocol::{
+    panic_message,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use crate::sync::Mutex;
+use fom_protocol::sync::Mutex;
 
 /// A stand-in for the services that a phase calls. It records each effect once for each key, as a service with
 /// idempotency keys does.

@@ -15,9 +15,7 @@ use std::{
 use fom_journal::MemoryJournal;
 
 use crate::{
-    FomInfo, FomState, Persistent, RestoreError, Runtime, Shutdown,
-    clock::nanos,
-    sync::Mutex,
+    FomInfo, Persistent, RestoreError, Runtime, Shutdown,
     testing::boundaries::{
         Around, BoundaryError, Driver, Life,
         losing::Losing,
@@ -25,6 +23,7 @@ use crate::{
         stopping::Stop,
     },
 };
+use fom_protocol::{FomState, nanos, sync::Mutex};
 
 /// How long a runtime may take to shut down.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -114,7 +113,7 @@ pub(super) fn run<O: Persistent>(
     let driver = fom.zip(around.drive.as_ref()).map(|(fom, drive)| {
         drive(Life {
             fom,
-            runtime: runtime.weak(),
+            runtime: runtime.detached(),
             clock: around.clock.clone(),
             restarted,
         })

@@ -11,11 +11,10 @@ use fom_journal::EntryId;
 use crate::{
     Durability, FomId, Graph, Interpose, Key, Operation, Transition, TransitionCause, TransitionOf,
     durable::entry_of,
-    fom::panic_message,
     operation::{Registered, Restorer, registered},
-    sync::Mutex,
     testing::boundaries::{Compare, End},
 };
+use fom_protocol::{panic_message, sync::Mutex};
 
 #[derive(Debug)]
 pub(super) struct Seen {

@@ -7,7 +7,7 @@ use fom_journal::{
     Recovery,
 };
 
-use crate::sync::{Condvar, Mutex};
+use fom_protocol::sync::{Condvar, Mutex};
 
 /// The test's view of the journal.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 use super::*;
 
-fn waiting() -> Token {
-    let token = Token::new();
+fn waiting() -> StateCell {
+    let token = StateCell::new();
     token.admit(false);
     token.start(false);
     assert_eq!(token.stop(false), Stopped::Waiting);
@@ -15,7 +15,7 @@ fn waiting() -> Token {
 #[test]
 fn no_wake_is_lost() {
     model(|| {
-        let token = Arc::new(Token::new());
+        let token = Arc::new(StateCell::new());
         let queue = Arc::new(Notify::new());
         let stored = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         token.admit(false);
@@ -105,7 +105,7 @@ fn cancel_against_wake() {
 #[test]
 fn cancel_against_stop() {
     model(|| {
-        let token = Arc::new(Token::new());
+        let token = Arc::new(StateCell::new());
         token.admit(false);
         token.start(false);
         let canceller = thread::spawn({
@@ -129,7 +129,7 @@ fn cancel_against_stop() {
 #[test]
 fn cancel_against_finish() {
     model(|| {
-        let token = Arc::new(Token::new());
+        let token = Arc::new(StateCell::new());
         token.admit(false);
         token.start(false);
         let others = [
@@ -157,7 +157,7 @@ fn cancel_against_finish() {
 #[test]
 fn cancel_against_admit_and_again() {
     model(|| {
-        let token = Arc::new(Token::new());
+        let token = Arc::new(StateCell::new());
         let canceller = thread::spawn({
             let token = Arc::clone(&token);
             move || assert_eq!(token.cancel(), Cancelled::Marked)
@@ -180,7 +180,7 @@ fn cancel_against_admit_and_again() {
 #[test]
 fn alone_again() {
     model(|| {
-        let token = Arc::new(Token::new());
+        let token = Arc::new(StateCell::new());
         let refs = Arc::new(AtomicUsize::new(1));
         let queue = Arc::new(Notify::new());
         let stored = Arc::new(AtomicUsize::new(0));
@@ -227,7 +227,7 @@ fn alone_again() {
 #[test]
 fn a_timer_against_a_blocking_section() {
     model(|| {
-        let token = Arc::new(Token::new());
+        let token = Arc::new(StateCell::new());
         token.admit(true);
         token.start(true);
         let stored = Arc::new(AtomicUsize::new(0));
@@ -265,7 +265,7 @@ fn a_woken_fom_is_pushed() {
     #[repr(C)]
     struct Fom {
         link: Link,
-        token: Token,
+        token: StateCell,
         /// The body: only a run touches it.
         runs: UnsafeCell<usize>,
     }
@@ -294,7 +294,7 @@ fn a_woken_fom_is_pushed() {
         let (inbox, bell) = (Arc::new(Inbox::new()), Arc::new(Notify::new()));
         let fom = Arc::new(Fom {
             link: Link::new(),
-            token: Token::new(),
+            token: StateCell::new(),
             runs: UnsafeCell::new(0),
         });
         let stored = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);

@@ -19,7 +19,7 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// The counts of one locality.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct InFlight {
     own: CachePadded<Own>,
     elsewhere: CachePadded<Elsewhere>,
 }
@@ -51,7 +51,7 @@ pub fn count(count: &AtomicU64, more: u64) {
     count.store(before.wrapping_add(more), Ordering::Release);
 }
 
-impl Counts {
+impl InFlight {
     /// Counts a fom submitted by the handler. Only the handler calls this.
     #[inline]
     pub fn one_born(&self) {
@@ -71,6 +71,7 @@ impl Counts {
     }
 
     /// Counts a fom that arrives from another thread.
+    #[inline]
     pub fn one_sent(&self) {
         self.elsewhere.sent.fetch_add(1, Ordering::SeqCst);
     }
@@ -86,17 +87,20 @@ impl Counts {
     }
 
     /// Counts foms that moved to another locality, as if they had ended. Only the handler calls this.
+    #[inline]
     pub fn given_away(&self, foms: u64) {
         count(&self.own.left, foms);
         count(&self.own.done, foms);
     }
 
     /// Counts a fom that was refused or turned away. Other threads call this.
+    #[inline]
     pub fn one_back(&self) {
         self.elsewhere.back.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Counts `foms` that were refused or turned away. Other threads call this.
+    #[inline]
     pub fn back(&self, foms: u64) {
         self.elsewhere.back.fetch_add(foms, Ordering::SeqCst);
     }
@@ -110,24 +114,26 @@ impl Counts {
     }
 
     /// Returns the number of foms that were submitted here and have not ended.
+    #[inline]
     pub fn in_flight(&self) -> usize {
         let left = self.ended(&self.own.left);
         self.begun().saturating_sub(left) as usize
     }
 
     /// Returns whether every fom that ever lived here has told its outcome.
+    #[inline]
     pub fn is_idle(&self) -> bool {
         all_idle(std::iter::once(self))
     }
 }
 
 /// Returns whether, at some moment during this call, every fom had told its outcome.
-pub fn all_idle<'a>(counts: impl Iterator<Item = &'a Counts> + Clone) -> bool {
+pub fn all_idle<'a>(counts: impl Iterator<Item = &'a InFlight> + Clone) -> bool {
     let done: u64 = counts
         .clone()
         .map(|counts| counts.ended(&counts.own.done))
         .sum();
-    let begun: u64 = counts.map(Counts::begun).sum();
+    let begun: u64 = counts.map(InFlight::begun).sum();
     done == begun
 }
 
@@ -137,12 +143,14 @@ pub struct Waiters(AtomicUsize);
 
 impl Waiters {
     /// Adds a waiter. After this call, the waiter reads the counts before each sleep.
+    #[inline]
     pub fn join(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// Removes a waiter.
+    #[inline]
     pub fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -38,9 +38,9 @@ const OBSERVED: u8 = 1 << 6;
 
 /// The marks of one fom.
 #[derive(Debug, Default)]
-pub struct Marks(AtomicU8);
+pub struct OutcomeBits(AtomicU8);
 
-/// The result of [`Marks::answer`].
+/// The result of [`OutcomeBits::answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Answered {
@@ -72,7 +72,7 @@ pub enum Detached {
     Nothing,
 }
 
-impl Marks {
+impl OutcomeBits {
     /// Resets the marks for a new fom, before other threads can see the fom.
     #[inline]
     pub fn reset(&self, wanted: bool) {
@@ -110,6 +110,7 @@ impl Marks {
 
     /// Records that waiters get no outcome. Returns `None` if there is an answer already, else whether there are
     /// waiters to tell.
+    #[inline]
     pub fn abandon(&self) -> Option<bool> {
         let mut marks = self.0.load(Ordering::Relaxed);
         loop {
@@ -129,17 +130,20 @@ impl Marks {
     }
 
     /// Records a registered wait for a phase. If there is an answer already, returns whether the fom ended in a phase.
+    #[inline]
     pub fn observe(&self) -> Option<bool> {
         let marks = self.mark(WATCHED | OBSERVED);
         is_answered(marks).then_some(marks & IN_PHASE != 0)
     }
 
     /// Returns whether the handle may [`take`](Self::take) now.
+    #[inline]
     pub fn is_answered(&self) -> bool {
         is_answered(self.0.load(Ordering::Acquire))
     }
 
     /// Records that the handle has registered a waker. On `true` the handle may [`take`](Self::take) now.
+    #[inline]
     pub fn watch(&self) -> bool {
         is_answered(self.mark(WATCHED))
     }
@@ -149,6 +153,7 @@ impl Marks {
     /// # Panics
     ///
     /// If it is called a second time.
+    #[inline]
     pub fn take(&self) -> Taken {
         let marks = self.mark(TAKEN);
         assert!(
@@ -163,6 +168,7 @@ impl Marks {
     }
 
     /// Records that the handle is dropped and no longer asks for the outcome.
+    #[inline]
     pub fn detach(&self) -> Detached {
         let marks = self.0.fetch_and(!WANTED, Ordering::AcqRel);
         if marks & (ANSWERED | ABANDONED | TAKEN) == ANSWERED {

@@ -12,7 +12,7 @@ struct Core {
 
 struct Home {
     inbox: Inbox<Item>,
-    slot: Slot<Core>,
+    slot: HandoffSlot<Core>,
     bell: Notify,
     /// Calls that no follower has taken, and whether all is over.
     calls: Mutex<(usize, bool)>,
@@ -30,7 +30,7 @@ impl Home {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             inbox: Inbox::new(),
-            slot: Slot::new(),
+            slot: HandoffSlot::new(),
             bell: Notify::new(),
             calls: Mutex::new((0, false)),
             idle: Condvar::new(),

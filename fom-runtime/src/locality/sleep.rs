@@ -42,7 +42,7 @@ impl Sleep {
             .world()
             .clock
             .nanos()
-            .saturating_add(crate::clock::nanos(time));
+            .saturating_add(fom_protocol::nanos(time));
         Self {
             home,
             at,

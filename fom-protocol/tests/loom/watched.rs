@@ -10,7 +10,7 @@ fn a_section_against_a_patrol_that_leaves() {
     model(|| {
         let (first, second) = (NonZeroU32::MIN, NonZeroU32::new(2).unwrap());
         let watched = Arc::new(Watched::new());
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(HandoffSlot::new());
         let bell = Arc::new(Notify::new());
         assert!(watched.open(first), "nobody looked");
         let patrol = thread::spawn({

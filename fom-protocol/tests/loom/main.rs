@@ -2,28 +2,28 @@
 //! and every value that a load may see.
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg fom_loom" cargo test --release -p fom-runtime --test loom
+//! RUSTFLAGS="--cfg fom_loom" cargo test --release -p fom-protocol --test loom
 //! ```
 //!
 //! A lost wake shows as a deadlock: a thread waits, and no thread calls it. Each model was made to fail once, each time
 //! by one change to the library; the model names the change as `seeded`.
 #![cfg(fom_loom)]
 
+mod free_list;
 mod hand_over;
-mod idle;
+mod handoff_slot;
+mod in_flight;
 mod inbox;
-mod marks;
 mod moved;
-mod returns;
-mod slot;
-mod token;
+mod outcome_bits;
+mod state;
 mod watched;
 
 use std::{ptr::NonNull, sync::Arc};
 
-use fom_runtime::__protocol::{
-    Cancelled, Counts, Detached, FomState, Inbox, Link, Linked, Marks, Reader, Returned, Returns,
-    Slot, Stopped, Taken, Token, Waiters, Watched, all_idle,
+use fom_protocol::{
+    Cancelled, Detached, FomState, FreeList, HandoffSlot, InFlight, Inbox, Link, Linked,
+    OutcomeBits, Reader, Returned, StateCell, Stopped, Taken, Waiters, Watched, all_idle,
 };
 use loom::{
     cell::UnsafeCell,

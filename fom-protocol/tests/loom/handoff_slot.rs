@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn two_takers() {
     model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(HandoffSlot::new());
         let content = Box::new(UnsafeCell::new(0));
         let takers = [0, 1].map(|_| {
             let slot = Arc::clone(&slot);
@@ -36,7 +36,7 @@ fn two_takers() {
 #[test]
 fn put_gives_back_and_drop_frees() {
     model(|| {
-        let slot = Slot::new();
+        let slot = HandoffSlot::new();
         let one = Arc::new(());
         assert!(slot.put(Box::new(Arc::clone(&one))).is_none());
         assert!(slot.put(Box::new(Arc::clone(&one))).is_some());

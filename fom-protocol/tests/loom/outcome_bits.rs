@@ -4,7 +4,7 @@ use super::*;
 
 /// One outcome: written by the runner, and dropped once by its owner.
 struct Fom {
-    marks: Marks,
+    marks: OutcomeBits,
     body: UnsafeCell<Option<Arc<()>>>,
     /// The waker of the handle and of callers that wait for phases.
     waker: Mutex<Option<Arc<Notify>>>,
@@ -18,7 +18,7 @@ unsafe impl Send for Fom {}
 impl Fom {
     fn new(wanted: bool) -> Arc<Self> {
         let fom = Self {
-            marks: Marks::default(),
+            marks: OutcomeBits::default(),
             body: UnsafeCell::new(None),
             waker: Mutex::new(None),
         };

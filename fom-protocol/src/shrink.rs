@@ -10,12 +10,13 @@ const SMALL: usize = 128;
 
 /// Returns the capacity that a table keeps, if it has far more than its entries need. Many changes lie between growing
 /// and shrinking, so a check after each removal costs a constant time on average.
-pub(crate) fn room(len: usize, capacity: usize) -> Option<usize> {
+pub fn room(len: usize, capacity: usize) -> Option<usize> {
     (capacity > SMALL && capacity / 8 > len).then(|| SMALL.max(2 * len))
 }
 
 /// Releases memory that a table no longer needs. Called after a removal.
-pub(crate) trait Shrink {
+pub trait Shrink {
+    /// Releases the memory, if there is much.
     fn shrink(&mut self);
 }
 

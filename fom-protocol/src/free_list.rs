@@ -18,23 +18,23 @@
 
 use std::{fmt, ptr, ptr::NonNull};
 
-use super::inbox::Link;
+use crate::inbox::Link;
 use crate::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
 /// The slots that other threads returned.
-pub struct Returns {
+pub struct FreeList {
     head: AtomicPtr<Link>,
     /// The number of slots in use after the close, when the owner takes no more slots.
     left: AtomicIsize,
 }
 
-impl fmt::Debug for Returns {
+impl fmt::Debug for FreeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Returns")
+        f.write_str("FreeList")
     }
 }
 
-impl Default for Returns {
+impl Default for FreeList {
     fn default() -> Self {
         Self::new()
     }
@@ -63,7 +63,7 @@ pub enum Returned {
     Last,
 }
 
-impl Returns {
+impl FreeList {
     /// Creates an open and empty list.
     pub fn new() -> Self {
         Self {
@@ -121,8 +121,9 @@ impl Returns {
         }
     }
 
-    /// Marks that the owner stops looking until it is told. Returns `false` if a slot has come back, which the owner
+    /// OutcomeBits that the owner stops looking until it is told. Returns `false` if a slot has come back, which the owner
     /// must take. Only the owner calls this.
+    #[inline]
     pub fn watch(&self) -> bool {
         let watched = watched();
         let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -133,6 +134,7 @@ impl Returns {
     }
 
     /// Takes all returned slots, newest first. The link of each slot points to the next. Only the owner calls this.
+    #[inline]
     pub fn take(&self) -> *mut Link {
         if !is_slot(self.head.load(Ordering::Relaxed)) {
             return ptr::null_mut();
@@ -142,6 +144,7 @@ impl Returns {
 
     /// Closes the list, because the owner goes. `in_use` takes the list of the returned slots, and returns the number
     /// of slots still in use.
+    #[inline]
     pub fn close(&self, in_use: impl FnOnce(*mut Link) -> usize) -> Returned {
         let mut head = self.head.swap(closed(), Ordering::AcqRel);
         if !is_slot(head) {

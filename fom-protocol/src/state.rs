@@ -83,15 +83,15 @@ pub enum Cancelled {
 
 /// The state word of one fom.
 #[derive(Debug)]
-pub struct Token(AtomicU8);
+pub struct StateCell(AtomicU8);
 
-impl Default for Token {
+impl Default for StateCell {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Token {
+impl StateCell {
     /// Creates a token in [`FomState::Init`].
     pub fn new() -> Self {
         Self(AtomicU8::new(INIT))
@@ -105,6 +105,7 @@ impl Token {
     }
 
     /// Returns the current state. Another thread may change it at once.
+    #[inline]
     pub fn state(&self) -> FomState {
         match self.0.load(Ordering::Acquire) & STATE {
             INIT => FomState::Init,
@@ -116,6 +117,7 @@ impl Token {
     }
 
     /// Returns whether [`cancel`](Self::cancel) was called.
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
     }
@@ -138,6 +140,7 @@ impl Token {
 
     /// Init → Waiting: the fom waits before its first run. A cancel before this call has enqueued nothing, so the
     /// caller must check [`is_cancelled`](Self::is_cancelled) after this.
+    #[inline]
     pub fn park(&self) {
         self.step(
             false,
@@ -211,6 +214,7 @@ impl Token {
     /// Records a wake. On `true` the fom was waiting and is ready now, and the caller must enqueue it.
     ///
     /// Any thread may call this. It takes no lock and allocates nothing.
+    #[inline]
     pub fn wake(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -232,7 +236,8 @@ impl Token {
         }
     }
 
-    /// Marks the fom as cancelled and wakes it.
+    /// OutcomeBits the fom as cancelled and wakes it.
+    #[inline]
     pub fn cancel(&self) -> Cancelled {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {

@@ -40,11 +40,13 @@ impl Watched {
     }
 
     /// Returns the last section opened since the patrol last left.
+    #[inline]
     pub fn last(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.0.load(Ordering::Acquire))
     }
 
     /// Lets the patrol leave. Returns `false` if a section was opened since the patrol saw `seen`.
+    #[inline]
     pub fn leave(&self, seen: Option<NonZeroU32>) -> bool {
         let seen = seen.map_or(0, NonZeroU32::get);
         self.0

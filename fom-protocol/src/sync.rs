@@ -1,62 +1,62 @@
 //! Chooses between the real primitives and those of the model checkers.
 //!
-//! `fom_loom` replaces the primitives of the lock-free pieces in [`protocol`](crate::protocol). `fom_shuttle` replaces
+//! `fom_loom` replaces the primitives of the lock-free pieces in this package. `fom_shuttle` replaces
 //! the primitives of whole localities. The cfg names are our own, since plain `loom` would change tokio as well.
 
-pub(crate) mod atomic {
+/// Atomics.
+pub mod atomic {
     #[cfg(fom_loom)]
-    pub(crate) use loom::sync::atomic::{
+    pub use loom::sync::atomic::{
         AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     #[cfg(fom_shuttle)]
-    pub(crate) use shuttle::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
+    pub use shuttle::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
     #[cfg(not(any(fom_loom, fom_shuttle)))]
-    pub(crate) use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
+    pub use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
 
     #[cfg(fom_loom)]
-    pub(crate) use loom::sync::atomic::Ordering;
+    pub use loom::sync::atomic::Ordering;
     #[cfg(fom_shuttle)]
-    pub(crate) use shuttle::sync::atomic::fence;
+    pub use shuttle::sync::atomic::fence;
     #[cfg(not(fom_loom))]
-    pub(crate) use std::sync::atomic::Ordering;
+    pub use std::sync::atomic::Ordering;
     #[cfg(not(any(fom_loom, fom_shuttle)))]
-    pub(crate) use std::sync::atomic::fence;
+    pub use std::sync::atomic::fence;
 
     #[cfg(fom_shuttle)]
-    pub(crate) use shuttle::sync::atomic::{
-        AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
-    };
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
     #[cfg(not(any(fom_loom, fom_shuttle)))]
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+    pub use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 }
 
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 mod locks {
     use std::time::{Duration, Instant};
 
-    pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
-    pub(crate) use std::{
+    pub use parking_lot::{Mutex, MutexGuard, RwLock};
+    pub use std::{
         thread::{sleep, yield_now},
         thread_local,
     };
 
     /// Returns the time that limits waits.
-    pub(crate) fn now() -> Instant {
+    pub fn now() -> Instant {
         Instant::now()
     }
 
     /// A condition variable. Its `wait` takes the guard and returns it.
     #[derive(Debug, Default)]
-    pub(crate) struct Condvar(parking_lot::Condvar);
+    pub struct Condvar(parking_lot::Condvar);
 
     impl Condvar {
-        pub(crate) fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        /// Waits for a notification.
+        pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(&mut guard);
             guard
         }
 
         /// Returns the guard, and whether the time ran out.
-        pub(crate) fn wait_for<'a, T>(
+        pub fn wait_for<'a, T>(
             &self,
             mut guard: MutexGuard<'a, T>,
             time: Duration,
@@ -65,11 +65,13 @@ mod locks {
             (guard, out)
         }
 
-        pub(crate) fn notify_one(&self) {
+        /// Wakes one waiting thread.
+        pub fn notify_one(&self) {
             self.0.notify_one();
         }
 
-        pub(crate) fn notify_all(&self) {
+        /// Wakes all waiting threads.
+        pub fn notify_all(&self) {
             self.0.notify_all();
         }
     }
@@ -88,7 +90,7 @@ mod locks {
 
     use shuttle::rand::{Rng, thread_rng};
 
-    pub(crate) use shuttle::{thread::yield_now, thread_local};
+    pub use shuttle::{thread::yield_now, thread_local};
 
     /// A wait of this length or longer ends only with a notification.
     const EVER: Duration = Duration::from_secs(60);
@@ -106,24 +108,24 @@ mod locks {
     }
 
     /// Returns the time that limits waits. Each call adds some time, drawn at random like the order of the steps.
-    pub(crate) fn now() -> Instant {
+    pub fn now() -> Instant {
         pass(Duration::from_micros(thread_rng().gen_range(0..200)))
     }
 
     /// Lets other threads go on, or not.
-    pub(crate) fn sleep(_: Duration) {
+    pub fn sleep(_: Duration) {
         yield_now();
     }
 
     #[derive(Debug, Default)]
-    pub(crate) struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);
+    pub struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
+        pub fn new(value: T) -> Self {
             Self(shuttle::sync::Mutex::new(value))
         }
 
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        pub fn lock(&self) -> MutexGuard<'_, T> {
             let guard = self.0.lock();
             MutexGuard {
                 of: self,
@@ -134,7 +136,7 @@ mod locks {
 
     /// A guard that knows its lock, so that `wait_for` can release the lock and take it again.
     #[derive(Debug)]
-    pub(crate) struct MutexGuard<'a, T> {
+    pub struct MutexGuard<'a, T> {
         of: &'a Mutex<T>,
         guard: shuttle::sync::MutexGuard<'a, T>,
     }
@@ -154,16 +156,16 @@ mod locks {
     }
 
     #[derive(Debug, Default)]
-    pub(crate) struct RwLock<T: ?Sized>(shuttle::sync::RwLock<T>);
+    pub struct RwLock<T: ?Sized>(shuttle::sync::RwLock<T>);
 
     impl<T> RwLock<T> {
-        pub(crate) fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+        pub fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
             self.0
                 .read()
                 .unwrap_or_else(|poisoned| poisoned.into_inner())
         }
 
-        pub(crate) fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+        pub fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
             self.0
                 .write()
                 .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -171,10 +173,10 @@ mod locks {
     }
 
     #[derive(Debug, Default)]
-    pub(crate) struct Condvar(shuttle::sync::Condvar);
+    pub struct Condvar(shuttle::sync::Condvar);
 
     impl Condvar {
-        pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             let MutexGuard { of, guard } = guard;
             let guard = self.0.wait(guard);
             MutexGuard {
@@ -184,7 +186,7 @@ mod locks {
         }
 
         /// Shuttle has no time. A wait with a short limit ends at any moment: without a reason, or with its time over.
-        pub(crate) fn wait_for<'a, T>(
+        pub fn wait_for<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,
             time: Duration,
@@ -203,24 +205,24 @@ mod locks {
             (guard, out)
         }
 
-        pub(crate) fn notify_one(&self) {
+        pub fn notify_one(&self) {
             self.0.notify_one();
         }
 
-        pub(crate) fn notify_all(&self) {
+        pub fn notify_all(&self) {
             self.0.notify_all();
         }
     }
 }
 
 #[cfg(not(fom_loom))]
-pub(crate) use locks::*;
+pub use locks::*;
 
 /// Blocks the thread on a future. Unlike `block_on` of futures, this also works inside an executor: a thread that waits
 /// for a fom may be inside one. It also works inside a task of tokio. There, channels of tokio allow only so many polls
 /// until the task yields, which the task cannot do before this function returns.
 #[cfg(not(any(fom_loom, fom_shuttle)))]
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     use std::{
         sync::Arc,
         task::{Context, Poll, Wake, Waker},
@@ -255,4 +257,4 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[cfg(fom_shuttle)]
-pub(crate) use shuttle::future::block_on;
+pub use shuttle::future::block_on;

@@ -3,7 +3,7 @@
 use super::*;
 
 struct World {
-    counts: [Counts; 2],
+    counts: [InFlight; 2],
     waiters: Waiters,
     /// Whether both foms have told their outcome; no waiter may hear of idleness before.
     over: [AtomicUsize; 2],
@@ -14,7 +14,7 @@ struct World {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            counts: [Counts::default(), Counts::default()],
+            counts: [InFlight::default(), InFlight::default()],
             waiters: Waiters::default(),
             over: [AtomicUsize::new(0), AtomicUsize::new(0)],
             lock: Mutex::new(()),

@@ -2,7 +2,7 @@ use super::*;
 
 /// A small pool: its parts are freed when the last slot is back.
 struct Pool {
-    returns: Returns,
+    returns: FreeList,
     slots: [Content; 2],
     freed: AtomicUsize,
     told: AtomicUsize,
@@ -16,7 +16,7 @@ unsafe impl Send for Pool {}
 impl Pool {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            returns: Returns::new(),
+            returns: FreeList::new(),
             slots: [0, 1].map(|n| Content {
                 link: Link::new(),
                 pusher: n,

@@ -137,6 +137,7 @@ impl<T: Linked> Inbox<T> {
     }
 
     /// Puts an item in.
+    #[inline]
     pub fn push(&self, item: T) -> Reader {
         let link = item.into_link();
         let mut head = self.head.load(Ordering::Relaxed);
@@ -159,6 +160,7 @@ impl<T: Linked> Inbox<T> {
     /// Makes the reader check once more, although there is no item.
     ///
     /// All that the caller stored before is visible to the reader after its next [`drain`](Self::drain).
+    #[inline]
     pub fn poke(&self) -> Reader {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -174,28 +176,33 @@ impl<T: Linked> Inbox<T> {
     }
 
     /// Returns whether the inbox has items or a poke. This is a hint: for the reader, [`sleep`](Self::sleep) decides.
+    #[inline]
     pub fn has_mail(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         is_item(head) || head == poked()
     }
 
     /// Takes all items, oldest first, and clears every mark. Only the reader calls this.
+    #[inline]
     pub fn drain(&self) -> Drain<T> {
         Drain::of(self.head.swap(ptr::null_mut(), Ordering::AcqRel))
     }
 
-    /// Marks the reader as asleep. Returns `false` if there are items or a poke.
+    /// OutcomeBits the reader as asleep. Returns `false` if there are items or a poke.
+    #[inline]
     pub fn sleep(&self) -> bool {
         self.mark(asleep())
     }
 
-    /// Marks that the reader has left and that there may be no other reader. Returns `false` if there are items or a
+    /// OutcomeBits that the reader has left and that there may be no other reader. Returns `false` if there are items or a
     /// poke. If another reader has taken over and sleeps, its mark stays.
+    #[inline]
     pub fn vacate(&self) -> bool {
         self.mark(vacant())
     }
 
     /// Returns whether the reader is marked as asleep and no thread has ended the sleep.
+    #[inline]
     pub fn is_asleep(&self) -> bool {
         self.head.load(Ordering::Acquire) == asleep()
     }

@@ -6,7 +6,7 @@ use super::*;
 
 /// The locality to which the fom moves.
 struct Taker {
-    counts: Counts,
+    counts: InFlight,
     inbox: Inbox<Item>,
     bell: Notify,
     /// The runtime takes no more foms.
@@ -25,7 +25,7 @@ fn is_set(flag: &AtomicBool) -> bool {
 impl Taker {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            counts: Counts::default(),
+            counts: InFlight::default(),
             inbox: Inbox::new(),
             bell: Notify::new(),
             closed: AtomicBool::new(false),

@@ -1,0 +1,7 @@
+//! Patterns that are made of foms, on the public API of [`fom_runtime`] alone.
+//!
+//! Each pattern is one module. The modules do not know each other, so a program may use any of them.
+//!
+//! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
+
+pub mod prelude;

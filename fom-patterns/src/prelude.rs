@@ -1,0 +1,3 @@
+//! What a program needs to declare and run foms and patterns.
+
+pub use fom_runtime::prelude::*;

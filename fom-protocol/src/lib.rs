@@ -1,0 +1,41 @@
+//! The lock-free parts of `fom-runtime`, each alone in a file with the argument for its correctness, and the switch
+//! between the real primitives and those of the model checkers.
+//!
+//! The package is internal: it promises no stable API. Use `fom-runtime`.
+//!
+//! The parts know nothing of foms or localities, and import only [`sync`]; [`FreeList`] also imports [`Link`]. Loom
+//! checks each part (`tests/loom`), and shuttle checks whole localities (`fom-runtime/tests/shuttle`).
+//!
+//! | part | what it holds |
+//! | --- | --- |
+//! | [`StateCell`] | the state of a fom, and its wakes |
+//! | [`OutcomeBits`] | which thread owns the outcome of a fom |
+//! | [`Inbox`] | the items that other threads hand to a locality |
+//! | [`HandoffSlot`] | the core of a locality while its handler blocks |
+//! | [`Watched`] | the blocking section that a thread watches |
+//! | [`FreeList`] | the slots that other threads return to their pool |
+//! | [`InFlight`] | how many foms a locality has |
+//!
+//! Every package of the workspace also uses [`panic_message`], [`nanos`] and [`shrink`].
+
+mod free_list;
+mod handoff_slot;
+mod in_flight;
+mod inbox;
+mod outcome_bits;
+mod panic;
+pub mod shrink;
+mod state;
+pub mod sync;
+mod time;
+mod watched;
+
+pub use free_list::{FreeList, Returned};
+pub use handoff_slot::HandoffSlot;
+pub use in_flight::{InFlight, Waiters, all_idle, count};
+pub use inbox::{Drain, Inbox, Link, Linked, Reader};
+pub use outcome_bits::{Answered, Detached, OutcomeBits, Taken};
+pub use panic::panic_message;
+pub use state::{Cancelled, FomState, StateCell, Stopped};
+pub use time::nanos;
+pub use watched::Watched;

@@ -1,0 +1,122 @@
+//! The hooks for packages on top of the runtime: for parts of a runtime, and for details about a fom.
+//!
+//! `fom-patterns` is made with these hooks. An application hardly needs them.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | keep one value for each runtime | [`Runtime::attachment`] |
+//! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
+//! | count work that is not a fom yet | [`PendingWork`] |
+//! | tell what a fom waits for | [`Attached`], [`WaitKind`], [`Wait`] |
+//! | let a drain end a fom that only waits for calls | [`Daemon`] |
+//! | wake a [`Waker`] at a time | [`Runtime::alarm`] |
+//! | block a thread on a future | [`block_on`], [`holds_locality`] |
+
+mod alarm;
+mod attachment;
+mod daemons;
+mod pending;
+
+use std::{sync::Arc, time::Duration};
+
+pub use alarm::Alarm;
+pub(super) use attachment::Attachments;
+pub use attachment::{Attachment, UnfinishedStop};
+pub use daemons::Daemon;
+pub(super) use daemons::Daemons;
+pub use pending::PendingWork;
+
+use crate::{
+    fom::Header,
+    id::{FomId, Key},
+    locality::{Home, Sleep, here_in, running},
+    runtime::Runtime,
+};
+pub use crate::{
+    fom::{Attached, Wait, WaitKind},
+    runtime::{handle::block_on, world::RuntimeState},
+};
+
+/// Returns whether this thread holds a locality, which stands still while the thread blocks.
+///
+/// ```
+/// assert!(!fom_runtime::extension::holds_locality());
+/// ```
+pub fn holds_locality() -> bool {
+    crate::locality::is_taken() || crate::locality::has_core()
+}
+
+/// The hooks for packages on top of the runtime; see [`extension`](crate::extension).
+impl Runtime {
+    /// Returns a handle that does not keep the runtime alive. After the last other handle is dropped, the runtime is
+    /// [closed](RuntimeState::Closed).
+    pub fn detached(&self) -> Self {
+        Self::of(&self.world)
+    }
+
+    /// Returns what the runtime takes.
+    pub fn state(&self) -> RuntimeState {
+        self.world.state()
+    }
+
+    /// Returns whether the runtime takes a submission of this thread. While the runtime drains, it takes only what its
+    /// own foms submit.
+    pub fn is_accepting(&self) -> bool {
+        !self.world.is_late()
+    }
+
+    /// Reports a problem that ends no operation, in [`Operations::incidents`](crate::Operations::incidents).
+    pub fn report(&self, incident: impl Into<String>) {
+        self.world.incident(incident.into());
+    }
+
+    /// Returns the index of the locality that is the home of foms with this key.
+    pub fn home_of(&self, key: &Key) -> usize {
+        self.world.home_of(key)
+    }
+
+    /// Returns the index of the next locality in turn, as for [`Placement::RoundRobin`](crate::Placement::RoundRobin).
+    pub fn next_locality(&self) -> usize {
+        self.world.next_home()
+    }
+
+    /// Returns the index of the locality of this runtime that this thread holds while it runs a fom.
+    pub fn current_locality(&self) -> Option<usize> {
+        here_in(&self.world)
+    }
+
+    /// Returns the fom of this runtime that runs on this thread, also in a blocking section.
+    pub fn current_fom(&self) -> Option<FomId> {
+        running(&self.world, Header::id)
+    }
+
+    /// Returns the resource of this type, if the runtime was built [with](crate::Builder::resource) one.
+    pub fn resource<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        Some(self.world.resources.get()?.0)
+    }
+
+    /// Sleeps on the runtime's clock. The timer is in the locality that this thread holds, or else in the first one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub fn sleep(&self, time: Duration) -> Sleep {
+        let here = self.current_locality().unwrap_or(0);
+        Sleep::new(Home::new(Arc::clone(&self.world), here), time)
+    }
+
+    /// Counts one request as one phase of the [`Budget`](crate::Budget) of the locality that this thread holds.
+    /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
+    pub fn spend_phase(&self) -> bool {
+        crate::locality::step(&self.world).1
+    }
+}
+
+impl PartialEq for Runtime {
+    /// Returns whether both are handles to the same runtime.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.world, &other.world)
+    }
+}
+
+impl Eq for Runtime {}
