@@ -226,7 +226,7 @@ impl Shared {
             drop(gate);
             let worked = catch_unwind(AssertUnwindSafe(|| desk.work(self, batch)));
             if let Err(panic) = worked {
-                self.world.incident(format!(
+                self.world.env.report(format!(
                     "the queue in front of the localities panicked: {}",
                     panic_message(panic)
                 ));

@@ -47,7 +47,7 @@ impl<'a, O: Operation> Tagged<'a, O> {
             sort_key: 0,
             deadline: None,
             priority: Priority::Normal,
-            since: shared.world.clock.now(),
+            since: shared.world.env.clock.now(),
         };
         let parts = Parts {
             operation,

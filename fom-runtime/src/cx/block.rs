@@ -107,7 +107,7 @@ impl BlockingCx<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().clock.now()
+        self.fom.world().env.clock.now()
     }
 
     /// Returns the runtime, to find other foms and to pass on.

@@ -118,7 +118,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().clock.now()
+        self.fom.world().env.clock.now()
     }
 
     /// Returns the deadline of this visit, on the runtime's clock.

@@ -114,7 +114,7 @@ pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalE
     let files = FileJournal::inspect(path, &mut checker)?;
     checker.check.files = files;
     if checker.any && !checker.has_head {
-        let what = "the entry is missing that says whose journal it is";
+        let what = "the entry that identifies the journal is missing";
         checker.lost.push(Damage::new(path, 0, 0, what));
     }
     let gaps = &mut checker.check.files.recovery.gaps;

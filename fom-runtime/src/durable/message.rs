@@ -382,7 +382,8 @@ impl World {
                     Some(_) => ", since as many are set aside as may be",
                     None => ", since its sender is not kept in a journal",
                 };
-                self.incident(format!("an event was dropped{why}: {reason}"));
+                self.env
+                    .report(format!("an event was dropped{why}: {reason}"));
                 self.drop_messages([posted.entry]);
             }
         }

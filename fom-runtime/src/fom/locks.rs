@@ -10,12 +10,11 @@ use crate::{
     Cx,
     error::Cause,
     fom::{
-        Header, Typed, WaitingFor,
+        Header, TransitionCause, Typed, WaitingFor,
         course::{After, Course, cause_of},
         reference,
     },
     operation::Operation,
-    watch::TransitionCause,
 };
 
 impl<O: Operation> Course<O> {

@@ -16,11 +16,13 @@ mod attached;
 mod body;
 mod commit;
 mod course;
+mod env;
 mod extra;
 mod failing;
 mod future;
 mod header;
 pub(crate) mod launch;
+mod listeners;
 mod locks;
 mod mail;
 mod outcome;
@@ -31,6 +33,7 @@ mod remember;
 mod serve;
 mod team;
 mod timing;
+mod transition;
 mod trim;
 mod turn;
 
@@ -49,9 +52,12 @@ use std::{
 
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
+pub(crate) use env::Env;
 pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
+pub(crate) use listeners::Hooks;
+pub use listeners::Interpose;
 pub(crate) use mail::Mailed;
 pub(crate) use outcome::Outcome;
 pub(crate) use pool::{Pool, Pools, Stocks};
@@ -59,6 +65,7 @@ pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
+pub use transition::{Transition, TransitionCause, TransitionOf};
 pub(crate) use turn::{Barred, Standing};
 
 use crate::{
@@ -186,7 +193,7 @@ impl<E> Mailed<E> {
     pub(crate) fn send(&self, event: E) -> Result<(), crate::error::SendError<E>> {
         let world = self.world();
         let id = || Some(EventId::Sent(world.next_event()));
-        self.mail.push(event, id, world.mailbox)?;
+        self.mail.push(event, id, world.env.mailbox)?;
         self.wake();
         Ok(())
     }
@@ -197,7 +204,7 @@ impl<E> Mailed<E> {
         id: &Key,
         event: E,
     ) -> Result<(), crate::error::SendError<E>> {
-        let most = self.world().mailbox;
+        let most = self.world().env.mailbox;
         self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();
         Ok(())
@@ -447,7 +454,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
                 // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
-                unsafe { &*world }.incident(format!(
+                unsafe { &*world }.env.report(format!(
                     "something panicked while an ended operation was dropped: {}",
                     panic_message(panic)
                 ));
@@ -547,7 +554,7 @@ impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.world().incident(format!(
+            self.world().env.report(format!(
                 "{} {} panicked {when}: {}",
                 self.type_name(),
                 self.id(),

@@ -116,7 +116,7 @@ impl<O: Operation> Submission<'_, O> {
             id,
             home: home.index,
             priority: Priority::Normal,
-            now: world.clock.nanos(),
+            now: world.env.clock.nanos(),
             phase: outcome
                 .as_ref()
                 .map_or(0, |ended| O::index(O::kind(&ended.phase))),

@@ -36,7 +36,7 @@ impl<O: Operation> Submission<'_, O> {
             index,
         ) {
             let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
-            let now = world.clock.nanos();
+            let now = world.env.clock.nanos();
             let due = within.map(|time| now.saturating_add(fom_protocol::nanos(time)));
             let meta = durable::Meta {
                 step: 1,
@@ -127,7 +127,7 @@ where
         let send = Box::new(move |world: &Arc<World>, _: Option<durable::Entry>| {
             let sent = world.find::<O>(&key).map(|fom| fom.send(event));
             if !matches!(sent, Some(Ok(()))) {
-                world.incident(format!(
+                world.env.report(format!(
                     "{} {key} did not get an event that was sent to it through an outbox",
                     O::GRAPH.operation()
                 ));
@@ -178,7 +178,7 @@ fn not_started<O: Operation>(world: &World, id: FomId, refused: &Refused<O>, byt
             aside.keep_place(world);
             world.set_aside.put(aside);
         }
-        (reason, ..) => world.incident(format!(
+        (reason, ..) => world.env.report(format!(
             "{} {id} was in an outbox and could not start: {reason}",
             O::GRAPH.operation()
         )),
