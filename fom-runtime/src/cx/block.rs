@@ -3,12 +3,13 @@
 use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
-    Cx, Operation, StepKey, Submission,
-    error::BlockError,
-    fom::Header,
+    cx::Cx,
+    durable::StepKey,
+    fom::{BlockError, Header},
     id::{FomId, Key},
     locality::Away,
-    runtime::Runtime,
+    operation::Operation,
+    runtime::{Runtime, Submission},
 };
 
 impl<E> Cx<'_, E> {
@@ -107,7 +108,7 @@ impl BlockingCx<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().clock.now()
+        self.fom.world().env.clock.now()
     }
 
     /// Returns the runtime, to find other foms and to pass on.

@@ -13,12 +13,13 @@ pub use outbox::{Outbox, Posting};
 pub use team::Team;
 
 use crate::{
-    Operation, StepKey, Submission,
-    error::{Cause, NoEvent},
-    fom::{Header, Mailed, WaitingFor},
+    durable::StepKey,
+    error::NoEvent,
+    fom::{Cause, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
-    runtime::{EventSender, Runtime},
+    operation::Operation,
+    runtime::{EventSender, Runtime, Submission},
 };
 
 /// The context of a running fom; `E` is the type of its events.
@@ -118,7 +119,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().clock.now()
+        self.fom.world().env.clock.now()
     }
 
     /// Returns the deadline of this visit, on the runtime's clock.

@@ -65,7 +65,8 @@ impl Due {
             && let Err(panic) = super::caught(function)
         {
             self.world
-                .incident(format!("the callback of a call panicked: {panic}"));
+                .env
+                .report(format!("the callback of a call panicked: {panic}"));
         }
     }
 }

@@ -100,7 +100,7 @@ impl Watcher {
             return;
         };
         if let Err(panic) = super::caught(|| callback(local, event)) {
-            world.incident(format!(
+            world.env.report(format!(
                 "who watched service `{}` panicked and is told no more: {panic}",
                 self.name
             ));

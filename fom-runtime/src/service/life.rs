@@ -82,7 +82,7 @@ pub(super) async fn start_one(
 ) -> Result<(), LifeError> {
     use ServiceState as S;
     let _turn = entry.turn.lock().await;
-    let now = world.clock.nanos();
+    let now = world.env.clock.nanos();
     if !entry.go(&[S::Registered, S::Stopped, S::Failed], S::Starting, now) {
         return Ok(());
     }
@@ -104,7 +104,7 @@ impl Starting<'_> {
         let Some(entry) = self.0.take() else {
             return;
         };
-        let now = world.clock.nanos();
+        let now = world.env.clock.nanos();
         registry.change(world, entry, |life| {
             if ran.is_ok() {
                 life.stop = Stop::Due;
@@ -145,7 +145,11 @@ impl Drop for Starting<'_> {
 /// Admits only calls that the service [accepts](crate::service::Provider::accepts), and waits for the admitted calls.
 async fn drain_one(world: &Arc<World>, entry: &Entry, but: Option<FomId>) {
     use ServiceState as S;
-    entry.go(&[S::Started, S::Starting], S::Stopping, world.clock.nanos());
+    entry.go(
+        &[S::Started, S::Starting],
+        S::Stopping,
+        world.env.clock.nanos(),
+    );
     // Never fails: the entry is held here, and with it the sender.
     let _ = entry.idle(but).await;
 }
@@ -160,7 +164,7 @@ pub(super) async fn stop_one(
     drain_one(world, entry, but).await;
     let _turn = entry.turn.lock().await;
     take_down(world, entry).await;
-    let now = world.clock.nanos();
+    let now = world.env.clock.nanos();
     registry.change(world, entry, |life| {
         if life.state != ServiceState::Stopping {
             return (None, ());
@@ -186,7 +190,7 @@ async fn take_down(world: &Arc<World>, entry: &Entry) {
     let hooks = entry.hooks.lock().clone();
     let stop = hooks.as_ref().and_then(|hooks| hooks.stop.as_ref());
     if let Err(reason) = run(world, stop).await {
-        world.incident(format!(
+        world.env.report(format!(
             "the stop of service `{}` failed: {reason}",
             entry.name
         ));
@@ -231,7 +235,7 @@ impl Drop for Leaving {
         }
         if let Some(unfinished) = unfinished {
             let why = "it was unregistered, and the runtime ends, or its fom was cancelled";
-            self.world.incident(format!("{unfinished}: {why}"));
+            self.world.env.report(format!("{unfinished}: {why}"));
         }
     }
 }

@@ -153,7 +153,7 @@ impl Services {
                 } else {
                     ServiceState::Started
                 },
-                since: self.world.clock.nanos(),
+                since: self.world.env.clock.nanos(),
             };
             let entry = Entry::new(about, Arc::new(provider.provided), provider.hooks);
             let entry = Arc::new(entry);

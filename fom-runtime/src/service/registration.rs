@@ -158,7 +158,9 @@ impl Registration {
                 }
             });
             if let Err(panic) = done {
-                world.incident(format!("a call could not be cancelled: {panic}"));
+                world
+                    .env
+                    .report(format!("a call could not be cancelled: {panic}"));
             }
         }
     }
@@ -203,7 +205,7 @@ impl Registry {
             names
                 .watchers
                 .tell(entry, Happened::Unregistered, &mut tell);
-            let now = world.clock.nanos();
+            let now = world.env.clock.nanos();
             entry.leave(now);
         }
         tell.all(world);

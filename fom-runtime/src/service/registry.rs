@@ -135,7 +135,9 @@ impl Registry {
         for entry in self.all() {
             for call in entry.calls() {
                 if let Err(panic) = super::caught(|| call.shut_down()) {
-                    world.incident(format!("a call could not be answered: {panic}"));
+                    world
+                        .env
+                        .report(format!("a call could not be answered: {panic}"));
                 }
             }
         }
@@ -152,7 +154,7 @@ impl Registry {
         let mut tell = Tell::default();
         let (mut all, told) = {
             let mut names = self.names.lock();
-            let now = world.clock.nanos();
+            let now = world.env.clock.nanos();
             for entry in names.by_name.values() {
                 if entry.end(now) {
                     names.watchers.tell(entry, Happened::Stopped, &mut tell);

@@ -318,7 +318,7 @@ pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
         Some(Sink::Callback(callback)) => callback::run(world, callback, outcome),
     }));
     if let Err(panic) = delivered {
-        world.incident(format!(
+        world.env.report(format!(
             "the answer of a call could not be given: it panicked: {}",
             panic_message(panic)
         ));

@@ -56,7 +56,7 @@ pub struct ServicesStatus {
 impl Services {
     /// Returns the state of all services at this moment. Asks no locality.
     pub fn status(&self) -> ServicesStatus {
-        let now = self.world.clock.nanos();
+        let now = self.world.env.clock.nanos();
         let one = |entry: std::sync::Arc<super::entry::Entry>| {
             let callers = entry
                 .calls()

@@ -13,13 +13,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    error::Refused,
+    fom::{Full, Order},
+    id::KeyOf,
     operation::Operation,
-    runtime::{
-        Handle, Submission, World,
-        directory::KeyOf,
-        keys::{Full, Order},
-    },
+    runtime::{Handle, Refused, Submission, World},
 };
 use fom_protocol::{
     panic_message,
@@ -77,7 +74,7 @@ impl World {
     pub(in crate::runtime) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
             let message = panic_message(panic);
-            self.incident(format!(
+            self.env.report(format!(
                 "a waker panicked when it was told of {what}: {message}"
             ));
             true

@@ -1,0 +1,426 @@
+//! What is in flight: a listing that asks no locality and stops no fom.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    durable::SetAside,
+    fom::{AnyRef, Header, WaitKind, WaitingFor},
+    id::{FomId, Key},
+    locality::Locality,
+    runtime::{World, totals},
+};
+use fom_protocol::{FomState, sync::atomic::Ordering};
+
+/// How many of the foms that a fom waits for are named.
+const NAMED: usize = 8;
+
+/// A phase that a fom was in, and its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visited {
+    /// The phase.
+    pub phase: &'static str,
+    /// When the fom entered it, on the runtime's clock.
+    pub at: Duration,
+}
+
+/// One fom in flight.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FomInfo {
+    /// The fom's id.
+    pub id: FomId,
+    /// The operation type.
+    pub operation: &'static str,
+    /// The key that the fom was submitted with.
+    pub key: Option<Key>,
+    /// The fom's phase.
+    pub phase: &'static str,
+    /// What the runtime does with the fom.
+    pub state: FomState,
+    /// Whether the fom runs between enter-block and leave-block.
+    pub blocked: bool,
+    /// How long the fom has been in this phase (in the queue, before the first). A fom that came back out of a journal
+    /// counts from then.
+    pub in_phase: Duration,
+    /// How long ago the fom was submitted, or came back out of a journal.
+    pub age: Duration,
+    /// What the fom waits for: a resource by its type, an event, a timer.
+    pub waiting_for: Option<String>,
+    /// How long the fom waited for [long locks](crate::LongLock), in waits that are over.
+    pub waited_for_locks: Duration,
+    /// The time left until the deadline of the phase.
+    pub deadline_in: Option<Duration>,
+    /// The number of events not taken yet. With [details](crate::FomRef::attach) of another package: the number that it tells.
+    pub events: usize,
+    /// The number of failed attempts in this phase.
+    pub attempt: u32,
+    /// The index of the fom's home.
+    pub locality: usize,
+    /// The size of the fom's allocation in bytes, without what the operation itself allocates.
+    pub bytes: usize,
+    /// The fom's last phases, oldest first, if the runtime keeps a history.
+    pub history: Vec<Visited>,
+}
+
+/// Totals of one operation type.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TypeInfo {
+    /// The operation type.
+    pub operation: &'static str,
+    /// Foms in flight now.
+    pub in_flight: u64,
+    /// Foms started so far.
+    pub started: u64,
+    /// Foms ended so far, in any way.
+    pub ended: u64,
+    /// Foms that ended in a failure phase or in the failed outcome; a part of `ended`.
+    pub failed: u64,
+    /// Events that were sent to foms that have ended, and that no phase took. Each outcome returns its own.
+    pub untaken: u64,
+    /// Mean time from submission to the end.
+    pub mean: Duration,
+    /// Longest time from submission to the end.
+    pub longest: Duration,
+    /// The times of the phases with `within = "adaptive"` that were visited.
+    pub adaptive: Vec<AdaptiveInfo>,
+}
+
+/// The time that a phase with `within = "adaptive"` gets now. Each locality has its own estimate.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AdaptiveInfo {
+    /// The phase.
+    pub phase: &'static str,
+    /// The least possible time, as declared.
+    pub floor: Duration,
+    /// The most possible time, as declared.
+    pub ceiling: Duration,
+    /// The time of a visit in the locality that gives the least. A visit gets more while more visits are under way than
+    /// were ever measured. A probe gets the ceiling.
+    pub least: Duration,
+    /// The time of a visit in the locality that gives the most.
+    pub most: Duration,
+}
+
+/// One locality.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LocalityInfo {
+    /// The index of the locality.
+    pub index: usize,
+    /// The processors of the locality.
+    pub cpus: Vec<usize>,
+    /// Foms with their home here.
+    pub foms: usize,
+    /// Foms that are ready to run, as the handler last saw it.
+    pub ready: usize,
+    /// Threads of the locality.
+    pub threads: usize,
+    /// Threads that are blocked or unblocking.
+    pub blocked_threads: usize,
+}
+
+/// A key that foms wait for, or that is suspended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KeyInfo {
+    /// The operation type.
+    pub operation: &'static str,
+    /// The key.
+    pub key: Key,
+    /// The foms that have the key: several if they share it, or are chained to each other. A
+    /// [set-aside](crate::Runtime::set_aside) fom still has the key for the foms that queue behind it.
+    pub holders: Vec<FomId>,
+    /// The foms that wait for the key, in their order.
+    pub waiting: Vec<FomId>,
+    /// How often the key is suspended.
+    pub suspended: u32,
+}
+
+/// What is in flight. `Display` prints a table, with the key of each fom and the time left until its deadline.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Operations {
+    /// Every fom that was submitted and has not ended, by id.
+    pub foms: Vec<FomInfo>,
+    /// Totals, by operation type.
+    pub types: Vec<TypeInfo>,
+    /// The localities.
+    pub localities: Vec<LocalityInfo>,
+    /// Keys that foms [wait](crate::Submission::queue) for, or that are [suspended](crate::Runtime::suspend_key).
+    pub keys: Vec<KeyInfo>,
+    /// The number of operations that are [queued](crate::admission) in front of the localities. They are not foms yet.
+    pub queued: usize,
+    /// The number of foms that came back and [rest](crate::Builder::resident). They are in none of these lists.
+    pub dormant: usize,
+    /// What is in the journal and cannot run, by id.
+    pub set_aside: Vec<SetAside>,
+    /// Problems that ended no operation, such as a listener that panicked, newest last.
+    pub incidents: Vec<String>,
+}
+
+fn fom_info(fom: &AnyRef) -> FomInfo {
+    let header: &Header = fom;
+    let world = header.world();
+    let now = world.env.clock.nanos();
+    let state = header.token.state();
+    let attached = header.attached();
+    let waiting_for = match header.waiting_for() {
+        _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
+        WaitingFor::Nothing => None,
+        WaitingFor::Future => Some("a future".to_owned()),
+        WaitingFor::Event if header.phase_info().takes().is_empty() => {
+            Some("an event, and its phase takes none".to_owned())
+        }
+        WaitingFor::Event => Some(format!(
+            "an event: {}",
+            header.phase_info().takes().join(", ")
+        )),
+        WaitingFor::Timer => Some("a timer".to_owned()),
+        WaitingFor::Retry => Some("its next attempt".to_owned()),
+        WaitingFor::Blocking => Some("a blocking call".to_owned()),
+        WaitingFor::Journal => Some("the journal".to_owned()),
+        WaitingFor::Foms => Some(match header.team_left().as_slice() {
+            [] => "another fom".to_owned(),
+            [one] => format!("fom {one}"),
+            more => {
+                let names: Vec<_> = more.iter().take(NAMED).map(FomId::to_string).collect();
+                let rest = if more.len() > NAMED { ", .." } else { "" };
+                format!("{} foms: {}{rest}", more.len(), names.join(", "))
+            }
+        }),
+        WaitingFor::Key => Some("its key".to_owned()),
+        WaitingFor::Lock => Some(crate::lock::waiting_for(header)),
+        WaitingFor::Kind(number) => Some(attached.as_ref().map_or_else(
+            || WaitKind::name_of(number).to_owned(),
+            |attached| attached.wait().to_string(),
+        )),
+        WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
+    };
+    FomInfo {
+        id: header.id(),
+        operation: header.type_name(),
+        key: header.key().cloned(),
+        phase: header.phase_name(),
+        state,
+        blocked: header.is_blocked(),
+        in_phase: header.age(now),
+        age: Duration::from_nanos(now.saturating_sub(header.submitted())),
+        waiting_for,
+        waited_for_locks: Duration::from_nanos(header.waited_for_locks()),
+        deadline_in: header
+            .deadline()
+            .map(|at| Duration::from_nanos(at.saturating_sub(now))),
+        events: attached.map_or_else(|| fom.events(), |attached| attached.queued()),
+        attempt: header.attempt(),
+        locality: header.home_index(),
+        bytes: fom.bytes(),
+        history: header
+            .history()
+            .iter()
+            .map(|seen| Visited {
+                phase: header.graph().phases()[usize::from(seen.phase)].name(),
+                at: Duration::from_nanos(seen.at),
+            })
+            .collect(),
+    }
+}
+
+pub(crate) fn inspect(world: &World) -> Operations {
+    let mut foms: Vec<_> = world
+        .localities
+        .iter()
+        .flat_map(|home| home.pools.foms())
+        .map(|fom| fom_info(&fom))
+        .collect();
+    foms.sort_by_key(|fom| fom.id);
+    let gauges: Vec<_> = world
+        .localities
+        .iter()
+        .flat_map(|home| home.gauges.all())
+        .collect();
+    let blocked_in = |home: &Locality| {
+        foms.iter()
+            .filter(|fom| fom.blocked && fom.locality == home.index)
+            .count()
+    };
+    let localities = world
+        .localities
+        .iter()
+        .map(|home| LocalityInfo {
+            index: home.index,
+            cpus: home.plan.cpus.clone(),
+            foms: home.counts.in_flight(),
+            ready: home.ready.load(Ordering::Relaxed),
+            threads: home.threads(),
+            blocked_threads: blocked_in(home),
+        })
+        .collect();
+    Operations {
+        types: totals(
+            world.localities.iter().flat_map(|home| home.pools.all()),
+            &gauges,
+        ),
+        foms,
+        localities,
+        keys: world.directory.waited_for(),
+        queued: world.queued.in_flight(),
+        dormant: world.dormant.left(),
+        set_aside: world.set_aside.list(),
+        incidents: world.env.incidents(),
+    }
+}
+
+impl fmt::Display for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}",
+            "operation", "in flight", "started", "ended", "failed", "mean", "longest"
+        )?;
+        for t in &self.types {
+            writeln!(
+                f,
+                "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}",
+                t.operation,
+                t.in_flight,
+                t.started,
+                t.ended,
+                t.failed,
+                since_ended(t, t.mean),
+                since_ended(t, t.longest)
+            )?;
+            for of in &t.adaptive {
+                writeln!(f, "  {of}")?;
+            }
+        }
+        if !self.foms.is_empty() {
+            writeln!(
+                f,
+                "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for",
+                "id", "operation and key", "phase", "state", "in phase", "loc"
+            )?;
+            for fom in &self.foms {
+                let state = if fom.blocked {
+                    "blocked".to_owned()
+                } else {
+                    fom.state.to_string()
+                };
+                let named = fom.key.as_ref().map_or_else(
+                    || fom.operation.to_owned(),
+                    |key| format!("{} {key}", fom.operation),
+                );
+                let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
+                let waiting: Vec<_> = fom
+                    .waiting_for
+                    .iter()
+                    .chain(&left)
+                    .map(String::as_str)
+                    .collect();
+                writeln!(
+                    f,
+                    "{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} {}",
+                    fom.id,
+                    named,
+                    fom.phase,
+                    state,
+                    round(fom.in_phase),
+                    fom.locality,
+                    waiting.join("; ")
+                )?;
+            }
+        }
+        for key in &self.keys {
+            writeln!(f, "{key}")?;
+        }
+        if self.queued > 0 {
+            writeln!(f, "\n{} more are queued for admission", self.queued)?;
+        }
+        if self.dormant > 0 {
+            writeln!(f, "\n{} more rest until there is room", self.dormant)?;
+        }
+        if !self.set_aside.is_empty() {
+            writeln!(f, "\n{} in the journal cannot run:", self.set_aside.len())?;
+            writeln!(
+                f,
+                "{:>8} {:<24} {:<16} {:>7}  why",
+                "id", "operation and key", "phase", "version"
+            )?;
+            for aside in &self.set_aside {
+                let version = aside.version.map_or_else(String::new, |n| n.to_string());
+                writeln!(
+                    f,
+                    "{:>8} {:<24} {:<16} {:>7}  {}",
+                    aside.id,
+                    aside.named(),
+                    aside.phase.as_deref().unwrap_or("?"),
+                    version,
+                    aside.reason
+                )?;
+            }
+        }
+        for incident in &self.incidents {
+            writeln!(f, "! {incident}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for KeyInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let holders: Vec<_> = self.holders.iter().map(FomId::to_string).collect();
+        let who = match holders.as_slice() {
+            [] => "nobody".to_owned(),
+            some => some.join(", "),
+        };
+        let (operation, key, waiting) = (self.operation, &self.key, self.waiting.len());
+        write!(f, "{operation} {key}: {who} has it, {waiting} wait")?;
+        match self.suspended {
+            0 => Ok(()),
+            1 => f.write_str("; suspended"),
+            n => write!(f, "; suspended {n} times"),
+        }
+    }
+}
+
+impl fmt::Display for AdaptiveInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (least, most) = (round(self.least), round(self.most));
+        write!(f, "{}: within {least}", self.phase)?;
+        if least != most {
+            write!(f, " to {most}")?;
+        }
+        write!(f, " (adaptive {:?}..{:?})", self.floor, self.ceiling)
+    }
+}
+
+/// Formats a time that exists only once a fom has ended.
+fn since_ended(of: &TypeInfo, time: Duration) -> String {
+    if of.ended == 0 {
+        "-".to_owned()
+    } else {
+        round(time)
+    }
+}
+
+/// Formats a time with three digits, enough for a table.
+fn round(time: Duration) -> String {
+    if time.is_zero() {
+        return "0".to_owned();
+    }
+    let nanos = time.as_nanos() as f64;
+    let (value, unit) = match nanos {
+        n if n < 1e3 => (n, "ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    if value < 10.0 {
+        format!("{value:.2}{unit}")
+    } else if value < 100.0 {
+        format!("{value:.1}{unit}")
+    } else {
+        format!("{value:.0}{unit}")
+    }
+}
