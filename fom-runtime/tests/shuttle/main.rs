@@ -12,7 +12,6 @@
 //! Some faults were put in on purpose to test a model; the model names them as `seeded`.
 #![cfg(fom_shuttle)]
 
-mod active;
 mod admission;
 mod commits;
 mod disk;

@@ -17,11 +17,11 @@ use std::{
     thread,
 };
 
-use fom_runtime::{
-    TestClock,
+use fom_patterns::{
     active::{CallError, WhenFull},
     prelude::*,
 };
+use fom_runtime::TestClock;
 
 use crate::kit::{Gate, limited, many, one};
 
@@ -124,7 +124,7 @@ impl Kind {
         }
     }
 
-    fn call(self, tank: &TankProxy, call: u64) -> fom_runtime::active::Call<u64> {
+    fn call(self, tank: &TankProxy, call: u64) -> fom_patterns::active::Call<u64> {
         match self {
             Self::Fill => tank.fill(call),
             Self::Drain => tank.drain(call),

@@ -6,7 +6,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use fom_runtime::{TestClock, active::CallError, prelude::*};
+use fom_patterns::{active::CallError, prelude::*};
+use fom_runtime::TestClock;
 
 use crate::kit::{limited, many, one};
 

@@ -4,7 +4,8 @@
     reason = "the proxy has what is `pub`, here as in a library"
 )]
 
-use fom_runtime::{TestClock, active::Pool, prelude::*};
+use fom_patterns::{active::Pool, prelude::*};
+use fom_runtime::TestClock;
 
 use crate::kit::{self, limited, many};
 
@@ -29,7 +30,7 @@ impl Desk {
     }
 }
 
-fn desk(number: usize) -> fom_runtime::active::Activation<Desk> {
+fn desk(number: usize) -> fom_patterns::active::Activation<Desk> {
     Desk {
         number,
         open: false,

@@ -6,7 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use fom_runtime::{TestClock, active::CallError, prelude::*};
+use fom_patterns::{active::CallError, prelude::*};
+use fom_runtime::TestClock;
 
 use crate::kit::{Gate, Log, limited, many, one, secs};
 

@@ -6,11 +6,11 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use fom_runtime::{
-    TestClock,
+use fom_patterns::{
     active::{CallError, Pressure, WhenFull},
     prelude::*,
 };
+use fom_runtime::TestClock;
 
 use crate::kit::{Gate, Log, limited, one};
 

@@ -6,11 +6,11 @@
 
 use std::{sync::mpsc, thread};
 
-use fom_runtime::{
-    TestClock,
+use fom_patterns::{
     active::{CallError, CallSet},
     prelude::*,
 };
+use fom_runtime::TestClock;
 
 use crate::kit::{self, Gate, limited, many, one, secs};
 

@@ -6,11 +6,11 @@
 
 use std::{sync::mpsc, thread};
 
-use fom_runtime::{
-    TestClock,
+use fom_patterns::{
     active::{CallError, is_cancelled},
     prelude::*,
 };
+use fom_runtime::TestClock;
 
 use crate::kit::{Gate, Log, limited, one, poll_once, secs};
 

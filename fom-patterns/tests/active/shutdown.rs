@@ -6,11 +6,10 @@
 
 use std::{future::pending, time::Duration};
 
+use fom_patterns::{active::CallError, prelude::*};
 use fom_runtime::{
     Cause, RefusedReason, Shutdown, TestClock,
-    active::CallError,
     admission::{Admission, Fifo},
-    prelude::*,
 };
 
 use crate::kit::{limited, one, poll_once};

@@ -1,7 +1,7 @@
 //! Active objects: a call is answered once, and every waiter sees the answer. The answer meets a cancel, an observer, a
 //! further call, the drop of the last proxy, and the end of the runtime.
 
-use fom_runtime::active::CallError;
+use fom_patterns::active::CallError;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Active objects: calls without a lock from anywhere.
 
-#[path = "../kit/mod.rs"]
+#[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 mod calls;
