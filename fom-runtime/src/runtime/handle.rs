@@ -202,6 +202,7 @@ impl<O: Operation> FomRef<O> {
     }
 
     /// Returns its home, to be kept.
+    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn home(&self) -> Home {
         self.0.home_owned()
     }
