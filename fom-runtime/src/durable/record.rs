@@ -7,6 +7,8 @@
 //! [number](number_of) if it has one (8, little-endian), the step and the home as varints. Then come the fields that
 //! the flags name: the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     durable::kept::{Inner, More},
     id::Key,
