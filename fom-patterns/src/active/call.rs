@@ -15,9 +15,9 @@ use futures::{FutureExt, future};
 
 use crate::active::{
     CallError,
+    object_handle::{ObjectHandle, Place, is_current},
     servant::ANSWER,
     slot::{Outcome, Slot},
-    station::{Place, Station, is_current},
 };
 
 /// A call in progress: a future of the method's return value. Calling the proxy's method has already queued the
@@ -44,7 +44,7 @@ pub struct Call<T> {
 impl<T> fmt::Debug for Call<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("object", &self.slot.station.name())
+            .field("object", &self.slot.handle.name())
             .field("ready", &self.is_ready())
             .finish()
     }
@@ -60,8 +60,8 @@ impl<T> Call<T> {
         }
     }
 
-    pub(super) fn station(&self) -> &Arc<dyn Station> {
-        &self.slot.station
+    pub(super) fn handle(&self) -> &Arc<dyn ObjectHandle> {
+        &self.slot.handle
     }
 
     /// Returns whether the outcome is available.
@@ -83,21 +83,21 @@ impl<T> Call<T> {
 
     /// Returns a [`Canceller`], which cancels the call from elsewhere while a caller waits for the outcome.
     pub fn canceller(&self) -> Canceller {
-        Canceller(self.place.map(|place| (Arc::clone(self.station()), place)))
+        Canceller(self.place.map(|place| (Arc::clone(self.handle()), place)))
     }
 
     /// Sets a deadline for the call: `time` from now, on the runtime's clock. At the deadline the wait fails with
     /// [`CallError::TimedOut`], and the call is cancelled. Only a wait checks the deadline. A call that no caller waits
     /// for has no deadline.
     pub fn within(mut self, time: Duration) -> Self {
-        let sleep = self.station().runtime().sleep(time);
+        let sleep = self.handle().runtime().sleep(time);
         self.deadline = Some(Box::new((sleep, time)));
         self
     }
 
     /// Like [`within`](Self::within), with the deadline at the time `at` of the runtime's clock ([`Runtime::now`]).
     pub fn until(self, at: Duration) -> Self {
-        let now = self.station().runtime().now();
+        let now = self.handle().runtime().now();
         self.within(at.saturating_sub(now))
     }
 
@@ -130,7 +130,7 @@ impl<T> Call<T> {
         if let Err(error) = may_block(self) {
             return Some(Err(error));
         }
-        let sleep = self.station().runtime().sleep(time);
+        let sleep = self.handle().runtime().sleep(time);
         block_on(async {
             match future::select(self, sleep).await {
                 future::Either::Left((outcome, _)) => Some(outcome),
@@ -149,7 +149,7 @@ impl<T> Call<T> {
     ///
     /// Panics like [`wait_within`](Self::wait_within).
     pub fn wait_until(&mut self, at: Duration) -> Option<Result<T, CallError>> {
-        let now = self.station().runtime().now();
+        let now = self.handle().runtime().now();
         self.wait_within(at.saturating_sub(now))
     }
 
@@ -222,7 +222,7 @@ impl<T> Call<T> {
 pub(super) fn may_block<T>(call: &Call<T>) -> Result<(), CallError> {
     if call.is_ready() {
         Ok(())
-    } else if is_current(call.station()) {
+    } else if is_current(call.handle()) {
         Err(CallError::OwnObject)
     } else if holds_locality() {
         Err(CallError::OnHandler)
@@ -239,7 +239,7 @@ impl<T> Future for Call<T> {
         if let Poll::Ready(outcome) = this.slot.poll(cx.waker()) {
             return Poll::Ready(outcome);
         }
-        if is_current(this.station()) {
+        if is_current(this.handle()) {
             this.cancel();
             return Poll::Ready(Err(CallError::OwnObject));
         }
@@ -258,14 +258,14 @@ impl<T> Future for Call<T> {
 impl<T> Drop for Call<T> {
     fn drop(&mut self) {
         if let (true, Some(place)) = (self.outside, self.place) {
-            self.slot.station.withdraw(place);
+            self.slot.handle.withdraw(place);
         }
     }
 }
 
 /// Cancels a call from elsewhere; see [`Call::canceller`].
 #[derive(Clone)]
-pub struct Canceller(Option<(Arc<dyn Station>, Place)>);
+pub struct Canceller(Option<(Arc<dyn ObjectHandle>, Place)>);
 
 impl fmt::Debug for Canceller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -276,8 +276,8 @@ impl fmt::Debug for Canceller {
 impl Canceller {
     /// Cancels the call, like [`Call::cancel`].
     pub fn cancel(&self) {
-        if let Some((station, place)) = &self.0 {
-            station.cancel(*place);
+        if let Some((handle, place)) = &self.0 {
+            handle.cancel(*place);
         }
     }
 }

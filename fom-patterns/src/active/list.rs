@@ -7,8 +7,8 @@ use std::{
 
 use crate::active::{
     marks::{Limits, Pressure},
+    object_handle::Place,
     request::Request,
-    station::Place,
 };
 
 /// A request in the list.

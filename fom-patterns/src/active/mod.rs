@@ -46,13 +46,13 @@ mod call;
 mod error;
 mod list;
 mod marks;
+mod object_handle;
 mod pool;
 mod request;
 mod servant;
 mod set;
 mod shared;
 mod slot;
-mod station;
 
 use std::{fmt, sync::Arc};
 
@@ -62,19 +62,19 @@ pub use error::{Arguments, CallError, NotActivated};
 #[doc(no_inline)]
 pub use fom_runtime::Priority;
 pub use marks::{Pressure, WhenFull};
+pub use object_handle::is_cancelled;
 pub use pool::Pool;
 pub use set::CallSet;
-pub use station::is_cancelled;
 
 #[doc(hidden)]
 pub use request::{Always, Guard, Method, Running, When};
 
 use fom_runtime::{FomId, Runtime};
 
+use object_handle::ObjectHandle;
 use request::{Async, Body, Sync as Plain, Task};
 use shared::Shared;
 use slot::{Answer, Slot};
-use station::Station;
 
 /// A type that can be an active object. [`active`](macro@crate::active) implements this trait.
 #[diagnostic::on_unimplemented(
@@ -174,7 +174,7 @@ impl<A: Active> std::ops::Deref for Proxy<A> {
 
 /// A view of an active object. Every proxy derefs to an `ObjectRef`. An `ObjectRef` does not keep the object alive.
 #[derive(Clone)]
-pub struct ObjectRef(Arc<dyn Station>);
+pub struct ObjectRef(Arc<dyn ObjectHandle>);
 
 impl fmt::Debug for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -254,8 +254,8 @@ impl<A: Active> Proxy<A> {
         B: for<'a> FnOnce(&'a mut A, Args) -> Running<'a, T> + Send + 'static,
         T: Send + 'static,
     {
-        let station: Arc<dyn Station> = Arc::clone(self.shared()) as _;
-        self.queue(method, args, Async { body, station })
+        let handle: Arc<dyn ObjectHandle> = Arc::clone(self.shared()) as _;
+        self.queue(method, args, Async { body, handle })
     }
 
     fn queue<Args, W, B, T>(&self, method: Method<W>, args: Args, body: B) -> Call<T>
@@ -265,7 +265,7 @@ impl<A: Active> Proxy<A> {
         B: Body<A, Args, T> + 'static,
         T: Send + 'static,
     {
-        let slot = Arc::new(Slot::new(Arc::clone(self.shared()) as Arc<dyn Station>));
+        let slot = Arc::new(Slot::new(Arc::clone(self.shared()) as Arc<dyn ObjectHandle>));
         let priority = method.priority as u8;
         let request = Box::new(Task {
             method,

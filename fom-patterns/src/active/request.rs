@@ -12,7 +12,7 @@ use std::{
 use fom_protocol::panic_message;
 use fom_runtime::Priority;
 
-use crate::active::{Arguments, CallError, slot::Answer, station::Station};
+use crate::active::{Arguments, CallError, object_handle::ObjectHandle, slot::Answer};
 
 /// A method of an active object. Generated code makes it.
 #[doc(hidden)]
@@ -119,7 +119,7 @@ pub(super) struct Sync<B>(pub(super) B);
 /// An async method.
 pub(super) struct Async<B> {
     pub(super) body: B,
-    pub(super) station: Arc<dyn Station>,
+    pub(super) handle: Arc<dyn ObjectHandle>,
 }
 
 /// The call of a plain or an async method.
@@ -154,7 +154,7 @@ where
             Ok(future) => Begun::Runs(Box::pin(Fenced {
                 future: Some(future),
                 answer: Some(answer),
-                station: self.station,
+                handle: self.handle,
             })),
             Err(panic) => Begun::Done(settle(Err(panic), answer)),
         }
@@ -177,7 +177,7 @@ fn settle<T>(called: Result<T, Box<dyn Any + Send>>, answer: Answer<T>) -> Done 
 struct Fenced<'a, T> {
     future: Option<Running<'a, T>>,
     answer: Option<Answer<T>>,
-    station: Arc<dyn Station>,
+    handle: Arc<dyn ObjectHandle>,
 }
 
 impl<T> Future for Fenced<'_, T> {
@@ -188,7 +188,7 @@ impl<T> Future for Fenced<'_, T> {
         let (Some(future), Some(answer)) = (&mut this.future, this.answer.take()) else {
             unreachable!("polled after it was ready")
         };
-        if this.station.is_cancelled() {
+        if this.handle.is_cancelled() {
             let dropped = catch_unwind(AssertUnwindSafe(|| this.future = None));
             let done = match dropped {
                 Ok(()) => Done::Answered,

@@ -13,9 +13,9 @@ use fom_runtime::{BoxError, Cx, extension::WaitKind, fom};
 use crate::active::{
     Active, CallError,
     list::{Queued, Turn},
+    object_handle::{ObjectHandle, as_current},
     request::{Begun, Done},
     shared::Shared,
-    station::{Station, as_current},
 };
 
 /// The operation of an active object. The operation is in flight as long as the object lives.
@@ -67,15 +67,15 @@ impl<A: Active> Object<A> {
     async fn run(&mut self) {
         let Self { open, object } = self;
         let shared = &open.0;
-        let station: Arc<dyn Station> = Arc::clone(shared) as _;
+        let handle: Arc<dyn ObjectHandle> = Arc::clone(shared) as _;
         while let Some(queued) = next(shared).await {
-            let Some(queued) = ready(shared, &station, object, queued) else {
+            let Some(queued) = ready(shared, &handle, object, queued) else {
                 continue;
             };
             let method = queued.request.name();
             // A panic outside the method, such as in the `Drop` of a leftover value, affects nothing else.
             let mut begun = Begun::Done(Done::Panicked);
-            as_current(&station, || {
+            as_current(&handle, || {
                 shared.fenced(method, "after it had returned", || {
                     begun = queued.request.begin(object);
                 });
@@ -83,7 +83,7 @@ impl<A: Active> Object<A> {
             let done = match begun {
                 Begun::Done(done) => done,
                 Begun::Runs(mut running) => {
-                    poll_fn(|cx| as_current(&station, || running.as_mut().poll(cx))).await
+                    poll_fn(|cx| as_current(&handle, || running.as_mut().poll(cx))).await
                 }
             };
             shared.changed();
@@ -121,7 +121,7 @@ async fn next<A: Active>(shared: &Shared<A>) -> Option<Queued<A>> {
 /// Returns the request if it may run now. Otherwise the request is back in the list, or answered.
 fn ready<A: Active>(
     shared: &Shared<A>,
-    station: &Arc<dyn Station>,
+    handle: &Arc<dyn ObjectHandle>,
     object: &A,
     queued: Queued<A>,
 ) -> Option<Queued<A>> {
@@ -129,7 +129,7 @@ fn ready<A: Active>(
         return Some(queued);
     }
     let holds = || catch_unwind(AssertUnwindSafe(|| queued.request.holds(object)));
-    match as_current(station, holds) {
+    match as_current(handle, holds) {
         Ok(true) if shared.is_cancelled() => {
             shared.pass(queued, CallError::Cancelled);
             None

@@ -119,7 +119,7 @@ impl<T> CallSet<T> {
         let Some(Numbered(_, first)) = self.calls.iter().next() else {
             return Ok(None);
         };
-        let sleep = first.station().runtime().sleep(time);
+        let sleep = first.handle().runtime().sleep(time);
         match future::select(self.calls.next(), sleep).await {
             future::Either::Left((next, _)) => Ok(next),
             future::Either::Right(_) => Err(TimedOut(time)),

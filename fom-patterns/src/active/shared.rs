@@ -23,9 +23,9 @@ use crate::active::{
     activation::Settings,
     list::{List, Pushed, Queued, Taken, Turn},
     marks::Pressure,
+    object_handle::{ObjectHandle, Place},
     request::Request,
     servant::Object,
-    station::{Place, Station},
 };
 
 pub(crate) struct Shared<A: Active> {
@@ -196,7 +196,7 @@ impl<A: Active> Shared<A> {
     }
 }
 
-impl<A: Active> Station for Shared<A> {
+impl<A: Active> ObjectHandle for Shared<A> {
     fn name(&self) -> &'static str {
         A::NAME
     }
@@ -282,7 +282,7 @@ impl<A: Active> Attached for Shared<A> {
     }
 
     fn queued(&self) -> usize {
-        Station::queued(self)
+        ObjectHandle::queued(self)
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use fom_protocol::{panic_message, sync::Mutex};
 
-use crate::active::{CallError, station::Station};
+use crate::active::{CallError, object_handle::ObjectHandle};
 
 pub(super) type Outcome<T> = Result<T, CallError>;
 
@@ -24,7 +24,7 @@ pub(super) type Consumer<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 pub(super) struct Slot<T> {
     state: Mutex<State<T>>,
     /// The called object.
-    pub(super) station: Arc<dyn Station>,
+    pub(super) handle: Arc<dyn ObjectHandle>,
 }
 
 struct State<T> {
@@ -45,7 +45,7 @@ enum Stage<T> {
 }
 
 impl<T> Slot<T> {
-    pub(super) fn new(station: Arc<dyn Station>) -> Self {
+    pub(super) fn new(handle: Arc<dyn ObjectHandle>) -> Self {
         Self {
             state: Mutex::new(State {
                 stage: Stage::Open,
@@ -53,7 +53,7 @@ impl<T> Slot<T> {
                 observers: Vec::new(),
                 consumer: None,
             }),
-            station,
+            handle,
         }
     }
 
@@ -98,8 +98,8 @@ impl<T> Slot<T> {
     fn fenced(&self, what: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let message = panic_message(panic);
-            let name = self.station.name();
-            self.station
+            let name = self.handle.name();
+            self.handle
                 .runtime()
                 .report(format!("{what} of a call of `{name}` panicked: {message}"));
         }

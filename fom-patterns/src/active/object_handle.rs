@@ -10,7 +10,7 @@ use crate::active::Pressure;
 /// The place of a request in the activation list: by priority, then by age.
 pub(super) type Place = (u8, u64);
 
-pub(super) trait Station: Send + Sync {
+pub(super) trait ObjectHandle: Send + Sync {
     fn name(&self) -> &'static str;
     fn runtime(&self) -> &Runtime;
     fn id(&self) -> FomId;
@@ -33,12 +33,12 @@ pub(super) trait Station: Send + Sync {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<dyn Station>>> = RefCell::new(None);
+    static CURRENT: RefCell<Option<Arc<dyn ObjectHandle>>> = RefCell::new(None);
 }
 
 /// Runs `f` as this object's code.
-pub(super) fn as_current<R>(station: &Arc<dyn Station>, f: impl FnOnce() -> R) -> R {
-    struct Back(Option<Arc<dyn Station>>);
+pub(super) fn as_current<R>(handle: &Arc<dyn ObjectHandle>, f: impl FnOnce() -> R) -> R {
+    struct Back(Option<Arc<dyn ObjectHandle>>);
 
     impl Drop for Back {
         fn drop(&mut self) {
@@ -49,18 +49,18 @@ pub(super) fn as_current<R>(station: &Arc<dyn Station>, f: impl FnOnce() -> R) -
         }
     }
 
-    let before = CURRENT.with(|current| current.replace(Some(Arc::clone(station))));
+    let before = CURRENT.with(|current| current.replace(Some(Arc::clone(handle))));
     let _back = Back(before);
     f()
 }
 
 /// Returns whether this thread runs this object.
-pub(super) fn is_current(station: &Arc<dyn Station>) -> bool {
+pub(super) fn is_current(handle: &Arc<dyn ObjectHandle>) -> bool {
     CURRENT.with(|current| {
         let current = current.borrow();
         current
             .as_ref()
-            .is_some_and(|current| std::ptr::addr_eq(Arc::as_ptr(current), Arc::as_ptr(station)))
+            .is_some_and(|current| std::ptr::addr_eq(Arc::as_ptr(current), Arc::as_ptr(handle)))
     })
 }
 
