@@ -6,9 +6,9 @@ use fom_runtime::{Key, Placement, Priority, Runtime};
 
 use crate::active::{
     Active, NotActivated, Pressure, Proxy, WhenFull,
-    marks::{Limits, Tell},
     servant::Object,
     shared::Shared,
+    water_marks::{Limits, Tell},
 };
 
 /// The default number of requests that can wait.

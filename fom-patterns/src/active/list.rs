@@ -6,9 +6,9 @@ use std::{
 };
 
 use crate::active::{
-    marks::{Limits, Pressure},
     object_handle::Place,
     request::Request,
+    water_marks::{Limits, Pressure},
 };
 
 /// A request in the list.

@@ -45,7 +45,6 @@ mod activation;
 mod call;
 mod error;
 mod list;
-mod marks;
 mod object_handle;
 mod pool;
 mod request;
@@ -53,6 +52,7 @@ mod servant;
 mod set;
 mod shared;
 mod slot;
+mod water_marks;
 
 use std::{fmt, sync::Arc};
 
@@ -61,10 +61,10 @@ pub use call::{Call, Canceller};
 pub use error::{Arguments, CallError, NotActivated};
 #[doc(no_inline)]
 pub use fom_runtime::Priority;
-pub use marks::{Pressure, WhenFull};
 pub use object_handle::is_cancelled;
 pub use pool::Pool;
 pub use set::CallSet;
+pub use water_marks::{Pressure, WhenFull};
 
 #[doc(hidden)]
 pub use request::{Always, Guard, Method, Running, When};

@@ -22,10 +22,10 @@ use crate::active::{
     Active, CallError,
     activation::Settings,
     list::{List, Pushed, Queued, Taken, Turn},
-    marks::Pressure,
     object_handle::{ObjectHandle, Place},
     request::Request,
     servant::Object,
+    water_marks::Pressure,
 };
 
 pub(crate) struct Shared<A: Active> {
