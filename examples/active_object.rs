@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fom_patterns::{active::CallError, prelude::*};
+use fom_patterns::{active::ActiveCallError, prelude::*};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Message {
@@ -99,7 +99,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     // A supplier is a plain thread here. The thread blocks, and the gateway does not.
     let suppliers = ["stocks", "news"].map(|supplier| {
         let gateway = gateway.clone();
-        std::thread::spawn(move || -> Result<usize, CallError> {
+        std::thread::spawn(move || -> Result<usize, ActiveCallError> {
             let sends = (0..EACH).map(|number| gateway.route(Message { supplier, number }).wait());
             Ok(sends.collect::<Result<Vec<_>, _>>()?.into_iter().sum())
         })

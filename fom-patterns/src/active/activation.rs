@@ -91,8 +91,8 @@ impl<A: Active> Activation<A> {
     }
 
     /// Ends the object when one of its methods panics. All waiting calls then fail with
-    /// [`CallError::Ended`](crate::active::CallError::Ended). By default, the object lives on, in the state in which
-    /// the method left it.
+    /// [`ActiveCallError::Ended`](crate::active::ActiveCallError::Ended). By default, the object lives on, in the state
+    /// in which the method left it.
     pub fn end_on_panic(mut self) -> Self {
         self.settings.ends_on_panic = true;
         self

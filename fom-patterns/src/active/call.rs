@@ -14,7 +14,7 @@ use fom_runtime::{Local, Runtime, Sleep, extension::holds_locality};
 use futures::{FutureExt, future};
 
 use crate::active::{
-    CallError,
+    ActiveCallError,
     object_handle::{ObjectHandle, Place, is_current},
     servant::ANSWER,
     slot::{Outcome, Slot},
@@ -71,9 +71,9 @@ impl<T> Call<T> {
 
     /// Cancels the call. The effect depends on the state of the call:
     ///
-    /// - In the list: the request is removed, and the call fails with [`CallError::Cancelled`] at once.
+    /// - In the list: the request is removed, and the call fails with [`ActiveCallError::Cancelled`] at once.
     /// - Running, async method: the method is dropped at its next wait, and the call fails with
-    ///   [`CallError::Cancelled`].
+    ///   [`ActiveCallError::Cancelled`].
     /// - Running, plain method: the method reads [`is_cancelled`](crate::active::is_cancelled). Its return
     ///   value is the answer.
     /// - Answered: nothing happens.
@@ -87,8 +87,8 @@ impl<T> Call<T> {
     }
 
     /// Sets a deadline for the call: `time` from now, on the runtime's clock. At the deadline the wait fails with
-    /// [`CallError::TimedOut`], and the call is cancelled. Only a wait checks the deadline. A call that no caller waits
-    /// for has no deadline.
+    /// [`ActiveCallError::TimedOut`], and the call is cancelled. Only a wait checks the deadline. A call that no caller
+    /// waits for has no deadline.
     pub fn within(mut self, time: Duration) -> Self {
         let sleep = self.handle().runtime().sleep(time);
         self.deadline = Some(Box::new((sleep, time)));
@@ -105,10 +105,10 @@ impl<T> Call<T> {
     ///
     /// # Errors
     ///
-    /// Fails with the call's [`CallError`]. Fails at once with [`CallError::OnHandler`] if waiting would hold up a
-    /// locality, and with [`CallError::OwnObject`] if waiting would never end. In these two cases the call is
-    /// cancelled.
-    pub fn wait(self) -> Result<T, CallError> {
+    /// Fails with the call's [`ActiveCallError`]. Fails at once with [`ActiveCallError::OnHandler`] if waiting would
+    /// hold up a locality, and with [`ActiveCallError::OwnObject`] if waiting would never end. In these two cases the
+    /// call is cancelled.
+    pub fn wait(self) -> Result<T, ActiveCallError> {
         if let Err(error) = may_block(&self) {
             self.cancel();
             return Err(error);
@@ -126,7 +126,7 @@ impl<T> Call<T> {
     /// # Panics
     ///
     /// Panics if the outcome was already returned.
-    pub fn wait_within(&mut self, time: Duration) -> Option<Result<T, CallError>> {
+    pub fn wait_within(&mut self, time: Duration) -> Option<Result<T, ActiveCallError>> {
         if let Err(error) = may_block(self) {
             return Some(Err(error));
         }
@@ -148,7 +148,7 @@ impl<T> Call<T> {
     /// # Panics
     ///
     /// Panics like [`wait_within`](Self::wait_within).
-    pub fn wait_until(&mut self, at: Duration) -> Option<Result<T, CallError>> {
+    pub fn wait_until(&mut self, at: Duration) -> Option<Result<T, ActiveCallError>> {
         let now = self.handle().runtime().now();
         self.wait_within(at.saturating_sub(now))
     }
@@ -166,7 +166,7 @@ impl<T> Call<T> {
     /// call there.
     ///
     /// A panic in `f` is recorded as an [incident](fom_runtime::Operations::incidents) and affects nothing else.
-    pub fn observe(self, f: impl FnOnce(Result<&T, &CallError>) + Send + 'static) -> Self {
+    pub fn observe(self, f: impl FnOnce(Result<&T, &ActiveCallError>) + Send + 'static) -> Self {
         self.slot.observe(Box::new(f));
         self
     }
@@ -204,7 +204,7 @@ impl<T> Call<T> {
         mut self,
         runtime: &Runtime,
         locality: usize,
-        f: impl FnOnce(&mut Local<'_>, Result<T, CallError>) + Send + 'static,
+        f: impl FnOnce(&mut Local<'_>, Result<T, ActiveCallError>) + Send + 'static,
     ) where
         T: Send + 'static,
     {
@@ -219,13 +219,13 @@ impl<T> Call<T> {
 }
 
 /// Checks whether this thread may block for the call. An answered call needs no check.
-pub(super) fn may_block<T>(call: &Call<T>) -> Result<(), CallError> {
+pub(super) fn may_block<T>(call: &Call<T>) -> Result<(), ActiveCallError> {
     if call.is_ready() {
         Ok(())
     } else if is_current(call.handle()) {
-        Err(CallError::OwnObject)
+        Err(ActiveCallError::OwnObject)
     } else if holds_locality() {
-        Err(CallError::OnHandler)
+        Err(ActiveCallError::OnHandler)
     } else {
         Ok(())
     }
@@ -241,14 +241,14 @@ impl<T> Future for Call<T> {
         }
         if is_current(this.handle()) {
             this.cancel();
-            return Poll::Ready(Err(CallError::OwnObject));
+            return Poll::Ready(Err(ActiveCallError::OwnObject));
         }
         if let Some(deadline) = &mut this.deadline
             && Pin::new(&mut deadline.0).poll(cx).is_ready()
         {
             let time = deadline.1;
             this.cancel();
-            return Poll::Ready(Err(CallError::TimedOut(time)));
+            return Poll::Ready(Err(ActiveCallError::TimedOut(time)));
         }
         ANSWER.record();
         Poll::Pending

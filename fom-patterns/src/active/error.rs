@@ -8,7 +8,7 @@ use fom_runtime::RefusedReason;
 /// The reason why a call has no value.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum CallError {
+pub enum ActiveCallError {
     /// The activation list is full; the variant holds the arguments. Call again later, or let calls wait for room:
     /// [`WhenFull::Wait`](crate::active::WhenFull).
     #[error(
@@ -63,10 +63,10 @@ impl Arguments {
     /// Returns `None` if they were already taken, or have other types.
     ///
     /// ```
-    /// # use fom_patterns::active::CallError;
-    /// fn again(error: &CallError) -> Option<(String, u64)> {
+    /// # use fom_patterns::active::ActiveCallError;
+    /// fn again(error: &ActiveCallError) -> Option<(String, u64)> {
     ///     match error {
-    ///         CallError::Full(arguments) => arguments.take(),
+    ///         ActiveCallError::Full(arguments) => arguments.take(),
     ///         _ => None,
     ///     }
     /// }

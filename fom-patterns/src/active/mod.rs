@@ -58,7 +58,7 @@ use std::{fmt, sync::Arc};
 
 pub use activation::Activation;
 pub use call::{Call, Canceller};
-pub use error::{Arguments, CallError, NotActivated};
+pub use error::{ActiveCallError, Arguments, NotActivated};
 #[doc(no_inline)]
 pub use fom_runtime::Priority;
 pub use object_handle::is_cancelled;
@@ -133,8 +133,8 @@ pub trait Active: Sized + Send + 'static {
 /// The part that every generated proxy wraps. Cheap to clone.
 ///
 /// The object lives as long as any proxy of it. After the last proxy is dropped, the queued requests still run. The
-/// requests that remain then, because their guards are false, fail with [`CallError::Ended`]: no caller is left that
-/// could make the guards true. An object that keeps a proxy of itself therefore lives until the runtime ends.
+/// requests that remain then, because their guards are false, fail with [`ActiveCallError::Ended`]: no caller is left
+/// that could make the guards true. An object that keeps a proxy of itself therefore lives until the runtime ends.
 pub struct Proxy<A: Active> {
     held: Arc<Held<A>>,
     object: ObjectRef,
@@ -215,7 +215,7 @@ impl ObjectRef {
         self.0.pressure()
     }
 
-    /// Returns whether the object has ended. Calls to an ended object fail with [`CallError::Ended`].
+    /// Returns whether the object has ended. Calls to an ended object fail with [`ActiveCallError::Ended`].
     pub fn has_ended(&self) -> bool {
         self.0.has_ended()
     }

@@ -12,7 +12,7 @@ use std::{
 use fom_protocol::panic_message;
 use fom_runtime::Priority;
 
-use crate::active::{Arguments, CallError, object_handle::ObjectHandle, slot::Answer};
+use crate::active::{ActiveCallError, Arguments, object_handle::ObjectHandle, slot::Answer};
 
 /// A method of an active object. Generated code makes it.
 #[doc(hidden)]
@@ -100,7 +100,7 @@ pub(super) trait Request<A>: Send {
     /// Calls the method. A panic in the method becomes the answer and does not propagate.
     fn begin<'a>(self: Box<Self>, object: &'a mut A) -> Begun<'a>;
     /// Answers without calling the method. Drops the arguments, which runs user code.
-    fn refuse(self: Box<Self>, error: CallError);
+    fn refuse(self: Box<Self>, error: ActiveCallError);
     /// Answers that there is no room, and gives the arguments back.
     fn turn_away(self: Box<Self>);
 }
@@ -165,7 +165,7 @@ fn settle<T>(called: Result<T, Box<dyn Any + Send>>, answer: Answer<T>) -> Done 
     let (outcome, done) = match called {
         Ok(value) => (Ok(value), Done::Answered),
         Err(panic) => (
-            Err(CallError::Panicked(panic_message(panic))),
+            Err(ActiveCallError::Panicked(panic_message(panic))),
             Done::Panicked,
         ),
     };
@@ -197,7 +197,7 @@ impl<T> Future for Fenced<'_, T> {
                     Done::Panicked
                 }
             };
-            answer.send(Err(CallError::Cancelled));
+            answer.send(Err(ActiveCallError::Cancelled));
             return Poll::Ready(done);
         }
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
@@ -237,13 +237,13 @@ where
         body.begin(object, args, answer)
     }
 
-    fn refuse(self: Box<Self>, error: CallError) {
+    fn refuse(self: Box<Self>, error: ActiveCallError) {
         let Self { answer, .. } = *self;
         answer.send(Err(error));
     }
 
     fn turn_away(self: Box<Self>) {
         let Self { args, answer, .. } = *self;
-        answer.send(Err(CallError::Full(Arguments::new(args))));
+        answer.send(Err(ActiveCallError::Full(Arguments::new(args))));
     }
 }

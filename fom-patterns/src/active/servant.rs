@@ -11,7 +11,7 @@ use fom_protocol::panic_message;
 use fom_runtime::{BoxError, Cx, extension::WaitKind, fom};
 
 use crate::active::{
-    Active, CallError,
+    Active, ActiveCallError,
     list::{Queued, Turn},
     object_handle::{ObjectHandle, as_current},
     request::{Begun, Done},
@@ -131,7 +131,7 @@ fn ready<A: Active>(
     let holds = || catch_unwind(AssertUnwindSafe(|| queued.request.holds(object)));
     match as_current(handle, holds) {
         Ok(true) if shared.is_cancelled() => {
-            shared.pass(queued, CallError::Cancelled);
+            shared.pass(queued, ActiveCallError::Cancelled);
             None
         }
         Ok(true) => {
@@ -143,7 +143,7 @@ fn ready<A: Active>(
             None
         }
         Err(panic) => {
-            let error = CallError::GuardPanicked(panic_message(panic));
+            let error = ActiveCallError::GuardPanicked(panic_message(panic));
             shared.pass(queued, error);
             None
         }

@@ -12,13 +12,13 @@ use fom_protocol::sync::block_on;
 use fom_runtime::TimedOut;
 use futures::{StreamExt, future, stream::FuturesUnordered};
 
-use crate::active::{Call, CallError, call::may_block};
+use crate::active::{ActiveCallError, Call, call::may_block};
 
 /// A call and its number.
 struct Numbered<T>(usize, Call<T>);
 
 impl<T> Future for Numbered<T> {
-    type Output = (usize, Result<T, CallError>);
+    type Output = (usize, Result<T, ActiveCallError>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let number = self.0;
@@ -99,7 +99,7 @@ impl<T> CallSet<T> {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn next(&mut self) -> Option<(usize, Result<T, CallError>)> {
+    pub async fn next(&mut self) -> Option<(usize, Result<T, ActiveCallError>)> {
         self.calls.next().await
     }
 
@@ -115,7 +115,7 @@ impl<T> CallSet<T> {
     pub async fn next_within(
         &mut self,
         time: Duration,
-    ) -> Result<Option<(usize, Result<T, CallError>)>, TimedOut> {
+    ) -> Result<Option<(usize, Result<T, ActiveCallError>)>, TimedOut> {
         let Some(Numbered(_, first)) = self.calls.iter().next() else {
             return Ok(None);
         };
@@ -126,9 +126,10 @@ impl<T> CallSet<T> {
         }
     }
 
-    /// Like [`next`](Self::next), but blocks the thread. A thread that may not wait for a call gives that call up, unless
-    /// another call is answered already. The outcome is then [`CallError::OnHandler`] or [`CallError::OwnObject`].
-    pub fn wait_next(&mut self) -> Option<(usize, Result<T, CallError>)> {
+    /// Like [`next`](Self::next), but blocks the thread. A thread that may not wait for a call gives that call up,
+    /// unless another call is answered already. The outcome is then [`ActiveCallError::OnHandler`] or
+    /// [`ActiveCallError::OwnObject`].
+    pub fn wait_next(&mut self) -> Option<(usize, Result<T, ActiveCallError>)> {
         let refused = self
             .calls
             .iter()

@@ -19,7 +19,7 @@ use fom_runtime::{
 };
 
 use crate::active::{
-    Active, CallError,
+    Active, ActiveCallError,
     activation::Settings,
     list::{List, Pushed, Queued, Taken, Turn},
     object_handle::{ObjectHandle, Place},
@@ -71,7 +71,7 @@ impl<A: Active> Shared<A> {
     pub(super) fn push(&self, priority: u8, request: Box<dyn Request<A>>) -> Option<(Place, bool)> {
         // While the runtime drains, it takes calls only from its own foms.
         if !self.runtime.is_accepting() {
-            self.refuse(request, CallError::Ended);
+            self.refuse(request, ActiveCallError::Ended);
             return None;
         }
         let mut list = self.list.lock();
@@ -89,7 +89,7 @@ impl<A: Active> Shared<A> {
                 None
             }
             Pushed::Closed(request) => {
-                self.refuse(request, CallError::Ended);
+                self.refuse(request, ActiveCallError::Ended);
                 None
             }
         }
@@ -152,11 +152,11 @@ impl<A: Active> Shared<A> {
             return list.put_back(queued);
         }
         drop(list);
-        self.pass(queued, CallError::Cancelled);
+        self.pass(queued, ActiveCallError::Cancelled);
     }
 
     /// Answers the current request without running it.
-    pub(super) fn pass(&self, queued: Queued<A>, error: CallError) {
+    pub(super) fn pass(&self, queued: Queued<A>, error: ActiveCallError) {
         let mut list = self.list.lock();
         list.pass();
         self.unlock(list);
@@ -174,12 +174,12 @@ impl<A: Active> Shared<A> {
         let left = list.close();
         self.unlock(list);
         for queued in left {
-            self.refuse(queued.request, CallError::Ended);
+            self.refuse(queued.request, ActiveCallError::Ended);
         }
     }
 
     /// Answers without calling the method. A panic while the arguments are dropped affects nothing else.
-    pub(super) fn refuse(&self, request: Box<dyn Request<A>>, error: CallError) {
+    pub(super) fn refuse(&self, request: Box<dyn Request<A>>, error: ActiveCallError) {
         self.fenced(request.name(), "while a request was dropped", || {
             request.refuse(error);
         });
@@ -241,7 +241,7 @@ impl<A: Active> ObjectHandle for Shared<A> {
         }
         self.unlock(list);
         match taken {
-            Taken::Back(request) => self.refuse(request, CallError::Cancelled),
+            Taken::Back(request) => self.refuse(request, ActiveCallError::Cancelled),
             // An async method that waits must see the flag.
             Taken::Runs => self.fom().wake(),
             Taken::Gone => {}
@@ -252,7 +252,7 @@ impl<A: Active> ObjectHandle for Shared<A> {
     fn withdraw(&self, place: Place) {
         let request = self.list.lock().withdraw(place);
         if let Some(request) = request {
-            self.refuse(request, CallError::Cancelled);
+            self.refuse(request, ActiveCallError::Cancelled);
         }
     }
 

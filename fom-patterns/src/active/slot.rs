@@ -11,12 +11,12 @@ use std::{
 
 use fom_protocol::{panic_message, sync::Mutex};
 
-use crate::active::{CallError, object_handle::ObjectHandle};
+use crate::active::{ActiveCallError, object_handle::ObjectHandle};
 
-pub(super) type Outcome<T> = Result<T, CallError>;
+pub(super) type Outcome<T> = Result<T, ActiveCallError>;
 
 /// A function that is called once with a reference to the outcome.
-pub(super) type Observer<T> = Box<dyn FnOnce(Result<&T, &CallError>) + Send>;
+pub(super) type Observer<T> = Box<dyn FnOnce(Result<&T, &ActiveCallError>) + Send>;
 
 /// A function that takes the outcome.
 pub(super) type Consumer<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
@@ -154,7 +154,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// The duty to answer one call. If dropped, it answers with [`CallError::Ended`].
+/// The duty to answer one call. If dropped, it answers with [`ActiveCallError::Ended`].
 pub(super) struct Answer<T>(Option<Arc<Slot<T>>>);
 
 impl<T> Answer<T> {
@@ -172,7 +172,7 @@ impl<T> Answer<T> {
 impl<T> Drop for Answer<T> {
     fn drop(&mut self) {
         if let Some(slot) = self.0.take() {
-            slot.put(Err(CallError::Ended));
+            slot.put(Err(ActiveCallError::Ended));
         }
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 /// What happens to a call when the activation list is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The call fails at once with [`CallError::Full`](crate::active::CallError::Full), which holds the arguments.
+    /// The call fails at once with [`ActiveCallError::Full`](crate::active::ActiveCallError::Full), which holds the
+    /// arguments.
     #[default]
     Refuse,
     /// The call waits for room, by priority and then in the order of the calls. Until there is room, the

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fom_patterns::{active::CallError, prelude::*};
+use fom_patterns::{active::ActiveCallError, prelude::*};
 use fom_runtime::TestClock;
 
 use crate::kit::{limited, many, one};
@@ -124,12 +124,12 @@ fn a_panic_fails_one_request() {
         let after = account.deposit(1);
         let [first, second] = all;
         match first.await {
-            Err(CallError::GuardPanicked(text)) => assert!(text.contains("asked for boom")),
+            Err(ActiveCallError::GuardPanicked(text)) => assert!(text.contains("asked for boom")),
             other => panic!("{other:?}"),
         }
         assert_eq!(second.await.unwrap(), 4);
         match panicked.await {
-            Err(CallError::Panicked(text)) => assert_eq!(text, "as asked"),
+            Err(ActiveCallError::Panicked(text)) => assert_eq!(text, "as asked"),
             other => panic!("{other:?}"),
         }
         assert_eq!(after.await.unwrap(), 1);
@@ -145,7 +145,7 @@ fn observers_are_called_once() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let note = |what: &'static str| {
             let seen = Arc::clone(&seen);
-            move |outcome: Result<&Result<u64, Frozen>, &CallError>| {
+            move |outcome: Result<&Result<u64, Frozen>, &ActiveCallError>| {
                 let balance = *outcome.unwrap().as_ref().unwrap();
                 seen.lock().unwrap().push((what, balance));
             }

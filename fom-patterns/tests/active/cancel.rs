@@ -7,7 +7,7 @@
 use std::{sync::mpsc, thread};
 
 use fom_patterns::{
-    active::{CallError, is_cancelled},
+    active::{ActiveCallError, is_cancelled},
     prelude::*,
 };
 use fom_runtime::TestClock;
@@ -83,7 +83,7 @@ fn a_queued_call_is_taken_out() {
         assert!(gone.is_ready());
         assert_eq!(worker.queued(), 1);
         gate.open();
-        assert!(matches!(gone.await, Err(CallError::Cancelled)));
+        assert!(matches!(gone.await, Err(ActiveCallError::Cancelled)));
         assert_eq!(kept.await.unwrap(), 1);
         assert_eq!(log.lines(), ["kept"]);
     });
@@ -98,7 +98,7 @@ fn a_blocked_call_is_taken_out() {
         let blocked = worker.enter();
         runtime.quiet().await;
         blocked.cancel();
-        assert!(matches!(blocked.await, Err(CallError::Cancelled)));
+        assert!(matches!(blocked.await, Err(ActiveCallError::Cancelled)));
         assert_eq!(worker.queued(), 0);
         let answered = worker.note("one");
         runtime.quiet().await;
@@ -137,7 +137,7 @@ fn an_async_method_is_dropped_at_its_next_wait() {
         runtime.quiet().await;
         assert!(!after.is_ready());
         call.cancel();
-        assert!(matches!(call.await, Err(CallError::Cancelled)));
+        assert!(matches!(call.await, Err(ActiveCallError::Cancelled)));
         assert_eq!(after.await.unwrap(), 3);
         assert_eq!(log.lines(), ["begun", "dropped", "after"]);
     });
@@ -169,11 +169,11 @@ fn a_deadline_takes_the_request_back() {
         assert!(poll_once(absolute.as_mut()).await.is_pending());
         runtime.quiet().await;
         clock.advance(secs(5));
-        assert!(matches!(relative.await, Err(CallError::TimedOut(time)) if time == secs(5)));
+        assert!(matches!(relative.await, Err(ActiveCallError::TimedOut(time)) if time == secs(5)));
         assert!(poll_once(absolute.as_mut()).await.is_pending());
         assert_eq!(worker.queued(), 1);
         clock.advance(secs(2));
-        assert!(matches!(absolute.await, Err(CallError::TimedOut(time)) if time == secs(7)));
+        assert!(matches!(absolute.await, Err(ActiveCallError::TimedOut(time)) if time == secs(7)));
         assert_eq!(worker.queued(), 0);
         assert_eq!(log.lines(), [""; 0]);
         // Within the time, the deadline has no effect.

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use fom_patterns::{active::CallError, prelude::*};
+use fom_patterns::{active::ActiveCallError, prelude::*};
 use fom_runtime::TestClock;
 
 use crate::kit::{Gate, Log, limited, many, one, secs};
@@ -79,7 +79,7 @@ fn what_is_queued_runs_after_the_last_proxy() {
         gate.open();
         assert_eq!(stocked.await.unwrap(), 3);
         assert_eq!(sold.await.unwrap(), 1);
-        assert!(matches!(never.await, Err(CallError::Ended)));
+        assert!(matches!(never.await, Err(ActiveCallError::Ended)));
         runtime.idle().await;
         assert_eq!(log.lines(), ["stocked 3", "sold 2", "closed"]);
     });
@@ -115,10 +115,13 @@ fn a_shutdown_answers_every_call() {
         assert!(ending.await.unwrap().remained.is_empty());
         for call in calls {
             // A call may have run before the shutdown began.
-            assert!(matches!(call.await, Ok(1 | 0) | Err(CallError::Ended)));
+            assert!(matches!(
+                call.await,
+                Ok(1 | 0) | Err(ActiveCallError::Ended)
+            ));
         }
         assert!(shop.has_ended());
-        assert!(matches!(shop.stock(1).await, Err(CallError::Ended)));
+        assert!(matches!(shop.stock(1).await, Err(ActiveCallError::Ended)));
         assert_eq!(log.lines().last().unwrap(), "closed");
     });
 }
@@ -132,7 +135,7 @@ fn a_runtime_that_is_dropped_answers_every_call() {
         let call = shop.buy(1);
         runtime.quiet().await;
         drop(runtime);
-        assert!(matches!(call.await, Err(CallError::Ended)));
+        assert!(matches!(call.await, Err(ActiveCallError::Ended)));
     });
 }
 
@@ -179,7 +182,7 @@ fn a_drain_ends_objects_last() {
             let runtime = runtime.clone();
             async move { runtime.shutdown(Shutdown::Drain, secs(20)).await }
         });
-        while !matches!(shop_1.stock(0).await, Err(CallError::Ended)) {
+        while !matches!(shop_1.stock(0).await, Err(ActiveCallError::Ended)) {
             // Until the drain begins: then nothing is taken from outside.
             tokio::task::yield_now().await;
         }
@@ -189,7 +192,7 @@ fn a_drain_ends_objects_last() {
         assert!(matches!(ended.phase, Running::Home { stock: 5 }));
         assert!(draining.await.unwrap().remained.is_empty());
         assert!(begun.elapsed() < Duration::from_secs(10), "it waited");
-        assert!(matches!(stuck.await, Err(CallError::Ended)));
+        assert!(matches!(stuck.await, Err(ActiveCallError::Ended)));
         assert!(shop_1.has_ended() && shop_2.has_ended());
     });
 }
@@ -207,8 +210,8 @@ fn a_panicking_drop_harms_nobody() {
         cancelled.cancel();
         gate.open();
         assert_eq!(shop.stock(2).await.unwrap(), 2);
-        assert!(matches!(failed.await, Err(CallError::Panicked(text)) if text == "a mine"));
-        assert!(matches!(cancelled.await, Err(CallError::Cancelled)));
+        assert!(matches!(failed.await, Err(ActiveCallError::Panicked(text)) if text == "a mine"));
+        assert!(matches!(cancelled.await, Err(ActiveCallError::Cancelled)));
         let incidents = runtime.operations().incidents;
         assert_eq!(incidents.len(), 2, "{incidents:?}");
     });
@@ -225,8 +228,8 @@ fn an_object_may_end_with_a_panic() {
         let panics = shop.take_mine(Box::new(Mine));
         let after = shop.stock(1);
         gate.open();
-        assert!(matches!(panics.await, Err(CallError::Panicked(_))));
-        assert!(matches!(after.await, Err(CallError::Ended)));
+        assert!(matches!(panics.await, Err(ActiveCallError::Panicked(_))));
+        assert!(matches!(after.await, Err(ActiveCallError::Ended)));
         runtime.idle().await;
         assert_eq!(log.lines(), ["closed"]);
     });

@@ -18,7 +18,7 @@ use std::{
 };
 
 use fom_patterns::{
-    active::{CallError, WhenFull},
+    active::{ActiveCallError, WhenFull},
     prelude::*,
 };
 use fom_runtime::TestClock;
@@ -182,8 +182,8 @@ fn one_batch_runs_as_the_rule_says() {
                 let has_run = expected.contains(&number);
                 match call.await {
                     Ok(answer) => assert!(has_run && answer == number, "seed {seed}"),
-                    Err(CallError::Panicked(_)) => assert!(has_run && kind == Kind::Fail),
-                    Err(CallError::Cancelled | CallError::Ended) => {
+                    Err(ActiveCallError::Panicked(_)) => assert!(has_run && kind == Kind::Fail),
+                    Err(ActiveCallError::Cancelled | ActiveCallError::Ended) => {
                         assert!(!has_run, "seed {seed}: {number}");
                     }
                     Err(error) => panic!("seed {seed}: {error}"),

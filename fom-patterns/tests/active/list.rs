@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fom_patterns::{
-    active::{CallError, Pressure, WhenFull},
+    active::{ActiveCallError, Pressure, WhenFull},
     prelude::*,
 };
 use fom_runtime::TestClock;
@@ -65,7 +65,7 @@ fn a_full_list_gives_the_arguments_back() {
         let taken: Vec<_> = ["a", "b"].map(|page| printer.print(page.into())).into();
         let refused = printer.print("c".into());
         assert!(refused.is_ready());
-        let Err(CallError::Full(arguments)) = refused.await else {
+        let Err(ActiveCallError::Full(arguments)) = refused.await else {
             panic!("it was taken")
         };
         assert_eq!(arguments.take::<(u64,)>(), None);

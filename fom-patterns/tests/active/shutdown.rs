@@ -6,7 +6,7 @@
 
 use std::{future::pending, time::Duration};
 
-use fom_patterns::{active::CallError, prelude::*};
+use fom_patterns::{active::ActiveCallError, prelude::*};
 use fom_runtime::{
     Cause, RefusedReason, Shutdown, TestClock,
     admission::{Admission, Fifo},
@@ -39,8 +39,8 @@ fn calls_of_an_object_that_hangs_are_answered() {
         runtime.quiet().await;
         let report = runtime.shutdown(Shutdown::Drain, SHORT).await;
         assert_eq!(report.remained.len(), 1);
-        assert!(matches!(runs.await, Err(CallError::Ended)));
-        assert!(matches!(queued.await, Err(CallError::Ended)));
+        assert!(matches!(runs.await, Err(ActiveCallError::Ended)));
+        assert!(matches!(queued.await, Err(ActiveCallError::Ended)));
         assert!(slow.has_ended());
     });
 }

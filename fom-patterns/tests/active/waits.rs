@@ -7,7 +7,7 @@
 use std::{sync::mpsc, thread};
 
 use fom_patterns::{
-    active::{CallError, CallSet},
+    active::{ActiveCallError, CallSet},
     prelude::*,
 };
 use fom_runtime::TestClock;
@@ -41,21 +41,21 @@ impl Door {
         self.itself = Some(itself);
     }
 
-    pub fn call_itself(&mut self) -> Result<u64, CallError> {
+    pub fn call_itself(&mut self) -> Result<u64, ActiveCallError> {
         let itself = self.itself.as_ref().unwrap();
         itself.echo(1).wait()
     }
 
-    pub async fn await_itself(&mut self) -> Result<u64, CallError> {
+    pub async fn await_itself(&mut self) -> Result<u64, ActiveCallError> {
         let itself = self.itself.as_ref().unwrap();
         itself.echo(1).await
     }
 
-    pub fn call_other(&mut self, other: DoorProxy) -> Result<u64, CallError> {
+    pub fn call_other(&mut self, other: DoorProxy) -> Result<u64, ActiveCallError> {
         other.echo(1).wait()
     }
 
-    pub async fn await_other(&mut self, other: DoorProxy) -> Result<u64, CallError> {
+    pub async fn await_other(&mut self, other: DoorProxy) -> Result<u64, ActiveCallError> {
         other.pass(1).await
     }
 
@@ -212,11 +212,11 @@ fn an_object_does_not_wait_for_itself() {
         door.meet(door.clone()).await.unwrap();
         assert!(matches!(
             door.call_itself().await.unwrap(),
-            Err(CallError::OwnObject)
+            Err(ActiveCallError::OwnObject)
         ));
         assert!(matches!(
             door.await_itself().await.unwrap(),
-            Err(CallError::OwnObject)
+            Err(ActiveCallError::OwnObject)
         ));
         // The request of the refused wait is gone.
         assert_eq!(door.queued(), 0);
@@ -235,13 +235,16 @@ fn a_handler_does_not_wait() {
         let other = Door::default().activate(&runtime).unwrap();
         assert!(matches!(
             door.call_other(other.clone()).await.unwrap(),
-            Err(CallError::OnHandler)
+            Err(ActiveCallError::OnHandler)
         ));
         let posted = {
             let other = other.clone();
             runtime.call(0, move |_| other.echo(1).wait())
         };
-        assert!(matches!(posted.await.unwrap(), Err(CallError::OnHandler)));
+        assert!(matches!(
+            posted.await.unwrap(),
+            Err(ActiveCallError::OnHandler)
+        ));
         // Taking an answer that is already there is no wait.
         let answered = other.echo(5);
         runtime.quiet().await;

@@ -1,7 +1,7 @@
 //! Active objects: a call is answered once, and every waiter sees the answer. The answer meets a cancel, an observer, a
 //! further call, the drop of the last proxy, and the end of the runtime.
 
-use fom_patterns::active::CallError;
+use fom_patterns::active::ActiveCallError;
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn an_answer_meets_a_cancel_and_an_observer() {
         cancels.join().unwrap();
         match outcome {
             Ok(run) => assert_eq!((run, runs.load(Ordering::SeqCst)), (1, 1)),
-            Err(CallError::Cancelled) => assert_eq!(runs.load(Ordering::SeqCst), 0),
+            Err(ActiveCallError::Cancelled) => assert_eq!(runs.load(Ordering::SeqCst), 0),
             Err(error) => panic!("{error}"),
         }
         assert_eq!(told.load(Ordering::SeqCst), 1);
