@@ -31,7 +31,6 @@ const RUNTIME: &[&str] = &[
     "durable",
     "lock",
     "lanes",
-    "admission",
     "active",
     "service",
     "testing",

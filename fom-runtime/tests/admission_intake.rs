@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    Cause, RefusedReason, Shutdown, TestClock,
+use fom_patterns::{
     admission::{
         Admission, BuildAdmissionError, ClientRoundRobin, ConfigError, DeadlineFirst, Level,
         Policy, Priorities, Rate, Share, SortedBatches, TokenBuckets, WhenFull,
     },
     prelude::*,
 };
+use fom_runtime::{RefusedReason, TestClock};
 use kit::{limited, one, poll_once, secs};
 use queue::{Held, Slow, Starts, Word, reason};
 

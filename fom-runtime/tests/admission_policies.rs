@@ -4,13 +4,11 @@
 mod kit;
 mod queue;
 
-use fom_runtime::{
-    Priority, Runtime, TestClock,
-    admission::{
-        Admission, ClientRoundRobin, DeadlineFirst, Fifo, Policy, Priorities, Queued, Rate,
-        SortedBatches, TokenBuckets,
-    },
+use fom_patterns::admission::{
+    Admission, ClientRoundRobin, DeadlineFirst, Fifo, Policy, Priorities, Queued, Rate,
+    SortedBatches, TokenBuckets,
 };
+use fom_runtime::{Priority, Runtime, TestClock};
 use kit::{limited, millis, one, secs};
 use queue::{Held, Slow};
 use std::collections::HashMap;

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    BoxError, TestClock,
+use fom_patterns::{
     admission::{Admission, ConfigError, Rate, Rule, Rules, Share, TokenBuckets},
     prelude::*,
 };
+use fom_runtime::TestClock;
 use kit::{limited, many, millis, one, secs};
 use queue::{Quick, Random, Starts};
 

@@ -12,11 +12,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    BoxError, Key, TestClock,
+use fom_patterns::{
     admission::{Admission, Next, Nudge, Policy, Queued, Request, Tags},
     prelude::*,
 };
+use fom_runtime::{Key, TestClock};
 use kit::{limited, many, millis, one};
 use queue::{Held, Random, Slow};
 

@@ -8,12 +8,8 @@ mod kit;
 
 use std::{future::pending, time::Duration};
 
-use fom_runtime::{
-    Cause, RefusedReason, Shutdown, TestClock,
-    active::CallError,
-    admission::{Admission, Fifo},
-    prelude::*,
-};
+use fom_patterns::admission::{Admission, Fifo};
+use fom_runtime::{Cause, RefusedReason, Shutdown, TestClock, active::CallError, prelude::*};
 use kit::{limited, one, poll_once};
 
 const SHORT: Duration = Duration::from_millis(50);

@@ -8,11 +8,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fom_runtime::{
-    BoxError, Cause, Failure, RefusedReason,
+use fom_patterns::{
     admission::{Admission, AdmissionBuilder, Queued, Tagged},
     prelude::*,
 };
+use fom_runtime::RefusedReason;
 
 /// The names of operations in the order of their starts.
 #[derive(Clone, Default)]

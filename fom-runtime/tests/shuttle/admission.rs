@@ -1,6 +1,6 @@
 //! Admission: submissions, waits for room, cancels and ends meet the thread that works behind the gate.
 
-use fom_runtime::admission::{Admission, ClientRoundRobin, Fifo, Level, Queued};
+use fom_patterns::admission::{Admission, ClientRoundRobin, Fifo, Level, Queued};
 
 use super::*;
 

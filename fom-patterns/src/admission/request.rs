@@ -10,14 +10,11 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    admission::{
-        gate::{Event, Shared},
-        place::Entry,
-    },
-    error::RefusedReason,
-    id::Key,
-    runtime::Priority,
+use fom_runtime::{Key, Priority, RefusedReason};
+
+use crate::admission::{
+    gate::{Event, Shared},
+    place::Entry,
 };
 
 /// The tags that policies sort a request by.
@@ -144,7 +141,8 @@ impl Drop for Request {
 /// [`sorted`](super::Tagged::sorted).
 ///
 /// ```
-/// use fom_runtime::{Key, admission::Sorted};
+/// use fom_patterns::admission::Sorted;
+/// use fom_runtime::Key;
 ///
 /// struct Write { file: u64, offset: u64 }
 ///

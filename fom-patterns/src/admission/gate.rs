@@ -14,20 +14,20 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use tokio::sync::oneshot;
-
-use crate::{
-    admission::{
-        AdmissionStatus, Level, Policy, Request, WhenFull, desk::Desk, place::Entry,
-        request::Unstarted, status::Marks,
-    },
-    error::RefusedReason,
-    runtime::{Runtime, World, extension::Attachment},
-};
 use fom_protocol::{
     panic_message,
     shrink::Shrink as _,
     sync::{Mutex, MutexGuard, atomic::Ordering},
+};
+use fom_runtime::{
+    RefusedReason, Runtime,
+    extension::{Attachment, PendingWork, RuntimeState},
+};
+use tokio::sync::oneshot;
+
+use crate::admission::{
+    AdmissionStatus, Level, Policy, Request, WhenFull, desk::Desk, place::Entry,
+    request::Unstarted, status::Marks,
 };
 
 /// The number of rounds that one thread works for others before the work goes on elsewhere. Each round handles the
@@ -65,9 +65,11 @@ pub(super) struct Settings {
 }
 
 pub(super) struct Shared {
-    pub(super) world: Arc<World>,
+    pub(super) runtime: Runtime,
     pub(super) settings: Settings,
     pub(super) me: Weak<Self>,
+    /// Counts the requests in the queue.
+    pending: PendingWork,
     gate: Mutex<Gate>,
 }
 
@@ -88,7 +90,7 @@ struct Gate {
 }
 
 impl Shared {
-    pub(super) fn new(world: Arc<World>, settings: Settings, policy: Box<dyn Policy>) -> Arc<Self> {
+    pub(super) fn new(runtime: Runtime, settings: Settings, policy: Box<dyn Policy>) -> Arc<Self> {
         let shared = Arc::new_cyclic(|me| Self {
             gate: Mutex::new(Gate {
                 inbox: Vec::new(),
@@ -100,12 +102,13 @@ impl Shared {
                 filled: 0,
                 refused: 0,
             }),
-            world,
+            pending: runtime.pending_work(),
+            runtime,
             settings,
             me: Weak::clone(me),
         });
         let front: Weak<Self> = Arc::downgrade(&shared);
-        Runtime::of(&shared.world).attach(front);
+        shared.runtime.attach(front);
         shared.deliver(Event::Policy(policy));
         shared
     }
@@ -128,9 +131,9 @@ impl Shared {
     /// Lets a request in if there is room, or if the intake sheds another request for it.
     pub(super) fn submit(&self, entry: &Arc<dyn Entry>) -> Result<(), RefusedReason> {
         // Counted before the mode is read: a shutdown that begins meanwhile waits for the request or refuses it.
-        self.world.queued.one_sent();
+        self.pending.enter();
         let mut gate = self.gate.lock();
-        let refused = if self.world.is_late() {
+        let refused = if !self.runtime.is_accepting() {
             Some(RefusedReason::ShuttingDown)
         } else if self.settings.when_full == WhenFull::Shed || gate.has_room() {
             None
@@ -140,7 +143,7 @@ impl Shared {
         if let Some(reason) = refused {
             gate.refused += 1;
             drop(gate);
-            self.leave(1);
+            self.pending.leave(1);
             return Err(reason);
         }
         gate.accept(self, entry);
@@ -151,12 +154,12 @@ impl Shared {
     /// Like [`submit`](Self::submit), but without room the entry waits behind the other waiting entries. Returns
     /// whether the entry is in the queue.
     pub(super) fn submit_or_wait(&self, entry: &Arc<dyn Entry>) -> Result<bool, RefusedReason> {
-        self.world.queued.one_sent();
+        self.pending.enter();
         let mut gate = self.gate.lock();
-        if self.world.is_late() {
+        if !self.runtime.is_accepting() {
             gate.refused += 1;
             drop(gate);
-            self.leave(1);
+            self.pending.leave(1);
             return Err(RefusedReason::ShuttingDown);
         }
         if gate.has_room() {
@@ -167,7 +170,7 @@ impl Shared {
         gate.waiting.push_back(Arc::clone(entry));
         drop(gate);
         // The entry is not in the queue yet, so a drain does not wait for it.
-        self.leave(1);
+        self.pending.leave(1);
         Ok(false)
     }
 
@@ -183,13 +186,9 @@ impl Shared {
         found.is_some()
     }
 
-    /// Takes back the count of `left` requests that left the queue or were not let in. Their foms, if any, are already
-    /// counted.
-    fn leave(&self, left: usize) {
-        for _ in 0..left {
-            self.world.queued.one_back();
-        }
-        self.world.tell_idle();
+    /// Returns whether the runtime is closed: no request starts any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.runtime.state() == RuntimeState::Closed
     }
 
     pub(super) fn deliver(&self, event: Event) {
@@ -226,14 +225,14 @@ impl Shared {
             drop(gate);
             let worked = catch_unwind(AssertUnwindSafe(|| desk.work(self, batch)));
             if let Err(panic) = worked {
-                self.world.env.report(format!(
+                self.runtime.report(format!(
                     "the queue in front of the localities panicked: {}",
                     panic_message(panic)
                 ));
             }
             let left = desk.take_left();
             if left > 0 {
-                self.leave(left);
+                self.pending.leave(left);
             }
             gate = self.gate.lock();
             gate.one_left(self, left);
@@ -244,9 +243,11 @@ impl Shared {
         }
         gate.desk = Some(desk);
         drop(gate);
-        let next = self.world.turn.fetch_add(1, Ordering::Relaxed) % self.world.localities.len();
         let again = GoOn(self.myself());
-        self.world.localities[next].post_job(Box::new(move |_| drop(again)));
+        // A refused post drops the closure, which goes on here.
+        let _ = self
+            .runtime
+            .post(self.runtime.next_locality(), move |_| drop(again));
     }
 }
 
@@ -263,8 +264,8 @@ impl Drop for GoOn {
 }
 
 impl Attachment for Shared {
-    fn state_changed(self: Arc<Self>, _: &Runtime) {
-        if !self.world.takes_nothing() {
+    fn state_changed(self: Arc<Self>, runtime: &Runtime) {
+        if runtime.state() == RuntimeState::Open {
             return;
         }
         let waiting = mem::take(&mut self.gate.lock().waiting);
@@ -307,10 +308,10 @@ impl Gate {
         self.waiting.shrink();
         // When the runtime is closed, the waiting entries are refused.
         while !self.full
-            && !shared.world.is_closed()
+            && !shared.is_closed()
             && let Some(entry) = self.waiting.pop_front()
         {
-            shared.world.queued.one_sent();
+            shared.pending.enter();
             self.inbox.push(Event::LetIn(Arc::clone(&entry)));
             self.accept(shared, &entry);
         }

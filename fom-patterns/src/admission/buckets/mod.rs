@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use fom_protocol::{nanos, shrink::Shrink as _};
+use fom_runtime::Key;
 use slab::Slab;
 
 use self::{bucket::Level, rules::Numbered};
@@ -17,11 +19,7 @@ pub use self::{
     bucket::Rate,
     rules::{Rule, Rules, Share},
 };
-use crate::{
-    admission::{Line, Next, Nudge, Policy, Request, Tags},
-    id::Key,
-};
-use fom_protocol::{nanos, shrink::Shrink as _};
+use crate::admission::{Line, Next, Nudge, Policy, Request, Tags};
 
 /// The most idle buckets that are kept. An idle bucket is kept until it is full again. If there are more, those that
 /// fill soonest are forgotten.

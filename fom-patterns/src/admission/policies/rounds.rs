@@ -6,11 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    admission::{ConfigError, Line, Next, Policy, Request, Tags},
-    id::Key,
-};
 use fom_protocol::shrink::Shrink as _;
+use fom_runtime::Key;
+
+use crate::admission::{ConfigError, Line, Next, Policy, Request, Tags};
 
 /// The requests of one member of the rounds.
 pub(super) trait Batch: Default {

@@ -8,14 +8,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{
-    admission::{
-        Queued,
-        place::{Entry, Place},
-        tagged::refused,
-    },
-    error::Refused,
-    operation::Operation,
+use fom_runtime::{Operation, Refused};
+
+use crate::admission::{
+    Queued,
+    place::{Entry, Place},
 };
 
 /// A wait for room; see [`Tagged::start_when_room`](super::Tagged::start_when_room). The first poll decides the place
@@ -66,7 +63,7 @@ impl<O: Operation> Future for WaitForRoom<O> {
                     let operation = place.take_back();
                     this.place = None;
                     return match operation {
-                        Some(operation) => Poll::Ready(Err(refused(reason, operation))),
+                        Some(operation) => Poll::Ready(Err(Refused::new(reason, operation))),
                         None => unreachable!("nobody else has seen it"),
                     };
                 }
@@ -74,7 +71,7 @@ impl<O: Operation> Future for WaitForRoom<O> {
         }
         let let_in = std::task::ready!(place.poll_let_in(cx.waker()));
         match (this.place.take(), let_in) {
-            (_, Err((reason, operation))) => Poll::Ready(Err(refused(reason, operation))),
+            (_, Err((reason, operation))) => Poll::Ready(Err(Refused::new(reason, operation))),
             (Some(place), Ok(())) => Poll::Ready(Ok(Queued::new(place))),
             (None, Ok(())) => unreachable!("looked at above"),
         }

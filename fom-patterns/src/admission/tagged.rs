@@ -9,16 +9,14 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    admission::{
-        Queued, Sorted, Tags, WaitForRoom,
-        gate::Shared,
-        place::{Entry, Parts, Place},
-    },
-    error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
-    id::Key,
-    operation::Operation,
-    runtime::{Ended, Placement, Priority},
+use fom_runtime::{
+    Cause, Ended, Failure, Key, Operation, Placement, Priority, Refused, extension::block_on,
+};
+
+use crate::admission::{
+    Queued, Sorted, Tags, WaitForRoom,
+    gate::Shared,
+    place::{Entry, Parts, Place},
 };
 
 /// An operation to queue, with the tags that policies sort by. It enters the queue by [`start`](Self::start), by a
@@ -47,7 +45,7 @@ impl<'a, O: Operation> Tagged<'a, O> {
             sort_key: 0,
             deadline: None,
             priority: Priority::Normal,
-            since: shared.world.env.clock.now(),
+            since: shared.runtime.now(),
         };
         let parts = Parts {
             operation,
@@ -99,14 +97,14 @@ impl<'a, O: Operation> Tagged<'a, O> {
     }
 
     /// Sets the priority: in the queue, if the policy knows priorities, and in the locality, like
-    /// [`Submission::priority`](crate::Submission::priority).
+    /// [`Submission::priority`](fom_runtime::Submission::priority).
     pub fn priority(mut self, priority: Priority) -> Self {
         self.tags.priority = priority;
         self
     }
 
-    /// Sets the key, like [`Submission::key`](crate::Submission::key), for when the operation's turn comes. The
-    /// operation fails with [`RefusedReason::KeyInUse`] if another fom of its type has the key then.
+    /// Sets the key, like [`Submission::key`](fom_runtime::Submission::key), for when the operation's turn comes. The
+    /// operation fails with [`RefusedReason::KeyInUse`](fom_runtime::RefusedReason::KeyInUse) if another fom of its type has the key then.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.parts.key = Some(key.into());
         self
@@ -116,7 +114,10 @@ impl<'a, O: Operation> Tagged<'a, O> {
     pub fn place(mut self, placement: Placement) -> Self {
         self.parts.placement = Some(match placement {
             // The thread that starts the operation may be anywhere.
-            Placement::Here => crate::locality::here_in(&self.shared.world)
+            Placement::Here => self
+                .shared
+                .runtime
+                .current_locality()
                 .map_or(Placement::RoundRobin, Placement::Locality),
             placement => placement,
         });
@@ -137,7 +138,7 @@ impl<'a, O: Operation> Tagged<'a, O> {
         match place.shared.submit(&entry) {
             Ok(()) => Ok(place),
             Err(reason) => match place.take_back() {
-                Some(operation) => Err(refused(reason, operation)),
+                Some(operation) => Err(Refused::new(reason, operation)),
                 None => unreachable!("nobody else has seen it"),
             },
         }
@@ -177,18 +178,10 @@ impl<'a, O: Operation> Tagged<'a, O> {
     ///
     /// # Panics
     ///
-    /// Panics like [`Handle::wait`](crate::Handle::wait).
+    /// Panics like [`Handle::wait`](fom_runtime::Handle::wait).
     pub fn start_blocking(self) -> Result<Queued<O>, Refused<O>> {
-        crate::runtime::block_on(self.start_when_room())
+        block_on(self.start_when_room())
     }
-}
-
-pub(super) fn refused<O: Operation>(reason: RefusedReason, operation: O) -> Refused<O> {
-    Refused(Box::new(RefusedInner {
-        reason,
-        operation,
-        live: None,
-    }))
 }
 
 impl<O: Operation> IntoFuture for Tagged<'_, O> {

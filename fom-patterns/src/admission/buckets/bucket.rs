@@ -10,9 +10,10 @@
 
 use std::{fmt, time::Duration};
 
+use fom_protocol::nanos;
+
 use super::ConfigError;
 use crate::admission::text::Shown;
-use fom_protocol::nanos;
 
 /// The rate of a bucket: a number of tokens in some time, and the number of tokens that the bucket holds.
 ///

@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{admission::Level, id::Key};
+use fom_runtime::Key;
+
+use crate::admission::Level;
 
 /// The status of one policy of an intake.
 #[derive(Clone, Debug)]

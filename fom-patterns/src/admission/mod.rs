@@ -45,21 +45,22 @@ pub use self::{
     text::PolicyTextError,
     waiting::WaitForRoom,
 };
-use crate::{operation::Operation, runtime::Runtime};
+use fom_runtime::{Operation, Runtime};
+
 use gate::{Event, Shared};
 
 /// The intake of a server. A submitted operation waits in a queue until one of a limited number of places is free. The
 /// queue's [`Policy`] chooses which request is next. A clone is another handle to the same intake.
 ///
 /// A request can be [cancelled](Queued::cancel) in the queue, for example after its client has gone. Dropping its
-/// handle lets the request run. Queued operations live in memory. Even with a [journal](crate::Builder::journal), an
+/// handle lets the request run. Queued operations live in memory. Even with a [journal](fom_runtime::Builder::journal), an
 /// operation is kept only from its start on.
 ///
 /// When the runtime drains, it serves all queued requests, past any rate. When the runtime shuts down at once, each
-/// queued request is answered with [`Cause::Shutdown`](crate::Cause::Shutdown) and its operation.
+/// queued request is answered with [`Cause::Shutdown`](fom_runtime::Cause::Shutdown) and its operation.
 ///
 /// ```
-/// use fom_runtime::{admission::{Admission, ClientRoundRobin, TokenBuckets, Rate}, prelude::*};
+/// use fom_patterns::{admission::{Admission, ClientRoundRobin, TokenBuckets, Rate}, prelude::*};
 ///
 /// struct Read { block: u64 }
 /// #[fom(operation(Read), transient)]
@@ -70,7 +71,7 @@ use gate::{Event, Shared};
 ///     Done,
 /// }
 /// # impl ReadingTransitions for Read {
-/// #     fn fetch(&mut self, _: &mut Cx<'_>) -> Result<(), fom_runtime::BoxError> { Ok(()) }
+/// #     fn fetch(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
 /// # }
 /// let runtime = Runtime::builder().localities(1).build()?;
 /// let intake = Admission::builder(&runtime)

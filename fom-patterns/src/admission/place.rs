@@ -9,18 +9,17 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::{
-    admission::{
-        Tags,
-        gate::{Event, Shared},
-        request::Unstarted,
-    },
-    error::{Cause, Failure, RefusedReason},
-    id::Key,
-    operation::Operation,
-    runtime::{Ended, FomRef, Handle, Placement, Submission, block_on},
-};
 use fom_protocol::sync::{Mutex, MutexGuard};
+use fom_runtime::{
+    Cause, Ended, Failure, FomRef, Handle, Key, Operation, Placement, RefusedReason,
+    extension::block_on,
+};
+
+use crate::admission::{
+    Tags,
+    gate::{Event, Shared},
+    request::Unstarted,
+};
 
 /// A place of any operation type.
 pub(super) trait Entry: Send + Sync {
@@ -230,10 +229,14 @@ impl<O: Operation> Entry for Place<O> {
             }
         };
         drop(stage);
-        let mut submission = Submission::new(&self.shared.world, parts.operation)
-            .place_if(parts.placement)
+        let runtime = &self.shared.runtime;
+        let mut submission = runtime
+            .submit(parts.operation)
             .priority(self.tags.priority)
             .guard(seat);
+        if let Some(placement) = parts.placement {
+            submission = submission.place(placement);
+        }
         if let Some(key) = parts.key {
             submission = submission.key(key);
         }

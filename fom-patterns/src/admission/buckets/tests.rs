@@ -8,16 +8,14 @@ use std::{
     time::Duration,
 };
 
+use fom_runtime::{BoxError, Cx, Runtime, TestClock, fom};
+
 use super::{MOST_IDLE, Rate, TokenBuckets};
-use crate::{
-    BoxError, Cx, Runtime, TestClock,
-    admission::{Admission, Next, Policy, Request, Tags},
-    fom,
-};
+use crate::admission::{Admission, Next, Policy, Request, Tags};
 
 struct Nothing;
 
-#[fom(operation(Nothing), transient, crate = "crate")]
+#[fom(operation(Nothing), transient)]
 enum NothingPhase {
     #[phase(start, sync, to(Done))]
     Serve,

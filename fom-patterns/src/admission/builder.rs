@@ -1,24 +1,23 @@
 //! The builder of an intake.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
-use crate::{
-    admission::{
-        Admission, Fifo, Policy,
-        gate::{Settings, Shared},
-    },
-    runtime::{Runtime, World},
+use fom_runtime::Runtime;
+
+use crate::admission::{
+    Admission, Fifo, Policy,
+    gate::{Settings, Shared},
 };
 
 /// What happens to a request that finds the queue full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The request is given back with [`RefusedReason::Full`](crate::RefusedReason::Full).
+    /// The request is given back with [`RefusedReason::Full`](fom_runtime::RefusedReason::Full).
     #[default]
     Reject,
     /// The request is let in, and the policy chooses a request to shed: by the latest deadline, the lowest priority or
     /// the longest queue; by default the request that came last. That request is answered with
-    /// [`Cause::Shed`](crate::Cause::Shed) and its operation.
+    /// [`Cause::Shed`](fom_runtime::Cause::Shed) and its operation.
     Shed,
 }
 
@@ -58,7 +57,7 @@ pub enum BuildAdmissionError {
 /// A builder for an intake; see [`Admission::builder`].
 #[must_use = "it is made by `build`"]
 pub struct AdmissionBuilder {
-    world: Arc<World>,
+    runtime: Runtime,
     settings: Settings,
     policy: Box<dyn Policy>,
 }
@@ -75,16 +74,15 @@ impl fmt::Debug for AdmissionBuilder {
 
 impl AdmissionBuilder {
     pub(super) fn new(runtime: &Runtime) -> Self {
-        let world = Arc::clone(runtime.world());
         let settings = Settings {
-            in_flight: 16 * world.localities.len(),
+            in_flight: 16 * runtime.localities(),
             low: 900,
             high: 1000,
             when_full: WhenFull::default(),
             on_level: None,
         };
         Self {
-            world,
+            runtime: runtime.detached(),
             settings,
             policy: Box::new(Fifo::new()),
         }
@@ -142,7 +140,7 @@ impl AdmissionBuilder {
         if low >= high {
             return Err(BuildAdmissionError::Marks { low, high });
         }
-        let shared = Shared::new(self.world, self.settings, self.policy);
+        let shared = Shared::new(self.runtime, self.settings, self.policy);
         Ok(Admission { shared })
     }
 }

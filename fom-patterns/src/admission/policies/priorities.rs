@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{
-    admission::{ConfigError, Line, Next, Policy, Request, Tags},
-    runtime::Priority,
-};
+use fom_runtime::Priority;
+
+use crate::admission::{ConfigError, Line, Next, Policy, Request, Tags};
+
+/// The number of priorities.
+const PRIORITIES: usize = Priority::Low as usize + 1;
 
 /// Serves higher priorities first, and each priority in the order of arrival. Preference is bounded: after a number of
 /// requests in a row while lower priorities wait, the next lower priority with requests gets one. There is no other
@@ -16,9 +18,9 @@ use crate::{
 #[derive(Debug)]
 pub struct Priorities {
     most: usize,
-    lines: [Line; Priority::COUNT],
+    lines: [Line; PRIORITIES],
     /// For each priority, the requests given in a row while lower priorities waited.
-    given: [usize; Priority::COUNT],
+    given: [usize; PRIORITIES],
     name: String,
 }
 

@@ -164,13 +164,13 @@ fn rate(value: &str) -> Result<Rate, PolicyTextError> {
 /// | `batches quantum=256` | [`SortedBatches`] |
 ///
 /// ```
-/// use fom_runtime::admission::Policy;
+/// use fom_patterns::admission::Policy;
 ///
 /// let policy: Box<dyn Policy> = "tbf rate=100 burst=10".parse()?;
 /// assert_eq!(policy.name(), "tbf rate=100 burst=10 per=client");
 /// let wrong = "tbf rate=lots".parse::<Box<dyn Policy>>().map(|_| ());
 /// assert_eq!(wrong.unwrap_err().to_string(), "`rate=lots` must be a whole number");
-/// # Ok::<(), fom_runtime::admission::PolicyTextError>(())
+/// # Ok::<(), fom_patterns::admission::PolicyTextError>(())
 /// ```
 impl FromStr for Box<dyn Policy> {
     type Err = PolicyTextError;

@@ -5,22 +5,23 @@ use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
-    task::{Wake, Waker},
+    task::Wake,
     time::Duration,
 };
 
-use crate::{
-    admission::{
-        AdmissionStatus, Nudge, QueueStatus, Request, Tags,
-        gate::{Event, Shared},
-        place::{Entry, Seat},
-        request::Unstarted,
-        slots::{Choice, Slots},
-    },
-    id::Key,
-    locality::Sleeper,
+use fom_protocol::{panic_message, shrink::Shrink as _};
+use fom_runtime::{
+    Key,
+    extension::{Alarm, RuntimeState},
 };
-use fom_protocol::{nanos, panic_message, shrink::Shrink as _};
+
+use crate::admission::{
+    AdmissionStatus, Nudge, QueueStatus, Request, Tags,
+    gate::{Event, Shared},
+    place::{Entry, Seat},
+    request::Unstarted,
+    slots::{Choice, Slots},
+};
 
 pub(super) struct Desk {
     slots: Slots,
@@ -28,7 +29,7 @@ pub(super) struct Desk {
     /// How many foms may run at a time, and how many do.
     in_flight: usize,
     running: usize,
-    timer: Option<(Duration, Arc<Sleeper>)>,
+    timer: Option<(Duration, Alarm)>,
     /// Requests that left the queue since the last call of `take_left`.
     left: usize,
     /// The memory of the last batch, to be used again.
@@ -76,7 +77,7 @@ impl Desk {
     }
 
     pub(super) fn work(&mut self, shared: &Shared, mut batch: Vec<Event>) {
-        let now = shared.world.env.clock.now();
+        let now = shared.runtime.now();
         for event in batch.drain(..) {
             self.event(shared, event, now);
         }
@@ -85,15 +86,15 @@ impl Desk {
     }
 
     fn event(&mut self, shared: &Shared, event: Event, now: Duration) {
-        let world = &shared.world;
+        let runtime = &shared.runtime;
         match event {
             Event::LetIn(entry) => fenced(shared, || entry.let_in()),
             Event::Submitted(request) => self.enqueue(shared, request, now),
-            Event::Fallen(request) if world.is_closed() => {
+            Event::Fallen(request) if shared.is_closed() => {
                 self.slots.one_less(request.entry());
                 self.answer(shared, request, Unstarted::Shutdown);
             }
-            Event::Fallen(request) => self.slots.fallen(world, request, now),
+            Event::Fallen(request) => self.slots.fallen(runtime, request, now),
             Event::Shed(entry) => self.shed(shared, &entry, now),
             // An operation that has left the queue is cancelled by its place.
             Event::Cancel(entry) => {
@@ -102,17 +103,17 @@ impl Desk {
                     self.answer(shared, request, Unstarted::Cancelled);
                 }
             }
-            Event::Promote(entry) => self.slots.promote(world, &entry),
+            Event::Promote(entry) => self.slots.promote(runtime, &entry),
             Event::Ended(entry, policy) => {
                 self.running -= 1;
                 self.ended += 1;
-                self.slots.ended(world, policy, entry.tags());
+                self.slots.ended(runtime, policy, entry.tags());
                 // This may be the last reference, and its drop runs user code.
                 fenced(shared, || drop(entry));
             }
             Event::Policy(policy) => {
                 let nudge = Nudge(Weak::clone(&shared.me));
-                self.slots.change(world, policy, nudge);
+                self.slots.change(runtime, policy, nudge);
                 self.begin_change(shared, now);
             }
             Event::Level(level) => {
@@ -130,7 +131,7 @@ impl Desk {
     }
 
     fn enqueue(&mut self, shared: &Shared, request: Request, now: Duration) {
-        if shared.world.is_closed() {
+        if shared.is_closed() {
             self.answer(shared, request, Unstarted::Shutdown);
             return;
         }
@@ -144,7 +145,7 @@ impl Desk {
                 .push_back(request);
             return;
         }
-        self.slots.enqueue(&shared.world, request, now);
+        self.slots.enqueue(&shared.runtime, request, now);
     }
 
     /// Notes that a new policy is in use: all requests queued now are older.
@@ -155,7 +156,7 @@ impl Desk {
             behind,
         } = &mut self.changing;
         older.clear();
-        self.slots.visit(&shared.world, |tags| {
+        self.slots.visit(&shared.runtime, |tags| {
             *since = (*since).max(tags.number() + 1);
             *older.entry(tags.client().cloned()).or_default() += 1;
         });
@@ -165,7 +166,7 @@ impl Desk {
             .flat_map(|(_, requests)| requests)
             .collect();
         for request in free {
-            self.slots.enqueue(&shared.world, request, now);
+            self.slots.enqueue(&shared.runtime, request, now);
         }
     }
 
@@ -186,7 +187,7 @@ impl Desk {
         changing.older.remove(&client);
         changing.older.shrink();
         for request in changing.behind.remove(&client).into_iter().flatten() {
-            self.slots.enqueue(&shared.world, request, now);
+            self.slots.enqueue(&shared.runtime, request, now);
         }
         changing.behind.shrink();
     }
@@ -216,7 +217,7 @@ impl Desk {
                 return found;
             }
         }
-        let request = self.slots.remove(&shared.world, entry)?;
+        let request = self.slots.remove(&shared.runtime, entry)?;
         self.gone(shared, &request, now);
         Some(request)
     }
@@ -227,7 +228,7 @@ impl Desk {
         if self.queued() <= shared.settings.high {
             return;
         }
-        let victim = match self.slots.victim(&shared.world) {
+        let victim = match self.slots.victim(&shared.runtime) {
             Some(request) => {
                 self.gone(shared, &request, now);
                 Some(request)
@@ -249,21 +250,21 @@ impl Desk {
 
     /// Starts as many requests as there are free places.
     fn start_all(&mut self, shared: &Shared, now: Duration) {
-        let world = &shared.world;
-        if world.is_closed() {
+        let runtime = &shared.runtime;
+        if shared.is_closed() {
             let behind = mem::take(&mut self.changing.behind);
             for request in behind.into_values().flatten() {
                 self.answer(shared, request, Unstarted::Shutdown);
             }
             if self.slots.queued() > 0 {
-                self.slots.clear(world);
+                self.slots.clear(runtime);
             }
             return;
         }
         // When the runtime drains, queued requests are in flight: they are served, past any rate.
-        let force = world.takes_nothing();
+        let force = runtime.state() != RuntimeState::Open;
         while self.running < self.in_flight {
-            match self.slots.next(world, now, force) {
+            match self.slots.next(runtime, now, force) {
                 Choice::Request(request, policy) => {
                     self.running += 1;
                     self.left += 1;
@@ -289,14 +290,8 @@ impl Desk {
         {
             return;
         }
-        let sleeper = Sleeper::new(Waker::from(Arc::new(Look(Weak::clone(&shared.me)))));
-        let old = self.timer.replace((at, Arc::clone(&sleeper)));
-        shared.world.localities[0].post_job(Box::new(move |core| {
-            if let Some((_, old)) = old {
-                core.timers.disarm_sleeper(&old);
-            }
-            core.timers.arm_sleeper(&sleeper, nanos(at));
-        }));
+        let look = Arc::new(Look(Weak::clone(&shared.me)));
+        self.timer = Some((at, shared.runtime.alarm(at, look.into())));
     }
 
     fn status(&mut self, shared: &Shared, now: Duration) -> AdmissionStatus {
@@ -312,7 +307,7 @@ impl Desk {
             queue.queued += 1;
             queue.longest = queue.longest.max(now.saturating_sub(tags.since()));
         };
-        self.slots.visit(&shared.world, &mut count);
+        self.slots.visit(&shared.runtime, &mut count);
         for request in self.changing.behind.values().flatten() {
             count(request);
         }
@@ -321,7 +316,7 @@ impl Desk {
         let throttled = self.timer.as_ref().map(|(at, _)| *at);
         let marks = shared.marks();
         AdmissionStatus {
-            policies: self.slots.status(&shared.world),
+            policies: self.slots.status(&shared.runtime),
             queues,
             // The desk's own count, so that it fits the other numbers.
             queued: self.queued(),
@@ -344,7 +339,7 @@ impl Desk {
 /// Calls code that is or may be the user's: a callback, a waker, the drop of an operation.
 fn fenced(shared: &Shared, f: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-        shared.world.env.report(format!(
+        shared.runtime.report(format!(
             "something panicked in the queue in front of the localities: {}",
             panic_message(panic)
         ));

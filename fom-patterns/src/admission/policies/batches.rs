@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use fom_runtime::Key;
+
 use super::rounds::{Batch, Rounds};
-use crate::{
-    admission::{ConfigError, Next, Policy, Request, Tags},
-    id::Key,
-};
+use crate::admission::{ConfigError, Next, Policy, Request, Tags};
 
 /// Objects take turns. Each turn serves a batch of requests in ascending order of their sort keys. Requests with equal
 /// keys go in the order of arrival.

@@ -8,12 +8,11 @@ use std::{
     },
 };
 
-use super::{ConfigError, Rate};
-use crate::{
-    admission::{Nudge, Tags},
-    id::Key,
-};
 use fom_protocol::sync::Mutex;
+use fom_runtime::Key;
+
+use super::{ConfigError, Rate};
+use crate::admission::{Nudge, Tags};
 
 /// The name of the rule for all requests that no other rule matches.
 const DEFAULT: &str = "default";
@@ -59,13 +58,13 @@ impl fmt::Display for Share {
 /// pattern, `*` stands for any text.
 ///
 /// ```
-/// use fom_runtime::admission::{Rate, Rule, Share};
+/// use fom_patterns::admission::{Rate, Rule, Share};
 ///
 /// let backup = Rule::new("backup", Rate::per_second(10)?.burst(2)?)?
 ///     .client("10.0.*")
 ///     .class("bulk")
 ///     .share(Share::All);
-/// # Ok::<(), fom_runtime::admission::ConfigError>(())
+/// # Ok::<(), fom_patterns::admission::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rule {

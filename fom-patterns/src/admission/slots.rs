@@ -8,11 +8,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    admission::{Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, place::Entry},
-    runtime::World,
-};
 use fom_protocol::{panic_message, sync::atomic::Ordering};
+use fom_runtime::Runtime;
+
+use crate::admission::{Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, place::Entry};
 
 pub(super) struct Slots {
     /// The first is the policy behind all others. The last is the policy in use, if that is another one.
@@ -46,7 +45,7 @@ impl Slot {
     }
 
     /// Calls the policy, which can be user code. Returns `None` if the policy panics, or is broken.
-    fn call<R>(&mut self, world: &World, f: impl FnOnce(&mut dyn Policy) -> R) -> Option<R> {
+    fn call<R>(&mut self, runtime: &Runtime, f: impl FnOnce(&mut dyn Policy) -> R) -> Option<R> {
         if self.broken {
             return None;
         }
@@ -54,7 +53,7 @@ impl Slot {
             Ok(done) => Some(done),
             Err(panic) => {
                 self.broken = true;
-                world.env.report(format!(
+                runtime.report(format!(
                     "an admission policy panicked, and was taken out: {}",
                     panic_message(panic)
                 ));
@@ -86,49 +85,49 @@ impl Slots {
     }
 
     /// Puts a new policy into use, for all requests from now on.
-    pub(super) fn change(&mut self, world: &World, policy: Box<dyn Policy>, nudge: Nudge) {
+    pub(super) fn change(&mut self, runtime: &Runtime, policy: Box<dyn Policy>, nudge: Nudge) {
         let mut slot = Slot::new(self.next_number, policy);
         self.next_number += 1;
-        slot.call(world, |policy| policy.attached(nudge));
+        slot.call(runtime, |policy| policy.attached(nudge));
         self.slots.push(slot);
-        self.sweep(world);
+        self.sweep(runtime);
     }
 
     /// Gives a request to the policy in use. A declined request goes to the policy behind all others.
-    pub(super) fn enqueue(&mut self, world: &World, request: Request, now: Duration) {
+    pub(super) fn enqueue(&mut self, runtime: &Runtime, request: Request, now: Duration) {
         let last = self.slots.len() - 1;
         let slot = &mut self.slots[last];
         if last > 0 {
             request.entry().slot().store(slot.number, Ordering::Relaxed);
             // Counted before the call: a request that the policy drops is subtracted when it comes back.
             slot.queued += 1;
-            match slot.call(world, |policy| policy.enqueue(request, now)) {
+            match slot.call(runtime, |policy| policy.enqueue(request, now)) {
                 Some(Err(declined)) => {
                     slot.queued -= 1;
                     slot.declined += 1;
-                    self.fall(world, declined, now);
+                    self.fall(runtime, declined, now);
                 }
-                Some(Ok(())) | None => self.sweep(world),
+                Some(Ok(())) | None => self.sweep(runtime),
             }
         } else {
-            self.fall(world, request, now);
+            self.fall(runtime, request, now);
         }
     }
 
     /// Puts a request into the queue behind all policies.
-    fn fall(&mut self, world: &World, request: Request, now: Duration) {
+    fn fall(&mut self, runtime: &Runtime, request: Request, now: Duration) {
         let slot = &mut self.slots[0];
         request.entry().slot().store(slot.number, Ordering::Relaxed);
         slot.queued += 1;
         // The intake's own policy, which takes every request.
-        slot.call(world, |policy| drop(policy.enqueue(request, now)));
+        slot.call(runtime, |policy| drop(policy.enqueue(request, now)));
     }
 
     /// Takes back a request that a policy has dropped.
-    pub(super) fn fallen(&mut self, world: &World, request: Request, now: Duration) {
+    pub(super) fn fallen(&mut self, runtime: &Runtime, request: Request, now: Duration) {
         self.one_less(request.entry());
-        self.fall(world, request, now);
-        self.sweep(world);
+        self.fall(runtime, request, now);
+        self.sweep(runtime);
     }
 
     fn index_of(&self, entry: &Arc<dyn Entry>) -> Option<usize> {
@@ -144,7 +143,7 @@ impl Slots {
     }
 
     /// Returns the next request. Policies with requests take turns.
-    pub(super) fn next(&mut self, world: &World, now: Duration, force: bool) -> Choice {
+    pub(super) fn next(&mut self, runtime: &Runtime, now: Duration, force: bool) -> Choice {
         let mut until: Option<Duration> = None;
         let count = self.slots.len();
         for index in (self.turn..count).chain(0..self.turn.min(count)) {
@@ -152,13 +151,13 @@ impl Slots {
             if slot.queued == 0 || slot.broken {
                 continue;
             }
-            match slot.call(world, |policy| policy.get(now, force)) {
+            match slot.call(runtime, |policy| policy.get(now, force)) {
                 Some(Next::Request(request)) => {
                     slot.queued -= 1;
                     slot.started += 1;
                     let number = slot.number;
                     self.turn = index + 1;
-                    self.sweep(world);
+                    self.sweep(runtime);
                     return Choice::Request(request, number);
                 }
                 Some(Next::Throttled(at)) if !force => {
@@ -167,20 +166,18 @@ impl Slots {
                 Some(Next::Empty) if !force => {}
                 Some(_) => {
                     slot.broken = true;
-                    world.env.report(
-                        "an admission policy did not give what it has, and was taken out"
-                            .to_owned(),
-                    );
+                    runtime
+                        .report("an admission policy did not give what it has, and was taken out");
                 }
                 None => {}
             }
         }
-        self.sweep(world);
+        self.sweep(runtime);
         until.map_or(Choice::Empty, Choice::Throttled)
     }
 
     /// Removes policies that are broken, or empty and not in use. The requests that they drop come back as fallen.
-    fn sweep(&mut self, world: &World) {
+    fn sweep(&mut self, runtime: &Runtime) {
         let last = self.slots.len() - 1;
         let over = |index: usize, slot: &Slot| {
             index > 0 && (slot.broken || index < last && slot.queued == 0)
@@ -199,77 +196,77 @@ impl Slots {
         self.slots = kept;
         self.turn = 0;
         for slot in gone {
-            discard(world, slot.policy);
+            discard(runtime, slot.policy);
         }
     }
 
     /// Drops all policies. Their requests come back as fallen.
-    pub(super) fn clear(&mut self, world: &World) {
+    pub(super) fn clear(&mut self, runtime: &Runtime) {
         let slots = mem::replace(self, Self::new());
         self.next_number = slots.next_number;
         for slot in slots.slots {
-            discard(world, slot.policy);
+            discard(runtime, slot.policy);
         }
     }
 
     /// Takes a request out of its policy.
-    pub(super) fn remove(&mut self, world: &World, entry: &Arc<dyn Entry>) -> Option<Request> {
+    pub(super) fn remove(&mut self, runtime: &Runtime, entry: &Arc<dyn Entry>) -> Option<Request> {
         let index = self.index_of(entry)?;
         let slot = &mut self.slots[index];
         let request = slot
-            .call(world, |policy| policy.remove(entry.tags()))
+            .call(runtime, |policy| policy.remove(entry.tags()))
             .flatten();
         if request.is_some() {
             slot.queued = slot.queued.saturating_sub(1);
         }
-        self.sweep(world);
+        self.sweep(runtime);
         request
     }
 
     /// Returns a request to shed, from the policy in use or from a policy that is being emptied.
-    pub(super) fn victim(&mut self, world: &World) -> Option<Request> {
+    pub(super) fn victim(&mut self, runtime: &Runtime) -> Option<Request> {
         let mut found = None;
         for slot in self.slots.iter_mut().rev() {
             if slot.queued > 0 {
-                found = slot.call(world, |policy| policy.victim()).flatten();
+                found = slot.call(runtime, |policy| policy.victim()).flatten();
             }
             if found.is_some() {
                 slot.queued -= 1;
                 break;
             }
         }
-        self.sweep(world);
+        self.sweep(runtime);
         found
     }
 
-    pub(super) fn promote(&mut self, world: &World, entry: &Arc<dyn Entry>) {
+    pub(super) fn promote(&mut self, runtime: &Runtime, entry: &Arc<dyn Entry>) {
         if let Some(index) = self.index_of(entry) {
-            self.slots[index].call(world, |policy| policy.promote(entry.tags()));
-            self.sweep(world);
+            self.slots[index].call(runtime, |policy| policy.promote(entry.tags()));
+            self.sweep(runtime);
         }
     }
 
-    pub(super) fn ended(&mut self, world: &World, number: u64, tags: &Tags) {
+    pub(super) fn ended(&mut self, runtime: &Runtime, number: u64, tags: &Tags) {
         let found = self.slots.iter_mut().find(|slot| slot.number == number);
         if let Some(slot) = found {
-            slot.call(world, |policy| policy.ended(tags));
-            self.sweep(world);
+            slot.call(runtime, |policy| policy.ended(tags));
+            self.sweep(runtime);
         }
     }
 
     /// Visits every request of every policy.
-    pub(super) fn visit(&mut self, world: &World, mut visitor: impl FnMut(&Tags)) {
+    pub(super) fn visit(&mut self, runtime: &Runtime, mut visitor: impl FnMut(&Tags)) {
         for slot in &mut self.slots {
-            slot.call(world, |policy| policy.visit(&mut visitor));
+            slot.call(runtime, |policy| policy.visit(&mut visitor));
         }
-        self.sweep(world);
+        self.sweep(runtime);
     }
 
-    pub(super) fn status(&mut self, world: &World) -> Vec<PolicyStatus> {
+    pub(super) fn status(&mut self, runtime: &Runtime) -> Vec<PolicyStatus> {
         let last = self.slots.len() - 1;
         let status = |(index, slot): (usize, &mut Slot)| PolicyStatus {
             name: slot
-                .call(world, |policy| policy.name().to_owned())
+                .call(runtime, |policy| policy.name().to_owned())
                 .unwrap_or_default(),
             queued: slot.queued,
             started: slot.started,
@@ -277,15 +274,15 @@ impl Slots {
             in_use: index == last,
         };
         let all = self.slots.iter_mut().enumerate().map(status).collect();
-        self.sweep(world);
+        self.sweep(runtime);
         all
     }
 }
 
 /// Drops a policy. The drop can be user code, too.
-fn discard(world: &World, policy: Box<dyn Policy>) {
+fn discard(runtime: &Runtime, policy: Box<dyn Policy>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(policy))) {
-        world.env.report(format!(
+        runtime.report(format!(
             "an admission policy panicked while it was dropped: {}",
             panic_message(panic)
         ));
