@@ -10,11 +10,15 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Cx, Graph, LockSet, NoEvent,
+    cx::Cx,
     durable::{Event, Found, KeptBody, Revived},
-    error::{RestoreError, SnapshotError},
+    error::NoEvent,
     fom::Launch,
-    snapshot::{self, Fields, Meta, Migration, Saved, Snapshot, Values},
+    graph::Graph,
+    lock::LockSet,
+    snapshot::{
+        self, Fields, Meta, Migration, RestoreError, Saved, Snapshot, SnapshotError, Values,
+    },
 };
 
 /// An operation with its machine. `#[fom]` implements this trait; do not implement it by hand.

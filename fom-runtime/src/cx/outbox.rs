@@ -3,11 +3,12 @@
 use std::fmt;
 
 use crate::{
-    Cx, FomId, Key, Operation, Placement, Priority, Submission,
-    error::SnapshotError,
-    fom::{Header, Mailed},
-    operation::{Persistent, Savable},
-    runtime::{Prepared, post_event},
+    cx::Cx,
+    fom::{Header, Mailed, Priority},
+    id::{FomId, Key},
+    operation::{Operation, Persistent, Savable},
+    runtime::{Placement, Prepared, Submission, post_event},
+    snapshot::SnapshotError,
 };
 
 impl<E> Cx<'_, E> {

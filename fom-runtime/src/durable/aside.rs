@@ -8,16 +8,15 @@ use std::{
 };
 
 use crate::{
-    Graph, Snapshot,
     durable::{
         Kind, Message,
         record::{decode_fom, number_of},
         schemas::Schemas,
     },
-    error::{DiscardError, RestoreError, RetryError},
-    id::{FomId, Key},
-    runtime::{KeyOf, World},
-    snapshot::{Meta, Schema, phase_of},
+    graph::Graph,
+    id::{FomId, Key, KeyOf},
+    runtime::{DiscardError, RetryError, World},
+    snapshot::{Meta, RestoreError, Schema, Snapshot, phase_of},
 };
 use fom_protocol::sync::Mutex;
 

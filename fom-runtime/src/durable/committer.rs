@@ -11,14 +11,14 @@ use std::{
 use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
 
 use crate::{
-    Clock,
+    clock::Clock,
     durable::{
         Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
         record::fom_of, schemas::Schemas,
     },
-    error::SnapshotError,
     id::FomId,
     runtime::World,
+    snapshot::SnapshotError,
 };
 use fom_protocol::{
     panic_message,
@@ -297,7 +297,7 @@ impl Committer {
                 let freed = self.give_back(&mut whole);
                 if let Some(world) = world.upgrade() {
                     world.heap.freed(freed);
-                    world.heap.trim(&world.spawner);
+                    world.heap.trim(&*world.spawner.0);
                 }
             }
             if !parts.is_empty() || !owed.is_empty() {
@@ -401,7 +401,7 @@ impl Committer {
         let spares = std::mem::take(&mut self.queue.lock().spares);
         let before = std::mem::take(whole);
         let batches = spares.iter().map(|batch| &**batch).chain([&before]);
-        batches.map(Batch::memory).sum()
+        batches.map(Batch::allocated_bytes).sum()
     }
 
     /// Marks the thread as ended, or as never started. Then no caller waits for it.
@@ -445,7 +445,7 @@ impl Committer {
 
     /// Adds the last group of each batch: the used ids and the time.
     fn add_head(&self, whole: &mut Batch, head: &mut Head) {
-        let beyond = whole.beyond().max(EntryId::HEAD);
+        let beyond = whole.next_id().max(EntryId::HEAD);
         head.next_id = head.next_id.max(fom_of(beyond));
         head.time = self.to_journal(self.clock.nanos());
         head.seen = Stamp::now(&self.clock);
@@ -475,7 +475,7 @@ impl Committer {
         }
         let mut queue = self.queue.lock();
         for batch in filled {
-            if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.capacity()) {
+            if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.allocated_bytes()) {
                 queue.spares.push(batch);
             }
         }

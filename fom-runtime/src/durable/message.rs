@@ -17,12 +17,12 @@ use crate::{
         entry_of,
         record::{fom_of, set_number},
     },
-    error::{RestoreError, RetryError},
     fom::Header,
     id::{FomId, Key},
     operation::{EventReader, Operation, Restorer},
-    runtime::World,
+    runtime::{RetryError, World},
     snapshot,
+    snapshot::RestoreError,
 };
 use fom_protocol::{panic_message, shrink::Shrink as _};
 

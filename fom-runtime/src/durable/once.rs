@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    Ended, Snapshot,
     durable::{
         entry_of,
         record::{Kind, stored_key},
     },
-    error::{BoxError, Cause, Failure, RestoreError},
-    fom::{AnyRef, Outcome},
+    error::BoxError,
+    fom::{AnyRef, Cause, Ended, Failure, Outcome},
     id::{FomId, Key},
     operation::Operation,
     snapshot,
+    snapshot::{RestoreError, Snapshot},
 };
 use fom_protocol::{
     panic_message,

@@ -12,7 +12,6 @@ use std::{
 use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 
 use crate::{
-    Durability, Graph,
     durable::{
         Committer, Head, Kind, Message, Meta, SetAside,
         committer::{HEAD_ENTRY, fenced},
@@ -21,13 +20,13 @@ use crate::{
         record::{decode_fom, fom_of, is_fom, number_of},
         schemas::Schemas,
     },
-    error::{BuildError, RestoreError},
     fom::Resident,
+    graph::Graph,
     id::FomId,
     locality::Locality,
-    operation::{EventReader, Persistent, Registered, Restorer, registered},
-    runtime::{World, restore},
-    snapshot::{self, Schema},
+    operation::{Durability, EventReader, Persistent, Registered, Restorer, registered},
+    runtime::{BuildError, World, restore},
+    snapshot::{self, RestoreError, Schema},
 };
 use fom_protocol::panic_message;
 
@@ -484,7 +483,7 @@ impl Sink<'_> {
         }
         let missing = JournalError::Missing {
             entry: HEAD_ENTRY,
-            what: "which says whose journal it is, and which ids are used",
+            what: "which identifies the journal and the used ids",
         };
         if found.gaps.is_empty() {
             return Err(missing);

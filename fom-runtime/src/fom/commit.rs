@@ -9,12 +9,12 @@ use crate::{
     durable::{
         Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head, entry_of,
     },
-    error::{Cause, SnapshotError},
     fom::{
-        AnyRef, Standing, TransitionCause, Typed, WaitingFor,
+        AnyRef, Cause, Standing, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Verdict},
     },
     operation::{Codec, Durability, Operation},
+    snapshot::SnapshotError,
 };
 use fom_protocol::panic_message;
 
@@ -156,7 +156,7 @@ fn group<O: Operation>(
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
     let written = written.and_then(|()| match fom.world().committer() {
-        Some(committer) => committer.check_length(batch.longest()),
+        Some(committer) => committer.check_length(batch.longest_open_entry()),
         None => Ok(()),
     });
     match written {

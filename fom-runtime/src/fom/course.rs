@@ -11,13 +11,13 @@ use std::{
 };
 
 use crate::{
-    Cx, Ended, PhaseInfo,
+    cx::Cx,
     durable::Then,
-    error::{BlockError, Cause, Failure, RefusedReason},
     fom::{
-        Barred, Header, Interrupt, Outcome, Transition, TransitionCause, Typed, WaitingFor,
-        turn::Gate,
+        Barred, BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, RefusedReason,
+        Transition, TransitionCause, Typed, WaitingFor, turn::Gate,
     },
+    graph::PhaseInfo,
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
 };
 use fom_protocol::{nanos, panic_message};

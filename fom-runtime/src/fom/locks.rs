@@ -7,10 +7,9 @@ use std::{
 };
 
 use crate::{
-    Cx,
-    error::Cause,
+    cx::Cx,
     fom::{
-        Header, TransitionCause, Typed, WaitingFor,
+        Cause, Header, TransitionCause, Typed, WaitingFor,
         course::{After, Course, cause_of},
         reference,
     },

@@ -17,10 +17,12 @@ mod body;
 mod commit;
 mod course;
 mod env;
+mod error;
 mod extra;
 mod failing;
 mod future;
 mod header;
+mod key_order;
 pub(crate) mod launch;
 mod listeners;
 mod locks;
@@ -28,11 +30,13 @@ mod mail;
 mod outcome;
 mod plain;
 mod pool;
+mod priority;
 mod reference;
 mod remember;
 mod serve;
 mod team;
 mod timing;
+mod totals;
 mod transition;
 mod trim;
 mod turn;
@@ -53,24 +57,28 @@ use std::{
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
 pub(crate) use env::Env;
+pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
+pub(crate) use key_order::{Full, Order};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use listeners::Hooks;
 pub use listeners::Interpose;
 pub(crate) use mail::Mailed;
+pub use outcome::Ended;
 pub(crate) use outcome::Outcome;
 pub(crate) use pool::{Pool, Pools, Stocks};
+pub use priority::Priority;
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
+pub(crate) use totals::{Ends, Totals};
 pub use transition::{Transition, TransitionCause, TransitionOf};
 pub(crate) use turn::{Barred, Standing};
 
 use crate::{
     durable::{EventId, Kept, codec},
-    error::{Cause, Failure},
     id::Key,
     lanes::LanePlace,
     locality::{Locality, Timer},
@@ -190,7 +198,7 @@ impl<E> Mailed<E> {
     }
 
     /// Puts the event into the mailbox and wakes the fom.
-    pub(crate) fn send(&self, event: E) -> Result<(), crate::error::SendError<E>> {
+    pub(crate) fn send(&self, event: E) -> Result<(), crate::fom::SendError<E>> {
         let world = self.world();
         let id = || Some(EventId::Sent(world.next_event()));
         self.mail.push(event, id, world.env.mailbox)?;
@@ -199,11 +207,7 @@ impl<E> Mailed<E> {
     }
 
     /// Like [`send`](Self::send), for an event with an id from its sender.
-    pub(crate) fn send_with_id(
-        &self,
-        id: &Key,
-        event: E,
-    ) -> Result<(), crate::error::SendError<E>> {
+    pub(crate) fn send_with_id(&self, id: &Key, event: E) -> Result<(), crate::fom::SendError<E>> {
         let most = self.world().env.mailbox;
         self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();

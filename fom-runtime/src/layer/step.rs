@@ -1,9 +1,8 @@
 //! Steps of the operation inside a layer, as steps of the layer.
 
 use crate::{
-    Cx,
-    error::Cause,
-    fom::Launch,
+    cx::Cx,
+    fom::{Cause, Launch},
     graph::Joined,
     layer::{Layer, Layered},
     operation::{At, Entry, Next, Operation, Stepped},

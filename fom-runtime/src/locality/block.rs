@@ -1,8 +1,7 @@
 //! Enter-block and leave-block: the core goes to another thread while a fom blocks this one.
 
 use crate::{
-    error::BlockError,
-    fom::{Header, WaitingFor},
+    fom::{BlockError, Header, WaitingFor},
     locality::{Core, crew::NoReserve, here, outlook},
 };
 

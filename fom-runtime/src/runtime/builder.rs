@@ -11,19 +11,19 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 use tokio::sync::oneshot;
 
 use crate::{
-    Clock,
     balance::Balance,
+    clock::Clock,
     durable::{
         Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
         recover,
     },
-    error::{BoxError, BuildError},
+    error::BoxError,
     fom::{Hooks, Resident, Transition, TransitionOf},
     id::FomId,
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::{Operation, Persistent},
     runtime::{
-        Runtime, World,
+        BuildError, Runtime, World,
         resources::Resources,
         shutdown::Guard,
         world::{RuntimeState, Settings},

@@ -10,13 +10,14 @@ use std::{
 
 use crate::{
     durable::{self, Kept, Once},
-    error::RestoreError,
-    fom::{AnyRef, Birth, Extra, Header, Launch, Rare, Resident, Seed, Stocks, Ticket},
-    id::{FomId, Key},
+    fom::{
+        AnyRef, Birth, Extra, Header, Launch, Order, Priority, Rare, Resident, Seed, Stocks, Ticket,
+    },
+    id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::Operation,
-    runtime::{Priority, World, directory::KeyOf, keys::Order},
-    snapshot::Meta,
+    runtime::{World, keys::stored},
+    snapshot::{Meta, RestoreError},
 };
 use fom_protocol::sync::Mutex;
 
@@ -179,7 +180,7 @@ impl Maker<'_> {
                     home: self.index as u16,
                     settled: self.placed,
                     priority: self.priority as u8,
-                    rare: self.order.stored(false),
+                    rare: stored(self.order, false),
                     ..durable::Meta::default()
                 };
                 Kept::new(meta, false)

@@ -6,10 +6,11 @@ use crate::{
     durable::{
         self, Item, Kept, Message, Posted, Sequence, Written, encode_head, entry_of, rewrite,
     },
-    error::{Refused, RefusedReason, RestoreError, SnapshotError},
+    fom::RefusedReason,
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
-    runtime::{Submission, World},
+    runtime::{Refused, Submission, World, keys::stored},
+    snapshot::{RestoreError, SnapshotError},
 };
 
 /// An operation that is in an outbox.
@@ -46,7 +47,7 @@ impl<O: Operation> Submission<'_, O> {
                 priority: self.priority as u8,
                 // The number is drawn later. This keeps its place in the record.
                 number: self.key.is_some().then_some(0),
-                rare: self.order.stored(true),
+                rare: stored(self.order, true),
                 ..durable::Meta::default()
             };
             let mut bytes = Vec::new();

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    error::RefusedReason,
+    fom::RefusedReason,
     id::Key,
     runtime::Submission,
     service::{

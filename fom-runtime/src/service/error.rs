@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    error::BlockError,
+    fom::BlockError,
     id::Key,
     service::{DomainState, Provider, ServiceState, Signature},
 };

@@ -11,8 +11,9 @@ use std::{
 
 use crate::{
     BlockingCx, Cx,
-    error::{BlockError, BoxError},
+    error::BoxError,
     fom,
+    fom::BlockError,
     locality::Home,
     service::{
         CallCause, CallCx, CancelledBy, chain, fenced,

@@ -4,11 +4,12 @@ use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
 use crate::{
     BlockingCx, Cx,
-    error::{BoxError, Cause, Failure},
+    error::BoxError,
+    fom::{Cause, Ended, Failure},
     id::Key,
     locality::{Home, Sleep},
     operation::Operation,
-    runtime::{Ended, FomRef, Placement, Runtime, Submission},
+    runtime::{FomRef, Placement, Runtime, Submission},
     service::DomainState,
 };
 

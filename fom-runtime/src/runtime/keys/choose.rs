@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    error::Refused,
+    fom::{Full, Order},
     operation::Operation,
-    runtime::{
-        Submission,
-        keys::{Full, Joined, Order},
-    },
+    runtime::{Refused, Submission, keys::Joined},
 };
 
 impl<O: Operation> Submission<'_, O> {

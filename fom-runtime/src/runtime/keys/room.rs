@@ -13,13 +13,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    error::Refused,
+    fom::{Full, Order},
+    id::KeyOf,
     operation::Operation,
-    runtime::{
-        Handle, Submission, World,
-        directory::KeyOf,
-        keys::{Full, Order},
-    },
+    runtime::{Handle, Refused, Submission, World},
 };
 use fom_protocol::{
     panic_message,
