@@ -1,6 +1,7 @@
 //! Admission: submissions, waits for room, cancels and ends meet the thread that works behind the gate.
 
 use fom_patterns::admission::{Admission, ClientRoundRobin, Fifo, Level, Queued};
+use fom_runtime::RefusedReason;
 
 use super::*;
 
