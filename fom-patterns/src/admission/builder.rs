@@ -6,7 +6,7 @@ use fom_runtime::Runtime;
 
 use crate::admission::{
     Admission, Fifo, Policy,
-    gate::{Settings, Shared},
+    intake::{Settings, Shared},
 };
 
 /// What happens to a request that finds the queue full.

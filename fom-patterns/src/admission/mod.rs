@@ -8,53 +8,53 @@
 //! | file | what |
 //! | --- | --- |
 //! | `mod.rs`, `builder.rs` | [`Admission`] and its builder |
-//! | `tagged.rs`, `place.rs`, `waiting.rs` | an operation on its way in, its place in the queue, and a wait for room |
+//! | `admission_request.rs`, `waiting_request.rs`, `wait_for_room.rs` | an operation on its way in, in the queue, and in a wait for room |
 //! | `request.rs`, `policy.rs` | a request as policies see it, and the trait of policies |
-//! | `gate.rs`, `desk.rs`, `slots.rs` | the short lock, the work behind the lock, and the policies there |
+//! | `intake.rs`, `dispatcher.rs`, `policy_set.rs` | the short lock, the work behind the lock, and the policies there |
 //! | `policies/`, `buckets/` | the built-in policies |
 //! | `status.rs`, `text.rs` | the status of an intake, and policies from a line of text |
 //!
 //! The design has two levels of scheduling and a policy that can be changed under load, as Lustre's network request
 //! scheduler (NRS) has. The water marks with hysteresis are those of Asterisk's task processors.
 
+mod admission_request;
 mod buckets;
 mod builder;
-mod desk;
-mod gate;
-mod place;
+mod dispatcher;
+mod intake;
 mod policies;
 mod policy;
+mod policy_set;
 mod request;
-mod slots;
 mod status;
-mod tagged;
 mod text;
-mod waiting;
+mod wait_for_room;
+mod waiting_request;
 
 use std::{fmt, sync::Arc};
 
 pub use self::{
+    admission_request::AdmissionRequest,
     buckets::{ConfigError, Rate, Rule, Rules, Share, TokenBuckets},
     builder::{AdmissionBuilder, BuildAdmissionError, Level, WhenFull},
-    place::{Queued, Starting},
     policies::{ClientRoundRobin, DeadlineFirst, Fifo, Line, Priorities, SortedBatches},
     policy::{Next, Nudge, Policy},
     request::{Request, Sorted, Tags},
     status::{AdmissionStatus, PolicyStatus, QueueStatus},
-    tagged::Tagged,
     text::PolicyTextError,
-    waiting::WaitForRoom,
+    wait_for_room::WaitForRoom,
+    waiting_request::{Queued, Starting},
 };
 use fom_runtime::{Operation, Runtime};
 
-use gate::{Event, Shared};
+use intake::{Event, Shared};
 
 /// The intake of a server. A submitted operation waits in a queue until one of a limited number of places is free. The
 /// queue's [`Policy`] chooses which request is next. A clone is another handle to the same intake.
 ///
 /// A request can be [cancelled](Queued::cancel) in the queue, for example after its client has gone. Dropping its
-/// handle lets the request run. Queued operations live in memory. Even with a [journal](fom_runtime::Builder::journal), an
-/// operation is kept only from its start on.
+/// handle lets the request run. Queued operations live in memory. Even with a [journal](fom_runtime::Builder::journal),
+/// an operation is kept only from its start on.
 ///
 /// When the runtime drains, it serves all queued requests, past any rate. When the runtime shuts down at once, each
 /// queued request is answered with [`Cause::Shutdown`](fom_runtime::Cause::Shutdown) and its operation.
@@ -105,9 +105,10 @@ impl Admission {
         AdmissionBuilder::new(runtime)
     }
 
-    /// Submits an operation to this intake. Nothing happens until the returned [`Tagged`] is started or awaited.
-    pub fn submit<O: Operation>(&self, operation: O) -> Tagged<'_, O> {
-        Tagged::new(&self.shared, operation)
+    /// Submits an operation to this intake. Nothing happens until the returned [`AdmissionRequest`] is started or
+    /// awaited.
+    pub fn submit<O: Operation>(&self, operation: O) -> AdmissionRequest<'_, O> {
+        AdmissionRequest::new(&self.shared, operation)
     }
 
     /// Changes the policy. Queued requests stay with the policy that took them. That policy serves them to the end, in

@@ -4,7 +4,7 @@ use std::{fmt, sync::Weak, time::Duration};
 
 use crate::admission::{
     Request, Tags,
-    gate::{Event, Shared},
+    intake::{Event, Shared},
 };
 
 /// The answer of [`Policy::get`].

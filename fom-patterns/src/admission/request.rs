@@ -13,13 +13,13 @@ use std::{
 use fom_runtime::{Key, Priority, RefusedReason};
 
 use crate::admission::{
-    gate::{Event, Shared},
-    place::Entry,
+    intake::{Event, Shared},
+    waiting_request::Entry,
 };
 
 /// The tags that policies sort a request by.
 pub struct Tags {
-    /// Set under the lock of the gate when the request is let into the queue, and read after that.
+    /// Set under the lock of the intake when the request is let into the queue, and read after that.
     pub(super) number: AtomicU64,
     pub(super) operation: &'static str,
     pub(super) client: Option<Key>,
@@ -138,7 +138,7 @@ impl Drop for Request {
 }
 
 /// Says where an operation works, for policies that sort by that. A submission applies it with
-/// [`sorted`](super::Tagged::sorted).
+/// [`sorted`](super::AdmissionRequest::sorted).
 ///
 /// ```
 /// use fom_patterns::admission::Sorted;

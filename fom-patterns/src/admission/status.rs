@@ -68,7 +68,7 @@ pub struct AdmissionStatus {
     pub throttled_for: Option<Duration>,
 }
 
-/// The part of the status behind the gate's lock.
+/// The part of the status behind the intake's lock.
 pub(super) struct Marks {
     pub(super) waiting: usize,
     pub(super) level: Level,

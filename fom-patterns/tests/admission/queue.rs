@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fom_patterns::{
-    admission::{Admission, AdmissionBuilder, Queued, Tagged},
+    admission::{Admission, AdmissionBuilder, AdmissionRequest, Queued},
     prelude::*,
 };
 use fom_runtime::RefusedReason;
@@ -131,7 +131,7 @@ impl Held {
     }
 
     /// An operation to be queued; the letters of the name are its client.
-    pub(crate) fn of_client(&self, name: &str) -> Tagged<'_, Quick> {
+    pub(crate) fn of_client(&self, name: &str) -> AdmissionRequest<'_, Quick> {
         let client = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
         self.intake.submit(self.quick(name)).client(client)
     }

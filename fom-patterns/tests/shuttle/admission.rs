@@ -1,4 +1,4 @@
-//! Admission: submissions, waits for room, cancels and ends meet the thread that works behind the gate.
+//! Admission: submissions, waits for room, cancels and ends meet the thread that works behind the lock.
 
 use fom_patterns::admission::{Admission, ClientRoundRobin, Fifo, Level, Queued};
 use fom_runtime::RefusedReason;
@@ -65,9 +65,9 @@ fn has_run(queued: Queued<Errand>) -> bool {
 }
 
 /// Threads submit, wait for room, give up a wait, and cancel: each is answered. An admitted request runs once or was
-/// cancelled, one at a time, and in the end the gate is as it was.
+/// cancelled, one at a time, and in the end the intake is as it was.
 ///
-/// Seeded: a desk that is put back without another look into the inbox; waiters not let in when there is room; a
+/// Seeded: a dispatcher that is put back without another look into the inbox; waiters not let in when there is room; a
 /// cancelled request not counted among those that left (all of them: deadlock).
 #[test]
 fn submissions_meet_at_the_gate() {

@@ -12,11 +12,11 @@ use fom_runtime::{Operation, Refused};
 
 use crate::admission::{
     Queued,
-    place::{Entry, Place},
+    waiting_request::{Entry, WaitingRequest},
 };
 
-/// A wait for room; see [`Tagged::start_when_room`](super::Tagged::start_when_room). The first poll decides the place
-/// among the waiting operations.
+/// A wait for room; see [`AdmissionRequest::start_when_room`](super::AdmissionRequest::start_when_room). The first poll
+/// decides the place among the waiting operations.
 ///
 /// # Cancel safety
 ///
@@ -24,8 +24,8 @@ use crate::admission::{
 /// is dropped and does not start.
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitForRoom<O: Operation> {
-    place: Option<Arc<Place<O>>>,
-    /// Whether the operation was submitted to the gate.
+    request: Option<Arc<WaitingRequest<O>>>,
+    /// Whether the operation was submitted to the intake.
     begun: bool,
 }
 
@@ -36,9 +36,9 @@ impl<O: Operation> fmt::Debug for WaitForRoom<O> {
 }
 
 impl<O: Operation> WaitForRoom<O> {
-    pub(super) fn new(place: Arc<Place<O>>) -> Self {
+    pub(super) fn new(request: Arc<WaitingRequest<O>>) -> Self {
         Self {
-            place: Some(place),
+            request: Some(request),
             begun: false,
         }
     }
@@ -49,19 +49,19 @@ impl<O: Operation> Future for WaitForRoom<O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let Some(place) = &this.place else {
+        let Some(request) = &this.request else {
             panic!("polled after it was ready")
         };
         if !this.begun {
             this.begun = true;
-            let entry: Arc<dyn Entry> = place.clone();
-            match place.shared.submit_or_wait(&entry) {
+            let entry: Arc<dyn Entry> = request.clone();
+            match request.shared.submit_or_wait(&entry) {
                 // The operation is in the queue, or has left it meanwhile.
-                Ok(true) => place.let_in(),
+                Ok(true) => request.let_in(),
                 Ok(false) => {}
                 Err(reason) => {
-                    let operation = place.take_back();
-                    this.place = None;
+                    let operation = request.take_back();
+                    this.request = None;
                     return match operation {
                         Some(operation) => Poll::Ready(Err(Refused::new(reason, operation))),
                         None => unreachable!("nobody else has seen it"),
@@ -69,10 +69,10 @@ impl<O: Operation> Future for WaitForRoom<O> {
                 }
             }
         }
-        let let_in = std::task::ready!(place.poll_let_in(cx.waker()));
-        match (this.place.take(), let_in) {
+        let let_in = std::task::ready!(request.poll_let_in(cx.waker()));
+        match (this.request.take(), let_in) {
             (_, Err((reason, operation))) => Poll::Ready(Err(Refused::new(reason, operation))),
-            (Some(place), Ok(())) => Poll::Ready(Ok(Queued::new(place))),
+            (Some(request), Ok(())) => Poll::Ready(Ok(Queued::new(request))),
             (None, Ok(())) => unreachable!("looked at above"),
         }
     }
@@ -80,13 +80,13 @@ impl<O: Operation> Future for WaitForRoom<O> {
 
 impl<O: Operation> Drop for WaitForRoom<O> {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take()
+        if let Some(request) = self.request.take()
             && self.begun
         {
-            let entry: Arc<dyn Entry> = place.clone();
-            if !place.shared.wait_no_more(&entry) {
+            let entry: Arc<dyn Entry> = request.clone();
+            if !request.shared.wait_no_more(&entry) {
                 // The operation was let in just now.
-                Queued::new(place).cancel();
+                Queued::new(request).cancel();
             }
         }
     }

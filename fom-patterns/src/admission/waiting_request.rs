@@ -1,4 +1,4 @@
-//! A place in the queue. It holds the operation until the start, then the fom or the answer.
+//! A request that waits in the queue. It holds the operation until the start, then the fom or the answer.
 
 use std::{
     fmt,
@@ -17,11 +17,11 @@ use fom_runtime::{
 
 use crate::admission::{
     Tags,
-    gate::{Event, Shared},
+    intake::{Event, Shared},
     request::Unstarted,
 };
 
-/// A place of any operation type.
+/// A waiting request of any operation type.
 pub(super) trait Entry: Send + Sync {
     fn tags(&self) -> &Tags;
     /// Returns the number of the policy that has the request.
@@ -29,12 +29,12 @@ pub(super) trait Entry: Send + Sync {
     /// Notes that the operation waited for room, and is in the queue now.
     fn let_in(&self);
     /// Starts the operation: its turn has come.
-    fn start(&self, seat: Seat);
+    fn start(&self, permit: Permit);
     /// Answers the operation, which does not start.
     fn answer(&self, why: Unstarted);
 }
 
-pub(super) struct Place<O: Operation> {
+pub(super) struct WaitingRequest<O: Operation> {
     tags: Tags,
     slot: AtomicU64,
     pub(super) shared: Arc<Shared>,
@@ -70,14 +70,15 @@ struct Watch {
     outside: bool,
 }
 
-/// The seat of one fom of the intake. The seat is dropped, and so freed, when the fom has ended or could not be made.
-pub(super) struct Seat {
+/// The permit of one fom of the intake to run. The permit is dropped, and so freed, when the fom has ended or could not
+/// be made.
+pub(super) struct Permit {
     shared: Arc<Shared>,
     entry: Option<Arc<dyn Entry>>,
     policy: u64,
 }
 
-impl Seat {
+impl Permit {
     pub(super) fn new(shared: Arc<Shared>, entry: Arc<dyn Entry>, policy: u64) -> Self {
         Self {
             shared,
@@ -87,7 +88,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
             self.shared.deliver(Event::Ended(entry, self.policy));
@@ -95,7 +96,7 @@ impl Drop for Seat {
     }
 }
 
-impl<O: Operation> Place<O> {
+impl<O: Operation> WaitingRequest<O> {
     pub(super) fn new(
         shared: Arc<Shared>,
         tags: Tags,
@@ -117,7 +118,7 @@ impl<O: Operation> Place<O> {
         }
     }
 
-    /// Returns the operation of a place that was not let in.
+    /// Returns the operation of a request that was not let in.
     pub(super) fn take_back(&self) -> Option<O> {
         let stage = mem::replace(&mut *self.stage.lock(), Stage::Gone);
         match stage {
@@ -195,7 +196,7 @@ impl<O: Operation> Place<O> {
     }
 }
 
-impl<O: Operation> Entry for Place<O> {
+impl<O: Operation> Entry for WaitingRequest<O> {
     fn tags(&self) -> &Tags {
         &self.tags
     }
@@ -215,7 +216,7 @@ impl<O: Operation> Entry for Place<O> {
         }
     }
 
-    fn start(&self, seat: Seat) {
+    fn start(&self, permit: Permit) {
         let mut stage = self.stage.lock();
         let (parts, wanted) = match mem::replace(&mut *stage, Stage::Gone) {
             Stage::Queued(parts, watch) => {
@@ -233,7 +234,7 @@ impl<O: Operation> Entry for Place<O> {
         let mut submission = runtime
             .submit(parts.operation)
             .priority(self.tags.priority)
-            .guard(seat);
+            .guard(permit);
         if let Some(placement) = parts.placement {
             submission = submission.place(placement);
         }
@@ -299,29 +300,29 @@ impl<O: Operation> Stage<O> {
 /// # Cancel safety
 ///
 /// As a future, a `Queued` is cancel safe: the outcome stays until it is taken.
-#[must_use = "the outcome of the operation is dropped with its place"]
+#[must_use = "the outcome of the operation is dropped with its handle"]
 pub struct Queued<O: Operation> {
-    place: Arc<Place<O>>,
+    request: Arc<WaitingRequest<O>>,
     handle: Option<Handle<O>>,
 }
 
 impl<O: Operation> fmt::Debug for Queued<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Queued").field(&self.place.tags).finish()
+        f.debug_tuple("Queued").field(&self.request.tags).finish()
     }
 }
 
 impl<O: Operation> Queued<O> {
-    pub(super) fn new(place: Arc<Place<O>>) -> Self {
+    pub(super) fn new(request: Arc<WaitingRequest<O>>) -> Self {
         Self {
-            place,
+            request,
             handle: None,
         }
     }
 
     /// Returns the tags that policies sort by.
     pub fn tags(&self) -> &Tags {
-        &self.place.tags
+        &self.request.tags
     }
 
     /// Cancels the operation. In the queue, the operation is removed and fails with [`Cause::Cancelled`]; the failure
@@ -330,7 +331,7 @@ impl<O: Operation> Queued<O> {
         match &self.handle {
             Some(handle) => handle.cancel(),
             None => {
-                self.place.cancel();
+                self.request.cancel();
                 self.deliver(Event::Cancel);
             }
         }
@@ -345,8 +346,8 @@ impl<O: Operation> Queued<O> {
     }
 
     fn deliver(&self, event: fn(Arc<dyn Entry>) -> Event) {
-        let place: Arc<dyn Entry> = self.place.clone();
-        self.place.shared.deliver(event(place));
+        let request: Arc<dyn Entry> = self.request.clone();
+        self.request.shared.deliver(event(request));
     }
 
     /// Waits until the operation has started, and returns its fom. Returns `None` if the operation never starts;
@@ -376,7 +377,7 @@ impl<O: Operation> Queued<O> {
         if self.handle.is_some() {
             return Poll::Ready(None);
         }
-        let mut stage = self.place.stage.lock();
+        let mut stage = self.request.stage.lock();
         let old = match &mut *stage {
             Stage::Queued(_, watch) | Stage::Launching(watch) => watch.waker.replace(waker.clone()),
             Stage::Started(_, handle) => {
@@ -414,7 +415,7 @@ impl<O: Operation> Future for Queued<O> {
 impl<O: Operation> Drop for Queued<O> {
     fn drop(&mut self) {
         let old = {
-            let mut stage = self.place.stage.lock();
+            let mut stage = self.request.stage.lock();
             match &mut *stage {
                 Stage::Queued(_, watch) | Stage::Launching(watch) => {
                     watch.wanted = false;
@@ -446,7 +447,7 @@ impl<O: Operation> Future for Starting<'_, O> {
             Poll::Ready(None) => Poll::Ready(queued.handle.as_ref().map(|it| it.fom().clone())),
             Poll::Ready(Some(failure)) => {
                 // For a caller that awaits the outcome after this.
-                *queued.place.stage.lock() = Stage::Failed(failure);
+                *queued.request.stage.lock() = Stage::Failed(failure);
                 Poll::Ready(None)
             }
             Poll::Pending => Poll::Pending,

@@ -1,9 +1,10 @@
-//! The gate: one short lock for the whole intake. No user code runs under the lock.
+//! The intake: one short lock for all its events. No user code runs under the lock.
 //!
-//! A thread with an event (a submission, an end, a cancel) puts the event into the inbox under the lock. If the desk is
-//! there, the thread takes the desk and does the work outside of the lock. If another thread has the desk, the work is
-//! left to that thread: it looks into the inbox again before it puts the desk back. So policies, callbacks, wakers and
-//! drops of operations never run under the lock. They run one at a time, and may use the intake themselves.
+//! A thread with an event (a submission, an end, a cancel) puts the event into the inbox under the lock. If the
+//! dispatcher is there, the thread takes it and does the work outside of the lock. If another thread has the
+//! dispatcher, the work is left to that thread: it looks into the inbox again before it puts the dispatcher back. So
+//! policies, callbacks, wakers and drops of operations never run under the lock. They run one at a time, and may use
+//! the intake themselves.
 //!
 //! No thread works for the others forever: after some rounds the work goes on in a locality, between its foms.
 
@@ -26,15 +27,15 @@ use fom_runtime::{
 use tokio::sync::oneshot;
 
 use crate::admission::{
-    AdmissionStatus, Level, Policy, Request, WhenFull, desk::Desk, place::Entry,
-    request::Unstarted, status::Marks,
+    AdmissionStatus, Level, Policy, Request, WhenFull, dispatcher::Dispatcher, request::Unstarted,
+    status::Marks, waiting_request::Entry,
 };
 
 /// The number of rounds that one thread works for others before the work goes on elsewhere. Each round handles the
 /// events that came during the round before.
 const ROUNDS: usize = 16;
 
-/// An event for the desk. The desk handles events in order.
+/// An event for the dispatcher. The dispatcher handles events in order.
 pub(super) enum Event {
     /// The request was let in.
     Submitted(Request),
@@ -70,14 +71,14 @@ pub(super) struct Shared {
     pub(super) me: Weak<Self>,
     /// Counts the requests in the queue.
     pending: PendingWork,
-    gate: Mutex<Gate>,
+    intake: Mutex<Intake>,
 }
 
 /// The state behind the lock.
-struct Gate {
+struct Intake {
     inbox: Vec<Event>,
     /// `None` while a thread works.
-    desk: Option<Box<Desk>>,
+    dispatcher: Option<Box<Dispatcher>>,
     /// Requests that were let in, and are neither started nor answered.
     queued: usize,
     full: bool,
@@ -92,9 +93,9 @@ struct Gate {
 impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings, policy: Box<dyn Policy>) -> Arc<Self> {
         let shared = Arc::new_cyclic(|me| Self {
-            gate: Mutex::new(Gate {
+            intake: Mutex::new(Intake {
                 inbox: Vec::new(),
-                desk: Some(Box::new(Desk::new(settings.in_flight))),
+                dispatcher: Some(Box::new(Dispatcher::new(settings.in_flight))),
                 queued: 0,
                 full: false,
                 waiting: VecDeque::new(),
@@ -121,33 +122,33 @@ impl Shared {
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.gate.lock().queued
+        self.intake.lock().queued
     }
 
     pub(super) fn level(&self) -> Level {
-        Level::of(self.gate.lock().full)
+        Level::of(self.intake.lock().full)
     }
 
     /// Lets a request in if there is room, or if the intake sheds another request for it.
     pub(super) fn submit(&self, entry: &Arc<dyn Entry>) -> Result<(), RefusedReason> {
         // Counted before the mode is read: a shutdown that begins meanwhile waits for the request or refuses it.
         self.pending.enter();
-        let mut gate = self.gate.lock();
+        let mut intake = self.intake.lock();
         let refused = if !self.runtime.is_accepting() {
             Some(RefusedReason::ShuttingDown)
-        } else if self.settings.when_full == WhenFull::Shed || gate.has_room() {
+        } else if self.settings.when_full == WhenFull::Shed || intake.has_room() {
             None
         } else {
             Some(RefusedReason::Full)
         };
         if let Some(reason) = refused {
-            gate.refused += 1;
-            drop(gate);
+            intake.refused += 1;
+            drop(intake);
             self.pending.leave(1);
             return Err(reason);
         }
-        gate.accept(self, entry);
-        self.work(gate);
+        intake.accept(self, entry);
+        self.work(intake);
         Ok(())
     }
 
@@ -155,20 +156,20 @@ impl Shared {
     /// whether the entry is in the queue.
     pub(super) fn submit_or_wait(&self, entry: &Arc<dyn Entry>) -> Result<bool, RefusedReason> {
         self.pending.enter();
-        let mut gate = self.gate.lock();
+        let mut intake = self.intake.lock();
         if !self.runtime.is_accepting() {
-            gate.refused += 1;
-            drop(gate);
+            intake.refused += 1;
+            drop(intake);
             self.pending.leave(1);
             return Err(RefusedReason::ShuttingDown);
         }
-        if gate.has_room() {
-            gate.accept(self, entry);
-            self.work(gate);
+        if intake.has_room() {
+            intake.accept(self, entry);
+            self.work(intake);
             return Ok(true);
         }
-        gate.waiting.push_back(Arc::clone(entry));
-        drop(gate);
+        intake.waiting.push_back(Arc::clone(entry));
+        drop(intake);
         // The entry is not in the queue yet, so a drain does not wait for it.
         self.pending.leave(1);
         Ok(false)
@@ -176,13 +177,13 @@ impl Shared {
 
     /// Removes an entry that waits for room. Returns `false` if the entry is in the queue by now, or gone.
     pub(super) fn wait_no_more(&self, entry: &Arc<dyn Entry>) -> bool {
-        let mut gate = self.gate.lock();
-        let place = gate
+        let mut intake = self.intake.lock();
+        let place = intake
             .waiting
             .iter()
             .position(|waiting| Arc::ptr_eq(waiting, entry));
-        let found = place.and_then(|place| gate.waiting.remove(place));
-        drop(gate);
+        let found = place.and_then(|place| intake.waiting.remove(place));
+        drop(intake);
         found.is_some()
     }
 
@@ -192,57 +193,57 @@ impl Shared {
     }
 
     pub(super) fn deliver(&self, event: Event) {
-        let mut gate = self.gate.lock();
-        gate.inbox.push(event);
-        self.work(gate);
+        let mut intake = self.intake.lock();
+        intake.inbox.push(event);
+        self.work(intake);
     }
 
     pub(super) async fn status(&self) -> AdmissionStatus {
         let (tell, told) = oneshot::channel();
         self.deliver(Event::Status(tell));
-        // The desk answers every such event, unless its work panicked. The panic is reported elsewhere.
+        // The dispatcher answers every such event, unless its work panicked. The panic is reported elsewhere.
         told.await.unwrap_or_default()
     }
 
-    /// Returns the part of the status that the gate holds.
+    /// Returns the part of the status that the intake holds.
     pub(super) fn marks(&self) -> Marks {
-        let gate = self.gate.lock();
+        let intake = self.intake.lock();
         Marks {
-            waiting: gate.waiting.len(),
-            level: Level::of(gate.full),
-            filled: gate.filled,
-            refused: gate.refused,
+            waiting: intake.waiting.len(),
+            level: Level::of(intake.full),
+            filled: intake.filled,
+            refused: intake.refused,
         }
     }
 
     /// Handles the events in the inbox, unless another thread does.
-    fn work<'a>(&'a self, mut gate: MutexGuard<'a, Gate>) {
-        let Some(mut desk) = gate.desk.take() else {
+    fn work<'a>(&'a self, mut intake: MutexGuard<'a, Intake>) {
+        let Some(mut dispatcher) = intake.dispatcher.take() else {
             return;
         };
         for _ in 0..ROUNDS {
-            let batch = mem::replace(&mut gate.inbox, desk.spare());
-            drop(gate);
-            let worked = catch_unwind(AssertUnwindSafe(|| desk.work(self, batch)));
+            let batch = mem::replace(&mut intake.inbox, dispatcher.spare());
+            drop(intake);
+            let worked = catch_unwind(AssertUnwindSafe(|| dispatcher.work(self, batch)));
             if let Err(panic) = worked {
                 self.runtime.report(format!(
                     "the queue in front of the localities panicked: {}",
                     panic_message(panic)
                 ));
             }
-            let left = desk.take_left();
+            let left = dispatcher.take_left();
             if left > 0 {
                 self.pending.leave(left);
             }
-            gate = self.gate.lock();
-            gate.one_left(self, left);
-            if gate.inbox.is_empty() {
-                gate.desk = Some(desk);
+            intake = self.intake.lock();
+            intake.one_left(self, left);
+            if intake.inbox.is_empty() {
+                intake.dispatcher = Some(dispatcher);
                 return;
             }
         }
-        gate.desk = Some(desk);
-        drop(gate);
+        intake.dispatcher = Some(dispatcher);
+        drop(intake);
         let again = GoOn(self.myself());
         // A refused post drops the closure, which goes on here.
         let _ = self
@@ -256,9 +257,9 @@ struct GoOn(Arc<Shared>);
 
 impl Drop for GoOn {
     fn drop(&mut self) {
-        let gate = self.0.gate.lock();
-        if !gate.inbox.is_empty() {
-            self.0.work(gate);
+        let intake = self.0.intake.lock();
+        if !intake.inbox.is_empty() {
+            self.0.work(intake);
         }
     }
 }
@@ -268,7 +269,7 @@ impl Attachment for Shared {
         if runtime.state() == RuntimeState::Open {
             return;
         }
-        let waiting = mem::take(&mut self.gate.lock().waiting);
+        let waiting = mem::take(&mut self.intake.lock().waiting);
         for entry in waiting {
             entry.answer(Unstarted::Refused(RefusedReason::ShuttingDown));
         }
@@ -276,7 +277,7 @@ impl Attachment for Shared {
     }
 }
 
-impl Gate {
+impl Intake {
     /// Returns whether a new request has room. Waiting entries come first.
     fn has_room(&self) -> bool {
         !self.full && self.waiting.is_empty()

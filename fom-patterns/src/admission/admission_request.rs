@@ -15,26 +15,26 @@ use fom_runtime::{
 
 use crate::admission::{
     Queued, Sorted, Tags, WaitForRoom,
-    gate::Shared,
-    place::{Entry, Parts, Place},
+    intake::Shared,
+    waiting_request::{Entry, Parts, WaitingRequest},
 };
 
 /// An operation to queue, with the tags that policies sort by. It enters the queue by [`start`](Self::start), by a
 /// method that waits for room, or by an `.await`.
 #[must_use = "an operation is not queued until it is started or awaited"]
-pub struct Tagged<'a, O: Operation> {
+pub struct AdmissionRequest<'a, O: Operation> {
     shared: &'a Arc<Shared>,
     tags: Tags,
     parts: Parts<O>,
 }
 
-impl<O: Operation> fmt::Debug for Tagged<'_, O> {
+impl<O: Operation> fmt::Debug for AdmissionRequest<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Tagged").field(&self.tags).finish()
+        f.debug_tuple("AdmissionRequest").field(&self.tags).finish()
     }
 }
 
-impl<'a, O: Operation> Tagged<'a, O> {
+impl<'a, O: Operation> AdmissionRequest<'a, O> {
     pub(super) fn new(shared: &'a Arc<Shared>, operation: O) -> Self {
         let tags = Tags {
             number: AtomicU64::new(u64::MAX),
@@ -104,7 +104,8 @@ impl<'a, O: Operation> Tagged<'a, O> {
     }
 
     /// Sets the key, like [`Submission::key`](fom_runtime::Submission::key), for when the operation's turn comes. The
-    /// operation fails with [`RefusedReason::KeyInUse`](fom_runtime::RefusedReason::KeyInUse) if another fom of its type has the key then.
+    /// operation fails with [`RefusedReason::KeyInUse`](fom_runtime::RefusedReason::KeyInUse) if another fom of its
+    /// type has the key then.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.parts.key = Some(key.into());
         self
@@ -124,20 +125,22 @@ impl<'a, O: Operation> Tagged<'a, O> {
         self
     }
 
-    fn into_place(mut self, wanted: bool, outside: bool) -> Arc<Place<O>> {
+    fn into_waiting(mut self, wanted: bool, outside: bool) -> Arc<WaitingRequest<O>> {
         if self.parts.key.is_none() && self.parts.placement.is_none() {
             self.parts.placement = Some(Placement::RoundRobin);
         }
         let shared = Arc::clone(self.shared);
-        Arc::new(Place::new(shared, self.tags, self.parts, wanted, outside))
+        Arc::new(WaitingRequest::new(
+            shared, self.tags, self.parts, wanted, outside,
+        ))
     }
 
-    fn enter(self, wanted: bool) -> Result<Arc<Place<O>>, Refused<O>> {
-        let place = self.into_place(wanted, false);
-        let entry: Arc<dyn Entry> = place.clone();
-        match place.shared.submit(&entry) {
-            Ok(()) => Ok(place),
-            Err(reason) => match place.take_back() {
+    fn enter(self, wanted: bool) -> Result<Arc<WaitingRequest<O>>, Refused<O>> {
+        let request = self.into_waiting(wanted, false);
+        let entry: Arc<dyn Entry> = request.clone();
+        match request.shared.submit(&entry) {
+            Ok(()) => Ok(request),
+            Err(reason) => match request.take_back() {
                 Some(operation) => Err(Refused::new(reason, operation)),
                 None => unreachable!("nobody else has seen it"),
             },
@@ -166,7 +169,7 @@ impl<'a, O: Operation> Tagged<'a, O> {
     /// Puts the operation into the queue when there is room. Waiting operations enter in the order in which their waits
     /// began. No other submission overtakes them, unless the intake [sheds](super::WhenFull::Shed).
     pub fn start_when_room(self) -> WaitForRoom<O> {
-        WaitForRoom::new(self.into_place(true, true))
+        WaitForRoom::new(self.into_waiting(true, true))
     }
 
     /// Like [`start_when_room`](Self::start_when_room), but blocks the thread. Inside a phase function, the wait is a
@@ -184,7 +187,7 @@ impl<'a, O: Operation> Tagged<'a, O> {
     }
 }
 
-impl<O: Operation> IntoFuture for Tagged<'_, O> {
+impl<O: Operation> IntoFuture for AdmissionRequest<'_, O> {
     type Output = Result<Ended<O>, Failure<O>>;
     type IntoFuture = Entered<O>;
 

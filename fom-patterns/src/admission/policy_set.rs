@@ -11,9 +11,11 @@ use std::{
 use fom_protocol::{panic_message, sync::atomic::Ordering};
 use fom_runtime::Runtime;
 
-use crate::admission::{Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, place::Entry};
+use crate::admission::{
+    Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, waiting_request::Entry,
+};
 
-pub(super) struct Slots {
+pub(super) struct PolicySet {
     /// The first is the policy behind all others. The last is the policy in use, if that is another one.
     slots: Vec<Slot>,
     /// The index of the next slot in turn.
@@ -71,7 +73,7 @@ pub(super) enum Choice {
     Empty,
 }
 
-impl Slots {
+impl PolicySet {
     pub(super) fn new() -> Self {
         Self {
             slots: vec![Slot::new(0, Box::new(Fifo::new()))],
@@ -202,9 +204,9 @@ impl Slots {
 
     /// Drops all policies. Their requests come back as fallen.
     pub(super) fn clear(&mut self, runtime: &Runtime) {
-        let slots = mem::replace(self, Self::new());
-        self.next_number = slots.next_number;
-        for slot in slots.slots {
+        let old = mem::replace(self, Self::new());
+        self.next_number = old.next_number;
+        for slot in old.slots {
             discard(runtime, slot.policy);
         }
     }

@@ -1,4 +1,5 @@
-//! The work behind the gate: gives requests to the policies, and starts them in the localities while places are free.
+//! The work behind the lock of the intake: gives requests to the policies, and starts them in the localities while
+//! permits are free.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,14 +18,14 @@ use fom_runtime::{
 
 use crate::admission::{
     AdmissionStatus, Nudge, QueueStatus, Request, Tags,
-    gate::{Event, Shared},
-    place::{Entry, Seat},
+    intake::{Event, Shared},
+    policy_set::{Choice, PolicySet},
     request::Unstarted,
-    slots::{Choice, Slots},
+    waiting_request::{Entry, Permit},
 };
 
-pub(super) struct Desk {
-    slots: Slots,
+pub(super) struct Dispatcher {
+    policies: PolicySet,
     changing: Changing,
     /// How many foms may run at a time, and how many do.
     in_flight: usize,
@@ -50,10 +51,10 @@ struct Changing {
     behind: HashMap<Option<Key>, VecDeque<Request>>,
 }
 
-impl Desk {
+impl Dispatcher {
     pub(super) fn new(in_flight: usize) -> Self {
         Self {
-            slots: Slots::new(),
+            policies: PolicySet::new(),
             changing: Changing::default(),
             in_flight,
             running: 0,
@@ -91,29 +92,29 @@ impl Desk {
             Event::LetIn(entry) => fenced(shared, || entry.let_in()),
             Event::Submitted(request) => self.enqueue(shared, request, now),
             Event::Fallen(request) if shared.is_closed() => {
-                self.slots.one_less(request.entry());
+                self.policies.one_less(request.entry());
                 self.answer(shared, request, Unstarted::Shutdown);
             }
-            Event::Fallen(request) => self.slots.fallen(runtime, request, now),
+            Event::Fallen(request) => self.policies.fallen(runtime, request, now),
             Event::Shed(entry) => self.shed(shared, &entry, now),
-            // An operation that has left the queue is cancelled by its place.
+            // An operation that has left the queue is cancelled by its `WaitingRequest`.
             Event::Cancel(entry) => {
                 if let Some(request) = self.take_out(shared, &entry, now) {
                     self.cancelled += 1;
                     self.answer(shared, request, Unstarted::Cancelled);
                 }
             }
-            Event::Promote(entry) => self.slots.promote(runtime, &entry),
+            Event::Promote(entry) => self.policies.promote(runtime, &entry),
             Event::Ended(entry, policy) => {
                 self.running -= 1;
                 self.ended += 1;
-                self.slots.ended(runtime, policy, entry.tags());
+                self.policies.ended(runtime, policy, entry.tags());
                 // This may be the last reference, and its drop runs user code.
                 fenced(shared, || drop(entry));
             }
             Event::Policy(policy) => {
                 let nudge = Nudge(Weak::clone(&shared.me));
-                self.slots.change(runtime, policy, nudge);
+                self.policies.change(runtime, policy, nudge);
                 self.begin_change(shared, now);
             }
             Event::Level(level) => {
@@ -145,7 +146,7 @@ impl Desk {
                 .push_back(request);
             return;
         }
-        self.slots.enqueue(&shared.runtime, request, now);
+        self.policies.enqueue(&shared.runtime, request, now);
     }
 
     /// Notes that a new policy is in use: all requests queued now are older.
@@ -156,7 +157,7 @@ impl Desk {
             behind,
         } = &mut self.changing;
         older.clear();
-        self.slots.visit(&shared.runtime, |tags| {
+        self.policies.visit(&shared.runtime, |tags| {
             *since = (*since).max(tags.number() + 1);
             *older.entry(tags.client().cloned()).or_default() += 1;
         });
@@ -166,7 +167,7 @@ impl Desk {
             .flat_map(|(_, requests)| requests)
             .collect();
         for request in free {
-            self.slots.enqueue(&shared.runtime, request, now);
+            self.policies.enqueue(&shared.runtime, request, now);
         }
     }
 
@@ -187,14 +188,14 @@ impl Desk {
         changing.older.remove(&client);
         changing.older.shrink();
         for request in changing.behind.remove(&client).into_iter().flatten() {
-            self.slots.enqueue(&shared.runtime, request, now);
+            self.policies.enqueue(&shared.runtime, request, now);
         }
         changing.behind.shrink();
     }
 
     fn queued(&self) -> usize {
         let behind = self.changing.behind.values();
-        self.slots.queued() + behind.map(VecDeque::len).sum::<usize>()
+        self.policies.queued() + behind.map(VecDeque::len).sum::<usize>()
     }
 
     /// Takes a request out, if it has not started.
@@ -217,7 +218,7 @@ impl Desk {
                 return found;
             }
         }
-        let request = self.slots.remove(&shared.runtime, entry)?;
+        let request = self.policies.remove(&shared.runtime, entry)?;
         self.gone(shared, &request, now);
         Some(request)
     }
@@ -228,7 +229,7 @@ impl Desk {
         if self.queued() <= shared.settings.high {
             return;
         }
-        let victim = match self.slots.victim(&shared.runtime) {
+        let victim = match self.policies.victim(&shared.runtime) {
             Some(request) => {
                 self.gone(shared, &request, now);
                 Some(request)
@@ -248,7 +249,7 @@ impl Desk {
         fenced(shared, move || entry.answer(why));
     }
 
-    /// Starts as many requests as there are free places.
+    /// Starts as many requests as there are free permits.
     fn start_all(&mut self, shared: &Shared, now: Duration) {
         let runtime = &shared.runtime;
         if shared.is_closed() {
@@ -256,22 +257,22 @@ impl Desk {
             for request in behind.into_values().flatten() {
                 self.answer(shared, request, Unstarted::Shutdown);
             }
-            if self.slots.queued() > 0 {
-                self.slots.clear(runtime);
+            if self.policies.queued() > 0 {
+                self.policies.clear(runtime);
             }
             return;
         }
         // When the runtime drains, queued requests are in flight: they are served, past any rate.
         let force = runtime.state() != RuntimeState::Open;
         while self.running < self.in_flight {
-            match self.slots.next(runtime, now, force) {
+            match self.policies.next(runtime, now, force) {
                 Choice::Request(request, policy) => {
                     self.running += 1;
                     self.left += 1;
                     self.gone(shared, &request, now);
                     let entry = request.into_entry();
-                    let seat = Seat::new(shared.myself(), Arc::clone(&entry), policy);
-                    fenced(shared, move || entry.start(seat));
+                    let permit = Permit::new(shared.myself(), Arc::clone(&entry), policy);
+                    fenced(shared, move || entry.start(permit));
                 }
                 Choice::Throttled(at) => {
                     self.set_timer(shared, at, now);
@@ -282,7 +283,7 @@ impl Desk {
         }
     }
 
-    /// Makes the desk look again at this time, or earlier.
+    /// Makes the dispatcher look again at this time, or earlier.
     fn set_timer(&mut self, shared: &Shared, at: Duration, now: Duration) {
         if let Some((armed, _)) = &self.timer
             && *armed <= at
@@ -307,7 +308,7 @@ impl Desk {
             queue.queued += 1;
             queue.longest = queue.longest.max(now.saturating_sub(tags.since()));
         };
-        self.slots.visit(&shared.runtime, &mut count);
+        self.policies.visit(&shared.runtime, &mut count);
         for request in self.changing.behind.values().flatten() {
             count(request);
         }
@@ -316,9 +317,9 @@ impl Desk {
         let throttled = self.timer.as_ref().map(|(at, _)| *at);
         let marks = shared.marks();
         AdmissionStatus {
-            policies: self.slots.status(&shared.runtime),
+            policies: self.policies.status(&shared.runtime),
             queues,
-            // The desk's own count, so that it fits the other numbers.
+            // The dispatcher's own count, so that it fits the other numbers.
             queued: self.queued(),
             running: self.running,
             in_flight: self.in_flight,
