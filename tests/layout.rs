@@ -33,7 +33,6 @@ const RUNTIME: &[&str] = &[
     "durable",
     "lock",
     "lanes",
-    "admission",
     "active",
     "service",
     "testing",

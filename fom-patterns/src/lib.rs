@@ -4,4 +4,10 @@
 //!
 //! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
 
+//!
+//! | to | see |
+//! | --- | --- |
+//! | queue in front of the localities, limit rates, shed load | [`admission`] |
+
+pub mod admission;
 pub mod prelude;

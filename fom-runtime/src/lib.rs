@@ -68,7 +68,6 @@
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
-//! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | register, call and watch services by name | [`service`] |
@@ -84,7 +83,6 @@ extern crate self as fom_runtime;
 pub mod __private;
 pub mod active;
 mod adaptive;
-pub mod admission;
 pub mod balance;
 mod clock;
 mod cx;

@@ -13,7 +13,6 @@
 #![cfg(fom_shuttle)]
 
 mod active;
-mod admission;
 mod commits;
 mod disk;
 mod ending;
