@@ -34,7 +34,6 @@ const RUNTIME: &[&str] = &[
     "lanes",
     "admission",
     "active",
-    "service",
     "testing",
     "prelude",
     "__private",

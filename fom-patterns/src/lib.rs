@@ -3,5 +3,10 @@
 //! Each pattern is one module. The modules do not know each other, so a program may use any of them.
 //!
 //! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | register, call and watch services by name | [`service`] |
 
 pub mod prelude;
+pub mod service;

@@ -71,7 +71,6 @@
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
-//! | register, call and watch services by name | [`service`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
@@ -101,7 +100,6 @@ mod lock;
 mod operation;
 pub mod prelude;
 mod runtime;
-pub mod service;
 mod snapshot;
 #[cfg(not(fom_shuttle))]
 pub mod testing;

@@ -1,5 +1,6 @@
 //! Every call gets one answer, whatever happens: random schedules, and a checker of what was seen.
 
+#[path = "../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 use std::{
@@ -12,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    Shutdown, TestClock, journal,
-    service::{CallCx, CallFailure, Calling, Provider, Registration, Running, Service, Services},
+use fom_patterns::service::{
+    CallCx, CallFailure, Calling, Provider, Registration, Running, Service, Services, ServicesExt,
 };
+use fom_runtime::{Shutdown, TestClock, journal};
 use kit::{limited, many, millis, secs};
 
 /// The number of a call, and its key.

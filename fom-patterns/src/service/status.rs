@@ -56,7 +56,7 @@ pub struct ServicesStatus {
 impl Services {
     /// Returns the state of all services at this moment. Asks no locality.
     pub fn status(&self) -> ServicesStatus {
-        let now = self.world.clock.nanos();
+        let now = self.runtime.now();
         let one = |entry: std::sync::Arc<super::entry::Entry>| {
             let callers = entry
                 .calls()
@@ -70,7 +70,7 @@ impl Services {
                 level: entry.level,
                 state: life.state,
                 reason: life.reason.clone(),
-                since: Duration::from_nanos(now.saturating_sub(life.since)),
+                since: now.saturating_sub(life.since),
                 waiting: life.totals.waiting,
                 running: life.totals.running,
                 callers,

@@ -9,18 +9,13 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{
-    BlockingCx, Cx,
-    error::{BlockError, BoxError},
-    fom,
-    locality::Home,
-    service::{
-        CallCause, CallCx, CancelledBy, chain, fenced,
-        provider::{BoxFuture, Function, Provided},
-        slot::{Entered, Slot},
-    },
+use crate::service::{
+    CallCause, CallCx, CancelledBy, chain, fenced,
+    provider::{BoxFuture, Function, Provided},
+    slot::{Entered, Slot},
 };
 use fom_protocol::panic_message;
+use fom_runtime::{BlockError, BlockingCx, BoxError, Cx, extension::RuntimeState, fom};
 
 /// How a call runs, whatever its types are. The drop of a call that has not begun still gives an answer.
 pub(super) trait Work: Send + 'static {
@@ -131,9 +126,8 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
                 running.end(result);
             })),
             Function::Async(function) => {
-                let home = Home::new(Arc::clone(&self.0.world), cx.locality());
-                let made =
-                    caught(|| chain::inside(&link, || function(CallCx::new(home), argument)));
+                let cx = CallCx::new(self.0.runtime.clone(), cx.locality());
+                let made = caught(|| chain::inside(&link, || function(cx, argument)));
                 match made {
                     Ok(future) => Begun::Future(Box::pin(Awaiting {
                         future: Some(future),
@@ -168,7 +162,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> CallCause {
 
 /// Returns why a call ends when its fom is dropped.
 fn dropped<A, R>(slot: &Slot<A, R>) -> CallCause {
-    if slot.world.is_closed() {
+    if slot.runtime.state() == RuntimeState::Closed {
         CallCause::Shutdown
     } else {
         CallCause::Cancelled(CancelledBy::Fom)

@@ -1,6 +1,7 @@
 //! Services at the end of a runtime. Whatever their starts, stops and calls do, the end of the runtime leaves all of
 //! them stopped and every waiting caller with an answer. The report names the unfinished stops.
 
+#[path = "../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 use std::{
@@ -13,13 +14,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    BoxError, Runtime, Shutdown, TestClock,
-    service::{
-        CallCause, CallFailure, DomainState, Happened, LifeError, Provider, Registration, Running,
-        Service, ServiceState, Services, Subscription,
-    },
+use fom_patterns::service::{
+    CallCause, CallFailure, DomainState, Happened, LifeError, Provider, Registration, Running,
+    Service, ServiceState, Services, ServicesExt, Subscription,
 };
+use fom_runtime::{BoxError, Runtime, Shutdown, TestClock};
 use kit::{Log, limited, many, one, secs};
 
 static ECHO: Service<u32, u32> = Service::new("echo");

@@ -1,17 +1,14 @@
 //! One registered service: its state, its calls, and the waiters for its idleness.
 
-use std::{any::Any, collections::BTreeMap, sync::Arc};
+use std::{any::Any, collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use crate::{
-    extension::UnfinishedStop,
-    id::FomId,
-    service::{
-        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
-    },
+use crate::service::{
+    Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
 };
 use fom_protocol::sync::Mutex;
+use fom_runtime::{FomId, extension::UnfinishedStop};
 
 /// A call, whatever its types are.
 pub(super) trait Live: Send + Sync {
@@ -50,8 +47,8 @@ pub(super) struct Life {
     pub(super) state: ServiceState,
     /// Why the service failed.
     pub(super) reason: Option<String>,
-    /// When the state began.
-    pub(super) since: u64,
+    /// When the state began, on the runtime's clock.
+    pub(super) since: Duration,
     /// What is left to do of the stop.
     pub(super) stop: Stop,
     /// The runtime has ended, so the service is stopped and stays stopped.
@@ -161,7 +158,7 @@ impl Entry {
 
     /// Goes to `to` if the state is one of `from`, and returns whether it was. Does nothing after the end of the
     /// runtime.
-    pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: u64) -> bool {
+    pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: Duration) -> bool {
         self.life(|life| {
             let goes = !life.ended && from.contains(&life.state);
             if goes {
@@ -304,7 +301,7 @@ impl Entry {
 
     /// Ends the service with the runtime: the service is stopped and stays stopped, whatever of it still runs. Returns
     /// whether it was not stopped before.
-    pub(super) fn end(&self, now: u64) -> bool {
+    pub(super) fn end(&self, now: Duration) -> bool {
         let (was, waiting) = self.life(|life| {
             let was = life.state;
             if was != ServiceState::Stopped {
@@ -329,7 +326,7 @@ impl Entry {
     }
 
     /// Marks the service as unregistered: it must stop.
-    pub(super) fn leave(&self, now: u64) {
+    pub(super) fn leave(&self, now: Duration) {
         self.life(|life| {
             life.gone = true;
             if !life.ended {
@@ -374,5 +371,5 @@ pub(super) struct About {
     pub(super) level: u32,
     pub(super) bootstrap: bool,
     pub(super) state: ServiceState,
-    pub(super) since: u64,
+    pub(super) since: Duration,
 }

@@ -1,5 +1,6 @@
 //! The life cycle of services: what each state admits, starts and stops by level, and draining.
 
+#[path = "../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 use std::sync::{
@@ -7,13 +8,11 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
 };
 
-use fom_runtime::{
-    BoxError, Runtime, Shutdown, TestClock,
-    service::{
-        Admission, CallFailure, DomainState, LifeError, Provider, Refusal, Registration, Service,
-        ServiceState, Services, ServicesStatus,
-    },
+use fom_patterns::service::{
+    Admission, CallFailure, DomainState, LifeError, Provider, Refusal, Registration, Service,
+    ServiceState, Services, ServicesExt, ServicesStatus,
 };
+use fom_runtime::{BoxError, Runtime, Shutdown, TestClock};
 use kit::{Gate, Log, limited, many, one, secs};
 use tokio::sync::Notify;
 

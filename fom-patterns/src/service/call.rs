@@ -11,26 +11,22 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{
-    error::RefusedReason,
-    id::Key,
-    runtime::Submission,
-    service::{
-        CallCause, CallFailure, DomainState, Refusal, Service, Services,
-        callback::{self, Callback},
-        chain::{self, Link},
-        entry::{Entry, Turned},
-        job::{CallOf, ServiceCall},
-        provider::{Provided, Runs},
-        slot::{Outcome, Sink, Slot, deliver},
-    },
+use crate::service::{
+    CallCause, CallFailure, DomainState, Refusal, Service, Services,
+    callback::{self, Callback},
+    chain::{self, Link},
+    entry::{Entry, Turned},
+    job::{CallOf, ServiceCall},
+    provider::{Provided, Runs},
+    slot::{Outcome, Sink, Slot, deliver},
 };
+use fom_runtime::{Key, RefusedReason, extension::holds_locality};
 
 /// A prepared call. It is made when this is awaited, or by [`wait`](Self::wait), [`start`](Self::start),
 /// [`then`](Self::then) or [`detach`](Self::detach).
 ///
 /// Every call gets exactly one answer: its result, or a [`CallFailure`]. The failure has the argument if the function
-/// was not entered. Waiting calls are foms in the queue, so [`Builder::capacity`](crate::Builder::capacity) limits
+/// was not entered. Waiting calls are foms in the queue, so [`Builder::capacity`](fom_runtime::Builder::capacity) limits
 /// them.
 #[must_use = "a call does nothing until it is awaited or started"]
 pub struct Call<A, R> {
@@ -93,7 +89,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     /// [`CallFailure`]. The cause is [`CallCause::WouldBlock`] if this thread runs a locality, which would stand still
     /// meanwhile.
     pub fn wait(self) -> Result<R, CallFailure<A>> {
-        if crate::locality::is_taken() || crate::locality::has_core() {
+        if holds_locality() {
             let cause = CallCause::WouldBlock;
             return Err(self.fail(cause));
         }
@@ -116,10 +112,10 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     ///
     /// The callback runs once for each call, even if the call was not admitted or was cancelled. If the runtime ends
     /// first, the callback runs on the thread that finds this out, and the order of strands ends there. A callback that
-    /// panics is reported in [`Operations::incidents`](crate::Operations::incidents).
+    /// panics is reported in [`Operations::incidents`](fom_runtime::Operations::incidents).
     ///
     /// ```
-    /// # use fom_runtime::{prelude::*, service::{Provider, Service}};
+    /// # use fom_patterns::{prelude::*, service::{Provider, Service}};
     /// # fn main() -> Result<(), BoxError> {
     /// static DOUBLE: Service<u64, u64> = Service::new("double");
     /// let runtime = Runtime::builder().localities(1).build()?;
@@ -132,10 +128,10 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     /// # }
     /// ```
     pub fn then(self, callback: impl FnOnce(Result<R, CallFailure<A>>) + Send + 'static) {
-        let world = Arc::clone(&self.services.world);
+        let runtime = self.services.runtime.clone();
         let locality = match &self.strand {
-            Some(strand) => world.home_of(&in_strand(strand)),
-            None => callback::here(&world).unwrap_or_else(|| world.next_home()),
+            Some(strand) => runtime.home_of(&in_strand(strand)),
+            None => callback::here(&runtime).unwrap_or_else(|| runtime.next_locality()),
         };
         let sink = Sink::Callback(Callback {
             function: Box::new(callback),
@@ -143,7 +139,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         });
         if let Err(made) = self.make(sink) {
             let (failure, sink) = *made;
-            deliver(&world, sink, Err(failure));
+            deliver(&runtime, sink, Err(failure));
         }
     }
 
@@ -165,7 +161,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
 
     /// Makes the call, or gives back the sink for its answer.
     fn make(self, sink: Sink<A, R>) -> Result<Arc<Slot<A, R>>, NotMade<A, R>> {
-        let Services { world, registry } = self.services.clone();
+        let Services { runtime, registry } = self.services.clone();
         let (entry, provided) = match self.services.find(&self.service) {
             Ok(found) => found,
             Err(refusal) => return Err(Box::new((self.fail(refusal.into()), Some(sink)))),
@@ -179,8 +175,8 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         let (mut argument, mut sink) = (self.argument, sink);
         let mut asked = None;
         let slot = loop {
-            let slot = Slot::new(&world, &entry, registry.next(), &link, (argument, sink));
-            let turned = match entry.admit(|| registry.domain(&world), asked, slot.live()) {
+            let slot = Slot::new(&runtime, &entry, registry.next(), &link, (argument, sink));
+            let turned = match entry.admit(|| registry.domain(&runtime), asked, slot.live()) {
                 Ok(()) => break slot,
                 Err(turned) => turned,
             };
@@ -197,7 +193,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             (argument, sink) = (back, to);
         };
         let call = ServiceCall::new(CallOf(Arc::clone(&slot)));
-        let submission = Submission::new(&world, call);
+        let submission = runtime.submit(call);
         let submission = match (key, &provided.runs) {
             (Some(key), _) => submission.key(key).queue(),
             (None, Runs::In(placement)) => submission.place(*placement),
@@ -300,7 +296,7 @@ impl<A, R> fmt::Debug for Calling<A, R> {
 impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
     /// Cancels the call. A function that was not entered never is, and the argument is given back. A running async
     /// function is dropped at its next wait. A running plain function is told
-    /// ([`Cx::is_cancelled`](crate::Cx::is_cancelled)), and its result still counts. After the end of the call, this
+    /// ([`Cx::is_cancelled`](fom_runtime::Cx::is_cancelled)), and its result still counts. After the end of the call, this
     /// does nothing.
     pub fn cancel(&self) {
         self.slot.cancel();

@@ -5,7 +5,7 @@
 //! blocking a plain thread, with a callback, or without an answer. Each call is a fom.
 //!
 //! ```
-//! use fom_runtime::{prelude::*, service::{Provider, Running, Service}};
+//! use fom_patterns::{prelude::*, service::{Provider, Running, Service}};
 //!
 //! static ECHO: Service<String, usize> = Service::new("echo");
 //!
@@ -63,15 +63,15 @@ use registry::Registry;
 pub use state::{Admission, DomainState, ServiceState};
 pub use status::{ServiceStatus, ServicesStatus};
 
-use crate::runtime::{Runtime, World};
 use entry::{About, Entry};
 use fom_protocol::{panic_message, sync::atomic::Ordering};
+use fom_runtime::{Runtime, extension::RuntimeState};
 use provider::Provided;
 
 /// The services of a runtime. A clone is another handle to the same services. No handle keeps the runtime alive.
 #[derive(Clone)]
 pub struct Services {
-    world: Arc<World>,
+    runtime: Runtime,
     registry: Arc<Registry>,
 }
 
@@ -83,11 +83,16 @@ impl fmt::Debug for Services {
     }
 }
 
-impl Runtime {
+/// Adds services to a [`Runtime`].
+pub trait ServicesExt {
     /// Returns the services of this runtime.
-    pub fn services(&self) -> Services {
+    fn services(&self) -> Services;
+}
+
+impl ServicesExt for Runtime {
+    fn services(&self) -> Services {
         Services {
-            world: Arc::clone(&self.world),
+            runtime: self.detached(),
             registry: self.attachment(),
         }
     }
@@ -99,7 +104,7 @@ type Found<A, R> = (Arc<Entry>, Arc<Provided<A, R>>);
 impl Services {
     /// Returns the state of all services together.
     pub fn domain(&self) -> DomainState {
-        self.registry.domain(&self.world)
+        self.registry.domain(&self.runtime)
     }
 
     /// Registers a service under its name. The service takes calls at once, unless it has an
@@ -124,7 +129,7 @@ impl Services {
             let mut names = self.registry.names.lock();
             let domain = self.domain();
             if matches!(domain, DomainState::Drain | DomainState::Stopping)
-                || self.world.takes_nothing()
+                || self.runtime.state() != RuntimeState::Open
             {
                 let service = service.name().to_owned();
                 return Err(refuse(
@@ -153,7 +158,7 @@ impl Services {
                 } else {
                     ServiceState::Started
                 },
-                since: self.world.clock.nanos(),
+                since: self.runtime.now(),
             };
             let entry = Entry::new(about, Arc::new(provider.provided), provider.hooks);
             let entry = Arc::new(entry);
@@ -165,7 +170,7 @@ impl Services {
             }
             entry
         };
-        tell.all(&self.world);
+        tell.all(&self.runtime);
         Ok(Registration::new(self.clone(), entry))
     }
 

@@ -39,7 +39,7 @@ impl DomainState {
     /// Returns what happens to a call of a service in this state.
     ///
     /// ```
-    /// use fom_runtime::service::{Admission, DomainState, ServiceState};
+    /// use fom_patterns::service::{Admission, DomainState, ServiceState};
     ///
     /// assert_eq!(DomainState::Normal.admits(ServiceState::Started), Admission::Admit);
     /// assert_eq!(DomainState::Normal.admits(ServiceState::Starting), Admission::Retry);

@@ -1,5 +1,6 @@
 //! Owners and watchers of a service: unregistering, and the news of that.
 
+#[path = "../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 use std::sync::{
@@ -7,14 +8,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use fom_runtime::{
-    BoxError, FomState, TestClock,
+use fom_patterns::{
     prelude::*,
     service::{
         CallCause, CallCx, CallFailure, CancelledBy, Happened, Provider, Refusal, Running, Service,
         ServiceEvent, ServiceState,
     },
 };
+use fom_runtime::{BoxError, FomState, TestClock};
 use kit::{Gate, Log, limited, many, one, secs};
 
 static SLOW: Service<u32, u32> = Service::new("slow");
@@ -228,7 +229,7 @@ fn a_service_may_unregister_itself() {
             .register(
                 &ONCE,
                 Provider::future(move |_, ()| {
-                    let guard: Option<fom_runtime::service::Registration> =
+                    let guard: Option<fom_patterns::service::Registration> =
                         of.lock().unwrap().take();
                     async move {
                         guard.expect("once").unregister(Running::Stop).await;

@@ -1,0 +1,28 @@
+//! The patterns on a whole runtime under shuttle; see the models of `fom-runtime`.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg fom_shuttle" cargo test --release -p fom-patterns --test shuttle
+//! ```
+#![cfg(fom_shuttle)]
+
+#[allow(dead_code, reason = "the models of `fom-runtime` use the rest")]
+#[path = "../../../fom-runtime/tests/shuttle/kit.rs"]
+mod kit;
+mod service;
+
+use std::{sync::Arc, time::Duration};
+
+use fom_patterns::prelude::*;
+use fom_runtime::{Builder, Followers, TestClock, balance::Balance, topology::Machine};
+use shuttle::{
+    Config, Runner,
+    future::block_on,
+    scheduler::{PctScheduler, RandomScheduler, Scheduler},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use kit::{Bench, MOST, NEVER, check};
