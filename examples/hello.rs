@@ -14,7 +14,6 @@ struct Call {
 
 enum CallEvent {
     Answer { session: u32 },
-    HangUp,
 }
 
 /// Its phases, and the only ways between them.
@@ -23,7 +22,7 @@ enum CallEvent {
 enum Route {
     #[phase(start, to(Ring, Rejected))]
     Locate,
-    #[phase(to(Answered, Rejected), on(Answer, HangUp), within = "32s", late)]
+    #[phase(to(Answered, Rejected), on(Answer), within = "32s", late)]
     Ring { endpoint: SocketAddr },
     #[phase(end)]
     Answered { session: u32 },
@@ -48,13 +47,11 @@ impl RouteTransitions for Call {
         cx: &mut Calling<'_>,
         _: &mut SocketAddr,
     ) -> Result<RouteAfterRing, BoxError> {
-        Ok(match cx.event().await {
-            CallEvent::Answer { session } => RouteAfterRing::Answered { session },
-            CallEvent::HangUp => RouteAfterRing::Rejected { status: 487 },
-        })
+        let CallEvent::Answer { session } = cx.event().await;
+        Ok(RouteAfterRing::Answered { session })
     }
 
-    // No answer came within 32 seconds.
+    // Runs when `ring` has waited for 32 seconds.
     async fn ring_late(
         &mut self,
         _: &mut Calling<'_>,
@@ -77,13 +74,6 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let found = runtime.find::<Call>("call-1").expect("it rings");
     found.send(CallEvent::Answer { session: 7 })?;
 
-    let ended = call.await?;
-    println!("{}: {:?}", ended.operation.callee, ended.phase);
-
-    // This event comes too early: the fom keeps it until a phase takes it.
-    let callee = "localhost".to_owned();
-    let call = runtime.submit(Call { callee }).start()?;
-    call.send(CallEvent::HangUp)?;
     let ended = call.await?;
     println!("{}: {:?}", ended.operation.callee, ended.phase);
     println!("{}", diagram());

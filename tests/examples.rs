@@ -97,12 +97,12 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// The README's part of the killed example is in that example.
+/// The book's part of the killed example is in that example.
 #[test]
-fn readme_shows_what_survives() {
-    let readme = include_str!("../README.md");
+fn book_shows_what_survives() {
+    let chapter = include_str!("../book/src/durability/promise.md");
     let program = include_str!("../examples/survive.rs");
-    let shown = blocks(readme, "rust,ignore");
+    let shown = blocks(chapter, "rust,ignore");
     assert_eq!(shown.len(), 1);
     for part in shown[0].split("\n    // ..\n") {
         assert!(
@@ -163,21 +163,21 @@ fn reference_quotes_the_compiler() {
     }
 }
 
-/// Every test named by the README, the table of traps and the chapters on surviving and on versions exists.
+/// Every test named by the table of claims, the table of traps and the chapters on failures and on versions exists.
 #[test]
 fn tests_that_are_named_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readme = include_str!("../README.md");
-    let (_, claims) = readme.split_once("## What you get").expect("the claims");
-    let (claims, _) = claims.split_once("## Two").expect("what comes after them");
-    let pages = [claims, include_str!("../book/src/traps.md")];
+    let pages = [
+        include_str!("../book/src/claims.md"),
+        include_str!("../book/src/traps.md"),
+    ];
     let mut named = 0;
     let words = pages
         .iter()
         .flat_map(|page| page.split('`').skip(1).step_by(2));
     // The chapters also have code. Its names do not look like names of tests.
     let chapters = [
-        include_str!("../book/src/durability.md"),
+        include_str!("../book/src/durability/failures.md"),
         include_str!("../book/src/versions.md"),
     ];
     let names = chapters
@@ -216,7 +216,7 @@ fn tests_that_are_named_exist() {
 /// Each point of the table of power cuts has a test. Each kill point that the table names is one of the crash harness.
 #[test]
 fn points_where_the_power_can_go_are_those_of_the_harness() {
-    let chapter = include_str!("../book/src/durability.md");
+    let chapter = include_str!("../book/src/durability/failures.md");
     let points = include_str!("crash/src/points.rs");
     let (_, table) = chapter
         .split_once("| what others saw | shown by |\n")

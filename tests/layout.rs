@@ -19,6 +19,7 @@ const RUNTIME: &[&str] = &[
     "graph",
     "adaptive",
     "topology",
+    "balance",
     "snapshot",
     "operation",
     "error",
@@ -27,8 +28,6 @@ const RUNTIME: &[&str] = &[
     "runtime",
     "cx",
     "layer",
-    "watch",
-    "balance",
     "durable",
     "lock",
     "lanes",
@@ -38,6 +37,24 @@ const RUNTIME: &[&str] = &[
     "prelude",
     "__private",
     "lib",
+];
+
+/// The folders of `fom-journal`, lowest first.
+const JOURNAL: &[&str] = &[
+    "entry",
+    "error",
+    "batch",
+    "journal",
+    "disk",
+    "memory",
+    "file",
+    "conformance",
+    "lib",
+];
+
+/// The folders of `fom-macros`, lowest first.
+const MACROS: &[&str] = &[
+    "diag", "paths", "syntax", "model", "lower", "check", "expand", "fallback", "active", "lib",
 ];
 
 /// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
@@ -74,6 +91,16 @@ fn packages_depend_on_lower_ones_only() {
 #[test]
 fn folders_of_the_runtime_import_lower_ones_only() {
     check("fom-runtime", RUNTIME);
+}
+
+#[test]
+fn folders_of_the_journal_import_lower_ones_only() {
+    check("fom-journal", JOURNAL);
+}
+
+#[test]
+fn folders_of_the_macros_import_lower_ones_only() {
+    check("fom-macros", MACROS);
 }
 
 #[test]

@@ -23,8 +23,8 @@ pub struct Batch {
     changes: Vec<Stored>,
     /// The end of each group in `changes`.
     ends: Vec<usize>,
-    /// An exclusive upper bound on the numbers of all puts so far.
-    beyond: u64,
+    /// The number after the highest number of a put.
+    next_id: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ struct Stored {
     bytes: Option<Range<usize>>,
 }
 
-/// One change of a group.
+/// A change of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// Sets the bytes of an entry.
@@ -51,7 +51,7 @@ pub enum Change<'a> {
     },
 }
 
-/// Changes that are kept together: all of them or none.
+/// Changes that a crash keeps together: all of them or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     bytes: &'a [u8],
@@ -63,6 +63,8 @@ pub struct Group<'a> {
 pub struct Groups<'a> {
     batch: &'a Batch,
     next: usize,
+    /// The first change of the next group.
+    start: usize,
 }
 
 /// The changes of a [`Group`].
@@ -78,17 +80,19 @@ impl Batch {
         Self::default()
     }
 
-    /// Puts an entry, in the open group.
+    /// Puts an entry, in the open group. The journal takes the group with the next commit after
+    /// [`end_group`](Self::end_group).
     pub fn put(&mut self, id: EntryId, bytes: &[u8]) {
         self.put_with(id, |out| out.extend_from_slice(bytes));
     }
 
-    /// Puts an entry, in the open group. `write` appends its bytes, and must not change the bytes already there.
+    /// Puts an entry, in the open group. `write` appends the bytes of the entry, and its result is returned. `write` must
+    /// not change the bytes that are already there: they belong to other entries.
     pub fn put_with<R>(&mut self, id: EntryId, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let start = self.bytes.len();
         let done = write(&mut self.bytes);
         let bytes = Some(start..self.bytes.len());
-        self.beyond = self.beyond.max(id.0.saturating_add(1));
+        self.next_id = self.next_id.max(id.0.saturating_add(1));
         self.changes.push(Stored { id, bytes });
         done
     }
@@ -98,7 +102,7 @@ impl Batch {
         self.changes.push(Stored { id, bytes: None });
     }
 
-    /// Ends the open group. A group without changes does not count.
+    /// Ends the open group. Without changes in the open group, this does nothing.
     pub fn end_group(&mut self) {
         if self.changes.len() > self.last_end() {
             self.ends.push(self.changes.len());
@@ -116,23 +120,22 @@ impl Batch {
         self.changes.truncate(end);
     }
 
-    /// Moves the groups of `other` behind the groups of this batch. Ends the open groups of both.
+    /// Moves the groups of `other` behind the groups of this batch. Ends the open groups of both. `other` keeps its
+    /// memory.
     pub fn append(&mut self, other: &mut Self) {
         other.end_group();
         self.end_group();
         let (bytes, changes) = (self.bytes.len(), self.changes.len());
         self.bytes.append(&mut other.bytes);
-        self.changes.extend(other.changes.drain(..).map(|change| {
-            Stored {
+        let moved = |range: Range<usize>| range.start + bytes..range.end + bytes;
+        self.changes
+            .extend(other.changes.drain(..).map(|change| Stored {
                 id: change.id,
-                bytes: change
-                    .bytes
-                    .map(|range| range.start + bytes..range.end + bytes),
-            }
-        }));
+                bytes: change.bytes.map(moved),
+            }));
         self.ends
             .extend(other.ends.drain(..).map(|end| end + changes));
-        self.beyond = self.beyond.max(std::mem::take(&mut other.beyond));
+        self.next_id = self.next_id.max(std::mem::take(&mut other.next_id));
     }
 
     /// Removes all groups and keeps the memory.
@@ -140,51 +143,50 @@ impl Batch {
         self.bytes.clear();
         self.changes.clear();
         self.ends.clear();
-        self.beyond = 0;
+        self.next_id = 0;
     }
 
-    /// Returns the length of the longest entry in the open group, in bytes.
-    pub fn longest(&self) -> usize {
+    /// Returns the length of the longest entry in the open group, in bytes; 0 if the group has no entry.
+    ///
+    /// A caller compares it with [`Journal::longest`](crate::Journal::longest) before it ends the group.
+    pub fn longest_open_entry(&self) -> usize {
         let open = &self.changes[self.last_end()..];
         let lengths = open.iter().filter_map(|change| change.bytes.as_ref());
         lengths.map(Range::len).max().unwrap_or(0)
     }
 
-    /// Returns the groups that were ended.
+    /// Returns the ended groups, in order. The open group is not one of them.
     pub fn groups(&self) -> Groups<'_> {
         Groups {
             batch: self,
             next: 0,
+            start: 0,
         }
     }
 
-    /// Returns the number of groups that were ended.
+    /// Returns the number of ended groups.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether no group was ended.
+    /// Whether there is no ended group.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Returns the total length of all entries, in bytes.
+    /// Returns the total length of all entries, in bytes. The open group counts.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns a number above those of all entries that were put.
-    pub fn beyond(&self) -> EntryId {
-        EntryId(self.beyond)
+    /// Returns the number after the highest number that was put since the batch was made or cleared; 0 if no entry was
+    /// put. Entries of dropped groups count.
+    pub fn next_id(&self) -> EntryId {
+        EntryId(self.next_id)
     }
 
-    /// Returns the capacity for the bytes of entries.
-    pub fn capacity(&self) -> usize {
-        self.bytes.capacity()
-    }
-
-    /// Returns the reserved memory, in bytes.
-    pub fn memory(&self) -> usize {
+    /// Returns the memory that the batch has allocated, in bytes. [`clear`](Self::clear) keeps this memory.
+    pub fn allocated_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.changes.capacity() * size_of::<Stored>()
             + self.ends.capacity() * size_of::<usize>()
@@ -211,10 +213,7 @@ impl<'a> Iterator for Groups<'a> {
     fn next(&mut self) -> Option<Group<'a>> {
         let batch = self.batch;
         let end = *batch.ends.get(self.next)?;
-        let start = match self.next {
-            0 => 0,
-            next => batch.ends[next - 1],
-        };
+        let start = std::mem::replace(&mut self.start, end);
         self.next += 1;
         Some(Group {
             bytes: &batch.bytes,

@@ -8,6 +8,9 @@ pub use missing::check_missing;
 
 use crate::{Batch, Change, Damage, EntryId, Group, Journal, Recover, Recovery};
 
+/// The bytes of each entry by its number.
+type Entries = BTreeMap<u64, Vec<u8>>;
+
 /// Checks that a journal keeps the promises of the trait, as far as a check without a crash can. [`check_killed`],
 /// [`check_failing`] and [`check_missing`] check the rest.
 ///
@@ -72,15 +75,11 @@ where
     let mut model = BTreeMap::new();
     let (mut journal, _) = reopen(&mut open);
     for _ in 0..40 {
-        let batch = random.batch(&mut model);
-        commit(&mut journal, &batch);
-        if random.below(3) == 0 {
-            let _ = journal.tidy();
-        }
+        random.commit(&mut journal, &mut model);
         let (next, given) = reopen(&mut open);
         assert!(
             given.entries == model,
-            "what was acknowledged is there when the process is killed, and nothing else"
+            "after a kill, the journal has the acknowledged entries and no others"
         );
         journal = next;
     }
@@ -141,7 +140,7 @@ where
                 }
                 assert!(
                     journal.commit(&batch).is_err(),
-                    "a commit that cannot be written is not acknowledged"
+                    "a commit that cannot be written fails"
                 );
                 perhaps.extend(prefixes(&model, &batch));
                 let _ = journal.tidy();
@@ -149,7 +148,7 @@ where
             assert_eq!(
                 journal.stats().entries,
                 entries,
-                "what failed is not counted"
+                "entries of failed commits are not counted"
             );
             if closes {
                 drop(journal);
@@ -158,7 +157,7 @@ where
                 let known = perhaps.contains(&given.entries);
                 assert!(
                     known,
-                    "of a batch that failed there are the groups before the first one that is missing"
+                    "a failed batch leaves its first groups, without a gap"
                 );
                 model = given.entries;
                 journal = next;
@@ -177,13 +176,13 @@ where
         let (_journal, given) = reopen(&mut open);
         assert!(
             given.entries == model,
-            "nothing of a commit that failed is kept once a later one has worked"
+            "a commit that succeeds discards the failed commits before it"
         );
     }
 }
 
 /// Returns the entries after each group.
-fn prefixes(model: &BTreeMap<u64, Vec<u8>>, batch: &Batch) -> Vec<BTreeMap<u64, Vec<u8>>> {
+fn prefixes(model: &Entries, batch: &Batch) -> Vec<Entries> {
     let mut entries = model.clone();
     let after = |group: Group<'_>| {
         for change in group.changes() {
@@ -209,8 +208,17 @@ impl Random {
         self.0 % below
     }
 
+    /// Commits some groups, and tidies at times.
+    fn commit(&mut self, journal: &mut impl Journal, model: &mut Entries) {
+        let batch = self.batch(model);
+        commit(journal, &batch);
+        if self.below(3) == 0 {
+            let _ = journal.tidy();
+        }
+    }
+
     /// Returns some groups, and applies them to the model.
-    fn batch(&mut self, model: &mut BTreeMap<u64, Vec<u8>>) -> Batch {
+    fn batch(&mut self, model: &mut Entries) -> Batch {
         let mut batch = Batch::new();
         for _ in 0..self.below(10) {
             for _ in 0..self.below(4) {
@@ -230,12 +238,13 @@ impl Random {
     }
 }
 
-/// Collects the entries of a journal.
+/// The entries that a journal passes to a recovery.
 #[derive(Default)]
 struct Given {
-    entries: BTreeMap<u64, Vec<u8>>,
+    entries: Entries,
     order: Vec<EntryId>,
     expected: Option<u64>,
+    damaged: Vec<(EntryId, Damage)>,
 }
 
 impl Recover for Given {
@@ -247,17 +256,20 @@ impl Recover for Given {
     fn entry(&mut self, id: EntryId, bytes: &[u8]) {
         self.order.push(id);
         let before = self.entries.insert(id.0, bytes.to_vec());
-        assert_eq!(before, None, "entry {id} was given twice");
+        assert_eq!(before, None, "entry {id} was passed twice");
     }
 
     fn damaged(&mut self, id: EntryId, damage: Damage) {
-        panic!("entry {id} is told to be damaged though nobody damaged it: {damage}");
+        self.damaged.push((id, damage));
     }
 }
 
 fn reopen<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given) {
     let (journal, given, recovery) = recover(open);
-    assert_eq!(recovery.torn, None, "no write was broken off");
+    assert_eq!(
+        recovery.torn, None,
+        "a journal that was closed has no torn end"
+    );
     (journal, given)
 }
 
@@ -266,22 +278,27 @@ fn recover<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given, Recovery) {
     let mut given = Given::default();
     let recovery = match journal.recover(&mut given) {
         Ok(recovery) => recovery,
-        Err(error) => panic!("a journal that was closed could not be opened again: {error}"),
+        Err(error) => panic!("the journal could not be opened again: {error}"),
     };
     let count = given.order.len() as u64;
     assert_eq!(
         recovery.entries, count,
-        "`Recovery::entries` counts what was given"
+        "`Recovery::entries` is the number of entries that were passed"
     );
     assert!(
         given.expected.is_none_or(|expected| expected == count),
-        "as many entries come as were told to `expect`"
+        "`expect` gets the number of entries that follow"
     );
-    assert_eq!(recovery.gaps, [], "nothing was damaged");
+    assert_eq!(recovery.gaps, [], "no gap is reported in a whole journal");
+    assert_eq!(
+        given.damaged,
+        [],
+        "no damage is reported in a whole journal"
+    );
     let stats = journal.stats();
     assert_eq!(
         stats.entries, count,
-        "`JournalStats::entries` counts what is kept"
+        "`JournalStats::entries` is the number of entries"
     );
     let bytes = given
         .entries
@@ -290,14 +307,14 @@ fn recover<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given, Recovery) {
         .sum::<u64>();
     assert_eq!(
         stats.live_bytes, bytes,
-        "`JournalStats::live_bytes` counts what is kept"
+        "`JournalStats::live_bytes` is the total length of the entries"
     );
     (journal, given, recovery)
 }
 
 fn commit(journal: &mut impl Journal, batch: &Batch) {
     if let Err(error) = journal.commit(batch) {
-        panic!("a commit that nothing stood in the way of failed: {error}");
+        panic!("a commit failed without a fault: {error}");
     }
 }
 
@@ -310,7 +327,7 @@ fn tidy(journal: &mut impl Journal) {
             Err(error) => panic!("tidying failed: {error}"),
         }
     }
-    panic!("tidying without a commit in between comes to no end");
+    panic!("`tidy` returned true 100,000 times without a commit in between");
 }
 
 fn put(batch: &mut Batch, id: u64, bytes: &[u8]) {
@@ -320,7 +337,7 @@ fn put(batch: &mut Batch, id: u64, bytes: &[u8]) {
 
 fn empty_is_empty<J: Journal>(open: &mut impl FnMut() -> J) {
     let (mut journal, given) = reopen(open);
-    assert!(given.order.is_empty(), "a fresh journal has no entries");
+    assert!(given.order.is_empty(), "a new journal has no entries");
     commit(&mut journal, &Batch::new());
     let mut batch = Batch::new();
     batch.end_group();
@@ -363,7 +380,7 @@ fn newest_bytes_are_kept<J: Journal>(open: &mut impl FnMut() -> J) {
     let (_journal, given) = reopen(open);
     assert_eq!(
         given.entries[&70_000], b"again",
-        "what was deleted can be put again"
+        "a deleted entry can be put again"
     );
 }
 
@@ -499,14 +516,10 @@ fn random_changes_are_kept<J: Journal>(open: &mut impl FnMut() -> J) {
         let (mut journal, given) = reopen(open);
         assert!(
             given.entries == model,
-            "what is given is what was committed"
+            "recovery passes the committed entries"
         );
         for _ in 0..random.below(20) {
-            let batch = random.batch(&mut model);
-            commit(&mut journal, &batch);
-            if random.below(3) == 0 {
-                let _ = journal.tidy();
-            }
+            random.commit(&mut journal, &mut model);
         }
     }
 }

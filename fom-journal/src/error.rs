@@ -19,7 +19,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// A damaged place.
+    /// Describes a damaged place: the file, the offset and the length in bytes, and what is wrong.
     pub fn new(file: impl Into<PathBuf>, offset: u64, length: u64, what: &'static str) -> Self {
         Self {
             file: file.into(),
@@ -43,15 +43,19 @@ impl fmt::Display for Damage {
     }
 }
 
-/// A failed operation of a journal. Clones share the source.
+/// The error of a journal's operation. Clones share the source.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
     /// Another process, or another runtime of this process, has the journal open.
-    #[error("the journal {0} is in use by another process; end that one, or use another directory")]
+    #[error(
+        "the journal {0} is in use by another process; stop that process, or use another directory"
+    )]
     Locked(PathBuf),
-    /// The disk is full. The journal works again once there is room.
-    #[error("no room for the journal in {path}: {source}; make room, and it goes on")]
+    /// The disk is full. The journal works again once there is space.
+    #[error(
+        "no room for the journal in {path}: {source}; free some space, and the journal works again"
+    )]
     Full {
         /// The file or directory.
         path: PathBuf,
@@ -60,7 +64,7 @@ pub enum JournalError {
     },
     /// The process cannot write to the journal.
     #[error(
-        "the journal in {path} cannot be written to: {source}; give the process the right to write there"
+        "cannot write to the journal in {path}: {source}; give the process the permission to write there"
     )]
     ReadOnly {
         /// The file or directory.
@@ -79,24 +83,25 @@ pub enum JournalError {
         source: Arc<io::Error>,
     },
     /// A place is damaged, and it is not known which entries were there.
+    /// [`salvage`](crate::FileJournalOptions::salvage) opens such a journal.
     #[error(
-        "the journal is damaged: {0}; restore it from a copy, or open it with `salvage` to go on without what was there"
+        "the journal is damaged: {0}; restore it from a copy, or open it with `salvage` to continue without the lost entries"
     )]
     Damaged(Damage),
     /// A required entry is missing, although the journal has other entries.
-    #[error("the journal has entries, but not entry {entry}, {what}; restore it from a copy")]
+    #[error("entry {entry} of the journal is missing, {what}; restore the journal from a copy")]
     Missing {
         /// The missing entry.
         entry: EntryId,
-        /// What the entry contains.
+        /// What the entry contains, for the message: a clause that begins with "which".
         what: &'static str,
     },
     /// The directory contains other files and no journal.
-    #[error("{0} is no journal of fom; give the journal an empty directory of its own")]
+    #[error("{0} is not a journal of fom; give the journal an empty directory of its own")]
     NotAJournal(PathBuf),
     /// A later release wrote the journal.
     #[error(
-        "the journal {path} has format {found}, and this release reads up to {known}; use the release that wrote it"
+        "the journal {path} has format {found}, but this release reads formats up to {known}; use the release that wrote it"
     )]
     NewerFormat {
         /// The file.
@@ -108,7 +113,7 @@ pub enum JournalError {
     },
     /// An entry, a group or a batch is too long for the journal.
     #[error(
-        "an entry of {length} bytes is too long for the journal, which takes {most}; keep large data elsewhere and save a reference"
+        "{length} bytes are too long for the journal, which takes at most {most}; keep large data elsewhere and save a reference"
     )]
     TooLong {
         /// The actual length, in bytes.
@@ -125,7 +130,8 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Converts an error of the system to the variant that names the remedy in its message.
+    /// Converts an error of the system to [`Full`](Self::Full), [`ReadOnly`](Self::ReadOnly) or [`Io`](Self::Io).
+    /// `doing` names the action that failed, such as "sync", for the message of `Io`.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         let (path, source) = (path.into(), Arc::new(source));
         match source.kind() {

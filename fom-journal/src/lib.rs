@@ -4,149 +4,45 @@
 //! or nothing of it. A *batch* takes many groups to the disk with one sync. The package knows nothing of foms, so other
 //! programs can use it alone.
 //!
-//! [`FileJournal`] keeps the entries in files of one directory. [`MemoryJournal`] keeps them in memory, for tests. A
-//! program can implement [`Journal`] for its own store.
+//! [`FileJournal`] keeps the entries in files of one directory: a log of segments, and a manifest that names the
+//! required segments. The live entries of old segments are written again, so that the log stays bounded.
+//! [`MemoryJournal`] keeps the entries in memory, for tests. A program can implement [`Journal`] for its own store.
 //!
 //! The feature `testing` adds `conformance`, a test suite for such stores, and `disk::FaultyDisk`, a disk that fails
 //! where a test says.
 //!
-//! The modules, from the bottom; each imports only modules above it in this table:
+//! # Modules
 //!
-//! | module | contents |
-//! | --- | --- |
-//! | `error` | errors, and places that are damaged |
-//! | `batch` | groups of changes |
-//! | the root | the trait, and what a recovery reports |
-//! | [`disk`] | the operations of a disk |
-//! | `memory`, `file` | the stores |
-//! | `conformance` | what each store must do |
+//! From the bottom. Each module imports only from modules above it in this table; `tests/layout.rs` checks this.
+//!
+//! | module | contents | knows |
+//! | --- | --- | --- |
+//! | `entry` | the number of an entry | |
+//! | `error` | errors, and damaged places | entries |
+//! | `batch` | groups of changes | entries |
+//! | `journal` | the trait, the receiver of a recovery, and what a store reports | batches and errors |
+//! | [`disk`] | the operations of a disk; the real disk and the faulty disk | no other module |
+//! | `memory` | the store in memory | the trait, no disk |
+//! | `file` | the store in files | the trait and the disk, not the real file system |
+//! | `conformance` | the tests of a store | the trait alone, no store |
+//!
+//! `file` begins with a table of its own modules.
 
 mod batch;
 #[cfg(feature = "testing")]
 pub mod conformance;
 pub mod disk;
+mod entry;
 mod error;
 mod file;
+mod journal;
 mod memory;
 
-use std::fmt;
-
 pub use batch::{Batch, Change, Changes, Group, Groups};
+pub use entry::EntryId;
 pub use error::{Damage, JournalError};
 #[doc(hidden)]
 pub use file::read_hostile_segment;
 pub use file::{FileJournal, FileJournalOptions, Inspection};
+pub use journal::{Journal, JournalStats, Recover, Recovery};
 pub use memory::MemoryJournal;
-
-/// The number of an entry. The caller that puts the entry chooses the number, and never uses it for something else
-/// afterwards.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EntryId(pub u64);
-
-impl EntryId {
-    /// Entries below this number come first in [`Journal::recover`]: they say how to read the others.
-    pub const HEAD: Self = Self(1 << 16);
-}
-
-impl fmt::Debug for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EntryId({})", self.0)
-    }
-}
-
-impl fmt::Display for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-/// Keeps entries across a crash.
-///
-/// One thread uses a journal at a time. Other stores can implement this trait. [`conformance::check`],
-/// [`conformance::check_killed`], [`conformance::check_failing`] and [`conformance::check_missing`] check that a store
-/// keeps the promises of this trait.
-pub trait Journal: Send + 'static {
-    /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first. Called once, before any other method.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the store cannot be read, or if it is not known which entries are lost. A damaged entry with a known
-    /// number is no error: [`Recover::damaged`] reports it.
-    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError>;
-
-    /// Makes the groups of the batch durable, in their order.
-    ///
-    /// # Errors
-    ///
-    /// After a failure, the next commit that succeeds discards all groups of this batch. Commits succeed again once the
-    /// cause is gone. If the process ends before such a commit, the journal may have kept the first groups of the
-    /// batch: none, some or all, without a gap.
-    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
-
-    /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.
-    /// Called between two commits, and while there is nothing to commit.
-    ///
-    /// # Errors
-    ///
-    /// As [`commit`](Self::commit). Committed entries stay.
-    fn tidy(&mut self) -> Result<bool, JournalError> {
-        Ok(false)
-    }
-
-    /// Returns the length of the longest entry that the journal takes, in bytes. A fom with a longer record fails
-    /// alone: the other foms of its batch are not affected.
-    fn longest(&self) -> usize {
-        usize::MAX
-    }
-
-    /// Returns the size and the costs of the journal.
-    fn stats(&self) -> JournalStats;
-}
-
-/// Receives the entries of a journal during recovery.
-pub trait Recover {
-    /// Announces the number of entries, if it is known.
-    fn expect(&mut self, entries: u64) {
-        let _ = entries;
-    }
-
-    /// Receives an entry.
-    fn entry(&mut self, id: EntryId, bytes: &[u8]);
-
-    /// Receives the number of an entry with damaged newest bytes. The entry stays damaged until it is put or deleted.
-    fn damaged(&mut self, id: EntryId, damage: Damage);
-}
-
-/// The result of a recovery. Other stores begin with `Recovery::default()` and set the fields that they know.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Recovery {
-    /// The number of entries passed to [`Recover::entry`].
-    pub entries: u64,
-    /// The torn end of the last file: a crash broke off a write there, which was never acknowledged. Recovery cuts it
-    /// off.
-    pub torn: Option<Damage>,
-    /// Unreadable places, without the entries that were reported as damaged.
-    pub gaps: Vec<Damage>,
-}
-
-/// The size and the costs of a journal. Other stores begin with `JournalStats::default()` and set the fields that they
-/// know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct JournalStats {
-    /// Entries in the journal.
-    pub entries: u64,
-    /// Bytes of these entries.
-    pub live_bytes: u64,
-    /// Bytes that the journal takes up.
-    pub size_bytes: u64,
-    /// Bytes written since the journal was opened, including the next two counts.
-    pub written_bytes: u64,
-    /// Of these, bytes of entries that were written again to free space.
-    pub moved_bytes: u64,
-    /// Of these, bytes written ahead, so that a file has its space on the disk before it is used.
-    pub prepared_bytes: u64,
-    /// Syncs since the journal was opened.
-    pub syncs: u64,
-}

@@ -10,47 +10,47 @@ use crate::{Batch, Change, EntryId, Journal, JournalError, JournalStats, Recover
 /// drops the runtime, and gives another clone to the next.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
-    kept: Arc<Mutex<Kept>>,
+    store: Arc<Mutex<Store>>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Store {
     entries: BTreeMap<EntryId, Vec<u8>>,
     written: u64,
     syncs: u64,
 }
 
 impl MemoryJournal {
-    /// An empty journal.
+    /// Returns an empty journal.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns a separate journal with a copy of the current entries.
+    /// Returns a separate journal with a copy of the committed entries, as after a crash.
     pub fn fork(&self) -> Self {
-        let kept = self.kept.lock();
+        let store = self.store.lock();
         Self {
-            kept: Arc::new(Mutex::new(Kept {
-                entries: kept.entries.clone(),
-                ..Kept::default()
+            store: Arc::new(Mutex::new(Store {
+                entries: store.entries.clone(),
+                ..Store::default()
             })),
         }
     }
 
-    /// Returns the bytes of an entry.
+    /// Returns the bytes of an entry; `None` if there is no such entry.
     pub fn entry(&self, id: EntryId) -> Option<Vec<u8>> {
-        self.kept.lock().entries.get(&id).cloned()
+        self.store.lock().entries.get(&id).cloned()
     }
 
     /// Returns the numbers of all entries, in ascending order.
     pub fn ids(&self) -> Vec<EntryId> {
-        self.kept.lock().entries.keys().copied().collect()
+        self.store.lock().entries.keys().copied().collect()
     }
 }
 
 impl Journal for MemoryJournal {
     fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        let entries = self.kept.lock().entries.clone();
+        let entries = self.store.lock().entries.clone();
         to.expect(entries.len() as u64);
         for (id, bytes) in &entries {
             to.entry(*id, bytes);
@@ -62,31 +62,31 @@ impl Journal for MemoryJournal {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        let mut kept = self.kept.lock();
+        let mut store = self.store.lock();
         for change in batch.groups().flat_map(|group| group.changes()) {
             match change {
                 Change::Put { id, bytes } => {
-                    kept.written += bytes.len() as u64;
-                    kept.entries.insert(id, bytes.to_vec());
+                    store.written += bytes.len() as u64;
+                    store.entries.insert(id, bytes.to_vec());
                 }
                 Change::Delete { id } => {
-                    kept.entries.remove(&id);
+                    store.entries.remove(&id);
                 }
             }
         }
-        kept.syncs += 1;
+        store.syncs += 1;
         Ok(())
     }
 
     fn stats(&self) -> JournalStats {
-        let kept = self.kept.lock();
-        let bytes = kept.entries.values().map(|bytes| bytes.len() as u64).sum();
+        let store = self.store.lock();
+        let bytes = store.entries.values().map(|bytes| bytes.len() as u64).sum();
         JournalStats {
-            entries: kept.entries.len() as u64,
+            entries: store.entries.len() as u64,
             live_bytes: bytes,
             size_bytes: bytes,
-            written_bytes: kept.written,
-            syncs: kept.syncs,
+            written_bytes: store.written,
+            syncs: store.syncs,
             ..JournalStats::default()
         }
     }

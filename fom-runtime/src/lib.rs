@@ -104,14 +104,12 @@ mod snapshot;
 #[cfg(not(fom_shuttle))]
 pub mod testing;
 pub mod topology;
-mod watch;
 pub use clock::{Clock, TestClock};
 pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
 pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
-pub use error::{
-    BlockError, BoxError, BuildError, Cause, DiscardError, Failure, NoEvent, Refused,
-    RefusedReason, RestoreError, RetryError, SendError, SnapshotError, TimedOut, Unanswered,
-};
+pub use error::{BoxError, NoEvent};
+pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
+pub use fom::{Interpose, Transition, TransitionCause, TransitionOf};
 #[doc(inline)]
 pub use fom_journal as journal;
 pub use fom_macros::{active, fom};
@@ -127,14 +125,15 @@ pub use lock::{
 };
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 pub use runtime::extension;
+pub use runtime::observe::{
+    AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening, LocalityInfo,
+    NotOnTop, Operations, TypeInfo, Visited,
+};
 pub use runtime::{
     Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Joined,
     Local, Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission,
     SuspendedKey, Waiting, WhenRoom,
 };
+pub use runtime::{BuildError, DiscardError, Refused, RetryError};
+pub use snapshot::{RestoreError, SnapshotError};
 pub use snapshot::{Saved, SavedError, Snapshot};
-pub use watch::{
-    AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interpose, Interposed, KeyInfo, Listening,
-    LocalityInfo, NotOnTop, Operations, Transition, TransitionCause, TransitionOf, TypeInfo,
-    Visited,
-};

@@ -12,9 +12,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     Cx, Graph, LockSet, NoEvent,
     durable::{Event, Found, KeptBody, Revived},
-    error::{RestoreError, SnapshotError},
     fom::Launch,
-    snapshot::{self, Fields, Meta, Migration, Saved, Snapshot, Values},
+    snapshot::{
+        self, Fields, Meta, Migration, RestoreError, Saved, Snapshot, SnapshotError, Values,
+    },
 };
 
 /// An operation with its machine. `#[fom]` implements this trait; do not implement it by hand.

@@ -211,7 +211,7 @@ fn a_check_tells_of_a_head_that_is_missing() {
         drop(journal);
         assert!(!check().is_clean());
         assert!(
-            check().to_string().contains("whose journal it is"),
+            check().to_string().contains("identifies the journal"),
             "{}",
             check()
         );

@@ -1,9 +1,7 @@
 //! Checks what a journal reports when a part of its data is missing.
 
-use std::collections::BTreeMap;
-
-use super::{Random, commit, reopen};
-use crate::{Damage, EntryId, Journal, Recover};
+use super::{Entries, Given, Random, reopen};
+use crate::Journal;
 
 /// Checks that a journal reports missing data, and never takes the gap for its end.
 ///
@@ -50,44 +48,23 @@ where
 {
     let (mut open, mut without) = fresh();
     let mut random = Random(17);
-    let mut model = BTreeMap::new();
+    let mut model = Entries::new();
     let (mut journal, _) = reopen(&mut open);
     for _ in 0..40 {
-        let batch = random.batch(&mut model);
-        commit(&mut journal, &batch);
-        if random.below(3) == 0 {
-            let _ = journal.tidy();
-        }
+        random.commit(&mut journal, &mut model);
         let mut piece = 0;
         while let Some(mut left) = without(piece) {
-            let mut there = There::default();
-            if let Ok(found) = left.recover(&mut there)
-                && found.gaps.is_empty()
-                && !there.damaged
-            {
+            let mut given = Given::default();
+            let is_whole = left
+                .recover(&mut given)
+                .is_ok_and(|found| found.gaps.is_empty());
+            if is_whole && given.damaged.is_empty() {
                 assert!(
-                    there.entries == model,
-                    "without piece {piece}, what was acknowledged is there, or it is told that something is missing"
+                    given.entries == model,
+                    "without piece {piece}, the journal has all acknowledged entries, or reports that some are missing"
                 );
             }
             piece += 1;
         }
-    }
-}
-
-/// What a journal has, and whether it reports that something is missing.
-#[derive(Default)]
-struct There {
-    entries: BTreeMap<u64, Vec<u8>>,
-    damaged: bool,
-}
-
-impl Recover for There {
-    fn entry(&mut self, id: EntryId, bytes: &[u8]) {
-        self.entries.insert(id.0, bytes.to_vec());
-    }
-
-    fn damaged(&mut self, _: EntryId, _: Damage) {
-        self.damaged = true;
     }
 }

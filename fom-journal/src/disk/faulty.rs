@@ -1,6 +1,6 @@
 //! A disk that fails where a test says.
 
-use std::{fmt, io, path::Path, sync::Arc};
+use std::{collections::HashMap, fmt, io, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -94,7 +94,7 @@ pub struct FaultyDisk {
 
 #[derive(Debug, Default)]
 struct Plan {
-    counts: Vec<(Operation, u64)>,
+    counts: HashMap<Operation, u64>,
     faults: Vec<Planned>,
 }
 
@@ -149,67 +149,54 @@ impl FaultyDisk {
         });
     }
 
+    /// Runs an operation. `run` gets the most bytes that a write may write.
     fn run<R>(
         &self,
         operation: Operation,
         path: &Path,
-        run: impl FnOnce() -> io::Result<R>,
+        run: impl FnOnce(usize) -> io::Result<R>,
     ) -> io::Result<R> {
-        run_planned(&self.plan, operation, path, |_| run())
-    }
-}
-
-/// Runs an operation. `run` gets the most bytes that a write may write.
-fn run_planned<R>(
-    plan: &Mutex<Plan>,
-    operation: Operation,
-    path: &Path,
-    run: impl FnOnce(usize) -> io::Result<R>,
-) -> io::Result<R> {
-    // Not locked while a closure runs: the closure may ask for counts, or end the process.
-    let fault = plan.lock().next(operation);
-    match fault {
-        None => run(usize::MAX),
-        Some(Fault::Fail(kind)) => Err(kind.into()),
-        Some(Fault::FailAfter(kind)) => {
-            run(usize::MAX)?;
-            Err(kind.into())
-        }
-        Some(Fault::Short(most)) => run(most),
-        Some(Fault::Torn(most, kind)) => {
-            run(most)?;
-            Err(kind.into())
-        }
-        Some(Fault::Before(then)) => {
-            then(path);
-            run(usize::MAX)
-        }
-        Some(Fault::After(then)) => {
-            let done = run(usize::MAX)?;
-            then(path);
-            Ok(done)
+        // Not locked while a closure runs: the closure may ask for counts, or end the process.
+        let fault = self.plan.lock().next(operation);
+        match fault {
+            None => run(usize::MAX),
+            Some(Fault::Fail(kind)) => Err(kind.into()),
+            Some(Fault::FailAfter(kind)) => {
+                run(usize::MAX)?;
+                Err(kind.into())
+            }
+            Some(Fault::Short(most)) => run(most),
+            Some(Fault::Torn(most, kind)) => {
+                run(most)?;
+                Err(kind.into())
+            }
+            Some(Fault::Before(then)) => {
+                then(path);
+                run(usize::MAX)
+            }
+            Some(Fault::After(then)) => {
+                let done = run(usize::MAX)?;
+                then(path);
+                Ok(done)
+            }
         }
     }
 }
 
 impl Plan {
     fn count(&self, operation: Operation) -> u64 {
-        let count = self.counts.iter().find(|(kind, _)| *kind == operation);
-        count.map_or(0, |(_, count)| *count)
+        self.counts.get(&operation).copied().unwrap_or(0)
     }
 
     fn next(&mut self, operation: Operation) -> Option<Fault> {
-        let count = self.count(operation) + 1;
-        self.counts.retain(|(kind, _)| *kind != operation);
-        self.counts.push((operation, count));
-        let hit = |planned: &Planned| {
+        let count = self.counts.entry(operation).or_default();
+        *count += 1;
+        let hit = |planned: &&Planned| {
             planned.operation == operation
-                && (planned.at == count || planned.from && planned.at < count)
+                && (planned.at == *count || planned.from && planned.at < *count)
         };
-        self.faults
-            .iter()
-            .find(|planned| hit(planned))
-            .map(|planned| planned.fault.clone())
+        let planned = self.faults.iter().find(hit);
+        planned.map(|planned| planned.fault.clone())
     }
 }
 
@@ -223,33 +210,33 @@ impl fmt::Debug for FaultyDisk {
 
 impl Disk for FaultyDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.run(Operation::Create, path, || self.disk.create_dir(path))
+        self.run(Operation::Create, path, |_| self.disk.create_dir(path))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        self.run(Operation::List, directory, || self.disk.list(directory))
+        self.run(Operation::List, directory, |_| self.disk.list(directory))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = self.run(Operation::Create, path, || self.disk.create(path))?;
+        let file = self.run(Operation::Create, path, |_| self.disk.create(path))?;
         Ok(self.wrap(path, file))
     }
 
     fn open(&self, path: &Path, write: bool) -> io::Result<Box<dyn DiskFile>> {
-        let file = self.run(Operation::Open, path, || self.disk.open(path, write))?;
+        let file = self.run(Operation::Open, path, |_| self.disk.open(path, write))?;
         Ok(self.wrap(path, file))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(Operation::Rename, from, || self.disk.rename(from, to))
+        self.run(Operation::Rename, from, |_| self.disk.rename(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.run(Operation::Remove, path, || self.disk.remove(path))
+        self.run(Operation::Remove, path, |_| self.disk.remove(path))
     }
 
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
-        self.run(Operation::SyncDir, directory, || {
+        self.run(Operation::SyncDir, directory, |_| {
             self.disk.sync_dir(directory)
         })
     }
@@ -264,7 +251,7 @@ impl FaultyDisk {
         Box::new(FaultyFile {
             file,
             path: path.into(),
-            plan: Arc::clone(&self.plan),
+            disk: self.clone(),
         })
     }
 }
@@ -272,31 +259,30 @@ impl FaultyDisk {
 struct FaultyFile {
     file: Box<dyn DiskFile>,
     path: Box<Path>,
-    plan: Arc<Mutex<Plan>>,
+    disk: FaultyDisk,
 }
 
 impl DiskFile for FaultyFile {
     fn length(&self) -> io::Result<u64> {
-        run_planned(&self.plan, Operation::Read, &self.path, |_| {
-            self.file.length()
-        })
+        let length = |_| self.file.length();
+        self.disk.run(Operation::Read, &self.path, length)
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        run_planned(&self.plan, Operation::Read, &self.path, |_| {
-            self.file.read_at(bytes, offset)
-        })
+        let read = |_| self.file.read_at(bytes, offset);
+        self.disk.run(Operation::Read, &self.path, read)
     }
 
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let file = &mut self.file;
-        run_planned(&self.plan, Operation::Write, &self.path, |most| {
-            file.write_at(&bytes[..bytes.len().min(most)], offset)
-        })
+        let write = |most| {
+            let length = bytes.len().min(most);
+            self.file.write_at(&bytes[..length], offset)
+        };
+        self.disk.run(Operation::Write, &self.path, write)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let file = &mut self.file;
-        run_planned(&self.plan, Operation::Sync, &self.path, |_| file.sync())
+        let sync = |_| self.file.sync();
+        self.disk.run(Operation::Sync, &self.path, sync)
     }
 }

@@ -13,95 +13,58 @@ pub use real::RealDisk;
 /// The operations of a disk. [`RealDisk`] is the disk of the system. `FaultyDisk` (feature `testing`) fails where a
 /// test says.
 ///
-/// The thread that commits uses the disk, and the thread that makes files ahead.
+/// Two threads use a disk: the thread that commits, and the thread that makes the next segment.
+///
+/// # Errors
+///
+/// Each operation fails with errors of the system.
 pub trait Disk: Send + Sync + 'static {
     /// Makes a directory and its parents, durably. An existing directory is no error.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Returns the names in a directory that are valid UTF-8. A journal uses no other names.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system; with [`io::ErrorKind::NotFound`] if there is no directory.
+    /// Returns the names in a directory that are valid UTF-8. A journal uses no other names. Fails with
+    /// [`io::ErrorKind::NotFound`] if there is no directory.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a file for reading and writing. The file is not durable until its directory is synced.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system; with [`io::ErrorKind::AlreadyExists`] if the file exists.
+    /// Makes a file for reading and writing. The file is not durable until its directory is synced. Fails
+    /// with [`io::ErrorKind::AlreadyExists`] if the file exists.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens an existing file for reading, and for writing if `write` is true.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn open(&self, path: &Path, write: bool) -> io::Result<Box<dyn DiskFile>>;
 
     /// Renames a file inside its directory. The new name is not durable until the directory is synced.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Makes all creations, renames and removals in a directory durable.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn sync_dir(&self, directory: &Path) -> io::Result<()>;
 
     /// Locks a file until the guard is dropped or the process ends. An exclusive lock makes the file if there is none.
     /// Returns `None` if there is a conflicting lock.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn lock(&self, path: &Path, exclusive: bool) -> io::Result<Option<LockGuard>>;
 }
 
 /// A file of a [`Disk`].
+///
+/// # Errors
+///
+/// Each operation fails with errors of the system.
 pub trait DiskFile: Send {
     /// Returns the length of the file, in bytes.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn length(&self) -> io::Result<u64>;
 
     /// Reads at an offset in bytes. The call may read fewer bytes than asked for; 0 means the end of the file.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes at an offset in bytes. The file grows for a write beyond its end. The call may write fewer bytes than
-    /// asked for.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system. Then it is not known what was written.
+    /// Writes at an offset in bytes, and returns the number of bytes written, which may be fewer than asked for. The file
+    /// grows for a write beyond its end. After a failure it is not known what was written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes all writes durable, as `fdatasync` does.
-    ///
-    /// # Errors
-    ///
-    /// Fails with errors of the system. Then it is not known what is durable, and a second sync cannot tell.
+    /// Makes all writes durable, as `fdatasync` does. After a failure it is not known what is durable, and a second sync
+    /// cannot tell.
     fn sync(&mut self) -> io::Result<()>;
 }
 

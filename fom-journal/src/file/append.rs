@@ -4,18 +4,17 @@ use std::iter;
 
 use super::{
     FileJournal,
-    ahead::{Ahead, Made, make},
     compact::Moves,
     format::{
-        FIRST, HEAD, Header, Kind, LINK, LONGEST, LONGEST_BATCH, LONGEST_GROUP, Link, ROW, Salted,
-        encode_frame, frame_length,
+        Checkpoint, FIRST, HEAD, Header, Kind, LINK, LONGEST, LONGEST_BATCH, LONGEST_GROUP, Link,
+        ROW, RawChange, SaltedCrc, encode_frame, frame_length,
     },
     index::Segment,
-    manifest::Said,
+    preallocate::{NewSegment, Preallocated, SYNCS, make},
     salt,
 };
 use crate::{
-    Batch, Change, Changes, Group, JournalError,
+    Batch, Change, Changes, JournalError,
     disk::{DiskFile, write_all},
 };
 
@@ -32,10 +31,7 @@ pub(super) struct Active {
     begun: bool,
 }
 
-/// A change of a group, as it is written.
-type Written<'a> = (Kind, u64, &'a [u8]);
-
-fn written(changes: Changes<'_>) -> impl Iterator<Item = Written<'_>> + Clone {
+fn raw(changes: Changes<'_>) -> impl Iterator<Item = RawChange<'_>> + Clone {
     changes.map(|change| match change {
         Change::Put { id, bytes } => (Kind::Put, id.0, bytes),
         Change::Delete { id } => (Kind::Delete, id.0, &[][..]),
@@ -48,7 +44,7 @@ pub(super) fn check(batch: &Batch) -> Result<usize, JournalError> {
     let mut total = 0;
     for group in batch.groups() {
         let mut length = HEAD;
-        for (_, _, bytes) in written(group.changes()) {
+        for (_, _, bytes) in raw(group.changes()) {
             if bytes.len() > LONGEST {
                 return Err(too_long(bytes.len(), LONGEST));
             }
@@ -70,12 +66,21 @@ fn too_long(length: usize, most: usize) -> JournalError {
 }
 
 impl FileJournal {
-    /// Appends the staged moves and then a batch, with one sync. The frames of the batch take `length` bytes. A batch
-    /// larger than a segment enlarges its segment. In two segments, the first half would be kept when the second cannot
-    /// be written.
+    /// Appends the staged moves and then a batch, with one write and one sync. The frames of the batch take `length`
+    /// bytes. A batch larger than a segment enlarges its segment. In two segments, the first half would be kept when the
+    /// second cannot be written.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
         let moves = std::mem::take(&mut self.moves);
-        let done = self.append_all(moves, batch, length);
+        let moved = match moves.is_empty() {
+            true => 0,
+            false => frame_length(moves.changes()),
+        };
+        let fits = |active: &Active| active.end + (moved + length) as u64 <= active.size;
+        let rotated = match self.active.as_ref().is_some_and(fits) {
+            true => Ok(()),
+            false => self.rotate(),
+        };
+        let done = rotated.and_then(|()| self.write_and_apply(&moves, batch));
         if done.is_err() {
             // The next stage looks for the moves again.
             self.cursor = None;
@@ -83,85 +88,53 @@ impl FileJournal {
         done
     }
 
-    fn append_all(
-        &mut self,
-        moves: Moves,
-        batch: &Batch,
-        length: usize,
-    ) -> Result<(), JournalError> {
-        let moved = match moves.is_empty() {
-            true => 0,
-            false => frame_length(moves.written()),
-        };
-        let fits = |active: &Active| active.end + (moved + length) as u64 <= active.size;
-        if !self.active.as_ref().is_some_and(fits) {
-            self.rotate()?;
-        }
-        let groups: Vec<_> = batch.groups().collect();
-        self.append_unit((moved > 0).then_some(moves), &groups)
-    }
-
-    /// Appends moves and groups with one write and one sync.
-    fn append_unit(
-        &mut self,
-        moves: Option<Moves>,
-        groups: &[Group<'_>],
-    ) -> Result<(), JournalError> {
+    fn write_and_apply(&mut self, moves: &Moves, batch: &Batch) -> Result<(), JournalError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        self.rests = false;
-        let done = self.write_unit(&mut buffer, moves.as_ref(), groups);
+        self.is_idle = false;
+        let done = self.write(&mut buffer, moves, batch);
         // One very large batch must not keep its memory forever.
         buffer.shrink_to(4 << 20);
         self.buffer = buffer;
         match done {
-            Ok(()) => {
-                self.apply(moves, groups);
-                Ok(())
-            }
-            Err(error) => {
-                // It is unknown how much reached the disk. The link of the next segment declares that part invalid.
-                if let Some(active) = self.active.take()
-                    && !active.begun
-                {
-                    self.failed.push((active.header.number, active.size));
-                }
-                Err(error)
+            Ok(()) => self.apply(moves, batch),
+            // It is unknown how much reached the disk. The link of the next segment declares that part invalid.
+            Err(_) => {
+                let unused = self.active.take().filter(|active| !active.begun);
+                self.failed
+                    .extend(unused.map(|active| (active.header.number, active.size)));
             }
         }
+        done
     }
 
-    fn write_unit(
+    fn write(
         &mut self,
         buffer: &mut Vec<u8>,
-        moves: Option<&Moves>,
-        groups: &[Group<'_>],
+        moves: &Moves,
+        batch: &Batch,
     ) -> Result<(), JournalError> {
-        let next = self.next;
-        let link = self.link();
+        let mut link = self.link();
         let Some(active) = &mut self.active else {
             return Err(JournalError::Closed);
         };
         let mut at = active.end;
         if !active.begun {
-            let link = Link {
-                generation: active.named,
-                ..link
-            };
+            link.generation = active.named;
             buffer.extend_from_slice(&link.encode(&active.header));
             at = LINK as u64;
         }
-        let salted = Salted::new(active.header.salt);
+        let salted = SaltedCrc::new(active.header.salt);
         let mut index = 0;
-        if let Some(moves) = moves {
+        if !moves.is_empty() {
             let before = buffer.len();
-            encode_frame(buffer, &salted, next, index, moves.written());
+            encode_frame(buffer, &salted, self.next, index, moves.changes());
             index += 1;
             self.stats.moved_bytes += (buffer.len() - before) as u64;
         }
-        for group in groups {
-            let changes = written(group.changes());
-            encode_frame(buffer, &salted, next + u64::from(index), index, changes);
+        for group in batch.groups() {
+            let sequence = self.next + u64::from(index);
+            encode_frame(buffer, &salted, sequence, index, raw(group.changes()));
             index += 1;
         }
         let end = at + buffer.len() as u64;
@@ -185,8 +158,8 @@ impl FileJournal {
     pub(super) fn write_end(&mut self) {
         if self.recovered && !self.index.segments.is_empty() {
             self.active = None;
-            let last = self.said(None);
-            let _ = self.manifest.lock().say(last);
+            let last = self.checkpoint(None);
+            let _ = self.manifest.lock().record(last);
         }
     }
 
@@ -203,10 +176,10 @@ impl FileJournal {
     }
 
     /// Returns the next content of the manifest: no segment follows the newest one, or only segment `next` may.
-    pub(super) fn said(&self, next: Option<u64>) -> Said {
+    pub(super) fn checkpoint(&self, next: Option<u64>) -> Checkpoint {
         let last = self.index.segments.back();
         let number = last.map_or(0, |segment| segment.number);
-        Said {
+        Checkpoint {
             journal: self.journal,
             last: number,
             // Without an active segment, no later write goes behind what a failure or another process left.
@@ -220,14 +193,12 @@ impl FileJournal {
     }
 
     /// Updates the state after a sync.
-    fn apply(&mut self, moves: Option<Moves>, groups: &[Group<'_>]) {
+    fn apply(&mut self, moves: &Moves, batch: &Batch) {
         let Some(active) = &mut self.active else {
             return;
         };
         let number = active.header.number;
-        let begins = !active.begun;
-        active.begun = true;
-        if begins {
+        if !std::mem::replace(&mut active.begun, true) {
             self.index.segments.push_back(Segment {
                 number,
                 salt: active.header.salt,
@@ -237,38 +208,34 @@ impl FileJournal {
                 live: 0,
             });
         }
-        let mut at = match self.index.segments.back_mut() {
-            Some(segment) => {
-                segment.size = active.size;
-                std::mem::replace(&mut segment.valid, active.end)
-            }
-            None => return,
+        let Some(segment) = self.index.segments.back_mut() else {
+            return;
         };
-        let mut owed = 0;
-        if let Some(moves) = &moves {
+        segment.size = active.size;
+        let mut at = std::mem::replace(&mut segment.valid, active.end);
+        if !moves.is_empty() {
             self.next += 1;
-            at = self.index.apply_frame(number, at, moves.written());
+            at = self.index.apply_frame(number, at, moves.changes());
         }
-        for group in groups {
+        let begin = at;
+        for group in batch.groups() {
             self.next += 1;
-            let end = self.index.apply_frame(number, at, written(group.changes()));
-            owed += end - at;
-            at = end;
+            at = self.index.apply_frame(number, at, raw(group.changes()));
         }
-        self.owe(owed);
-        if let Some(floor) = moves.and_then(|moves| moves.floor) {
+        self.add_debt(at - begin);
+        if let Some(floor) = moves.floor {
             self.raise(floor);
         }
-        if self.wants_ahead() {
-            self.begin_ahead();
+        if self.wants_next() {
+            self.begin_next();
         }
     }
 
     /// Whether it is time to make the next segment. Not at once after a rotation, because an old file may become free a
     /// little later.
-    pub(super) fn wants_ahead(&self) -> bool {
+    pub(super) fn wants_next(&self) -> bool {
         let is_begun = |active: &Active| active.end >= active.size / 4;
-        self.ahead.is_none() && self.active.as_ref().is_some_and(is_begun)
+        self.preallocated.is_none() && self.active.as_ref().is_some_and(is_begun)
     }
 
     /// Switches to a new segment.
@@ -276,7 +243,7 @@ impl FileJournal {
         let (made, named) = self.next_made()?;
         self.stats.prepared_bytes += made.prepared;
         self.stats.written_bytes += made.prepared;
-        self.stats.syncs += made.syncs;
+        self.stats.syncs += SYNCS;
         self.active = Some(Active {
             header: made.header,
             file: made.file,
@@ -289,22 +256,22 @@ impl FileJournal {
     }
 
     /// Returns the next segment, and the generation of the manifest that names it.
-    fn next_made(&mut self) -> Result<(Made, u64), JournalError> {
+    pub(super) fn next_made(&mut self) -> Result<(NewSegment, u64), JournalError> {
         // The failure may have been temporary, so a second attempt follows at once.
-        let mut made = match self.ahead.take() {
+        let mut made = match self.preallocated.take() {
             Some(Ok(made)) => made,
             Some(Err(_)) | None => self.make()?,
         };
         let named = match made.named {
             Some(named) => named,
             None => {
-                let said = self.said(Some(made.header.number));
-                let named = self.manifest.lock().say(said);
+                let checkpoint = self.checkpoint(Some(made.header.number));
+                let named = self.manifest.lock().record(checkpoint);
                 match named {
                     Ok(named) => *made.named.insert(named),
                     Err(error) => {
                         // The manifest may name the file already, so the file must stay.
-                        self.ahead = Ahead::Ready(made);
+                        self.preallocated = Preallocated::Ready(made);
                         return Err(error);
                     }
                 }
@@ -316,15 +283,15 @@ impl FileJournal {
         Ok((made, named))
     }
 
-    fn make(&mut self) -> Result<Made, JournalError> {
-        let header = self.new_header();
-        if let Some(spare) = self.spares.pop()
-            && let Ok(made) = make(&self.directory, Some(spare), header)
-        {
-            return Ok(made);
+    fn make(&mut self) -> Result<NewSegment, JournalError> {
+        let (spare, header) = (self.spares.pop(), self.new_header());
+        match make(&self.directory, spare, header) {
+            Err(_) if spare.is_some() => {
+                let header = self.new_header();
+                make(&self.directory, None, header)
+            }
+            made => made,
         }
-        let header = self.new_header();
-        make(&self.directory, None, header)
     }
 
     fn new_header(&mut self) -> Header {
@@ -337,23 +304,14 @@ impl FileJournal {
         }
     }
 
-    /// Makes the next segment: in a thread, or now if the option `background` is off.
-    pub(super) fn begin_or_make_ahead(&mut self) -> Result<(), JournalError> {
-        match self.background {
-            true => self.begin_ahead(),
-            false => self.ahead = Ahead::Ready(self.next_made()?.0),
-        }
-        Ok(())
-    }
-
     /// Starts a thread that makes the next segment, unless there is one or the option `background` is off.
-    pub(super) fn begin_ahead(&mut self) {
-        if self.background && self.ahead.is_none() {
+    pub(super) fn begin_next(&mut self) {
+        if self.background && self.preallocated.is_none() {
             let header = self.new_header();
             let spare = self.spares.pop();
-            let said = self.said(Some(header.number));
-            self.ahead
-                .begin(&self.directory, &self.manifest, spare, header, said);
+            let checkpoint = self.checkpoint(Some(header.number));
+            self.preallocated =
+                Preallocated::begin(&self.directory, &self.manifest, spare, header, checkpoint);
         }
     }
 

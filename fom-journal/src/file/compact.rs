@@ -5,13 +5,12 @@
 
 use super::{
     FileJournal,
-    format::{FIRST, HEAD, Kind, ROW},
-    index::Index,
-    recovery::place_of,
-    scan::{Scan, Step},
-    window::Window,
+    format::{FIRST, Kind, RawChange},
+    index::Segment,
+    preallocate::Preallocated,
+    scan::Scan,
 };
-use crate::{Batch, Damage, JournalError};
+use crate::{Batch, JournalError};
 
 /// Changes to write again with the next sync.
 #[derive(Default)]
@@ -36,29 +35,10 @@ impl Moves {
     }
 
     /// Returns the changes, as one group.
-    pub(super) fn written(&self) -> impl Iterator<Item = (Kind, u64, &[u8])> + Clone {
+    pub(super) fn changes(&self) -> impl Iterator<Item = RawChange<'_>> + Clone {
         let moved = self.rows.iter();
         let moved = moved.map(|(kind, id, range)| (*kind, *id, &self.bytes[range.clone()]));
         moved.chain(self.floor.map(|floor| (Kind::Floor, floor, &[][..])))
-    }
-}
-
-impl Index {
-    /// Applies a frame at an offset, and returns the end of the frame.
-    pub(super) fn apply_frame<'a>(
-        &mut self,
-        segment: u64,
-        at: u64,
-        changes: impl Iterator<Item = (Kind, u64, &'a [u8])>,
-    ) -> u64 {
-        let mut row = at + HEAD as u64;
-        let mut length = 0;
-        for (kind, id, bytes) in changes {
-            self.apply(segment, kind, id, row, bytes.len() as u32);
-            row += ROW as u64;
-            length += bytes.len() as u64;
-        }
-        row + length
     }
 }
 
@@ -76,7 +56,7 @@ impl FileJournal {
 
     /// Returns the size of all segments, in bytes.
     pub(super) fn size(&self) -> u64 {
-        let others = self.spares.len() + usize::from(!self.ahead.is_none());
+        let others = self.spares.len() + usize::from(!self.preallocated.is_none());
         let failed: u64 = self.failed.iter().map(|(_, size)| size).sum();
         self.used() + others as u64 * self.segment_bytes + failed
     }
@@ -98,15 +78,15 @@ impl FileJournal {
     /// Suppose that the files take `s` times the live bytes, and that the live bytes are spread evenly. Then each
     /// written byte costs `1 / (s - 1)` moved bytes. So the files may grow to nearly twice the live bytes. Moves begin
     /// earlier, because at first all live bytes may precede the first dead byte.
-    pub(super) fn owe(&mut self, written: u64) {
+    pub(super) fn add_debt(&mut self, written: u64) {
         self.trim_spares();
         let used = self.used();
         if used <= self.bound(10) {
-            self.owed = 0;
+            self.debt = 0;
         } else if used <= self.bound(15) {
-            self.owed += written + written / 8;
+            self.debt += written + written / 8;
         } else {
-            self.owed += 4 * written;
+            self.debt += 4 * written;
         }
     }
 
@@ -120,48 +100,42 @@ impl FileJournal {
             return Ok(());
         }
         let budget = match large {
-            true => self.owed.max(slice),
-            false if self.owed >= LEAST.min(slice) => self.owed,
+            true => self.debt.max(slice),
+            false if self.debt >= LEAST.min(slice) => self.debt,
             false if self.is_oldest_dead() => 0,
             false => return Ok(()),
         };
-        self.owed = 0;
+        self.debt = 0;
         self.stage_oldest(budget.min(MOST))
     }
 
     pub(super) fn is_oldest_dead(&self) -> bool {
         let oldest = self.index.segments.front();
-        oldest.is_some_and(|oldest| oldest.live == 0 && !self.is_newest(oldest.number))
+        oldest.is_some_and(|oldest| self.is_dead(oldest))
     }
 
-    fn is_newest(&self, number: u64) -> bool {
-        self.index
-            .segments
-            .back()
-            .is_none_or(|newest| newest.number == number)
+    /// Whether no entry has its newest bytes in a segment that gets no more writes.
+    fn is_dead(&self, segment: &Segment) -> bool {
+        let newest = self.index.segments.back();
+        segment.live == 0 && newest.is_some_and(|newest| newest.number != segment.number)
     }
 
     fn stage_oldest(&mut self, budget: u64) -> Result<(), JournalError> {
-        // Segments at the front without a live entry become free at once.
-        let dead = self
-            .index
-            .segments
-            .iter()
-            .take_while(|segment| segment.live == 0);
-        let dead = dead
-            .filter(|segment| !self.is_newest(segment.number))
-            .count();
-        let number_at = |at: usize| self.index.segments.get(at).map(|segment| segment.number);
-        if dead > 0 {
-            self.moves.floor = number_at(dead);
+        let segments = &self.index.segments;
+        let Some(oldest) = segments.front().copied() else {
+            return Ok(());
+        };
+        if self.is_dead(&oldest) {
+            // The dead segments at the front become free at once.
+            let first = segments.iter().find(|segment| !self.is_dead(segment));
+            self.moves.floor = first.map(|first| first.number);
             return Ok(());
         }
-        let (Some(oldest), Some(after)) = (self.index.segments.front().copied(), number_at(1))
-        else {
+        let Some(after) = segments.get(1).map(|after| after.number) else {
             return Ok(());
         };
         let number = oldest.number;
-        let is_known_damaged = self.aside.contains(&number);
+        let is_known_damaged = self.damaged.contains(&number);
         let cursor = match self.cursor {
             Some(cursor) if cursor.segment == number => cursor,
             _ => Cursor {
@@ -170,10 +144,7 @@ impl FileJournal {
                 next: oldest.first,
             },
         };
-        let path = || self.directory.segment(number);
-        let failed = |error| JournalError::io("read", path(), error);
-        let file = self.directory.open(number, false)?;
-        let window = Window::new(&*file, oldest.valid).map_err(failed)?;
+        let window = self.directory.window(number, oldest.valid)?;
         let mut scan = Scan::new(window, oldest.salt, cursor.at, cursor.next);
         let mut moves = Moves::default();
         let live = oldest.live as usize;
@@ -182,24 +153,18 @@ impl FileJournal {
             if moves.bytes.len() as u64 >= budget || at - cursor.at >= 8 * budget {
                 break;
             }
-            match scan.step().map_err(failed)? {
-                Step::Frame { .. } => {}
-                Step::Rows { .. } | Step::Gap { .. } if is_known_damaged => continue,
-                // Damaged since the journal was opened, with live entries behind the damage.
-                Step::Rows { at, .. } | Step::Gap { at, .. } | Step::End { at } => {
-                    let length = oldest.valid.saturating_sub(at);
-                    let what = "groups cannot be read that could when it was opened";
-                    return Err(JournalError::Damaged(Damage::new(path(), at, length, what)));
-                }
+            if !scan.next_frame(oldest.valid, is_known_damaged)? {
+                // There are live entries behind the end.
+                return Err(scan.unreadable(at, oldest.valid));
             }
             for at in 0..scan.rows.len() {
-                let (row, salt) = (scan.rows[at], scan.salt());
-                if self.index.place(row.id) != Some(place_of(number, &row)) {
+                let row = scan.rows[at];
+                if !self.index.is_newest(number, &row) {
                     continue;
                 }
-                if let Some(bytes) = scan.bytes(&row).map_err(failed)? {
+                if let Some((bytes, is_whole)) = scan.bytes(&row)? {
                     // A damaged entry keeps its number, and the next recovery reports it again.
-                    let kind = match row.matches(bytes, salt) {
+                    let kind = match is_whole {
                         true => row.kind,
                         false => Kind::PutDamaged,
                     };
@@ -229,8 +194,8 @@ impl FileJournal {
             && segment.number < floor
         {
             self.index.segments.pop_front();
-            match self.aside.contains(&segment.number) {
-                true => self.set_aside(segment.number),
+            match self.damaged.contains(&segment.number) {
+                true => self.keep_damaged(segment.number),
                 false => self.discard(segment.number, segment.size),
             }
         }
@@ -243,10 +208,13 @@ impl FileJournal {
         } else {
             self.stage(self.is_large())?;
         }
-        if self.wants_ahead() {
-            self.begin_or_make_ahead()?;
+        if self.wants_next() {
+            match self.background {
+                true => self.begin_next(),
+                false => self.preallocated = Preallocated::Ready(self.next_made()?.0),
+            }
         }
-        if std::mem::replace(&mut self.rests, true) {
+        if std::mem::replace(&mut self.is_idle, true) {
             self.buffer = Vec::new();
         }
         Ok(!self.moves.is_empty() || self.is_large())

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use super::format::{FIRST, FORMAT, Header, LINK, Link, Unreadable};
+use super::{
+    format::{FIRST, FORMAT, Header, LINK, Link, Unreadable},
+    window::Window,
+};
 use crate::{
     JournalError,
     disk::{Disk, DiskFile, LockGuard, read_full},
@@ -18,6 +21,8 @@ const SEGMENT: &str = ".log";
 const UNFINISHED: &str = ".new";
 /// A bound that no number ever reaches.
 const HIGHEST: u64 = 1 << 62;
+/// Offsets in a segment have 32 bits.
+const MAX_OFFSET: u64 = u32::MAX as u64;
 /// The first bytes of a file that is made ahead: its header and then zeros, whatever the file had before.
 pub(super) const CLEARED: usize = 4096;
 
@@ -38,7 +43,7 @@ pub(super) enum Start {
 
 /// The file of a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct SegmentFile {
     pub(super) size: u64,
     pub(super) start: Start,
 }
@@ -104,16 +109,11 @@ impl Directory {
     }
 
     /// Returns the segments in the directory.
-    pub(super) fn segments(&self) -> Result<BTreeMap<u64, Found>, JournalError> {
+    pub(super) fn segments(&self) -> Result<BTreeMap<u64, SegmentFile>, JournalError> {
         let mut found = BTreeMap::new();
-        for number in self
-            .names()?
-            .iter()
-            .filter_map(|name| number_of(name, SEGMENT))
-        {
-            let path = self.segment(number);
-            let read = self.look(&path, number);
-            found.insert(number, read.map_err(|error| error.named(path))?);
+        let names = self.names()?;
+        for number in names.iter().filter_map(|name| number_of(name, SEGMENT)) {
+            found.insert(number, self.look(number)?);
         }
         Ok(found)
     }
@@ -122,6 +122,12 @@ impl Directory {
         let path = self.segment(number);
         let file = self.disk.open(&path, write);
         file.map_err(|error| JournalError::io("open", path, error))
+    }
+
+    /// Opens a segment to read its first `end` bytes.
+    pub(super) fn window(&self, number: u64, end: u64) -> Result<Window<'static>, JournalError> {
+        let file = self.open(number, false)?;
+        Window::new(file, self.segment(number), end.min(MAX_OFFSET))
     }
 
     pub(super) fn remove(&self, number: u64) -> Result<(), JournalError> {
@@ -144,49 +150,34 @@ impl Directory {
         }
     }
 
-    fn look(&self, path: &Path, number: u64) -> Result<Found, Unread> {
-        let file = self.disk.open(path, false)?;
-        let size = file.length()?;
+    fn look(&self, number: u64) -> Result<SegmentFile, JournalError> {
+        let path = self.segment(number);
         let mut bytes = [0; FIRST];
-        let read = read_full(&*file, &mut bytes, 0)?;
+        let read = self.disk.open(&path, false).and_then(|file| {
+            let size = file.length()?;
+            Ok((size, read_full(&*file, &mut bytes, 0)?))
+        });
+        let (size, read) = read.map_err(|error| JournalError::io("read", &path, error))?;
         let (header, link) = bytes[..read].split_at(read.min(LINK));
         let start = match Header::decode(header) {
             Ok(header) if header.number == number => {
                 Start::Segment(header, Link::decode(link, &header))
             }
-            Ok(_) => Start::Broken("the file is another segment's"),
-            Err(Unreadable::Newer(found)) => return Err(Unread::Newer(found)),
+            Ok(_) => Start::Broken("the file belongs to another segment"),
+            Err(Unreadable::Newer(found)) => {
+                return Err(JournalError::NewerFormat {
+                    path,
+                    found,
+                    known: FORMAT,
+                });
+            }
             Err(Unreadable::Blank) => Start::Broken("the header is missing"),
             Err(Unreadable::Broken) if read < LINK => {
                 Start::Broken("the file is too short to be a segment")
             }
-            Err(Unreadable::Broken) => Start::Broken("the header's checksum does not fit"),
+            Err(Unreadable::Broken) => Start::Broken("the header's checksum does not match"),
         };
-        Ok(Found { size, start })
-    }
-}
-
-enum Unread {
-    Io(io::Error),
-    Newer(u32),
-}
-
-impl From<io::Error> for Unread {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl Unread {
-    fn named(self, path: PathBuf) -> JournalError {
-        match self {
-            Self::Io(error) => JournalError::io("read", path, error),
-            Self::Newer(found) => JournalError::NewerFormat {
-                path,
-                found,
-                known: FORMAT,
-            },
-        }
+        Ok(SegmentFile { size, start })
     }
 }
 

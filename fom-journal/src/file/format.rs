@@ -21,6 +21,8 @@
 //! record  magic 4  format 4  crc 4 | zero 4  generation 8  journal 8  last 8  valid 8  next 8  floor 8  crc 4  zero 4
 //! ```
 
+use std::array;
+
 use crc32fast::Hasher;
 
 /// The offset of a segment's link, behind its header.
@@ -83,7 +85,13 @@ pub(super) struct Link {
 pub(super) struct Record {
     /// The number of the record, counted from 1.
     pub(super) generation: u64,
-    /// The journal of the record.
+    pub(super) checkpoint: Checkpoint,
+}
+
+/// The segments that a recovery needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    /// The journal of the segments.
     pub(super) journal: u64,
     /// The newest segment that has frames; 0 for none.
     pub(super) last: u64,
@@ -133,6 +141,15 @@ fn encode_numbers(numbers: &[u64], bytes: &mut [u8]) {
     }
 }
 
+fn decode_numbers<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    array::from_fn(|index| u64_at(bytes, 8 * index))
+}
+
+/// Whether the checksum at `at` is `crc`, and zeros follow it.
+fn is_sealed(bytes: &[u8], at: usize, crc: u32) -> bool {
+    u32_at(bytes, at) == crc && u32_at(bytes, at + 4) == 0
+}
+
 impl Header {
     pub(super) fn encode(&self) -> [u8; LINK] {
         let mut bytes = [0; LINK];
@@ -147,20 +164,18 @@ impl Header {
     /// Reads the beginning of a file, which may be shorter than a header.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
         decode_format(SEGMENT, bytes)?;
-        let whole = bytes.len() >= LINK
-            && u32_at(bytes, 40) == checksum(0, &bytes[12..40])
-            && u32_at(bytes, 44) == 0;
-        if !whole {
+        if bytes.len() < LINK || !is_sealed(bytes, 40, checksum(0, &bytes[12..40])) {
             return Err(Unreadable::Broken);
         }
+        let [number, journal, size] = decode_numbers(&bytes[16..]);
         let header = Self {
             salt: u32_at(bytes, 12),
-            number: u64_at(bytes, 16),
-            journal: u64_at(bytes, 24),
-            size: u64_at(bytes, 32),
+            number,
+            journal,
+            size,
         };
         // Numbers count from 1, so a header with a zero was never written.
-        let is_possible = header.number > 0 && header.journal > 0;
+        let is_possible = number > 0 && journal > 0;
         is_possible.then_some(header).ok_or(Unreadable::Broken)
     }
 
@@ -192,18 +207,16 @@ impl Link {
 
     /// Reads the bytes behind a header, which may be shorter than a link.
     pub(super) fn decode(bytes: &[u8], of: &Header) -> Option<Self> {
-        let whole = bytes.len() >= FIRST - LINK
-            && u32_at(bytes, 40) == of.seal(&bytes[..40])
-            && u32_at(bytes, 44) == 0;
-        if !whole {
+        if bytes.len() < FIRST - LINK || !is_sealed(bytes, 40, of.seal(&bytes[..40])) {
             return None;
         }
+        let [generation, first, previous, valid, floor] = decode_numbers(bytes);
         let link = Self {
-            generation: u64_at(bytes, 0),
-            first: u64_at(bytes, 8),
-            previous: u64_at(bytes, 16),
-            valid: u64_at(bytes, 24),
-            floor: u64_at(bytes, 32),
+            generation,
+            first,
+            previous,
+            valid,
+            floor,
         };
         // A link refers only to lower segments, and numbers count from 1.
         let is_possible = link.previous < of.number
@@ -218,14 +231,14 @@ impl Record {
     pub(super) fn encode(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
         encode_format(MANIFEST, &mut bytes);
-        let numbers = [
-            self.generation,
-            self.journal,
-            self.last,
-            self.valid,
-            self.next,
-            self.floor,
-        ];
+        let Checkpoint {
+            journal,
+            last,
+            valid,
+            next,
+            floor,
+        } = self.checkpoint;
+        let numbers = [self.generation, journal, last, valid, next, floor];
         encode_numbers(&numbers, &mut bytes[16..64]);
         let crc = checksum(0, &bytes[12..64]);
         bytes[64..68].copy_from_slice(&crc.to_le_bytes());
@@ -235,38 +248,35 @@ impl Record {
     /// Reads a record, which may be cut short.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
         decode_format(MANIFEST, bytes)?;
-        let whole = bytes.len() >= RECORD
+        let is_whole = bytes.len() >= RECORD
             && u32_at(bytes, 12) == 0
-            && u32_at(bytes, 64) == checksum(0, &bytes[12..64])
-            && u32_at(bytes, 68) == 0;
-        if !whole {
+            && is_sealed(bytes, 64, checksum(0, &bytes[12..64]));
+        if !is_whole {
             return Err(Unreadable::Broken);
         }
-        let record = Self {
-            generation: u64_at(bytes, 16),
-            journal: u64_at(bytes, 24),
-            last: u64_at(bytes, 32),
-            valid: u64_at(bytes, 40),
-            next: u64_at(bytes, 48),
-            floor: u64_at(bytes, 56),
+        let [generation, journal, last, valid, next, floor] = decode_numbers(&bytes[16..]);
+        let checkpoint = Checkpoint {
+            journal,
+            last,
+            valid,
+            next,
+            floor,
         };
-        record
-            .is_possible()
-            .then_some(record)
-            .ok_or(Unreadable::Broken)
+        let record = Self {
+            generation,
+            checkpoint,
+        };
+        let is_possible = record.is_possible();
+        is_possible.then_some(record).ok_or(Unreadable::Broken)
     }
 
     pub(super) fn is_possible(&self) -> bool {
+        let of = &self.checkpoint;
         (1..1 << 62).contains(&self.generation)
-            && self.journal > 0
-            && self.last <= self.next
-            && self.next < 1 << 62
-            && self.floor <= self.next.max(1)
-    }
-
-    /// Whether the record says where `last` ends.
-    pub(super) fn ends(&self) -> bool {
-        self.last == 0 || self.valid > 0
+            && of.journal > 0
+            && of.last <= of.next
+            && of.next < 1 << 62
+            && of.floor <= of.next.max(1)
     }
 }
 
@@ -303,6 +313,11 @@ impl Head {
         (possible && u32_at(bytes, 0) == checksum(salt, &bytes[4..HEAD])).then_some(head)
     }
 
+    /// Returns the end of the frame, which begins at `at`.
+    pub(super) fn end(&self, at: u64) -> u64 {
+        at + HEAD as u64 + u64::from(self.length)
+    }
+
     /// Returns the sequence number of the first frame of the same sync.
     pub(super) fn begun(&self) -> u64 {
         self.sequence - u64::from(self.index)
@@ -323,6 +338,9 @@ pub(super) enum Kind {
 impl Kind {
     const ALL: [Self; 4] = [Self::Put, Self::Delete, Self::PutDamaged, Self::Floor];
 }
+
+/// A change to write: its kind, the number of its entry, and the bytes of a put.
+pub(super) type RawChange<'a> = (Kind, u64, &'a [u8]);
 
 /// One change, as it is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,17 +401,17 @@ pub(super) fn decode_rows(
 }
 
 /// Returns the length of a frame, in bytes.
-pub(super) fn frame_length<'a>(changes: impl Iterator<Item = (Kind, u64, &'a [u8])>) -> usize {
+pub(super) fn frame_length<'a>(changes: impl Iterator<Item = RawChange<'a>>) -> usize {
     changes.fold(HEAD, |length, (_, _, bytes)| length + ROW + bytes.len())
 }
 
 /// Appends a frame. Each entry has at most [`LONGEST`] bytes, and the frame at most [`LONGEST_FRAME`].
 pub(super) fn encode_frame<'a>(
     out: &mut Vec<u8>,
-    salted: &Salted,
+    salted: &SaltedCrc,
     sequence: u64,
     index: u32,
-    changes: impl Iterator<Item = (Kind, u64, &'a [u8])> + Clone,
+    changes: impl Iterator<Item = RawChange<'a>> + Clone,
 ) {
     let start = out.len();
     out.resize(start + HEAD, 0);
@@ -425,13 +443,13 @@ pub(super) fn encode_frame<'a>(
 }
 
 fn checksum(salt: u32, bytes: &[u8]) -> u32 {
-    Salted::new(salt).checksum(bytes)
+    SaltedCrc::new(salt).checksum(bytes)
 }
 
 /// Computes checksums for one segment. A new hasher detects the processor's features, so many checksums share one.
-pub(super) struct Salted(Hasher);
+pub(super) struct SaltedCrc(Hasher);
 
-impl Salted {
+impl SaltedCrc {
     pub(super) fn new(salt: u32) -> Self {
         Self(Hasher::new_with_initial(salt))
     }

@@ -5,14 +5,14 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
-use super::format::{HEAD, Kind, ROW};
+use super::format::{HEAD, Kind, ROW, RawChange, Row};
 
 /// The place of an entry's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) segment: u64,
-    pub(super) offset: u32,
-    pub(super) length: u32,
+struct Place {
+    segment: u64,
+    offset: u32,
+    length: u32,
 }
 
 /// A segment that may have entries.
@@ -73,6 +73,23 @@ impl Index {
         }
     }
 
+    /// Applies a frame at an offset, and returns the end of the frame.
+    pub(super) fn apply_frame<'a>(
+        &mut self,
+        segment: u64,
+        at: u64,
+        changes: impl Iterator<Item = RawChange<'a>>,
+    ) -> u64 {
+        let mut row = at + HEAD as u64;
+        let mut length = 0;
+        for (kind, id, bytes) in changes {
+            self.apply(segment, kind, id, row, bytes.len() as u32);
+            row += ROW as u64;
+            length += bytes.len() as u64;
+        }
+        row + length
+    }
+
     /// Releases unneeded memory of the table. Many changes lie between growing and shrinking, so the average cost is
     /// constant.
     fn shrink(&mut self) {
@@ -83,8 +100,14 @@ impl Index {
         }
     }
 
-    pub(super) fn place(&self, id: u64) -> Option<Place> {
-        self.places.get(&id).copied()
+    /// Whether the row in the segment has the newest bytes of its entry.
+    pub(super) fn is_newest(&self, segment: u64, row: &Row) -> bool {
+        let place = Place {
+            segment,
+            offset: row.place as u32,
+            length: row.length,
+        };
+        self.places.get(&row.id) == Some(&place)
     }
 
     pub(super) fn entries(&self) -> u64 {
@@ -120,7 +143,7 @@ impl Index {
 
 /// Spreads numbers that are close together. The process chooses the numbers itself, so no adversary does.
 #[derive(Debug, Default)]
-pub(super) struct Mixer(u64);
+struct Mixer(u64);
 
 impl Hasher for Mixer {
     fn finish(&self) -> u64 {

@@ -5,41 +5,19 @@
 
 use super::{
     directory::Directory,
-    format::{FORMAT, RECORD, Record, SLOT, Unreadable},
+    format::{Checkpoint, FORMAT, RECORD, Record, SLOT, Unreadable},
 };
 use crate::{
     Damage, JournalError,
     disk::{DiskFile, read_full, write_all},
 };
 
-/// The content of the next record, without its generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Said {
-    pub(super) journal: u64,
-    pub(super) last: u64,
-    pub(super) valid: u64,
-    pub(super) next: u64,
-    pub(super) floor: u64,
-}
-
-impl Said {
-    fn of(record: &Record) -> Self {
-        Self {
-            journal: record.journal,
-            last: record.last,
-            valid: record.valid,
-            next: record.next,
-            floor: record.floor,
-        }
-    }
-}
-
 /// The manifest of a journal that is open.
 pub(super) struct Manifest {
     directory: Directory,
     file: Option<Box<dyn DiskFile>>,
     /// The current record and its slot.
-    record: Option<(Record, usize)>,
+    current: Option<(Record, usize)>,
     /// Whether the current record is durable. A record that was only read may still be only in the memory of the
     /// system.
     durable: bool,
@@ -84,23 +62,23 @@ impl Manifest {
         Self {
             directory,
             file: None,
-            record: None,
+            current: None,
             durable: false,
             generation: 0,
         }
     }
 
-    /// Continues from the record that was read. `beyond` is the highest generation in the links of the segments.
-    pub(super) fn begin(&mut self, read: Option<(Record, usize)>, beyond: u64) {
-        self.record = read;
+    /// Continues from the record that was read. `generation` is the highest one in the links of the segments.
+    pub(super) fn resume(&mut self, read: Option<(Record, usize)>, generation: u64) {
+        self.current = read;
         self.durable = false;
         let known = read.map_or(0, |(record, _)| record.generation);
-        self.generation = known.max(beyond).max(self.generation);
+        self.generation = known.max(generation).max(self.generation);
     }
 
-    /// Writes a record durably, and returns its generation.
-    pub(super) fn say(&mut self, said: Said) -> Result<u64, JournalError> {
-        if let Some((record, slot)) = self.record
+    /// Makes a record with this checkpoint durable, and returns its generation.
+    pub(super) fn record(&mut self, checkpoint: Checkpoint) -> Result<u64, JournalError> {
+        if let Some((record, slot)) = self.current
             && !self.durable
         {
             // After a kill, the record and the name of the file may be only in the memory of the system. The next
@@ -109,8 +87,8 @@ impl Manifest {
             self.directory.sync()?;
             self.durable = true;
         }
-        if let Some((record, _)) = self.record
-            && Said::of(&record) == said
+        if let Some((record, _)) = self.current
+            && record.checkpoint == checkpoint
             && record.generation == self.generation
         {
             return Ok(record.generation);
@@ -118,33 +96,29 @@ impl Manifest {
         self.generation += 1;
         let record = Record {
             generation: self.generation,
-            journal: said.journal,
-            last: said.last,
-            valid: said.valid,
-            next: said.next,
-            floor: said.floor,
+            checkpoint,
         };
         if !record.is_possible() {
-            let (path, what) = (self.directory.manifest(), "its numbers are used up");
+            let (path, what) = (
+                self.directory.manifest(),
+                "the number of its next record is out of range",
+            );
             let damage = Damage::new(path, 0, RECORD as u64, what);
             return Err(JournalError::Damaged(damage));
         }
-        let slot = match self.record {
-            Some((_, slot)) => {
-                // A write after a failure goes to the same slot, because the other slot is durable.
-                self.write(&record.encode(), 1 - slot)?;
-                1 - slot
-            }
-            None => {
-                // Both slots have their space on the disk from the beginning, so a full disk does no harm later.
-                let mut bytes = record.encode().to_vec();
-                bytes.resize(SLOT + RECORD, 0);
-                self.write(&bytes, 0)?;
-                self.directory.sync()?;
-                0
-            }
-        };
-        self.record = Some((record, slot));
+        let mut bytes = record.encode().to_vec();
+        // A write after a failure goes to the same slot, because the other slot is durable.
+        let slot = self.current.map_or(0, |(_, slot)| 1 - slot);
+        let is_first = self.current.is_none();
+        if is_first {
+            // Both slots have their space on the disk from the beginning, so a full disk does no harm later.
+            bytes.resize(SLOT + RECORD, 0);
+        }
+        self.write(&bytes, slot)?;
+        if is_first {
+            self.directory.sync()?;
+        }
+        self.current = Some((record, slot));
         self.durable = true;
         Ok(self.generation)
     }

@@ -1,18 +1,35 @@
 //! A journal in files.
 //!
 //! The journal is a log of *segments*: files of one size that get their space on the disk before use. A batch is one
-//! write and one sync. The memory holds only the place of each entry. `format` describes the bytes, and `manifest`
-//! names the required segments. `scan` tells a torn end from damage, `append` writes, and `compact` frees space.
+//! write and one sync. The memory holds only the place of each entry.
+//!
+//! The modules, from the bottom. The last four add methods to [`FileJournal`].
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `format` | the bytes of a segment and of the manifest |
+//! | `window` | reads a file piece by piece |
+//! | `directory` | the names, the lock and the files |
+//! | `index` | the place of each entry |
+//! | `scan` | the frames of a segment; tells a torn end from damage |
+//! | `manifest` | names the required segments |
+//! | `preallocate` | makes the next segment |
+//! | `contents` | reads what a directory holds |
+//! | `append` | writes batches |
+//! | `compact` | frees space |
+//! | `recover` | takes over the content, and settles what a crash left |
+//! | `inspect` | reads a journal without a change |
 
-mod ahead;
 mod append;
 mod compact;
+mod contents;
 mod directory;
 mod format;
 mod index;
 mod inspect;
 mod manifest;
-mod recovery;
+mod preallocate;
+mod recover;
 mod scan;
 mod window;
 
@@ -33,12 +50,12 @@ pub use inspect::Inspection;
 pub use inspect::read_hostile_segment;
 
 use self::{
-    ahead::Ahead,
     append::{Active, check},
     compact::{Cursor, Moves},
     directory::Directory,
     index::Index,
     manifest::Manifest,
+    preallocate::Preallocated,
 };
 use crate::{
     Batch, Journal, JournalError, JournalStats, Recover, Recovery,
@@ -53,15 +70,15 @@ use crate::{
 ///
 /// ```
 /// use fom_journal::{Batch, EntryId, FileJournal, Journal};
-/// # struct Nobody;
-/// # impl fom_journal::Recover for Nobody {
+/// # struct Discard;
+/// # impl fom_journal::Recover for Discard {
 /// #     fn entry(&mut self, _: EntryId, _: &[u8]) {}
 /// #     fn damaged(&mut self, _: EntryId, _: fom_journal::Damage) {}
 /// # }
 /// # let directory = std::env::temp_dir().join(format!("fom-journal-example-{}", std::process::id()));
 ///
 /// let mut journal = FileJournal::open(&directory)?;
-/// journal.recover(&mut Nobody)?;
+/// journal.recover(&mut Discard)?;
 /// let mut batch = Batch::new();
 /// batch.put(EntryId(70_000), b"ringing");
 /// batch.end_group();
@@ -73,7 +90,7 @@ use crate::{
 /// ```
 pub struct FileJournal {
     directory: Directory,
-    /// Shared with the thread that makes segments ahead.
+    /// Shared with the thread that makes the next segment.
     manifest: Arc<Mutex<Manifest>>,
     segment_bytes: u64,
     salvage: bool,
@@ -86,21 +103,21 @@ pub struct FileJournal {
     floor: u64,
     highest: u64,
     active: Option<Active>,
-    ahead: Ahead,
+    preallocated: Preallocated,
     /// Segments with a failed first write, and their sizes. The manifest names such a segment until it names the next
     /// one.
     failed: Vec<(u64, u64)>,
     /// Free files, for reuse.
     spares: Vec<u64>,
     /// Damaged segments. They are kept under another name when they are no longer needed.
-    aside: BTreeSet<u64>,
+    damaged: BTreeSet<u64>,
     moves: Moves,
     cursor: Option<Cursor>,
     /// Bytes to move, in return for new writes.
-    owed: u64,
+    debt: u64,
     buffer: Vec<u8>,
     /// Whether nothing was written since the last tidy.
-    rests: bool,
+    is_idle: bool,
     stats: JournalStats,
     /// The process that opened the journal. A fork of that process shares the lock, and must not write.
     process: u32,
@@ -118,40 +135,46 @@ pub struct FileJournalOptions {
 }
 
 impl FileJournalOptions {
-    /// Sets the size of a segment, from 1 KiB to 1 GiB; the default is 16 MiB. Larger segments cause fewer but longer
-    /// disk stalls, and raise the journal's minimum size. Existing segments keep their size.
+    /// Sets the size of a segment in bytes, from 1 KiB to 1 GiB; values outside are clamped. Default: 16 MiB.
+    ///
+    /// Larger segments cause fewer but longer disk stalls, and raise the journal's minimum size. Existing segments keep
+    /// their size.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes.clamp(1 << 10, 1 << 30);
         self
     }
 
-    /// Sets whether recovery continues when it is not known which entries are lost. Recovery then gives all readable
-    /// entries and lists the damage in [`Recovery::gaps`]. The damaged files stay beside the journal under other names.
-    /// Deleted entries may come back, and changed entries may have older bytes.
+    /// Sets whether recovery continues when it is not known which entries are lost. Default: `false`.
+    ///
+    /// With `true`, recovery passes on all readable entries and lists the damage in [`Recovery::gaps`]. The damaged
+    /// files stay beside the journal under other names. Deleted entries may come back, and changed entries may have older
+    /// bytes.
     #[must_use]
     pub fn salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
         self
     }
 
-    /// Sets whether a thread makes the next segment while the current one fills; the default is `true`. With `false`,
-    /// [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every operation of the
-    /// disk.
+    /// Sets whether a thread makes the next segment while the current one fills. Default: `true`.
+    ///
+    /// With `false`, [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every operation
+    /// of the disk.
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
     }
 
-    /// Sets the disk. The default is the disk of the system.
+    /// Sets the disk. Default: [`RealDisk`].
     #[must_use]
     pub fn disk(mut self, disk: impl Disk) -> Self {
         self.disk = Arc::new(disk);
         self
     }
 
-    /// Opens the journal in a directory. Makes the directory if there is none.
+    /// Opens the journal in a directory, and locks it. A missing directory is made for the process's user alone. New
+    /// files get the default permissions of the process. [`recover`](Journal::recover) reads the entries.
     ///
     /// # Errors
     ///
@@ -179,15 +202,15 @@ impl FileJournalOptions {
             floor: 1,
             highest: 0,
             active: None,
-            ahead: Ahead::None,
+            preallocated: Preallocated::None,
             failed: Vec::new(),
             spares: Vec::new(),
-            aside: BTreeSet::new(),
+            damaged: BTreeSet::new(),
             moves: Moves::default(),
             cursor: None,
-            owed: 0,
+            debt: 0,
             buffer: Vec::new(),
-            rests: false,
+            is_idle: false,
             stats: JournalStats::default(),
             process: process::id(),
             _lock: lock,
@@ -196,8 +219,7 @@ impl FileJournalOptions {
 }
 
 impl FileJournal {
-    /// Opens the journal in a directory. A missing directory is made for the process's user alone. New files get the
-    /// default rights of the process. [`recover`](Journal::recover) reads the entries.
+    /// Opens the journal in a directory, with the default options.
     ///
     /// # Errors
     ///
@@ -216,7 +238,7 @@ impl FileJournal {
         }
     }
 
-    /// Returns the directory of the journal.
+    /// Returns the directory of the journal, as an absolute path.
     pub fn path(&self) -> &PathBuf {
         &self.directory.path
     }
@@ -236,7 +258,7 @@ impl FileJournal {
 impl Drop for FileJournal {
     fn drop(&mut self) {
         // The lock must not be released while the thread still makes a file.
-        drop(self.ahead.take());
+        drop(self.preallocated.take());
         if !thread::panicking() && self.is_ours() {
             self.write_end();
         }
@@ -253,12 +275,12 @@ impl Journal for FileJournal {
         let length = check(batch)?;
         self.check_ours()?;
         if !self.recovered {
-            self.recover_from_files(&mut Nobody)?;
+            self.recover_from_files(&mut Discard)?;
         }
         if batch.is_empty() {
             return Ok(());
         }
-        if self.moves.is_empty() && (self.owed > 0 || self.is_oldest_dead()) {
+        if self.moves.is_empty() && (self.debt > 0 || self.is_oldest_dead()) {
             // A caller that never calls `tidy` must not fill the disk. `tidy` reports the errors.
             let _ = self.stage(false);
         }
@@ -268,7 +290,7 @@ impl Journal for FileJournal {
     fn tidy(&mut self) -> Result<bool, JournalError> {
         self.check_ours()?;
         if !self.recovered {
-            self.recover_from_files(&mut Nobody)?;
+            self.recover_from_files(&mut Discard)?;
         }
         self.tidy_slice()
     }
@@ -288,9 +310,9 @@ impl Journal for FileJournal {
 }
 
 /// Discards all entries.
-struct Nobody;
+struct Discard;
 
-impl Recover for Nobody {
+impl Recover for Discard {
     fn entry(&mut self, _: crate::EntryId, _: &[u8]) {}
     fn damaged(&mut self, _: crate::EntryId, _: crate::Damage) {}
 }

@@ -1,11 +1,12 @@
 //! Scans the frames of a segment, even if the segment is damaged.
 
-use std::io;
-
 use super::{
     format::{FIRST, HEAD, Head, Header, Kind, LINK, Link, ROW, Row, decode_rows, u64_at},
     window::Window,
 };
+use crate::{Damage, JournalError};
+
+type Result<T> = std::result::Result<T, JournalError>;
 
 /// Moves from frame to frame.
 pub(super) struct Scan<'a> {
@@ -22,13 +23,13 @@ pub(super) struct Scan<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A frame with whole rows. Its entries are not checked yet.
-    Frame { at: u64, head: Head },
+    Frame(Head),
     /// A frame with damaged rows.
-    Rows { at: u64, head: Head },
-    /// No frame from `at` to `end`, where frames continue. `expected` is the sequence number of the missing frame.
-    Gap { at: u64, end: u64, expected: u64 },
+    Rows(Head),
+    /// No frame up to `end`, where frames continue. `expected` is the sequence number of the missing frame.
+    Gap { end: u64, expected: u64 },
     /// No frame from here on.
-    End { at: u64 },
+    End,
 }
 
 impl<'a> Scan<'a> {
@@ -53,16 +54,42 @@ impl<'a> Scan<'a> {
         (self.at, self.next)
     }
 
-    pub(super) fn salt(&self) -> u32 {
-        self.salt
+    /// Returns the bytes of an entry and whether they fit its checksum, or `None` if the file is too short.
+    pub(super) fn bytes(&mut self, row: &Row) -> Result<Option<(&[u8], bool)>> {
+        let salt = self.salt;
+        let bytes = self.window.get(row.at, row.length as usize)?;
+        Ok(bytes.map(|bytes| (bytes, row.matches(bytes, salt))))
     }
 
-    /// Returns the bytes of an entry, or `None` if the file is too short.
-    pub(super) fn bytes(&mut self, row: &Row) -> io::Result<Option<&[u8]>> {
-        self.window.get(row.at, row.length as usize)
+    /// Returns the bytes of an entry if they fit its checksum.
+    pub(super) fn whole(&mut self, row: &Row) -> Result<Option<&[u8]>> {
+        let bytes = self.bytes(row)?;
+        Ok(bytes.and_then(|(bytes, is_whole)| is_whole.then_some(bytes)))
     }
 
-    pub(super) fn step(&mut self) -> io::Result<Step> {
+    /// Moves to the next frame with whole rows, in a segment of `valid` bytes that was read before. Returns false at the
+    /// end. Damage is an error, unless it is known from before.
+    pub(super) fn next_frame(&mut self, valid: u64, is_known: bool) -> Result<bool> {
+        loop {
+            let at = self.at;
+            match self.step()? {
+                Step::Frame(_) => return Ok(true),
+                Step::End if is_known || at == valid => return Ok(false),
+                Step::Rows(_) | Step::Gap { .. } if is_known => {}
+                _ => return Err(self.unreadable(at, valid)),
+            }
+        }
+    }
+
+    /// Returns the error for groups that can no longer be read.
+    pub(super) fn unreadable(&self, at: u64, valid: u64) -> JournalError {
+        let what = "groups became unreadable after they were read";
+        let length = valid.saturating_sub(at);
+        JournalError::Damaged(Damage::new(self.window.path(), at, length, what))
+    }
+
+    /// Reads what is at the current place, and moves behind it. At the end the place stays.
+    pub(super) fn step(&mut self) -> Result<Step> {
         self.rows.clear();
         let at = self.at;
         let head = match self.head(at)? {
@@ -70,81 +97,58 @@ impl<'a> Scan<'a> {
             _ => return self.resume(at),
         };
         self.next = self.next.saturating_add(1);
-        self.at = at + HEAD as u64 + u64::from(head.length);
+        self.at = head.end(at);
         let rows_at = at + HEAD as u64;
         // No longer than the frame, which is no longer than the file.
         let length = head.changes as usize * ROW;
         if let Some(table) = self.window.get(rows_at, length)? {
             let bytes_at = rows_at + length as u64;
             if decode_rows(&head, table, self.salt, bytes_at, &mut self.rows) {
-                return Ok(Step::Frame { at, head });
+                return Ok(Step::Frame(head));
             }
         }
         self.rows.clear();
-        Ok(Step::Rows { at, head })
+        Ok(Step::Rows(head))
     }
 
     /// Reads a head, if its whole frame is inside the file.
-    fn head(&mut self, at: u64) -> io::Result<Option<Head>> {
+    fn head(&mut self, at: u64) -> Result<Option<Head>> {
         let (salt, end) = (self.salt, self.window.end());
         let bytes = self.window.get(at, HEAD)?;
         let head = bytes.and_then(|bytes| Head::decode(bytes, salt));
-        Ok(head.filter(|head| at + HEAD as u64 + u64::from(head.length) <= end))
+        Ok(head.filter(|head| head.end(at) <= end))
     }
 
     /// Looks for the next frame behind a place without a frame.
-    fn resume(&mut self, at: u64) -> io::Result<Step> {
+    fn resume(&mut self, at: u64) -> Result<Step> {
         const LEAST: u64 = (HEAD + ROW) as u64;
-        let mut place = at + 1;
-        // A head has a nonzero sequence number, so it begins less than a head's length before the next nonzero byte.
-        while let Some(found) = self.window.skip_zeros(place)? {
-            place = place.max(found.saturating_sub(HEAD as u64 - 1));
-            let block = 4096.min(self.window.end().saturating_sub(place)) as usize;
-            let Some(bytes) = self.window.get(place, block)? else {
-                break;
-            };
-            let mut candidate = None;
-            for (from, bytes) in bytes.windows(HEAD).enumerate() {
-                // The most frames that can have been in between.
-                let between = (place + from as u64 - at) / LEAST;
-                let most = self.next.saturating_add(between);
-                let sequence = u64_at(bytes, 16);
-                if sequence > self.next
-                    && sequence <= most
-                    && Head::decode(bytes, self.salt).is_some()
-                {
-                    candidate = Some(place + from as u64);
-                    break;
-                }
-            }
-            match candidate {
-                None if block < HEAD => break,
-                None => place += (block - HEAD + 1) as u64,
-                Some(candidate) => match self.head(candidate)? {
-                    None => place = candidate + 1,
-                    Some(head) => {
-                        let expected = self.next;
-                        self.at = candidate;
-                        self.next = head.sequence;
-                        return Ok(Step::Gap {
-                            at,
-                            end: candidate,
-                            expected,
-                        });
-                    }
-                },
-            }
-        }
-        Ok(Step::End { at })
+        let (salt, expected, end) = (self.salt, self.next, self.window.end());
+        let found = find_head(&mut self.window, at + 1, |place, bytes| {
+            // The most frames that can have been in between.
+            let most = expected.saturating_add((place - at) / LEAST);
+            let sequence = u64_at(bytes, 16);
+            let is_possible = sequence > expected && sequence <= most;
+            let head = is_possible.then(|| Head::decode(bytes, salt)).flatten();
+            head.filter(|head| head.end(place) <= end)
+        })?;
+        let Some((end, head)) = found else {
+            return Ok(Step::End);
+        };
+        self.at = end;
+        self.next = head.sequence;
+        Ok(Step::Gap { end, expected })
     }
 
     /// Whether the last write ended here: that write left zeros in the place of the next head.
-    fn is_ended_at(&mut self, at: u64) -> io::Result<bool> {
+    fn is_ended_at(&mut self, at: u64) -> Result<bool> {
         let left = self.window.end().saturating_sub(at).min(HEAD as u64);
         let bytes = self.window.get(at, left as usize)?;
         Ok(bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0)))
     }
 }
+
+pub(super) const BAD_ROWS: &str = "the checksum of a group does not match";
+pub(super) const NO_GROUP: &str = "there is no group here";
 
 /// The end of the last segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +165,7 @@ pub(super) struct Tail {
 
 /// Finds the end of the last segment: the first broken frame that no later sync follows. Frames that a later sync
 /// follows were durable, so a broken one among them is damaged.
-pub(super) fn find_tail(scan: &mut Scan<'_>, number: u64, link: &Link) -> io::Result<Tail> {
+pub(super) fn find_tail(scan: &mut Scan<'_>, number: u64, link: &Link) -> Result<Tail> {
     // The broken places since the start of the last known sync, with the sequence number expected there. One of them
     // may be the end.
     let mut bad: Vec<(u64, u64, &'static str)> = Vec::new();
@@ -170,8 +174,9 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, number: u64, link: &Link) -> io::Re
     let mut begins = (FIRST as u64, FIRST as u64);
     let mut begun = link.first;
     loop {
+        let (at, _) = scan.place();
         let step = scan.step()?;
-        if let Step::Frame { at, head } | Step::Rows { at, head } = step {
+        if let Step::Frame(head) | Step::Rows(head) = step {
             if head.begun() > begun || at == FIRST as u64 {
                 begun = head.begun();
                 begins = (begins.1, at);
@@ -179,19 +184,17 @@ pub(super) fn find_tail(scan: &mut Scan<'_>, number: u64, link: &Link) -> io::Re
             bad.retain(|(sequence, ..)| *sequence >= begun);
         }
         let wrong = match step {
-            Step::Frame { at, head } => match has_bad_entry(scan)? {
-                true => Some((head.sequence, at, "an entry's checksum does not fit")),
+            Step::Frame(head) => match has_bad_entry(scan)? {
+                true => Some((head.sequence, at, "an entry's checksum does not match")),
                 false => {
                     let floor = scan.rows.iter().filter(|row| row.kind == Kind::Floor);
                     floors.extend(floor.map(|row| (at, row.id)));
                     None
                 }
             },
-            Step::Rows { at, head } => {
-                Some((head.sequence, at, "the checksum of a group does not fit"))
-            }
-            Step::Gap { at, expected, .. } => Some((expected, at, "there is no group here")),
-            Step::End { at } => {
+            Step::Rows(head) => Some((head.sequence, at, BAD_ROWS)),
+            Step::Gap { expected, .. } => Some((expected, at, NO_GROUP)),
+            Step::End => {
                 let (valid, torn) = match bad.first() {
                     Some((_, bad, what)) => (*bad, Some(*what)),
                     None if scan.is_ended_at(at)? => (at, None),
@@ -232,41 +235,49 @@ pub(super) fn look_unlinked(
     window: &mut Window<'_>,
     header: &Header,
     cleared: u64,
-) -> io::Result<Unlinked> {
+) -> Result<Unlinked> {
     let first = window.skip_zeros(LINK as u64)?;
     // Each write begins with a frame of index 0. Only the first write begins at `FIRST`.
-    let mut place = FIRST as u64 + 1;
+    let later = find_head(window, FIRST as u64 + 1, |_, bytes| {
+        Head::decode(bytes, header.salt).filter(|head| head.index == 0)
+    })?;
+    Ok(match first {
+        _ if later.is_some() => Unlinked::Acknowledged,
+        Some(first) if first < cleared => Unlinked::Torn,
+        _ => Unlinked::Unused,
+    })
+}
+
+/// Finds the first head at or behind `place` that `decode` returns, and its offset.
+fn find_head(
+    window: &mut Window<'_>,
+    mut place: u64,
+    decode: impl Fn(u64, &[u8]) -> Option<Head>,
+) -> Result<Option<(u64, Head)>> {
+    // A head has a nonzero sequence number, so it begins less than a head's length before the next nonzero byte.
     while let Some(found) = window.skip_zeros(place)? {
         place = place.max(found.saturating_sub(HEAD as u64 - 1));
         let block = 4096.min(window.end().saturating_sub(place)) as usize;
         let Some(bytes) = window.get(place, block)? else {
             break;
         };
-        let begins = |bytes: &[u8]| {
-            let head = Head::decode(bytes, header.salt);
-            head.is_some_and(|head| head.index == 0)
-        };
-        if bytes.windows(HEAD).any(begins) {
-            return Ok(Unlinked::Acknowledged);
+        let mut heads = (place..).zip(bytes.windows(HEAD));
+        let head = heads.find_map(|(at, bytes)| Some((at, decode(at, bytes)?)));
+        if head.is_some() {
+            return Ok(head);
         }
         if block < HEAD {
             break;
         }
         place += (block - HEAD + 1) as u64;
     }
-    match first {
-        Some(first) if first < cleared => Ok(Unlinked::Torn),
-        _ => Ok(Unlinked::Unused),
-    }
+    Ok(None)
 }
 
-fn has_bad_entry(scan: &mut Scan<'_>) -> io::Result<bool> {
+fn has_bad_entry(scan: &mut Scan<'_>) -> Result<bool> {
     for at in 0..scan.rows.len() {
-        let (row, salt) = (scan.rows[at], scan.salt);
-        let whole = scan
-            .bytes(&row)?
-            .is_some_and(|bytes| row.matches(bytes, salt));
-        if row.length > 0 && !whole {
+        let row = scan.rows[at];
+        if row.length > 0 && scan.whole(&row)?.is_none() {
             return Ok(true);
         }
     }

@@ -1,8 +1,11 @@
 //! Reads a file piece by piece.
 
-use std::io;
+use std::path::{Path, PathBuf};
 
-use crate::disk::{DiskFile, read_full};
+use crate::{
+    JournalError,
+    disk::{DiskFile, read_full},
+};
 
 /// Bytes in one read.
 const PIECE: usize = 1 << 20;
@@ -10,7 +13,9 @@ const PIECE: usize = 1 << 20;
 /// A window into a file that moves to each request. It holds a piece of the file, or a whole request if that is longer,
 /// but never more than the file has.
 pub(super) struct Window<'a> {
-    file: &'a dyn DiskFile,
+    file: Box<dyn DiskFile + 'a>,
+    /// The name of the file, for errors.
+    path: PathBuf,
     end: u64,
     start: u64,
     buffer: Vec<u8>,
@@ -19,14 +24,25 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// Returns a window over the first `end` bytes, or over all bytes if the file has fewer.
-    pub(super) fn new(file: &'a dyn DiskFile, end: u64) -> io::Result<Self> {
+    pub(super) fn new(
+        file: Box<dyn DiskFile + 'a>,
+        path: PathBuf,
+        end: u64,
+    ) -> Result<Self, JournalError> {
+        let length = file.length();
+        let length = length.map_err(|error| JournalError::io("read", &path, error))?;
         Ok(Self {
             file,
-            end: file.length()?.min(end),
+            path,
+            end: length.min(end),
             start: 0,
             buffer: Vec::new(),
             filled: 0,
         })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -34,7 +50,7 @@ impl<'a> Window<'a> {
     }
 
     /// Returns `length` bytes at an offset, or `None` if they go beyond the end.
-    pub(super) fn get(&mut self, at: u64, length: usize) -> io::Result<Option<&[u8]>> {
+    pub(super) fn get(&mut self, at: u64, length: usize) -> Result<Option<&[u8]>, JournalError> {
         let left = self.end.saturating_sub(at);
         if length as u64 > left {
             return Ok(None);
@@ -46,7 +62,8 @@ impl<'a> Window<'a> {
                 self.buffer.resize(wanted, 0);
             }
             self.filled = 0;
-            self.filled = read_full(self.file, &mut self.buffer[..wanted], at)?;
+            let read = read_full(&*self.file, &mut self.buffer[..wanted], at);
+            self.filled = read.map_err(|error| JournalError::io("read", &self.path, error))?;
             self.start = at;
             if self.filled < length {
                 // The file was cut during the read.
@@ -58,7 +75,7 @@ impl<'a> Window<'a> {
     }
 
     /// Returns the offset of the next nonzero byte at or behind `at`.
-    pub(super) fn skip_zeros(&mut self, mut at: u64) -> io::Result<Option<u64>> {
+    pub(super) fn skip_zeros(&mut self, mut at: u64) -> Result<Option<u64>, JournalError> {
         const BLOCK: u64 = 4096;
         while at < self.end {
             let length = BLOCK.min(self.end - at);

@@ -99,7 +99,7 @@ impl<T> Call<T> {
 
     /// Like [`within`](Self::within), with the deadline at the time `at` of the runtime's clock ([`Runtime::now`]).
     pub fn until(self, at: Duration) -> Self {
-        let now = self.station().world().clock.now();
+        let now = self.station().world().env.clock.now();
         self.within(at.saturating_sub(now))
     }
 
@@ -151,7 +151,7 @@ impl<T> Call<T> {
     ///
     /// Panics like [`wait_within`](Self::wait_within).
     pub fn wait_until(&mut self, at: Duration) -> Option<Result<T, CallError>> {
-        let now = self.station().world().clock.now();
+        let now = self.station().world().env.clock.now();
         self.wait_within(at.saturating_sub(now))
     }
 

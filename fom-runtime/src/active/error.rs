@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use crate::error::RefusedReason;
+use crate::fom::RefusedReason;
 use fom_protocol::sync::Mutex;
 
 /// The reason why a call has no value.

@@ -145,7 +145,7 @@ impl<A: Active> Shared<A> {
     /// Puts a request back, because its guard was false, or answers the request if it was cancelled meanwhile.
     pub(super) fn put_back(&self, mut queued: Queued<A>) {
         if queued.blocked.is_none() {
-            queued.blocked = Some(self.world.clock.nanos());
+            queued.blocked = Some(self.world.env.clock.nanos());
         }
         let mut list = self.list.lock();
         if !self.cancelled.load(Ordering::Relaxed) {
@@ -188,7 +188,7 @@ impl<A: Active> Shared<A> {
     pub(super) fn fenced(&self, method: &str, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let message = panic_message(panic);
-            self.world.incident(format!(
+            self.world.env.report(format!(
                 "`{}::{method}` panicked {when}: {message}",
                 A::NAME
             ));
@@ -271,7 +271,7 @@ impl<A: Active> Attached for Shared<A> {
             None => Wait::of("a request"),
             Some(first) => {
                 let since = first.blocked.unwrap_or_default();
-                let millis = self.world.clock.nanos().saturating_sub(since) / 1_000_000;
+                let millis = self.world.env.clock.nanos().saturating_sub(since) / 1_000_000;
                 Wait {
                     subject: Some(first.request.name().to_owned()),
                     waited: Some(Duration::from_millis(millis)),

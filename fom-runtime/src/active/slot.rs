@@ -100,7 +100,8 @@ impl<T> Slot<T> {
             let name = self.station.name();
             self.station
                 .world()
-                .incident(format!("{what} of a call of `{name}` panicked: {message}"));
+                .env
+                .report(format!("{what} of a call of `{name}` panicked: {message}"));
         }
     }
 

@@ -76,7 +76,7 @@ impl Desk {
     }
 
     pub(super) fn work(&mut self, shared: &Shared, mut batch: Vec<Event>) {
-        let now = shared.world.clock.now();
+        let now = shared.world.env.clock.now();
         for event in batch.drain(..) {
             self.event(shared, event, now);
         }
@@ -344,7 +344,7 @@ impl Desk {
 /// Calls code that is or may be the user's: a callback, a waker, the drop of an operation.
 fn fenced(shared: &Shared, f: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-        shared.world.incident(format!(
+        shared.world.env.report(format!(
             "something panicked in the queue in front of the localities: {}",
             panic_message(panic)
         ));

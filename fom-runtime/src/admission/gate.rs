@@ -21,7 +21,7 @@ use crate::{
         AdmissionStatus, Level, Policy, Request, WhenFull, desk::Desk, place::Entry,
         request::Unstarted, status::Marks,
     },
-    error::RefusedReason,
+    fom::RefusedReason,
     runtime::{Runtime, World, extension::Attachment},
 };
 use fom_protocol::{
@@ -226,7 +226,7 @@ impl Shared {
             drop(gate);
             let worked = catch_unwind(AssertUnwindSafe(|| desk.work(self, batch)));
             if let Err(panic) = worked {
-                self.world.incident(format!(
+                self.world.env.report(format!(
                     "the queue in front of the localities panicked: {}",
                     panic_message(panic)
                 ));

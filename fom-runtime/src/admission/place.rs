@@ -15,7 +15,7 @@ use crate::{
         gate::{Event, Shared},
         request::Unstarted,
     },
-    error::{Cause, Failure, RefusedReason},
+    fom::{Cause, Failure, RefusedReason},
     id::Key,
     operation::Operation,
     runtime::{Ended, FomRef, Handle, Placement, Submission, block_on},

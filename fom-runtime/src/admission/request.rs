@@ -15,7 +15,7 @@ use crate::{
         gate::{Event, Shared},
         place::Entry,
     },
-    error::RefusedReason,
+    fom::RefusedReason,
     id::Key,
     runtime::Priority,
 };

@@ -54,7 +54,7 @@ impl Slot {
             Ok(done) => Some(done),
             Err(panic) => {
                 self.broken = true;
-                world.incident(format!(
+                world.env.report(format!(
                     "an admission policy panicked, and was taken out: {}",
                     panic_message(panic)
                 ));
@@ -167,7 +167,7 @@ impl Slots {
                 Some(Next::Empty) if !force => {}
                 Some(_) => {
                     slot.broken = true;
-                    world.incident(
+                    world.env.report(
                         "an admission policy did not give what it has, and was taken out"
                             .to_owned(),
                     );
@@ -285,7 +285,7 @@ impl Slots {
 /// Drops a policy. The drop can be user code, too.
 fn discard(world: &World, policy: Box<dyn Policy>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(policy))) {
-        world.incident(format!(
+        world.env.report(format!(
             "an admission policy panicked while it was dropped: {}",
             panic_message(panic)
         ));

@@ -15,10 +15,10 @@ use crate::{
         gate::Shared,
         place::{Entry, Parts, Place},
     },
-    error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
+    fom::{Cause, Failure, RefusedReason},
     id::Key,
     operation::Operation,
-    runtime::{Ended, Placement, Priority},
+    runtime::{Ended, Placement, Priority, Refused, RefusedInner},
 };
 
 /// An operation to queue, with the tags that policies sort by. It enters the queue by [`start`](Self::start), by a
@@ -47,7 +47,7 @@ impl<'a, O: Operation> Tagged<'a, O> {
             sort_key: 0,
             deadline: None,
             priority: Priority::Normal,
-            since: shared.world.clock.now(),
+            since: shared.world.env.clock.now(),
         };
         let parts = Parts {
             operation,

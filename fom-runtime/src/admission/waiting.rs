@@ -14,8 +14,8 @@ use crate::{
         place::{Entry, Place},
         tagged::refused,
     },
-    error::Refused,
     operation::Operation,
+    runtime::Refused,
 };
 
 /// A wait for room; see [`Tagged::start_when_room`](super::Tagged::start_when_room). The first poll decides the place

@@ -4,8 +4,7 @@ use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
     Cx, Operation, StepKey, Submission,
-    error::BlockError,
-    fom::Header,
+    fom::{BlockError, Header},
     id::{FomId, Key},
     locality::Away,
     runtime::Runtime,
@@ -107,7 +106,7 @@ impl BlockingCx<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().clock.now()
+        self.fom.world().env.clock.now()
     }
 
     /// Returns the runtime, to find other foms and to pass on.

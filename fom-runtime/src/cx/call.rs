@@ -10,7 +10,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{Cx, StepKey, cx::resource, error::Unanswered, fom::WaitingFor};
+use crate::{
+    Cx, StepKey,
+    cx::resource,
+    fom::{Unanswered, WaitingFor},
+};
 use fom_protocol::sync::Mutex;
 
 /// Where a component puts the answer to a request. Dropping it answers with [`Unanswered`], so each request is answered

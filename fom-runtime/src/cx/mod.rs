@@ -14,8 +14,8 @@ pub use team::Team;
 
 use crate::{
     Operation, StepKey, Submission,
-    error::{Cause, NoEvent},
-    fom::{Header, Mailed, WaitingFor},
+    error::NoEvent,
+    fom::{Cause, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
     runtime::{EventSender, Runtime},
@@ -118,7 +118,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().clock.now()
+        self.fom.world().env.clock.now()
     }
 
     /// Returns the deadline of this visit, on the runtime's clock.

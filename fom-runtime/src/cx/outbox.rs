@@ -4,10 +4,10 @@ use std::fmt;
 
 use crate::{
     Cx, FomId, Key, Operation, Placement, Priority, Submission,
-    error::SnapshotError,
     fom::{Header, Mailed},
     operation::{Persistent, Savable},
     runtime::{Prepared, post_event},
+    snapshot::SnapshotError,
 };
 
 impl<E> Cx<'_, E> {

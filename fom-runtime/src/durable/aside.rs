@@ -14,10 +14,9 @@ use crate::{
         record::{decode_fom, number_of},
         schemas::Schemas,
     },
-    error::{DiscardError, RestoreError, RetryError},
     id::{FomId, Key},
-    runtime::{KeyOf, World},
-    snapshot::{Meta, Schema, phase_of},
+    runtime::{DiscardError, KeyOf, RetryError, World},
+    snapshot::{Meta, RestoreError, Schema, phase_of},
 };
 use fom_protocol::sync::Mutex;
 

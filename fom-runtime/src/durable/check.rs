@@ -14,10 +14,9 @@ use crate::{
         Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,
         record::fom_of, schemas::Schemas,
     },
-    error::RestoreError,
     id::FomId,
     operation::Persistent,
-    snapshot::{self, Schema},
+    snapshot::{self, RestoreError, Schema},
 };
 use fom_protocol::panic_message;
 
@@ -114,7 +113,7 @@ pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalE
     let files = FileJournal::inspect(path, &mut checker)?;
     checker.check.files = files;
     if checker.any && !checker.has_head {
-        let what = "the entry is missing that says whose journal it is";
+        let what = "the entry that identifies the journal is missing";
         checker.lost.push(Damage::new(path, 0, 0, what));
     }
     let gaps = &mut checker.check.files.recovery.gaps;

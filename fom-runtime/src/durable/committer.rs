@@ -16,9 +16,9 @@ use crate::{
         Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
         record::fom_of, schemas::Schemas,
     },
-    error::SnapshotError,
     id::FomId,
     runtime::World,
+    snapshot::SnapshotError,
 };
 use fom_protocol::{
     panic_message,
@@ -376,7 +376,9 @@ impl Committer {
                     if !std::mem::replace(&mut was_untidy_error, true)
                         && let Some(world) = world.upgrade()
                     {
-                        world.incident(format!("the journal could not make room: {error}"));
+                        world
+                            .env
+                            .report(format!("the journal could not make room: {error}"));
                     }
                 }
             }
@@ -399,7 +401,7 @@ impl Committer {
         let spares = std::mem::take(&mut self.queue.lock().spares);
         let before = std::mem::take(whole);
         let batches = spares.iter().map(|batch| &**batch).chain([&before]);
-        batches.map(Batch::memory).sum()
+        batches.map(Batch::allocated_bytes).sum()
     }
 
     /// Marks the thread as ended, or as never started. Then no caller waits for it.
@@ -429,7 +431,7 @@ impl Committer {
             && !before
             && let (Err(error), Some(world)) = (done, world.upgrade())
         {
-            world.incident(format!(
+            world.env.report(format!(
                 "lazy transitions could not be committed, and are tried again: {error}"
             ));
         }
@@ -443,7 +445,7 @@ impl Committer {
 
     /// Adds the last group of each batch: the used ids and the time.
     fn add_head(&self, whole: &mut Batch, head: &mut Head) {
-        let beyond = whole.beyond().max(EntryId::HEAD);
+        let beyond = whole.next_id().max(EntryId::HEAD);
         head.next_id = head.next_id.max(fom_of(beyond));
         head.time = self.to_journal(self.clock.nanos());
         head.seen = Stamp::now(&self.clock);
@@ -473,7 +475,7 @@ impl Committer {
         }
         let mut queue = self.queue.lock();
         for batch in filled {
-            if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.capacity()) {
+            if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.allocated_bytes()) {
                 queue.spares.push(batch);
             }
         }

@@ -6,7 +6,7 @@ use fom_journal::{EntryId, JournalError};
 
 use crate::{
     durable::{EventId, Meta, Posted, Rare, Stalled},
-    watch::TransitionCause,
+    fom::TransitionCause,
 };
 use fom_protocol::sync::{
     Mutex, MutexGuard,

@@ -17,12 +17,12 @@ use crate::{
         entry_of,
         record::{fom_of, set_number},
     },
-    error::{RestoreError, RetryError},
     fom::Header,
     id::{FomId, Key},
     operation::{EventReader, Operation, Restorer},
-    runtime::World,
+    runtime::{RetryError, World},
     snapshot,
+    snapshot::RestoreError,
 };
 use fom_protocol::{panic_message, shrink::Shrink as _};
 
@@ -382,7 +382,8 @@ impl World {
                     Some(_) => ", since as many are set aside as may be",
                     None => ", since its sender is not kept in a journal",
                 };
-                self.incident(format!("an event was dropped{why}: {reason}"));
+                self.env
+                    .report(format!("an event was dropped{why}: {reason}"));
                 self.drop_messages([posted.entry]);
             }
         }

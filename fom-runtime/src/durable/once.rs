@@ -21,11 +21,12 @@ use crate::{
         entry_of,
         record::{Kind, stored_key},
     },
-    error::{BoxError, Cause, Failure, RestoreError},
-    fom::{AnyRef, Outcome},
+    error::BoxError,
+    fom::{AnyRef, Cause, Failure, Outcome},
     id::{FomId, Key},
     operation::Operation,
     snapshot,
+    snapshot::RestoreError,
 };
 use fom_protocol::{
     panic_message,

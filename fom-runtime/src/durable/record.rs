@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::kept::{Inner, More},
-    error::RestoreError,
     id::Key,
     operation::{Codec, Durability, Operation},
-    snapshot::leading,
+    snapshot::{RestoreError, leading},
 };
 
 /// The kind of an entry: its first byte.

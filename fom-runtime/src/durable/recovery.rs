@@ -21,13 +21,12 @@ use crate::{
         record::{decode_fom, fom_of, is_fom, number_of},
         schemas::Schemas,
     },
-    error::{BuildError, RestoreError},
     fom::Resident,
     id::FomId,
     locality::Locality,
     operation::{EventReader, Persistent, Registered, Restorer, registered},
-    runtime::{World, restore},
-    snapshot::{self, Schema},
+    runtime::{BuildError, World, restore},
+    snapshot::{self, RestoreError, Schema},
 };
 use fom_protocol::panic_message;
 
@@ -422,7 +421,7 @@ pub(crate) fn recover(
             return Err((error, foms.collect()));
         }
     };
-    let head = sink.head.unwrap_or_else(|| Head::new(&world.clock));
+    let head = sink.head.unwrap_or_else(|| Head::new(&world.env.clock));
     Ok(Recovered {
         head,
         foms: sink.foms,
@@ -463,9 +462,14 @@ impl Sink<'_> {
             return;
         }
         let world = self.world;
-        let head = self.head.get_or_insert_with(|| Head::new(&world.clock));
+        let head = self.head.get_or_insert_with(|| Head::new(&world.env.clock));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
-        world.set_committer(Committer::new(head, &world.clock, schemas, &world.memory));
+        world.set_committer(Committer::new(
+            head,
+            &world.env.clock,
+            schemas,
+            &world.memory,
+        ));
     }
 
     /// Checks the head. Without it, it is unknown which journal the entries belong to, which ids are used, and what
@@ -479,13 +483,13 @@ impl Sink<'_> {
         }
         let missing = JournalError::Missing {
             entry: HEAD_ENTRY,
-            what: "which says whose journal it is, and which ids are used",
+            what: "which identifies the journal and the used ids",
         };
         if found.gaps.is_empty() {
             return Err(missing);
         }
         // Entries are known to be lost, and the options allow a start without them.
-        self.world.incident(format!(
+        self.world.env.report(format!(
             "{missing}; it begins anew with other step keys, and its time begins at 0"
         ));
         Ok(())
@@ -528,7 +532,7 @@ impl Sink<'_> {
                     Err(error) => {
                         self.unread.push(id);
                         let what = format!("schema {id} of the journal: {error}");
-                        self.world.incident(what);
+                        self.world.env.report(what);
                     }
                 }
             }
@@ -631,7 +635,7 @@ impl Recover for Sink<'_> {
         } else if id < EntryId::HEAD {
             self.unread.push(id);
             let what = "a schema of the journal is damaged";
-            self.world.incident(format!("{what}: {damage}"));
+            self.world.env.report(format!("{what}: {damage}"));
         } else {
             self.begin();
             self.used = self.used.max(fom_of(id) + 1);

@@ -12,10 +12,10 @@ use crate::{
         entry_of,
         record::{is_fom, number_of},
     },
-    error::RestoreError,
     id::{FomId, Key},
     lock::LockGuard,
     runtime::{Announced, World},
+    snapshot::RestoreError,
 };
 use fom_protocol::sync::now;
 

@@ -9,13 +9,12 @@ use crate::{
     durable::{
         Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head, entry_of,
     },
-    error::{Cause, SnapshotError},
     fom::{
-        AnyRef, Standing, Typed, WaitingFor,
+        AnyRef, Cause, Standing, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Verdict},
     },
     operation::{Codec, Durability, Operation},
-    watch::TransitionCause,
+    snapshot::SnapshotError,
 };
 use fom_protocol::panic_message;
 
@@ -157,7 +156,7 @@ fn group<O: Operation>(
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
     let written = written.and_then(|()| match fom.world().committer() {
-        Some(committer) => committer.check_length(batch.longest()),
+        Some(committer) => committer.check_length(batch.longest_open_entry()),
         None => Ok(()),
     });
     match written {
@@ -293,7 +292,7 @@ impl<O: Operation> Course<O> {
                 let saved = fom.extra().and_then(|extra| extra.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
                 inner.attempt = 0;
-                let now = fom.world().clock.nanos();
+                let now = fom.world().env.clock.nanos();
                 (Vec::new(), timing.preview(fom, self.index(), now, left))
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {

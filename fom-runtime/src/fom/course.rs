@@ -13,10 +13,11 @@ use std::{
 use crate::{
     Cx, Ended, PhaseInfo,
     durable::Then,
-    error::{BlockError, Cause, Failure, RefusedReason},
-    fom::{Barred, Header, Interrupt, Outcome, Typed, WaitingFor, turn::Gate},
+    fom::{
+        Barred, BlockError, Cause, Failure, Header, Interrupt, Outcome, RefusedReason, Transition,
+        TransitionCause, Typed, WaitingFor, turn::Gate,
+    },
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
-    watch::{Transition, TransitionCause},
 };
 use fom_protocol::{nanos, panic_message};
 
@@ -155,7 +156,7 @@ impl<O: Operation> Course<O> {
                 timing.keep_again(fom, at, owner);
             }
             // An overdue fom is late at once, before any function of the phase runs again.
-            let now = fom.world().clock.nanos();
+            let now = fom.world().env.clock.nanos();
             timing.fired(fom, now);
             let due = fom.journaled().and_then(|it| it.0.inner().retry());
             if let (Some(due), Some(committer)) = (due, fom.world().committer()) {
@@ -210,7 +211,7 @@ impl<O: Operation> Course<O> {
         let Some(timing) = fom.timing() else {
             unreachable!("a retry without a timer")
         };
-        if fom.world().clock.nanos() >= until {
+        if fom.world().env.clock.nanos() >= until {
             timing.retried(fom);
             return Poll::Ready(Ok(()));
         }
@@ -304,7 +305,7 @@ impl<O: Operation> Course<O> {
             None => crate::locality::first_step(world),
         };
         self.take_events(fom);
-        if world.hooks.is_any() || fom.is_noted() {
+        if world.env.hooks.is_any() || fom.is_noted() {
             self.enter_noted(fom, from, cause, left, now);
         } else {
             self.enter_unheard(fom, left, now);
@@ -354,7 +355,7 @@ impl<O: Operation> Course<O> {
         mut now: u64,
     ) {
         let world = fom.world();
-        let hooks = world.hooks.active();
+        let hooks = world.env.hooks.active();
         let index = self.index();
         let info = self.info();
         let (before, tried) = (fom.since(), fom.attempt());
@@ -375,7 +376,7 @@ impl<O: Operation> Course<O> {
             let stayed = now.saturating_sub(before);
             let transition =
                 Transition::new(fom, from, Some(info.name()), cause, now, stayed).tried(tried);
-            hooks.tell(world, &transition, &self.operation, Some(&self.phase));
+            hooks.tell(&world.env, &transition, &self.operation, Some(&self.phase));
         }
         if fom.marks.is_observed() {
             fom.arrived(index);
@@ -388,7 +389,7 @@ impl<O: Operation> Course<O> {
     /// Returns the result of an interposer that replaces the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
-        if fom.world().hooks.is_any() {
+        if fom.world().env.hooks.is_any() {
             self.interposed(fom)
         } else {
             None
@@ -397,7 +398,7 @@ impl<O: Operation> Course<O> {
 
     #[cold]
     fn interposed(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
-        let hooks = fom.world().hooks.active()?;
+        let hooks = fom.world().env.hooks.active()?;
         match hooks.before::<O>(&mut self.operation, &mut self.phase) {
             Ok(None) => None,
             Ok(Some(Ok(next))) => Some(Verdict::Stepped(Ok(Next::Go(next)))),
@@ -414,6 +415,7 @@ impl<O: Operation> Course<O> {
     ) -> Result<Stepped<O>, Cause<O::Error>> {
         let Some(hooks) = fom
             .world()
+            .env
             .hooks
             .active()
             .filter(|hooks| hooks.interposes::<O>())
@@ -462,7 +464,7 @@ impl<O: Operation> Course<O> {
         cause: TransitionCause,
     ) -> After<O> {
         let stepped = match verdict {
-            Verdict::Stepped(stepped) if !fom.world().hooks.is_any() => stepped,
+            Verdict::Stepped(stepped) if !fom.world().env.hooks.is_any() => stepped,
             Verdict::Stepped(stepped) if matches!(cause, TransitionCause::Failed(_)) => stepped,
             Verdict::Stepped(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
@@ -516,7 +518,7 @@ impl<O: Operation> Course<O> {
                     unreachable!("late without a deadline")
                 };
                 let armed_in = timing.late_of(fom);
-                timing.clear_late(fom, fom.world().clock.nanos());
+                timing.clear_late(fom, fom.world().env.clock.nanos());
                 // The phase function did not return, so its outbox is dropped. The late function has an outbox of its
                 // own.
                 fom.drop_outbox();
@@ -558,7 +560,7 @@ impl<O: Operation> Course<O> {
                     .saturating_mul(1 << tries.min(32))
                     .min(nanos(retry.max));
                 timing.set_attempt(tries + 1);
-                let until = fom.world().clock.nanos().saturating_add(wait);
+                let until = fom.world().env.clock.nanos().saturating_add(wait);
                 if fom.journaled().is_some() {
                     return self.commit(fom, Then::Retry(until));
                 }
@@ -640,15 +642,15 @@ impl Why {
 /// Tells the last transition of a failed fom: into the standard failed outcome.
 pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
     let world = fom.world();
-    let Some(hooks) = world.hooks.active() else {
+    let Some(hooks) = world.env.hooks.active() else {
         return;
     };
-    let now = world.clock.nanos();
+    let now = world.env.clock.nanos();
     let stayed = now.saturating_sub(fom.since());
     let cause = TransitionCause::Failed(failure.cause.name());
     let transition = Transition::new(fom, Some(failure.phase), None, cause, now, stayed);
     match &failure.operation {
-        Some(operation) => hooks.tell::<O>(world, &transition, operation, None),
-        None => hooks.tell_untyped(world, &transition),
+        Some(operation) => hooks.tell::<O>(&world.env, &transition, operation, None),
+        None => hooks.tell_untyped(&world.env, &transition),
     }
 }

@@ -3,9 +3,8 @@
 use std::any::Any;
 
 use crate::{
-    error::Cause,
     fom::{
-        Header, Rare, Typed,
+        Cause, Header, Rare, Typed,
         course::{After, Course},
     },
     operation::Operation,

@@ -12,13 +12,12 @@ use pin_project::pin_project;
 use crate::{
     Cx, Failure,
     fom::{
-        Body, Outcome, Progress, Typed, WaitingFor,
+        Body, Outcome, Progress, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Onward, Verdict, Why, cause_of},
         launch::SelfRef,
         reference,
     },
     operation::{AsyncOperation, At, Entry, Next, Operation},
-    watch::TransitionCause,
 };
 
 /// A future in place of operation and phase, and later its outcome.
@@ -244,7 +243,9 @@ pub(super) fn drive<O: AsyncOperation>(
                 entry,
             };
             after = match Fence::new(me.get(), course.operation.step(at)).await {
-                Ok(Ok(Next::Go(next))) if why == Why::Own && !me.get().world().hooks.is_any() => {
+                Ok(Ok(Next::Go(next)))
+                    if why == Why::Own && !me.get().world().env.hooks.is_any() =>
+                {
                     match course.go_on(me.get(), next) {
                         Onward::Ended => After::Ended,
                         Onward::Enter | Onward::Spent => After::Enter,

@@ -8,14 +8,12 @@ use std::{
 
 use crate::{
     Cx,
-    error::Cause,
     fom::{
-        Header, Typed, WaitingFor,
+        Cause, Header, TransitionCause, Typed, WaitingFor,
         course::{After, Course, cause_of},
         reference,
     },
     operation::Operation,
-    watch::TransitionCause,
 };
 
 impl<O: Operation> Course<O> {

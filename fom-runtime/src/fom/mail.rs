@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, ops::Deref};
 
-use crate::{durable::EventId, error::SendError, fom::Header};
+use crate::{
+    durable::EventId,
+    fom::{Header, SendError},
+};
 use fom_protocol::{
     shrink::Shrink as _,
     sync::{Mutex, MutexGuard},

@@ -16,11 +16,14 @@ mod attached;
 mod body;
 mod commit;
 mod course;
+mod env;
+mod error;
 mod extra;
 mod failing;
 mod future;
 mod header;
 pub(crate) mod launch;
+mod listeners;
 mod locks;
 mod mail;
 mod outcome;
@@ -31,6 +34,7 @@ mod remember;
 mod serve;
 mod team;
 mod timing;
+mod transition;
 mod trim;
 mod turn;
 
@@ -49,9 +53,13 @@ use std::{
 
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
+pub(crate) use env::Env;
+pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use launch::{Launch, Seed};
+pub(crate) use listeners::Hooks;
+pub use listeners::Interpose;
 pub(crate) use mail::Mailed;
 pub(crate) use outcome::Outcome;
 pub(crate) use pool::{Pool, Pools, Stocks};
@@ -59,11 +67,11 @@ pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
+pub use transition::{Transition, TransitionCause, TransitionOf};
 pub(crate) use turn::{Barred, Standing};
 
 use crate::{
     durable::{EventId, Kept, codec},
-    error::{Cause, Failure},
     id::Key,
     lanes::LanePlace,
     locality::{Locality, Timer},
@@ -183,21 +191,17 @@ impl<E> Mailed<E> {
     }
 
     /// Puts the event into the mailbox and wakes the fom.
-    pub(crate) fn send(&self, event: E) -> Result<(), crate::error::SendError<E>> {
+    pub(crate) fn send(&self, event: E) -> Result<(), crate::fom::SendError<E>> {
         let world = self.world();
         let id = || Some(EventId::Sent(world.next_event()));
-        self.mail.push(event, id, world.mailbox)?;
+        self.mail.push(event, id, world.env.mailbox)?;
         self.wake();
         Ok(())
     }
 
     /// Like [`send`](Self::send), for an event with an id from its sender.
-    pub(crate) fn send_with_id(
-        &self,
-        id: &Key,
-        event: E,
-    ) -> Result<(), crate::error::SendError<E>> {
-        let most = self.world().mailbox;
+    pub(crate) fn send_with_id(&self, id: &Key, event: E) -> Result<(), crate::fom::SendError<E>> {
+        let most = self.world().env.mailbox;
         self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();
         Ok(())
@@ -447,7 +451,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
                 // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
-                unsafe { &*world }.incident(format!(
+                unsafe { &*world }.env.report(format!(
                     "something panicked while an ended operation was dropped: {}",
                     panic_message(panic)
                 ));
@@ -547,7 +551,7 @@ impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.world().incident(format!(
+            self.world().env.report(format!(
                 "{} {} panicked {when}: {}",
                 self.type_name(),
                 self.id(),

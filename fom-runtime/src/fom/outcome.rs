@@ -4,8 +4,7 @@
 use std::{mem::MaybeUninit, task::Waker};
 
 use crate::{
-    error::{Cause, Failure},
-    fom::{Header, Typed, Watcher},
+    fom::{Cause, Failure, Header, Typed, Watcher},
     operation::Operation,
     runtime::Ended,
 };

@@ -5,12 +5,11 @@ use std::{mem, pin::Pin, task::Poll};
 use crate::{
     Cause, Cx, Failure,
     fom::{
-        Body, Outcome, Progress, Typed, WaitingFor,
+        Body, Outcome, Progress, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Onward, Verdict, Why, cause_of},
         reference,
     },
     operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
-    watch::TransitionCause,
 };
 
 /// Operation and phase do not move from the submission until the outcome is taken.
@@ -177,7 +176,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     Poll::Pending => return Progress::Waiting,
                 }
             }
-            let mut heard = fom.world().hooks.is_any();
+            let mut heard = fom.world().env.hooks.is_any();
             let mut left = true;
             // Goes from phase to phase, until a function returns something other than an exit. A panic is caught
             // around the whole run, because operation and phase stay where they are.
@@ -196,7 +195,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                     break course.settle_why(fom, verdict, why);
                 }
                 let stepped = step(course, fom, entry);
-                heard = fom.world().hooks.is_any();
+                heard = fom.world().env.hooks.is_any();
                 if heard || why != Why::Own {
                     break course.settle_why(fom, Verdict::Stepped(stepped), why);
                 }

@@ -7,8 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{NoAnswer, Once, Stored, Told},
-    error::{Cause, Failure},
-    fom::{Header, Typed},
+    fom::{Cause, Failure, Header, Typed},
     operation::Operation,
 };
 

@@ -89,7 +89,7 @@ impl<O: SyncOperation> Plain<O> {
         let world = fom.world();
         let info = course.info();
         if !world.is_plain()
-            || world.hooks.is_any()
+            || world.env.hooks.is_any()
             || world.is_closed()
             || info.waits()
             || info.is_end()
@@ -98,7 +98,7 @@ impl<O: SyncOperation> Plain<O> {
         }
         course.begin_unheard(fom);
         match plain::step(course, fom, Entry::Enter) {
-            Ok(Next::Go(next)) if !world.hooks.is_any() => {
+            Ok(Next::Go(next)) if !world.env.hooks.is_any() => {
                 if let Onward::Ended = course.go_on(fom, next) {
                     return Progress::Finished;
                 }

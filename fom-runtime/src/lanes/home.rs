@@ -357,6 +357,6 @@ fn extra<O: Operation>(home: &Home) -> Option<Box<Extra>> {
         };
         Kept::new(meta, false)
     });
-    (kept.is_some() || world.history > 0)
-        .then(|| Extra::new(None, world.history, &Meta::default(), kept))
+    (kept.is_some() || world.env.history > 0)
+        .then(|| Extra::new(None, world.env.history, &Meta::default(), kept))
 }

@@ -2,8 +2,7 @@
 
 use crate::{
     Cx,
-    error::Cause,
-    fom::Launch,
+    fom::{Cause, Launch},
     graph::Joined,
     layer::{Layer, Layered},
     operation::{At, Entry, Next, Operation, Stepped},

@@ -1,11 +1,10 @@
 //! Migration of a saved layer. It has two versions: its own, and that of the operation inside.
 
 use crate::{
-    error::RestoreError,
     graph::versions,
     layer::{Layer, inner_name},
     operation::{Operation, Persistent},
-    snapshot::{Saved, field},
+    snapshot::{RestoreError, Saved, field},
 };
 
 /// The migrations of a [`Persistent`] operation. This type does not require that trait; the code that passes the

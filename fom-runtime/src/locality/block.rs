@@ -1,8 +1,7 @@
 //! Enter-block and leave-block: the core goes to another thread while a fom blocks this one.
 
 use crate::{
-    error::BlockError,
-    fom::{Header, WaitingFor},
+    fom::{BlockError, Header, WaitingFor},
     locality::{Core, crew::NoReserve, here, outlook},
 };
 
@@ -145,7 +144,7 @@ impl Drop for Away {
         // stays.
         if let Some(since) = self.short_since {
             let long = core.running != Some(fom.whole())
-                && fom.world().clock.nanos().saturating_sub(since) > outlook::SHORT;
+                && fom.world().env.clock.nanos().saturating_sub(since) > outlook::SHORT;
             core.outlook.was(fom, !long);
         }
         // Before anything else of this fom: what it posted during the section precedes what it does from now on. The

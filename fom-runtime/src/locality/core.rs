@@ -66,7 +66,7 @@ unsafe impl Send for Core {}
 
 impl Core {
     pub(super) fn new(home: Home, reactor: Reactor) -> Self {
-        let now = home.world().clock.nanos();
+        let now = home.world().env.clock.nanos();
         let ways = home.world().ways();
         let next_id = (home.index as u64 + 2).wrapping_sub(ways);
         Self {
@@ -103,7 +103,7 @@ impl Core {
     #[inline]
     pub(crate) fn begin_run(&mut self) {
         let world = self.home.world();
-        self.pace.begin(&world.clock, &world.budget);
+        self.pace.begin(&world.env.clock, &world.budget);
         self.runs += 1;
         self.since_turn += 1;
     }
@@ -262,7 +262,7 @@ impl Core {
         if self.timers.is_empty() {
             return;
         }
-        let now = self.pace.look(&self.home.world().clock);
+        let now = self.pace.look(&self.home.world().env.clock);
         while let Some(due) = self.timers.pop_due(now) {
             due.fire(self, now);
         }

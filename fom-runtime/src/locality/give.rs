@@ -59,7 +59,7 @@ impl Core {
         }
         if self.moves_foms {
             self.home.world().idle_set.take(self.home.index);
-            self.busy.since = self.pace.look(&self.home.world().clock);
+            self.busy.since = self.pace.look(&self.home.world().env.clock);
             self.busy.runs = self.runs;
         }
     }
@@ -67,7 +67,7 @@ impl Core {
     /// Notes that there is no work: foms of other localities are welcome.
     pub(super) fn end_busy(&mut self) {
         if self.moves_processors {
-            let now = self.pace.look(&self.home.world().clock);
+            let now = self.pace.look(&self.home.world().env.clock);
             self.home.offer(now);
         }
         if self.moves_foms {

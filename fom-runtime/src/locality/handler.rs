@@ -81,7 +81,7 @@ fn handle(mut core: Box<Core>) {
         }
         core.tell_quiet();
         core.trim_when_wanted();
-        let clock = &home.world().clock;
+        let clock = &home.world().env.clock;
         let due_in = core
             .timers
             .next_at()

@@ -98,7 +98,7 @@ impl Home {
 
     /// Reports a failed binding. The thread runs where it ran before, or anywhere: slower, but correct.
     fn cannot_bind(&self, error: &std::io::Error) {
-        self.world().incident(format!(
+        self.world().env.report(format!(
             "cannot bind a thread of locality {} to its processors: {error}",
             self.index
         ));
@@ -238,7 +238,7 @@ impl Core {
     #[inline]
     pub(super) fn look_at_share(&mut self) {
         if self.moves_processors {
-            let now = self.pace.look(&self.home.world().clock);
+            let now = self.pace.look(&self.home.world().env.clock);
             if now.saturating_sub(self.looked_at_share) >= LOOK.as_nanos() as u64 {
                 self.looked_at_share = now;
                 self.home.look_for_processors(self.queue.len(), now);

@@ -343,7 +343,7 @@ impl Home {
     pub(crate) fn fenced(&self, what: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let message = panic_message(panic);
-            self.world.incident(format!(
+            self.world.env.report(format!(
                 "{what} locality {} panicked: {message}",
                 self.index
             ));
@@ -417,7 +417,7 @@ pub(crate) fn step(world: &World) -> (u64, bool) {
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            let now = core.pace.step(&core.home.world.clock);
+            let now = core.pace.step(&core.home.world.env.clock);
             (now, core.pace.spend())
         }
         // User code has leaked the guard of a blocking section. That state ends with the run.
@@ -429,7 +429,7 @@ pub(crate) fn step(world: &World) -> (u64, bool) {
 #[cold]
 #[inline(never)]
 fn away(world: &World) -> u64 {
-    world.clock.nanos()
+    world.env.clock.nanos()
 }
 
 /// Notes the first step of a fom, which is free. Otherwise a thread might lose its processor just before that step. A
@@ -440,7 +440,7 @@ pub(crate) fn first_step(world: &World) -> u64 {
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            core.pace.step(&core.home.world.clock)
+            core.pace.step(&core.home.world.env.clock)
         }
         None => away(world),
     }
@@ -452,7 +452,7 @@ pub(crate) fn look(world: &World) -> u64 {
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            core.pace.look(&core.home.world.clock)
+            core.pace.look(&core.home.world.env.clock)
         }
         None => away(world),
     }

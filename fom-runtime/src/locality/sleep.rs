@@ -40,6 +40,7 @@ impl Sleep {
     pub(crate) fn new(home: Home, time: Duration) -> Self {
         let at = home
             .world()
+            .env
             .clock
             .nanos()
             .saturating_add(fom_protocol::nanos(time));
@@ -120,7 +121,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.home.world().clock.nanos() >= self.at || self.home.is_closed() {
+        if self.home.world().env.clock.nanos() >= self.at || self.home.is_closed() {
             return Poll::Ready(());
         }
         self.arm(cx.waker());

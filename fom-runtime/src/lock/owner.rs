@@ -100,8 +100,8 @@ impl Owner {
     /// Returns the time on the clock of the owner's runtime.
     pub(super) fn now(&self) -> u64 {
         match &self.0 {
-            Kind::Fom(fom) => fom.world().clock.nanos(),
-            Kind::Outside(outside) => outside.world.clock.nanos(),
+            Kind::Fom(fom) => fom.world().env.clock.nanos(),
+            Kind::Outside(outside) => outside.world.env.clock.nanos(),
         }
     }
 }

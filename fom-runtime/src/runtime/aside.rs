@@ -5,9 +5,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{Part, SetAside, Types, entry_of},
-    error::{DiscardError, RetryError},
     id::FomId,
-    runtime::{Runtime, world::RuntimeState},
+    runtime::{DiscardError, RetryError, Runtime, world::RuntimeState},
 };
 
 impl Runtime {

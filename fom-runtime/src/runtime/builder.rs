@@ -17,19 +17,18 @@ use crate::{
         Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
         recover,
     },
-    error::{BoxError, BuildError},
-    fom::Resident,
+    error::BoxError,
+    fom::{Hooks, Resident, Transition, TransitionOf},
     id::FomId,
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::{Operation, Persistent},
     runtime::{
-        Runtime, World,
+        BuildError, Runtime, World,
         resources::Resources,
         shutdown::Guard,
         world::{RuntimeState, Settings},
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
-    watch::{Hooks, Transition, TransitionOf},
 };
 use fom_protocol::nanos;
 
@@ -534,7 +533,7 @@ impl Builder {
             dormant: Dormant::new(self.resident),
         });
         for add in self.hooks {
-            add(&world.hooks);
+            add(&world.env.hooks);
         }
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {
@@ -547,7 +546,7 @@ impl Builder {
             }
         }
         let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&world) as _;
-        world.clock.watch(Arc::downgrade(&watcher));
+        world.env.clock.watch(Arc::downgrade(&watcher));
         for make in &self.data {
             for home in &world.localities {
                 if let Err(source) = make_data(home, make) {
@@ -594,7 +593,9 @@ fn bring_back(
         }
     };
     for damage in recovered.found.torn.iter().chain(&recovered.found.gaps) {
-        world.incident(format!("the journal was damaged: {damage}"));
+        world
+            .env
+            .report(format!("the journal was damaged: {damage}"));
     }
     let committer = world
         .committer()
@@ -638,7 +639,7 @@ fn relock(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
     }
     let late = world.relock.wait(RELOCK);
     if late > 0 {
-        world.incident(format!(
+        world.env.report(format!(
             "{late} foms that held long locks have not asked for them again within {RELOCK:?}: others may have them first"
         ));
     }

@@ -16,8 +16,8 @@ use crate::{
     runtime::{
         FomRef, World,
         keys::{Absent, Entry, Order, Place, Turned},
+        observe::KeyInfo,
     },
-    watch::KeyInfo,
 };
 use fom_protocol::{
     FomState,

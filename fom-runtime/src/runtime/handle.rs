@@ -16,8 +16,10 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{self, Kept},
-    error::{BlockError, Cause, Failure, SendError, TimedOut},
-    fom::{AnyRef, Attached, Header, Mailed, Told, Typed, WaitingFor, Watcher},
+    fom::{
+        AnyRef, Attached, BlockError, Cause, Failure, Header, Mailed, SendError, TimedOut, Told,
+        Typed, WaitingFor, Watcher,
+    },
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,

@@ -34,7 +34,7 @@ impl Local<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
-        self.core.home.world().clock.now()
+        self.core.home.world().env.clock.now()
     }
 
     /// Returns the locality's data of this type.

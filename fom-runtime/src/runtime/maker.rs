@@ -10,13 +10,12 @@ use std::{
 
 use crate::{
     durable::{self, Kept, Once},
-    error::RestoreError,
     fom::{AnyRef, Birth, Extra, Header, Launch, Rare, Resident, Seed, Stocks, Ticket},
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
     runtime::{Priority, World, directory::KeyOf, keys::Order},
-    snapshot::Meta,
+    snapshot::{Meta, RestoreError},
 };
 use fom_protocol::sync::Mutex;
 
@@ -73,7 +72,7 @@ pub(crate) fn restore<O: Operation>(
             left: saved.due.map(left),
             resumed: true,
         };
-        let now = world.clock.nanos();
+        let now = world.env.clock.nanos();
         let kept_deadline = saved.kept.as_deref().map(|(at, owner)| {
             // If that phase no longer exists, this is the deadline of the phase that the fom is in.
             let owner = O::GRAPH.place_ever(owner);
@@ -186,7 +185,7 @@ impl Maker<'_> {
             })
         });
         let extra = if key.is_some()
-            || world.history > 0
+            || world.env.history > 0
             || self.meta.resumed
             || kept.is_some()
             || self.once.is_some()
@@ -194,7 +193,7 @@ impl Maker<'_> {
             || self.after.is_some()
             || self.chained.is_some()
         {
-            let mut extra = Extra::new(key, world.history, &self.meta, kept);
+            let mut extra = Extra::new(key, world.env.history, &self.meta, kept);
             if self.kept_deadline.is_some() {
                 extra.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
             }
@@ -253,7 +252,7 @@ impl Maker<'_> {
             launch(&mut core.stocks, id, now)
         } else {
             let id = self.id.unwrap_or_else(|| world.next_id());
-            let now = world.clock.nanos();
+            let now = world.env.clock.nanos();
             launch(&mut world.localities[self.index].outer.lock(), id, now)
         }
     }

@@ -4,11 +4,13 @@ mod aside;
 mod builder;
 mod chores;
 mod directory;
+mod error;
 pub mod extension;
 mod handle;
 mod keys;
 mod local;
 mod maker;
+pub(crate) mod observe;
 mod once;
 mod posting;
 mod posts;
@@ -25,6 +27,8 @@ use fom_journal::JournalStats;
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
 pub(crate) use directory::{Announced, KeyOf};
+pub(crate) use error::RefusedInner;
+pub use error::{BuildError, DiscardError, Refused, RetryError};
 pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
 pub(crate) use keys::Order;
 pub use keys::{Joined, SuspendedKey, WhenRoom};
@@ -40,15 +44,11 @@ pub(crate) use types::{Totals, totals};
 pub(crate) use world::{Allowance, World};
 
 use crate::{
-    error::{BuildError, RestoreError},
-    fom::AnyRef,
+    fom::{AnyRef, Interpose, Transition, TransitionOf},
     id::{FomId, Key},
     operation::{Operation, Persistent},
-    snapshot::{Meta, Snapshot},
-    watch::{
-        Deadlock, FomInfo, Interpose, Interposed, Listening, Operations, Transition, TransitionOf,
-        deadlocks, inspect,
-    },
+    runtime::observe::{Deadlock, FomInfo, Interposed, Listening, Operations, deadlocks, inspect},
+    snapshot::{Meta, RestoreError, Snapshot},
 };
 
 /// Runs foms. A clone is another handle to the same runtime. When the last handle is dropped, the runtime shuts down at
@@ -140,7 +140,7 @@ impl Runtime {
     /// A listener cannot change the outcome, and must not block. A listener that panics is removed and reported in
     /// [`Operations::incidents`].
     pub fn listen(&self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Listening {
-        let id = self.world.hooks.listen(Box::new(listener));
+        let id = self.world.env.hooks.listen(Box::new(listener));
         Listening {
             world: Arc::downgrade(&self.world),
             id,
@@ -152,7 +152,7 @@ impl Runtime {
         &self,
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Listening {
-        let id = self.world.hooks.listen_to::<O>(Box::new(listener));
+        let id = self.world.env.hooks.listen_to::<O>(Box::new(listener));
         Listening {
             world: Arc::downgrade(&self.world),
             id,
@@ -161,7 +161,7 @@ impl Runtime {
 
     /// Adds an interposer on top of those of this operation type.
     pub fn interpose<O: Operation>(&self, interposer: impl Interpose<O>) -> Interposed {
-        let id = self.world.hooks.interpose::<O>(Box::new(interposer));
+        let id = self.world.env.hooks.interpose::<O>(Box::new(interposer));
         Interposed {
             world: Arc::downgrade(&self.world),
             id,
@@ -265,6 +265,6 @@ impl Runtime {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
-        self.world.clock.now()
+        self.world.env.clock.now()
     }
 }

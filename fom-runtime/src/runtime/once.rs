@@ -4,11 +4,10 @@ use std::any::TypeId;
 
 use crate::{
     durable::{Dormant, Open, Place, Seen, Stored},
-    error::{Refused, RefusedReason},
-    fom::{AnyRef, Birth, Launch, Resident, Seed},
+    fom::{AnyRef, Birth, Launch, RefusedReason, Resident, Seed},
     id::FomId,
     operation::Operation,
-    runtime::{FomRef, Handle, Priority, Submission, submit::Turned},
+    runtime::{FomRef, Handle, Priority, Refused, Submission, submit::Turned},
 };
 
 impl<O: Operation> Submission<'_, O> {
@@ -116,7 +115,7 @@ impl<O: Operation> Submission<'_, O> {
             id,
             home: home.index,
             priority: Priority::Normal,
-            now: world.clock.nanos(),
+            now: world.env.clock.nanos(),
             phase: outcome
                 .as_ref()
                 .map_or(0, |ended| O::index(O::kind(&ended.phase))),

@@ -6,10 +6,11 @@ use crate::{
     durable::{
         self, Item, Kept, Message, Posted, Sequence, Written, encode_head, entry_of, rewrite,
     },
-    error::{Refused, RefusedReason, RestoreError, SnapshotError},
+    fom::RefusedReason,
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
-    runtime::{Submission, World},
+    runtime::{Refused, Submission, World},
+    snapshot::{RestoreError, SnapshotError},
 };
 
 /// An operation that is in an outbox.
@@ -36,7 +37,7 @@ impl<O: Operation> Submission<'_, O> {
             index,
         ) {
             let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
-            let now = world.clock.nanos();
+            let now = world.env.clock.nanos();
             let due = within.map(|time| now.saturating_add(fom_protocol::nanos(time)));
             let meta = durable::Meta {
                 step: 1,
@@ -127,7 +128,7 @@ where
         let send = Box::new(move |world: &Arc<World>, _: Option<durable::Entry>| {
             let sent = world.find::<O>(&key).map(|fom| fom.send(event));
             if !matches!(sent, Some(Ok(()))) {
-                world.incident(format!(
+                world.env.report(format!(
                     "{} {key} did not get an event that was sent to it through an outbox",
                     O::GRAPH.operation()
                 ));
@@ -178,7 +179,7 @@ fn not_started<O: Operation>(world: &World, id: FomId, refused: &Refused<O>, byt
             aside.keep_place(world);
             world.set_aside.put(aside);
         }
-        (reason, ..) => world.incident(format!(
+        (reason, ..) => world.env.report(format!(
             "{} {id} was in an outbox and could not start: {reason}",
             O::GRAPH.operation()
         )),

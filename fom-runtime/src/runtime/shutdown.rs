@@ -4,9 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use crate::{
-    runtime::{Runtime, World, extension::UnfinishedStop, world::RuntimeState},
-    watch::{FomInfo, inspect},
+use crate::runtime::{
+    Runtime, World,
+    extension::UnfinishedStop,
+    observe::{FomInfo, inspect},
+    world::RuntimeState,
 };
 use fom_protocol::sync::now;
 

@@ -12,13 +12,12 @@ use std::{
 
 use crate::{
     durable::{Kept, Open},
-    error::{Cause, Failure, Refused, RefusedInner, RefusedReason},
-    fom::{AnyRef, Birth, Header, Launch, Resident, Seed, Ticket},
+    fom::{AnyRef, Birth, Cause, Failure, Header, Launch, RefusedReason, Resident, Seed, Ticket},
     id::{FomId, Key},
     locality::Locality,
     operation::{Operation, Persistent},
     runtime::{
-        Ended, FomRef, Handle, World,
+        Ended, FomRef, Handle, Refused, RefusedInner, World,
         keys::{self, HeldRoom, Order, Place},
         maker::Maker,
         world::RuntimeState,

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     fom::Pool,
     locality::Gauge,
-    watch::{AdaptiveInfo, TypeInfo},
+    runtime::observe::{AdaptiveInfo, TypeInfo},
 };
 use fom_protocol::{
     count,

@@ -2,7 +2,6 @@
 
 use std::{
     any::TypeId,
-    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -15,6 +14,7 @@ use crate::{
     balance::Balance,
     clock::Moved,
     durable::{Asides, Committer, Dormant, Memory, Relock, Types},
+    fom::Env,
     heap::Heap,
     id::{FomId, Key},
     locality::{IdleSet, Locality, Patrol, Spawner},
@@ -26,7 +26,6 @@ use crate::{
         keys::Rooms,
         resources::Resources,
     },
-    watch::Hooks,
 };
 use fom_protocol::{
     InFlight, Waiters, all_idle,
@@ -35,9 +34,6 @@ use fom_protocol::{
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
 };
-
-/// The number of incidents kept.
-const INCIDENTS: usize = 64;
 
 /// What a runtime takes. A runtime only goes to a later state, never back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,8 +55,8 @@ pub(crate) struct Allowance {
 }
 
 pub(crate) struct World {
-    pub(crate) clock: Clock,
-    pub(crate) hooks: Hooks,
+    /// What the foms share.
+    pub(crate) env: Env,
     pub(crate) resources: Resources,
     pub(crate) directory: Directory,
     pub(crate) spawner: Spawner,
@@ -69,10 +65,6 @@ pub(crate) struct World {
     pub(crate) balance: Balance,
     /// The localities that want foms, if foms are moved.
     pub(crate) idle_set: IdleSet,
-    /// The most events kept for one fom.
-    pub(crate) mailbox: usize,
-    /// The number of phases kept for each fom.
-    pub(crate) history: usize,
     /// Whether nothing that a fom submits is remembered, limited or journaled.
     plain: bool,
     /// The number of this run of the program; no other run has it.
@@ -121,7 +113,6 @@ pub(crate) struct World {
     ends: Mutex<Ends>,
     changed: Condvar,
     idle: tokio::sync::Notify,
-    incidents: Mutex<VecDeque<String>>,
 }
 
 #[derive(Default)]
@@ -181,8 +172,12 @@ impl World {
             budget.phases = budget.phases.min(1);
         }
         Arc::new(Self {
-            clock: settings.clock,
-            hooks: Hooks::new(settings.journaled),
+            env: Env::new(
+                settings.clock,
+                settings.journaled,
+                settings.mailbox,
+                settings.history,
+            ),
             resources: settings.resources,
             directory: Directory::new(settings.key_queue),
             spawner: settings.spawner,
@@ -190,8 +185,6 @@ impl World {
             budget,
             balance: settings.balance,
             idle_set: IdleSet::new(settings.localities.len()),
-            mailbox: settings.mailbox,
-            history: settings.history,
             plain: settings.capacity == usize::MAX && settings.history == 0 && !settings.journaled,
             run: crate::durable::random(),
             committer: OnceLock::new(),
@@ -219,7 +212,6 @@ impl World {
             ends: Mutex::new(Ends::default()),
             changed: Condvar::default(),
             idle: tokio::sync::Notify::new(),
-            incidents: Mutex::new(VecDeque::new()),
         })
     }
 
@@ -365,7 +357,7 @@ impl World {
 
     /// Returns the time in the journal, or the runtime's without a journal.
     pub(crate) fn journal_now(&self) -> u64 {
-        let now = self.clock.nanos();
+        let now = self.env.clock.nanos();
         self.committer().map_or(now, |to| to.to_journal(now))
     }
 
@@ -424,7 +416,7 @@ impl World {
             // Last, because these wakers are the users' and may panic.
             let notify = || self.idle.notify_waiters();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
-                self.incident(format!(
+                self.env.report(format!(
                     "a waker panicked while the idle were told: {}",
                     fom_protocol::panic_message(panic)
                 ));
@@ -500,18 +492,5 @@ impl World {
             }
             notified.await;
         }
-    }
-
-    /// Reports a problem that ends no operation.
-    pub(crate) fn incident(&self, what: String) {
-        let mut incidents = self.incidents.lock();
-        if incidents.len() == INCIDENTS {
-            incidents.pop_front();
-        }
-        incidents.push_back(what);
-    }
-
-    pub(crate) fn incidents(&self) -> Vec<String> {
-        self.incidents.lock().iter().cloned().collect()
     }
 }

@@ -10,9 +10,9 @@ use std::{
 };
 
 use crate::{
-    error::{RestoreError, SnapshotError},
     operation::{Persistent, Savable},
     snapshot::{
+        RestoreError, SnapshotError,
         encoding::{Misfit, append, decode},
         saved::Saved,
         schema::{Schema, fingerprint},

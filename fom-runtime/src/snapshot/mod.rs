@@ -6,6 +6,7 @@
 mod body;
 mod bytes;
 mod encoding;
+mod error;
 mod first;
 mod saved;
 mod schema;
@@ -18,13 +19,13 @@ mod types;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::{RestoreError, SnapshotError},
     operation::Persistent,
     snapshot::{body::Parts, encoding::append},
 };
 pub use body::{Fields, Values};
 pub(crate) use body::{load, save};
 pub(crate) use encoding::{decode, encode, field, leading};
+pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint, phase_of};
 

@@ -8,8 +8,9 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    error::{BoxError, RestoreError},
+    error::BoxError,
     snapshot::{
+        RestoreError,
         body::Parts,
         encoding::{decode, encode},
     },

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::RestoreError,
     graph::Graph,
-    snapshot::encoding::{decode, encode},
+    snapshot::{
+        RestoreError,
+        encoding::{decode, encode},
+    },
 };
 
 /// The names of one release: of the machine, the operation, the phases and their fields.

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
-    error::{RestoreError, SnapshotError},
     operation::{Codec, Operation},
     prelude::*,
-    snapshot::{Meta, Schema},
+    snapshot::{Meta, RestoreError, Schema, SnapshotError},
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

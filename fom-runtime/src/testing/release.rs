@@ -7,10 +7,9 @@ use std::{
 };
 
 use crate::{
-    error::{RestoreError, SnapshotError},
     graph::Graph,
     operation::Persistent,
-    snapshot::{Schema, Snapshot},
+    snapshot::{RestoreError, Schema, Snapshot, SnapshotError},
 };
 
 /// If set to anything but `0`, [`check_release`] writes the files that are missing.

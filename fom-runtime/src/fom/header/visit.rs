@@ -187,7 +187,7 @@ impl Header {
         let Some(extra) = self.extra() else { return };
         fom_protocol::count(&extra.visits, 1);
         if let Some(log) = &extra.history {
-            remember(log, self.world().history, index, now);
+            remember(log, self.world().env.history, index, now);
         }
     }
 

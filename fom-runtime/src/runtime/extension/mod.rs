@@ -67,7 +67,7 @@ impl Runtime {
 
     /// Reports a problem that ends no operation, in [`Operations::incidents`](crate::Operations::incidents).
     pub fn report(&self, incident: impl Into<String>) {
-        self.world.incident(incident.into());
+        self.world.env.report(incident.into());
     }
 
     /// Returns the index of the locality that is the home of foms with this key.

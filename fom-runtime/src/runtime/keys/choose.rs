@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    error::Refused,
     operation::Operation,
     runtime::{
-        Submission,
+        Refused, Submission,
         keys::{Full, Joined, Order},
     },
 };

@@ -13,10 +13,9 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    error::Refused,
     operation::Operation,
     runtime::{
-        Handle, Submission, World,
+        Handle, Refused, Submission, World,
         directory::KeyOf,
         keys::{Full, Order},
     },
@@ -77,7 +76,7 @@ impl World {
     pub(in crate::runtime) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
             let message = panic_message(panic);
-            self.incident(format!(
+            self.env.report(format!(
                 "a waker panicked when it was told of {what}: {message}"
             ));
             true

@@ -1,4 +1,4 @@
-//! Makes segments ahead, so that a commit need not wait for one.
+//! Makes the next segment early, so that a commit need not wait for it.
 
 use std::{io, sync::Arc, thread};
 
@@ -6,60 +6,61 @@ use parking_lot::Mutex;
 
 use super::{
     directory::{CLEARED, Directory},
-    format::Header,
-    manifest::{Manifest, Said},
+    format::{Checkpoint, Header},
+    manifest::Manifest,
 };
 use crate::{
     JournalError,
     disk::{DiskFile, write_all},
 };
 
+/// The syncs to make a segment: its file, the directory, and the manifest.
+pub(super) const SYNCS: u64 = 3;
+
 /// A file with its space on the disk and its header, durable under its name.
-pub(super) struct Made {
+pub(super) struct NewSegment {
     pub(super) header: Header,
     pub(super) file: Box<dyn DiskFile>,
     /// The generation of the manifest that names the file. With `None`, nothing may be written to the file yet.
     pub(super) named: Option<u64>,
     /// Bytes written to make the file.
     pub(super) prepared: u64,
-    pub(super) syncs: u64,
 }
 
 /// The next segment.
-pub(super) enum Ahead {
+pub(super) enum Preallocated {
     None,
-    Ready(Made),
-    Making(thread::JoinHandle<Result<Made, JournalError>>),
+    Ready(NewSegment),
+    Pending(thread::JoinHandle<Result<NewSegment, JournalError>>),
 }
 
-impl Ahead {
+impl Preallocated {
     /// Starts a thread that makes a file, from the file `spare` if there is one, and names the file in the manifest.
     pub(super) fn begin(
-        &mut self,
         directory: &Directory,
         manifest: &Arc<Mutex<Manifest>>,
         spare: Option<u64>,
         header: Header,
-        said: Said,
-    ) {
+        checkpoint: Checkpoint,
+    ) -> Self {
         let (directory, manifest) = (directory.clone(), Arc::clone(manifest));
         let thread = thread::Builder::new().name("fom-journal".into());
-        let making = thread.spawn(move || {
+        let pending = thread.spawn(move || {
             let mut made = make(&directory, spare, header)?;
             // If this fails, the commit that needs the file names it.
-            made.named = manifest.lock().say(said).ok();
+            made.named = manifest.lock().record(checkpoint).ok();
             Ok(made)
         });
         // If no thread can start, the file is made when it is needed.
-        *self = making.map_or(Self::None, Self::Making);
+        pending.map_or(Self::None, Self::Pending)
     }
 
-    /// Takes the file that was made. Waits for a thread that still makes it.
-    pub(super) fn take(&mut self) -> Option<Result<Made, JournalError>> {
+    /// Takes the file. Waits for a thread that still makes it.
+    pub(super) fn take(&mut self) -> Option<Result<NewSegment, JournalError>> {
         match std::mem::replace(self, Self::None) {
             Self::None => None,
             Self::Ready(made) => Some(Ok(made)),
-            Self::Making(thread) => thread.join().ok(),
+            Self::Pending(thread) => thread.join().ok(),
         }
     }
 
@@ -73,38 +74,29 @@ pub(super) fn make(
     directory: &Directory,
     spare: Option<u64>,
     header: Header,
-) -> Result<Made, JournalError> {
+) -> Result<NewSegment, JournalError> {
     let (file, prepared) = match spare {
-        Some(spare) => match again(directory, spare, header) {
-            Ok(file) => file,
-            Err(error) => {
-                // The file has either name by now, and only takes up room.
-                let _ = directory.remove(spare);
-                let _ = directory.remove(header.number);
-                return Err(error);
-            }
-        },
-        None => anew(directory, header)?,
+        Some(spare) => reuse(directory, spare, header).inspect_err(|_| {
+            // The file has either name by now, and only takes up room.
+            let _ = directory.remove(spare);
+            let _ = directory.remove(header.number);
+        })?,
+        None => create(directory, header)?,
     };
-    let made = Made {
+    if let Err(error) = directory.sync() {
+        drop(file);
+        let _ = directory.remove(header.number);
+        return Err(error);
+    }
+    Ok(NewSegment {
         header,
         file,
         named: None,
         prepared,
-        // The third sync is that of the manifest.
-        syncs: 3,
-    };
-    match directory.sync() {
-        Ok(()) => Ok(made),
-        Err(error) => {
-            drop(made);
-            let _ = directory.remove(header.number);
-            Err(error)
-        }
-    }
+    })
 }
 
-fn again(
+fn reuse(
     directory: &Directory,
     spare: u64,
     header: Header,
@@ -115,18 +107,17 @@ fn again(
     let mut first = first_piece(header);
     first.truncate(CLEARED);
     let cleared = write_all(&mut *file, &first, 0).and_then(|()| file.sync());
-    cleared.map_err(|error| JournalError::io("clear", path.clone(), error))?;
-    let renamed = directory
-        .disk
-        .rename(&path, &directory.segment(header.number));
+    cleared.map_err(|error| JournalError::io("clear", &path, error))?;
+    let named = directory.segment(header.number);
+    let renamed = directory.disk.rename(&path, &named);
     renamed.map_err(|error| JournalError::io("rename", path, error))?;
     Ok((file, first.len() as u64))
 }
 
-fn anew(directory: &Directory, header: Header) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
+fn create(directory: &Directory, header: Header) -> Result<(Box<dyn DiskFile>, u64), JournalError> {
     let path = directory.unfinished(header.number);
     let file = directory.disk.create(&path);
-    let mut file = file.map_err(|error| JournalError::io("make", path.clone(), error))?;
+    let mut file = file.map_err(|error| JournalError::io("make", &path, error))?;
     // The file is filled with real writes: later writes to blocks that are only allocated cost a third of the speed.
     // The file gets its name once it is durable. Before that, a crash may leave anything in the file, such as the
     // previous content of its blocks.

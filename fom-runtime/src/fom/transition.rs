@@ -3,11 +3,10 @@
 use std::{fmt, ops::Deref, time::Duration};
 
 use crate::{
-    error::SnapshotError,
     fom::Header,
     id::{FomId, Key},
     operation::Operation,
-    snapshot::{Meta, Snapshot},
+    snapshot::{Meta, Snapshot, SnapshotError},
 };
 
 /// Why a fom made a transition.

@@ -163,7 +163,7 @@ pub struct Operations {
 fn fom_info(fom: &AnyRef) -> FomInfo {
     let header: &Header = fom;
     let world = header.world();
-    let now = world.clock.nanos();
+    let now = world.env.clock.nanos();
     let state = header.token.state();
     let attached = header.attached();
     let waiting_for = match header.waiting_for() {
@@ -268,7 +268,7 @@ pub(crate) fn inspect(world: &World) -> Operations {
         queued: world.queued.in_flight(),
         dormant: world.dormant.left(),
         set_aside: world.set_aside.list(),
-        incidents: world.incidents(),
+        incidents: world.env.incidents(),
     }
 }
 

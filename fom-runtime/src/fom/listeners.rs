@@ -6,15 +6,13 @@
 
 use std::{
     any::{Any, TypeId},
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Weak},
+    sync::Arc,
 };
 
 use crate::{
+    fom::{Env, Transition, TransitionOf},
     operation::Operation,
-    runtime::World,
-    watch::{Transition, TransitionOf},
 };
 use fom_protocol::{
     panic_message,
@@ -145,12 +143,12 @@ impl Hooks {
         self.add(Kind::Interposer(TypeId::of::<O>(), Arc::new(interposer)))
     }
 
-    fn remove(&self, id: u64) {
+    pub(crate) fn remove(&self, id: u64) {
         self.change(|hooks| hooks.retain(|hook| hook.id != id));
     }
 
     /// Removes an interposer if it is the last one added of its type.
-    fn remove_top(&self, id: u64, of: TypeId) -> bool {
+    pub(crate) fn remove_top(&self, id: u64, of: TypeId) -> bool {
         let mut removed = false;
         self.change(|hooks| {
             let top = hooks
@@ -171,7 +169,7 @@ impl List {
     /// Tells every listener, in the order in which they were added. A listener that panics is removed and reported.
     pub(crate) fn tell<O: Operation>(
         &self,
-        world: &World,
+        env: &Env,
         transition: &Transition<'_>,
         operation: &O,
         phase: Option<&O::Phase>,
@@ -191,16 +189,16 @@ impl List {
                 }
                 _ => {}
             }));
-            take_off_if_panicked(world, hook.id, told);
+            take_off_if_panicked(env, hook.id, told);
         }
     }
 
     /// Tells the listeners of a transition after the operation of the fom is gone.
-    pub(crate) fn tell_untyped(&self, world: &World, transition: &Transition<'_>) {
+    pub(crate) fn tell_untyped(&self, env: &Env, transition: &Transition<'_>) {
         for hook in &self.0 {
             if let Kind::General(listener) = &hook.kind {
                 let told = catch_unwind(AssertUnwindSafe(|| listener(transition)));
-                take_off_if_panicked(world, hook.id, told);
+                take_off_if_panicked(env, hook.id, told);
             }
         }
     }
@@ -251,77 +249,12 @@ impl List {
     }
 }
 
-fn take_off_if_panicked(world: &World, id: u64, told: Result<(), Panicked>) {
+fn take_off_if_panicked(env: &Env, id: u64, told: Result<(), Panicked>) {
     if let Err(panic) = told {
-        world.hooks.remove(id);
-        world.incident(format!(
+        env.hooks.remove(id);
+        env.report(format!(
             "a listener panicked and was taken off: {}",
             panic_message(panic)
         ));
-    }
-}
-
-/// An attached listener. Dropping this removes it.
-#[must_use = "the listener is taken off when this is dropped"]
-pub struct Listening {
-    pub(crate) world: Weak<World>,
-    pub(crate) id: u64,
-}
-
-impl fmt::Debug for Listening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Listening({})", self.id)
-    }
-}
-
-impl Listening {
-    /// Keeps the listener as long as the runtime lives.
-    pub fn forever(mut self) {
-        self.world = Weak::new();
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        if let Some(world) = self.world.upgrade() {
-            world.hooks.remove(self.id);
-        }
-    }
-}
-
-/// An interposer that is in place. It stays when this is dropped.
-#[must_use = "an interposer stays until it is removed"]
-pub struct Interposed {
-    pub(crate) world: Weak<World>,
-    pub(crate) id: u64,
-    pub(crate) of: TypeId,
-}
-
-impl fmt::Debug for Interposed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Interposed({})", self.id)
-    }
-}
-
-/// An interposer of the same operation type was added later and must be removed first.
-#[derive(Debug, thiserror::Error)]
-#[error("another interposer lies on top of this one; remove that one first")]
-pub struct NotOnTop(pub Interposed);
-
-impl Interposed {
-    /// Removes the interposer. Interposers are removed last in, first out.
-    ///
-    /// # Errors
-    ///
-    /// Fails with [`NotOnTop`], with the interposer still in place.
-    pub fn remove(self) -> Result<(), NotOnTop> {
-        let Some(world) = self.world.upgrade() else {
-            return Ok(());
-        };
-        if world.hooks.remove_top(self.id, self.of) {
-            Ok(())
-        } else {
-            Err(NotOnTop(self))
-        }
     }
 }

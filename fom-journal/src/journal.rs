@@ -1,0 +1,97 @@
+//! What a store promises, and what it reports.
+
+use crate::{Batch, Damage, EntryId, JournalError};
+
+/// Keeps entries across a crash.
+///
+/// One thread uses a journal at a time, and its functions may block. Other stores can implement this trait. The tests in
+/// [`conformance`](crate::conformance) check that a store keeps the promises of this trait.
+pub trait Journal: Send + 'static {
+    /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first.
+    ///
+    /// The caller calls it once, before any other method.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store cannot be read, or if it is not known which entries are lost. A damaged entry with a known
+    /// number is no error: [`Recover::damaged`] reports it.
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError>;
+
+    /// Makes the ended groups of the batch durable, in their order. The open group is not committed.
+    ///
+    /// # Errors
+    ///
+    /// After a failure, the next commit that succeeds discards all groups of this batch. Commits succeed again once the
+    /// cause is gone. If the process ends before such a commit, the journal may have kept the first groups of the
+    /// batch: none, some or all, without a gap.
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
+
+    /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.
+    ///
+    /// The caller calls it between two commits, and while there is nothing to commit. The default does nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails with errors of the store. Committed entries stay.
+    fn tidy(&mut self) -> Result<bool, JournalError> {
+        Ok(false)
+    }
+
+    /// Returns the length of the longest entry that the journal takes, in bytes. Default: [`usize::MAX`].
+    ///
+    /// A commit with a longer entry fails as a whole, so the caller leaves out groups with such entries.
+    fn longest(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Returns the size and the costs of the journal.
+    fn stats(&self) -> JournalStats;
+}
+
+/// Receives the entries of a journal during recovery.
+pub trait Recover {
+    /// Announces the number of entries, if it is known. Called at most once, before the entries.
+    fn expect(&mut self, entries: u64) {
+        let _ = entries;
+    }
+
+    /// Receives an entry and its newest bytes.
+    fn entry(&mut self, id: EntryId, bytes: &[u8]);
+
+    /// Receives the number of an entry with damaged newest bytes. The entry stays damaged until it is put or deleted.
+    fn damaged(&mut self, id: EntryId, damage: Damage);
+}
+
+/// The result of a recovery. Other stores begin with `Recovery::default()` and set the fields that they know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// The number of entries passed to [`Recover::entry`].
+    pub entries: u64,
+    /// The torn end of the last file: a crash broke off a write there, which was never acknowledged. Recovery cuts it
+    /// off.
+    pub torn: Option<Damage>,
+    /// Unreadable places where entries may be lost. Entries passed to [`Recover::damaged`] are not in this list.
+    pub gaps: Vec<Damage>,
+}
+
+/// The size and the costs of a journal. Other stores begin with `JournalStats::default()` and set the fields that they
+/// know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalStats {
+    /// Entries in the journal.
+    pub entries: u64,
+    /// Total length of these entries, in bytes.
+    pub live_bytes: u64,
+    /// Size of the journal on the disk, in bytes.
+    pub size_bytes: u64,
+    /// Bytes written since the journal was opened, including the next two counts.
+    pub written_bytes: u64,
+    /// Of these, bytes of entries that were written again to free space.
+    pub moved_bytes: u64,
+    /// Of these, bytes written ahead, so that a file has its space on the disk before it is used.
+    pub prepared_bytes: u64,
+    /// Syncs since the journal was opened.
+    pub syncs: u64,
+}

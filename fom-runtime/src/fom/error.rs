@@ -1,0 +1,305 @@
+//! How a fom fails, and what its callers are told.
+
+use std::{fmt, io, time::Duration};
+
+use fom_journal::JournalError;
+
+use crate::{lock::LockError, operation::Operation, snapshot::SnapshotError};
+
+/// The reason why a submission was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefusedReason {
+    /// The runtime has as many foms in flight as it takes.
+    #[error("the runtime is full; submit it again later, or shed load")]
+    Full,
+    /// The runtime is shutting down or has shut down.
+    #[error("the runtime is shutting down")]
+    ShuttingDown,
+    /// A live fom has this key. [`Refused::live`] is its address.
+    #[error("a live fom has this key already; `queue()` waits behind it")]
+    KeyInUse,
+    /// As many foms wait for this key as [`key_queue`](crate::Builder::key_queue) allows.
+    #[error("the queue of this key is full; submit it again later, or shed load")]
+    KeyFull,
+    /// The key is [suspended](crate::Runtime::suspend_key), and this submission does not wait.
+    #[error("the key is suspended; `queue()` waits until it is resumed")]
+    KeySuspended,
+    /// The submission is [chained](crate::Submission::chain), but no fom with a key submits it.
+    #[error("`chain()` is for what a fom submits that has a key; use `key(..)` here")]
+    NoTurn,
+    /// The placement names a locality that does not exist.
+    #[error("there is no such locality")]
+    NoSuchLocality,
+    /// The journal has an operation with this [id](crate::Submission::once), which cannot go on for now.
+    #[error(
+        "the operation with this id is set aside; see `Runtime::set_aside`, and retry it or discard it"
+    )]
+    SetAside,
+}
+
+/// The reason why a fom failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Cause<E> {
+    /// The phase function returned this error (for the last time, if the phase has retries).
+    Error(E),
+    /// The phase function panicked, with this message.
+    Panicked(String),
+    /// The deadline of a phase passed, and the phase has no `late` function.
+    Late {
+        /// The phase with the `within` that passed.
+        armed_in: &'static str,
+    },
+    /// The fom was cancelled.
+    Cancelled,
+    /// The fom that has the key waits for this fom, so neither could go on. This fom never began. A fom must
+    /// [chain](crate::Submission::chain) work under its own key, or not wait for the work.
+    Stuck,
+    /// The fom made room for another one, and never began. In the queue of its key, a later submission that
+    /// [sheds the oldest](crate::Submission::shed_oldest) took its place. In front of the localities,
+    /// [the policy](crate::admission::WhenFull::Shed) there shed it.
+    Shed,
+    /// The runtime was shut down before the fom ended.
+    Shutdown,
+    /// The submission was refused.
+    Refused(RefusedReason),
+    /// A blocking phase found no thread that could take over the locality.
+    NoThread(BlockError),
+    /// The locks of the phase could not be taken, and waiting would not have helped.
+    Locks(LockError),
+    /// An interposer returned a phase that is not a declared exit.
+    UndeclaredExit {
+        /// The phase that the interposer returned.
+        to: &'static str,
+    },
+    /// A transition could not be committed. The fom ends here, but not in the journal: its committed transitions stay.
+    /// The fom is [set aside](crate::Runtime::set_aside). It continues by itself when the journal works again, or when
+    /// the program starts again.
+    ///
+    /// If this was the first commit of the fom, the journal does not have the fom, and the operation is in
+    /// [`Failure::operation`]. The fom can come back only if the process ends before the journal works again. To
+    /// submit the operation again, use an [id](crate::Submission::once).
+    Journal(JournalError),
+    /// A transition could not be committed, because the operation or the phase cannot be saved.
+    NotSaved(SnapshotError),
+    /// An earlier operation with the same [id](crate::Submission::once) failed. Only the text of its cause is
+    /// remembered.
+    Remembered {
+        /// The text of the cause.
+        cause: String,
+    },
+    /// An earlier operation with the same [id](crate::Submission::once) reached one of its *ends*, but this program
+    /// cannot read which one. For example, a newer release wrote it. The operation did not fail: do not repeat it under
+    /// another id. A release that can read the end gives the outcome.
+    Unread {
+        /// The reason why the end cannot be read.
+        why: String,
+    },
+}
+
+impl<E: fmt::Display> fmt::Display for Cause<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            other => other.fmt_untyped(f),
+        }
+    }
+}
+
+impl<E> Cause<E> {
+    /// Maps the error of [`Cause::Error`], and keeps all other causes.
+    pub fn map<F>(self, map: impl FnOnce(E) -> F) -> Cause<F> {
+        match self {
+            Self::Error(error) => Cause::Error(map(error)),
+            Self::Panicked(message) => Cause::Panicked(message),
+            Self::Late { armed_in } => Cause::Late { armed_in },
+            Self::Cancelled => Cause::Cancelled,
+            Self::Stuck => Cause::Stuck,
+            Self::Shed => Cause::Shed,
+            Self::Locks(error) => Cause::Locks(error),
+            Self::Shutdown => Cause::Shutdown,
+            Self::Refused(reason) => Cause::Refused(reason),
+            Self::NoThread(error) => Cause::NoThread(error),
+            Self::UndeclaredExit { to } => Cause::UndeclaredExit { to },
+            Self::Journal(error) => Cause::Journal(error),
+            Self::NotSaved(error) => Cause::NotSaved(error),
+            Self::Remembered { cause } => Cause::Remembered { cause },
+            Self::Unread { why } => Cause::Unread { why },
+        }
+    }
+
+    /// Formats the cause for any error type. The error itself is left out.
+    fn fmt_untyped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(_) => f.write_str(self.name()),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Late { armed_in } => write!(f, "the deadline of `{armed_in}` passed"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Stuck => f.write_str(
+                "the fom that has its key waited for it; chain it (`chain()`), or do not wait for it",
+            ),
+            Self::Shed => f.write_str(
+                "it was shed: it made room for another one in its queue; submit it again later",
+            ),
+            Self::Shutdown => f.write_str("the runtime was shut down"),
+            Self::Refused(reason) => write!(f, "refused: {reason}"),
+            Self::NoThread(error) => write!(f, "{error}"),
+            Self::Locks(error) => write!(f, "{error}"),
+            Self::UndeclaredExit { to } => {
+                write!(f, "an interposer went to `{to}`, which is no declared exit")
+            }
+            Self::Journal(error) => write!(f, "{error}"),
+            Self::NotSaved(error) => write!(f, "{error}"),
+            Self::Remembered { cause } => f.write_str(cause),
+            Self::Unread { why } => write!(
+                f,
+                "it ended, and what is remembered of that cannot be read: {why}"
+            ),
+        }
+    }
+
+    /// Returns the cause as text, for any error type. The error itself is left out.
+    pub(crate) fn text(&self) -> String {
+        struct Untyped<'a, E>(&'a Cause<E>);
+        impl<E> fmt::Display for Untyped<'_, E> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_untyped(f)
+            }
+        }
+        Untyped(self).to_string()
+    }
+
+    /// Returns the cause as one word, as in listings and transitions.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Error(_) => "error",
+            Self::Panicked(_) => "panicked",
+            Self::Late { .. } => "late",
+            Self::Cancelled => "cancelled",
+            Self::Stuck => "stuck",
+            Self::Shed => "shed",
+            Self::Shutdown => "shutdown",
+            Self::Refused(_) => "refused",
+            Self::NoThread(_) => "no thread",
+            Self::Locks(_) => "locks",
+            Self::UndeclaredExit { .. } => "undeclared exit",
+            Self::Journal(_) => "journal",
+            Self::NotSaved(_) => "not saved",
+            Self::Remembered { .. } => "remembered",
+            Self::Unread { .. } => "unread",
+        }
+    }
+}
+
+/// A fom that ended in the standard failed outcome.
+#[non_exhaustive]
+pub struct Failure<O: Operation> {
+    /// The cause.
+    pub cause: Cause<O::Error>,
+    /// The phase in which the fom failed.
+    pub phase: &'static str,
+    /// The operation, if it still exists.
+    pub operation: Option<O>,
+    /// Events sent to the fom that no phase took, oldest first.
+    pub untaken: Vec<O::Event>,
+    /// The errors of earlier attempts at the phase, oldest first, including attempts before a restart. There are at
+    /// most sixteen, each cut after 200 letters. The last one is the cause.
+    pub attempts: Vec<String>,
+}
+
+impl<O: Operation> Failure<O> {
+    /// Returns a failure in this phase. The operation is what the caller gets back.
+    pub fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
+        Self {
+            cause,
+            phase,
+            operation,
+            untaken: Vec::new(),
+            attempts: Vec::new(),
+        }
+    }
+}
+
+impl<O: Operation> fmt::Debug for Failure<O>
+where
+    O::Error: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure")
+            .field("cause", &self.cause)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O: Operation> fmt::Display for Failure<O>
+where
+    O::Error: fmt::Display,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} failed in phase `{}`: {}",
+            O::GRAPH.operation(),
+            self.phase,
+            self.cause
+        )
+    }
+}
+
+impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}
+
+/// An event that could not be delivered. The error gives it back.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError<E> {
+    /// The fom has ended.
+    #[error("the fom has ended; the event was not delivered")]
+    Ended(E),
+    /// The mailbox of the fom is full of events that the fom has not taken yet.
+    #[error("the fom's mailbox is full; send it again later, or drop it")]
+    Full(E),
+}
+
+impl<E> SendError<E> {
+    /// Returns the event.
+    pub fn into_event(self) -> E {
+        match self {
+            Self::Ended(event) | Self::Full(event) => event,
+        }
+    }
+}
+
+impl<E> fmt::Debug for SendError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ended(_) => "Ended(..)",
+            Self::Full(_) => "Full(..)",
+        })
+    }
+}
+
+/// A request was dropped without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the request was dropped without an answer")]
+pub struct Unanswered;
+
+/// Enter-block failed. The fom still has its locality.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockError {
+    /// No thread could be created to take over the locality.
+    #[error(
+        "no thread can take over the locality: {0}; raise the limit of threads, or lower `Followers::most`"
+    )]
+    NoThread(#[source] io::Error),
+    /// The calling thread does not hold a locality now.
+    #[error("not inside a phase, or inside a blocking section already")]
+    NotInPhase,
+}
+
+/// A wait reached its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not reached within {0:?}")]
+pub struct TimedOut(pub Duration);

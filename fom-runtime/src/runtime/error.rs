@@ -1,0 +1,146 @@
+//! What the functions of the runtime refuse.
+
+use std::{fmt, io};
+
+use fom_journal::JournalError;
+
+use crate::{
+    error::BoxError, fom::RefusedReason, id::FomId, operation::Operation, runtime::FomRef,
+    snapshot::RestoreError,
+};
+
+/// The runtime could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A handler thread could not be created.
+    #[error(
+        "cannot create a handler thread: {0}; raise the limit of threads, or ask for fewer localities"
+    )]
+    Thread(#[source] io::Error),
+    /// A reactor could not be created.
+    #[error("cannot create a reactor: {0}; raise the limit of open files")]
+    Reactor(#[source] io::Error),
+    /// A number that must not be zero was zero, or a minimum was above its maximum.
+    #[error("{what} is out of range: {hint}")]
+    Range {
+        /// The setting.
+        what: &'static str,
+        /// The valid values.
+        hint: &'static str,
+    },
+    /// The data of a locality could not be made. The data made for earlier localities was dropped again.
+    #[error("cannot make the data of locality {locality}: {source}")]
+    LocalityData {
+        /// The locality.
+        locality: usize,
+        /// The error of the constructor.
+        #[source]
+        source: BoxError,
+    },
+    /// The journal could not be opened or read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// One operation type [had](crate::Graph::renamed) names that another type has or had. So it is not clear which
+    /// type the records of a journal under these names belong to.
+    #[error(
+        "`{was}` was called `{operation}` (machine `{machine}`), and so is or was `{other}`; take that `was` out, give the other another name, or say with `Builder::operation` which of them is meant"
+    )]
+    NameTaken {
+        /// The operation.
+        operation: String,
+        /// The machine.
+        machine: String,
+        /// The type that had the names.
+        was: &'static str,
+        /// The other type.
+        other: &'static str,
+    },
+}
+
+/// A refused submission. It gives back the operation, and leaves nothing in the runtime.
+pub struct Refused<O: Operation>(pub(crate) Box<RefusedInner<O>>);
+
+pub(crate) struct RefusedInner<O: Operation> {
+    pub(crate) reason: RefusedReason,
+    pub(crate) operation: O,
+    pub(crate) live: Option<FomRef<O>>,
+}
+
+impl<O: Operation> Refused<O> {
+    /// Returns a refusal that gives this operation back.
+    pub fn new(reason: RefusedReason, operation: O) -> Self {
+        Self(Box::new(RefusedInner {
+            reason,
+            operation,
+            live: None,
+        }))
+    }
+
+    /// Returns the reason.
+    pub fn reason(&self) -> RefusedReason {
+        self.0.reason
+    }
+
+    /// Returns the fom that has the key, or is the next to have it, for [`RefusedReason::KeyInUse`].
+    pub fn live(&self) -> Option<&FomRef<O>> {
+        self.0.live.as_ref()
+    }
+
+    /// Returns the operation, as it was submitted.
+    pub fn into_operation(self) -> O {
+        self.0.operation
+    }
+}
+
+impl<O: Operation> fmt::Debug for Refused<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused")
+            .field("reason", &self.0.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O: Operation> fmt::Display for Refused<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was refused: {}", O::GRAPH.operation(), self.0.reason)
+    }
+}
+
+impl<O: Operation> std::error::Error for Refused<O> {}
+
+/// A fom that is [set aside](crate::Runtime::set_aside) could not be tried again, or still cannot run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetryError {
+    /// No fom with this id is set aside.
+    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
+    NotSetAside(FomId),
+    /// The fom still cannot run.
+    #[error("it still cannot run: {0}")]
+    Still(#[source] RestoreError),
+    /// The last transition of the fom could not be committed. The fom continues by itself when the journal works again.
+    #[error("it waits for the journal, and goes on by itself when that works again")]
+    Pending,
+    /// The runtime takes no more foms. The next start tries the fom again.
+    #[error("the runtime is shutting down; it is tried again at the next start")]
+    ShuttingDown,
+}
+
+/// A fom that is [set aside](crate::Runtime::set_aside) could not be removed from the journal.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiscardError {
+    /// No fom with this id is set aside.
+    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
+    NotSetAside(FomId),
+    /// The last transition of the fom could not be committed. The fom continues by itself when the journal works again;
+    /// cancel it then.
+    #[error(
+        "it waits for the journal, and goes on by itself when that works again; cancel it then"
+    )]
+    Pending,
+    /// The removal could not be committed.
+    #[error("it could not be taken out of the journal: {0}")]
+    Journal(#[source] JournalError),
+}
