@@ -5,12 +5,15 @@
 //! large block was ever freed.
 
 use std::{
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
 };
 
-use crate::locality::Spawner;
 use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
+
+/// Creates a thread with a name.
+type Spawn = dyn Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync;
 
 /// The number of bytes that may stay in the allocator.
 const LITTLE: usize = 1 << 20;
@@ -27,9 +30,9 @@ impl Heap {
 
     /// Called when a burst of frees is over. If the allocator may keep much, tells it to give memory back. A separate
     /// thread does this, because a walk through the heap takes milliseconds.
-    pub(crate) fn trim(&self, spawner: &Spawner) {
+    pub(crate) fn trim(&self, spawn: &Spawn) {
         if self.0.load(Ordering::Relaxed) > LITTLE && self.0.swap(0, Ordering::Relaxed) > LITTLE {
-            let spawn = || (spawner.0)("fom-memory".to_owned(), Box::new(trim));
+            let spawn = || spawn("fom-memory".to_owned(), Box::new(trim));
             // Without a thread, the allocator keeps the memory for reuse. The spawner may be the user's code, so it may
             // panic.
             let _ = catch_unwind(AssertUnwindSafe(spawn));

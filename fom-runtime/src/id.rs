@@ -1,6 +1,6 @@
 //! Names of foms: an id from the runtime, and a key from the user.
 
-use std::{fmt, sync::Arc};
+use std::{any::TypeId, fmt, sync::Arc};
 
 /// The id of a fom, unique in its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,3 +105,6 @@ impl<A: Into<Key>, B: Into<Key>> From<(A, B)> for Key {
         Self::Pair(Arc::new((a.into(), b.into())))
     }
 }
+
+/// A key of an operation type.
+pub(crate) type KeyOf = (TypeId, Key);

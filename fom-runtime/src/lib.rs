@@ -109,7 +109,7 @@ pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
 pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
 pub use error::{BoxError, NoEvent};
 pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
-pub use fom::{Interpose, Transition, TransitionCause, TransitionOf};
+pub use fom::{Ended, Interpose, Priority, Transition, TransitionCause, TransitionOf};
 #[doc(inline)]
 pub use fom_journal as journal;
 pub use fom_macros::{active, fom};
@@ -130,9 +130,9 @@ pub use runtime::observe::{
     NotOnTop, Operations, TypeInfo, Visited,
 };
 pub use runtime::{
-    Budget, Builder, CallError, Chore, ChoreError, Ended, EventSender, FomRef, Handle, Joined,
-    Local, Placement, Posts, Priority, Reached, Runtime, Shutdown, ShutdownReport, Submission,
-    SuspendedKey, Waiting, WhenRoom,
+    Budget, Builder, CallError, Chore, ChoreError, EventSender, FomRef, Handle, Joined, Local,
+    Placement, Posts, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey,
+    Waiting, WhenRoom,
 };
 pub use runtime::{BuildError, DiscardError, Refused, RetryError};
 pub use snapshot::{RestoreError, SnapshotError};

@@ -10,9 +10,12 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Cx, Graph, LockSet, NoEvent,
+    cx::Cx,
     durable::{Event, Found, KeptBody, Revived},
+    error::NoEvent,
     fom::Launch,
+    graph::Graph,
+    lock::LockSet,
     snapshot::{
         self, Fields, Meta, Migration, RestoreError, Saved, Snapshot, SnapshotError, Values,
     },

@@ -15,10 +15,10 @@ use crate::{
         gate::{Event, Shared},
         request::Unstarted,
     },
-    fom::{Cause, Failure, RefusedReason},
+    fom::{Cause, Ended, Failure, RefusedReason},
     id::Key,
     operation::Operation,
-    runtime::{Ended, FomRef, Handle, Placement, Submission, block_on},
+    runtime::{FomRef, Handle, Placement, Submission, block_on},
 };
 use fom_protocol::sync::{Mutex, MutexGuard};
 

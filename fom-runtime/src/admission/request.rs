@@ -15,9 +15,8 @@ use crate::{
         gate::{Event, Shared},
         place::Entry,
     },
-    fom::RefusedReason,
+    fom::{Priority, RefusedReason},
     id::Key,
-    runtime::Priority,
 };
 
 /// The tags that policies sort a request by.

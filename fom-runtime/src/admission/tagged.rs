@@ -15,10 +15,10 @@ use crate::{
         gate::Shared,
         place::{Entry, Parts, Place},
     },
-    fom::{Cause, Failure, RefusedReason},
+    fom::{Cause, Ended, Failure, Priority, RefusedReason},
     id::Key,
     operation::Operation,
-    runtime::{Ended, Placement, Priority, Refused, RefusedInner},
+    runtime::{Placement, Refused, RefusedInner},
 };
 
 /// An operation to queue, with the tags that policies sort by. It enters the queue by [`start`](Self::start), by a

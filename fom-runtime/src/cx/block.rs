@@ -3,11 +3,13 @@
 use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
-    Cx, Operation, StepKey, Submission,
+    cx::Cx,
+    durable::StepKey,
     fom::{BlockError, Header},
     id::{FomId, Key},
     locality::Away,
-    runtime::Runtime,
+    operation::Operation,
+    runtime::{Runtime, Submission},
 };
 
 impl<E> Cx<'_, E> {

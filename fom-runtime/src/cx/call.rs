@@ -11,8 +11,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Cx, StepKey,
-    cx::resource,
+    cx::{Cx, resource},
+    durable::StepKey,
     fom::{Unanswered, WaitingFor},
 };
 use fom_protocol::sync::Mutex;

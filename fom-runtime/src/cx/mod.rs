@@ -13,12 +13,13 @@ pub use outbox::{Outbox, Posting};
 pub use team::Team;
 
 use crate::{
-    Operation, StepKey, Submission,
+    durable::StepKey,
     error::NoEvent,
     fom::{Cause, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
-    runtime::{EventSender, Runtime},
+    operation::Operation,
+    runtime::{EventSender, Runtime, Submission},
 };
 
 /// The context of a running fom; `E` is the type of its events.

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use crate::{
-    Cx, FomId, Key, Operation, Placement, Priority, Submission,
-    fom::{Header, Mailed},
-    operation::{Persistent, Savable},
-    runtime::{Prepared, post_event},
+    cx::Cx,
+    fom::{Header, Mailed, Priority},
+    id::{FomId, Key},
+    operation::{Operation, Persistent, Savable},
+    runtime::{Placement, Prepared, Submission, post_event},
     snapshot::SnapshotError,
 };
 

@@ -3,9 +3,11 @@
 use std::{fmt, future::poll_fn, sync::Arc};
 
 use crate::{
-    Cx, Handle, Operation, Refused, Submission,
+    cx::Cx,
     fom::{Gathering, WaitingFor, Watcher},
     id::FomId,
+    operation::Operation,
+    runtime::{Handle, Refused, Submission},
 };
 
 /// The helpers of a fom, their leader. A wait wakes the leader once: when all helpers have ended, or when the first

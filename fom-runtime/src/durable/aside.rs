@@ -8,15 +8,15 @@ use std::{
 };
 
 use crate::{
-    Graph, Snapshot,
     durable::{
         Kind, Message,
         record::{decode_fom, number_of},
         schemas::Schemas,
     },
-    id::{FomId, Key},
-    runtime::{DiscardError, KeyOf, RetryError, World},
-    snapshot::{Meta, RestoreError, Schema, phase_of},
+    graph::Graph,
+    id::{FomId, Key, KeyOf},
+    runtime::{DiscardError, RetryError, World},
+    snapshot::{Meta, RestoreError, Schema, Snapshot, phase_of},
 };
 use fom_protocol::sync::Mutex;
 

@@ -5,7 +5,7 @@ use std::{ptr, time::Instant};
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
 
-use crate::{Graph, durable::Committer, fom::AnyRef, locality::Home};
+use crate::{durable::Committer, fom::AnyRef, graph::Graph, locality::Home};
 use fom_protocol::sync::{atomic::Ordering, now};
 
 /// At this number of groups, the locality hands over at the latest.

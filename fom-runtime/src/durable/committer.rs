@@ -11,7 +11,7 @@ use std::{
 use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
 
 use crate::{
-    Clock,
+    clock::Clock,
     durable::{
         Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
         record::fom_of, schemas::Schemas,
@@ -297,7 +297,7 @@ impl Committer {
                 let freed = self.give_back(&mut whole);
                 if let Some(world) = world.upgrade() {
                     world.heap.freed(freed);
-                    world.heap.trim(&world.spawner);
+                    world.heap.trim(&*world.spawner.0);
                 }
             }
             if !parts.is_empty() || !owed.is_empty() {

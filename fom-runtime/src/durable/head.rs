@@ -13,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::Clock;
+use crate::clock::Clock;
 use fom_protocol::nanos;
 
 /// The head as it is stored in the journal.

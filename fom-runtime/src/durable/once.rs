@@ -16,17 +16,16 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    Ended, Snapshot,
     durable::{
         entry_of,
         record::{Kind, stored_key},
     },
     error::BoxError,
-    fom::{AnyRef, Cause, Failure, Outcome},
+    fom::{AnyRef, Cause, Ended, Failure, Outcome},
     id::{FomId, Key},
     operation::Operation,
     snapshot,
-    snapshot::RestoreError,
+    snapshot::{RestoreError, Snapshot},
 };
 use fom_protocol::{
     panic_message,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use fom_journal::{Batch, EntryId};
 
 use crate::{
-    Graph,
     durable::record::set_number,
-    runtime::{Announced, KeyOf, World},
+    graph::Graph,
+    id::KeyOf,
+    runtime::{Announced, World},
 };
 
 /// The items that were given to the outbox in this visit. They are committed with the transition, and sent after that.

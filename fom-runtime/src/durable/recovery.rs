@@ -12,7 +12,6 @@ use std::{
 use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 
 use crate::{
-    Durability, Graph,
     durable::{
         Committer, Head, Kind, Message, Meta, SetAside,
         committer::{HEAD_ENTRY, fenced},
@@ -22,9 +21,10 @@ use crate::{
         schemas::Schemas,
     },
     fom::Resident,
+    graph::Graph,
     id::FomId,
     locality::Locality,
-    operation::{EventReader, Persistent, Registered, Restorer, registered},
+    operation::{Durability, EventReader, Persistent, Registered, Restorer, registered},
     runtime::{BuildError, World, restore},
     snapshot::{self, RestoreError, Schema},
 };

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use fom_journal::{Batch, EntryId};
 
 use crate::{
-    Graph,
     durable::Kind,
+    graph::Graph,
     snapshot::{Schema, fingerprint},
 };
 use fom_protocol::sync::Mutex;

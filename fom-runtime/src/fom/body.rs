@@ -4,8 +4,7 @@
 use std::{any::Any, pin::Pin};
 
 use crate::{
-    Failure,
-    fom::{Outcome, Progress, Typed},
+    fom::{Failure, Outcome, Progress, Typed},
     operation::Operation,
 };
 

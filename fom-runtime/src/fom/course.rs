@@ -11,12 +11,13 @@ use std::{
 };
 
 use crate::{
-    Cx, Ended, PhaseInfo,
+    cx::Cx,
     durable::Then,
     fom::{
-        Barred, BlockError, Cause, Failure, Header, Interrupt, Outcome, RefusedReason, Transition,
-        TransitionCause, Typed, WaitingFor, turn::Gate,
+        Barred, BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, RefusedReason,
+        Transition, TransitionCause, Typed, WaitingFor, turn::Gate,
     },
+    graph::PhaseInfo,
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
 };
 use fom_protocol::{nanos, panic_message};

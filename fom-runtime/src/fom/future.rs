@@ -10,9 +10,9 @@ use std::{
 use pin_project::pin_project;
 
 use crate::{
-    Cx, Failure,
+    cx::Cx,
     fom::{
-        Body, Outcome, Progress, TransitionCause, Typed, WaitingFor,
+        Body, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Onward, Verdict, Why, cause_of},
         launch::SelfRef,
         reference,

@@ -9,13 +9,13 @@ mod visit;
 use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
-    Graph, PhaseInfo,
     durable::{Kept, Once},
-    fom::{Attached, Extra, Pool, Rare, Timing},
+    fom::{Attached, Extra, Pool, Priority, Rare, Timing},
+    graph::{Graph, PhaseInfo},
     id::{FomId, Key},
     lanes::LanePlace,
     locality::{Home, Locality},
-    runtime::{Priority, World},
+    runtime::World,
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,

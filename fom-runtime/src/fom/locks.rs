@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Cx,
+    cx::Cx,
     fom::{
         Cause, Header, TransitionCause, Typed, WaitingFor,
         course::{After, Course, cause_of},

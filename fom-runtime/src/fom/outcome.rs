@@ -1,12 +1,11 @@
 //! How the handle of a fom gets the outcome: the outcome stays in the fom until the handle takes it.
 //! `protocol/marks.rs` says which thread may touch the outcome at what time, and why that is right.
 
-use std::{mem::MaybeUninit, task::Waker};
+use std::{fmt, mem::MaybeUninit, task::Waker};
 
 use crate::{
     fom::{Cause, Failure, Header, Typed, Watcher},
     operation::Operation,
-    runtime::Ended,
 };
 use fom_protocol::{Detached, Taken};
 
@@ -123,5 +122,24 @@ impl<O: Operation> Typed<O> {
             }
             Detached::Nothing => {}
         }
+    }
+}
+
+/// A fom that ended in one of its end phases.
+#[non_exhaustive]
+pub struct Ended<O: Operation> {
+    /// The end phase, with its data.
+    pub phase: O::Phase,
+    /// The operation.
+    pub operation: O,
+    /// Events that were sent to the fom and that no phase took, oldest first.
+    pub untaken: Vec<O::Event>,
+}
+
+impl<O: Operation> fmt::Debug for Ended<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ended")
+            .field("phase", &O::kind(&self.phase))
+            .finish_non_exhaustive()
     }
 }

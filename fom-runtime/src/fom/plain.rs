@@ -3,9 +3,9 @@
 use std::{mem, pin::Pin, task::Poll};
 
 use crate::{
-    Cause, Cx, Failure,
+    cx::Cx,
     fom::{
-        Body, Outcome, Progress, TransitionCause, Typed, WaitingFor,
+        Body, Cause, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Onward, Verdict, Why, cause_of},
         reference,
     },

@@ -16,12 +16,11 @@ use std::{
 };
 
 use crate::{
-    Graph,
-    fom::Vtable,
-    fom::{AnyRef, Header, Timing, trim::Trim},
+    fom::{AnyRef, Header, Timing, Totals, Vtable, trim::Trim},
+    graph::Graph,
     heap,
     locality::Locality,
-    runtime::{Totals, World},
+    runtime::World,
 };
 use fom_protocol::{
     FreeList, Link, Returned,

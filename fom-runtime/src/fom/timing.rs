@@ -3,9 +3,9 @@
 //! A timer belongs to one visit of a phase. Leaving the phase removes the timer, on the thread that would fire it.
 
 use crate::{
-    PhaseInfo,
     adaptive::Ticket,
     fom::Header,
+    graph::PhaseInfo,
     locality::{Estimate, Timer, Timers, estimate, regain_leaked},
 };
 use fom_protocol::{

@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::{
-    fom::{Extra, Header, WaitingFor, reference},
+    fom::{Extra, Header, Order, WaitingFor, reference},
+    id::KeyOf,
     locality::Sleep,
-    runtime::{KeyOf, Order},
 };
 use fom_protocol::sync::{
     Mutex,

@@ -12,7 +12,7 @@ use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 
 use crate::{
     durable::{self, Kept},
-    fom::{Birth, Extra, Header, Launch, Progress, Resident, Seed},
+    fom::{Birth, Extra, Header, Launch, Priority, Progress, Resident, Seed},
     lanes::{
         LaneKey, Shared,
         inlet::Item,
@@ -21,7 +21,6 @@ use crate::{
     },
     locality::{Core, Home, here},
     operation::Operation,
-    runtime::Priority,
     snapshot::Meta,
 };
 use fom_protocol::shrink::Shrink as _;

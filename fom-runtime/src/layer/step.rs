@@ -1,7 +1,7 @@
 //! Steps of the operation inside a layer, as steps of the layer.
 
 use crate::{
-    Cx,
+    cx::Cx,
     fom::{Cause, Launch},
     graph::Joined,
     layer::{Layer, Layered},

@@ -3,9 +3,9 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    Graph,
     adaptive::{Estimator, Ticket},
     fom::Header,
+    graph::Graph,
 };
 use fom_protocol::{
     nanos,

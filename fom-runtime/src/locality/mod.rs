@@ -58,6 +58,7 @@ use fom_protocol::{
         atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
 };
+pub(crate) use pace::BudgetLimits;
 pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.

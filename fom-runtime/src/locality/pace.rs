@@ -5,12 +5,19 @@
 //! listeners get the exact time. The times of a phase without a deadline may be off by that much, or by one long step
 //! after short ones. Such times are "in it since", and the times of operations in the totals.
 
-use crate::{Clock, runtime::Allowance};
+use crate::clock::Clock;
 
 /// Maximum number of steps between two looks at the clock.
 const STRIDE: u32 = 32;
 /// Time between two looks at the clock, in nanoseconds. Above it, the looks become more frequent.
 const SHORT: u64 = 100_000;
+
+/// A [`Budget`](crate::Budget) in the units of its comparisons.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BudgetLimits {
+    pub(crate) phases: i32,
+    pub(crate) nanos: u64,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -56,7 +63,7 @@ impl Pace {
 
     /// Begins a new run.
     #[inline]
-    pub(super) fn begin(&mut self, clock: &Clock, budget: &Allowance) {
+    pub(super) fn begin(&mut self, clock: &Clock, budget: &BudgetLimits) {
         if self.stride <= 1 {
             self.look_and_adapt(clock);
         }

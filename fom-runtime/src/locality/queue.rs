@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::{fom::Resident, runtime::Priority};
+use crate::fom::{Priority, Resident};
 use fom_protocol::Link;
 
 /// One pick in this many goes to the lowest queue that has work, so no priority starves.

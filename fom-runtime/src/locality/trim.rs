@@ -79,7 +79,7 @@ impl Core {
             return;
         }
         let world = self.home.world();
-        world.heap.trim(&world.spawner);
+        world.heap.trim(&*world.spawner.0);
         self.rests = self.stocks.rest() && self.home.outer.lock().rest();
         if self.rests {
             self.remove_chore(chores::TRIM);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    Cx,
+    cx::Cx,
     fom::WaitingFor,
     lock::{
         LockError, LockGuard, LockMode, LongLock,

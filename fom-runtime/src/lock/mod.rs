@@ -44,7 +44,7 @@ pub use stats::LockStats;
 pub use table::{LockTableStats, LongLocks};
 
 use self::state::State;
-use crate::{Cx, Key, Runtime};
+use crate::{cx::Cx, id::Key, runtime::Runtime};
 use fom_protocol::sync::{Mutex, MutexGuard};
 
 /// How a lock is taken.

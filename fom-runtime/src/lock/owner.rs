@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    BlockingCx, Cx,
+    cx::{BlockingCx, Cx},
     fom::{AnyRef, Header},
     runtime::{Runtime, World},
 };

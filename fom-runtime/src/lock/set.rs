@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    Cx,
+    cx::Cx,
     lock::{
         Acquire, LockError, LockGuard, LockMode, Locker, LongLock,
         acquire::{self, Attempt},

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    Key,
+    id::Key,
     lock::{Inner, LockStats, LongLock, Of, next_number, state::State},
 };
 use fom_protocol::{shrink::Shrink as _, sync::Mutex};

@@ -11,8 +11,8 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 use tokio::sync::oneshot;
 
 use crate::{
-    Clock,
     balance::Balance,
+    clock::Clock,
     durable::{
         Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
         recover,

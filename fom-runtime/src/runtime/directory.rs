@@ -10,12 +10,12 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{AnyRef, Barred, Header, Standing, WaitingFor},
-    id::{FomId, Key},
+    fom::{AnyRef, Barred, Header, Order, Standing, WaitingFor},
+    id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{
         FomRef, World,
-        keys::{Absent, Entry, Order, Place, Turned},
+        keys::{Absent, Entry, Place, Turned},
         observe::KeyInfo,
     },
 };
@@ -30,9 +30,6 @@ use fom_protocol::{
 
 /// The number of locks, so that unrelated keys seldom share one.
 const SHARDS: usize = 16;
-
-/// A key of an operation type.
-pub(crate) type KeyOf = (TypeId, Key);
 
 type Keys = HashMap<KeyOf, Entry<AnyRef>>;
 

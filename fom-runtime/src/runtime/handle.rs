@@ -17,33 +17,14 @@ use tokio::sync::oneshot;
 use crate::{
     durable::{self, Kept},
     fom::{
-        AnyRef, Attached, BlockError, Cause, Failure, Header, Mailed, SendError, TimedOut, Told,
-        Typed, WaitingFor, Watcher,
+        AnyRef, Attached, BlockError, Cause, Ended, Failure, Header, Mailed, SendError, TimedOut,
+        Told, Typed, WaitingFor, Watcher,
     },
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
 };
 use fom_protocol::FomState;
-
-/// A fom that ended in one of its end phases.
-#[non_exhaustive]
-pub struct Ended<O: Operation> {
-    /// The end phase, with its data.
-    pub phase: O::Phase,
-    /// The operation.
-    pub operation: O,
-    /// Events that were sent to the fom and that no phase took, oldest first.
-    pub untaken: Vec<O::Event>,
-}
-
-impl<O: Operation> fmt::Debug for Ended<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ended")
-            .field("phase", &O::kind(&self.phase))
-            .finish_non_exhaustive()
-    }
-}
 
 /// Gets the outcome of a fom. Await it, or call [`wait`](Self::wait) in a plain thread. It derefs to the fom's
 /// [`FomRef`]. If the handle is dropped, the fom runs on and its outcome is dropped.

@@ -10,11 +10,13 @@ use std::{
 
 use crate::{
     durable::{self, Kept, Once},
-    fom::{AnyRef, Birth, Extra, Header, Launch, Rare, Resident, Seed, Stocks, Ticket},
-    id::{FomId, Key},
+    fom::{
+        AnyRef, Birth, Extra, Header, Launch, Order, Priority, Rare, Resident, Seed, Stocks, Ticket,
+    },
+    id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::Operation,
-    runtime::{Priority, World, directory::KeyOf, keys::Order},
+    runtime::{World, keys::stored},
     snapshot::{Meta, RestoreError},
 };
 use fom_protocol::sync::Mutex;
@@ -178,7 +180,7 @@ impl Maker<'_> {
                     home: self.index as u16,
                     settled: self.placed,
                     priority: self.priority as u8,
-                    rare: self.order.stored(false),
+                    rare: stored(self.order, false),
                     ..durable::Meta::default()
                 };
                 Kept::new(meta, false)

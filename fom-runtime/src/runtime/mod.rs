@@ -26,22 +26,21 @@ use fom_journal::JournalStats;
 
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
-pub(crate) use directory::{Announced, KeyOf};
+pub(crate) use directory::Announced;
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, DiscardError, Refused, RetryError};
-pub use handle::{Ended, EventSender, FomRef, Handle, Reached, Waiting};
-pub(crate) use keys::Order;
+pub use handle::{EventSender, FomRef, Handle, Reached, Waiting};
 pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
 pub(crate) use maker::restore;
 pub(crate) use posting::{Prepared, post_event};
 pub use posts::Posts;
 pub use shutdown::{Shutdown, ShutdownReport};
-pub use submit::{Placement, Priority, Submission};
+pub use submit::{Placement, Submission};
 
 pub(crate) use handle::block_on;
-pub(crate) use types::{Totals, totals};
-pub(crate) use world::{Allowance, World};
+pub(crate) use types::totals;
+pub(crate) use world::World;
 
 use crate::{
     fom::{AnyRef, Interpose, Transition, TransitionOf},

@@ -4,10 +4,10 @@ use std::any::TypeId;
 
 use crate::{
     durable::{Dormant, Open, Place, Seen, Stored},
-    fom::{AnyRef, Birth, Launch, RefusedReason, Resident, Seed},
+    fom::{AnyRef, Birth, Launch, Priority, RefusedReason, Resident, Seed},
     id::FomId,
     operation::Operation,
-    runtime::{FomRef, Handle, Priority, Refused, Submission, submit::Turned},
+    runtime::{FomRef, Handle, Refused, Submission, submit::Turned},
 };
 
 impl<O: Operation> Submission<'_, O> {

@@ -9,7 +9,7 @@ use crate::{
     fom::RefusedReason,
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
-    runtime::{Refused, Submission, World},
+    runtime::{Refused, Submission, World, keys::stored},
     snapshot::{RestoreError, SnapshotError},
 };
 
@@ -47,7 +47,7 @@ impl<O: Operation> Submission<'_, O> {
                 priority: self.priority as u8,
                 // The number is drawn later. This keeps its place in the record.
                 number: self.key.is_some().then_some(0),
-                rare: self.order.stored(true),
+                rare: stored(self.order, true),
                 ..durable::Meta::default()
             };
             let mut bytes = Vec::new();

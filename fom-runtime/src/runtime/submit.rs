@@ -12,37 +12,22 @@ use std::{
 
 use crate::{
     durable::{Kept, Open},
-    fom::{AnyRef, Birth, Cause, Failure, Header, Launch, RefusedReason, Resident, Seed, Ticket},
+    fom::{
+        AnyRef, Birth, Cause, Ended, Failure, Header, Launch, Order, Priority, RefusedReason,
+        Resident, Seed, Ticket,
+    },
     id::{FomId, Key},
     locality::Locality,
     operation::{Operation, Persistent},
     runtime::{
-        Ended, FomRef, Handle, Refused, RefusedInner, World,
-        keys::{self, HeldRoom, Order, Place},
+        FomRef, Handle, Refused, RefusedInner, World,
+        keys::{self, HeldRoom, Place},
         maker::Maker,
         world::RuntimeState,
     },
     snapshot::Meta,
 };
 use fom_protocol::sync::atomic::Ordering;
-
-/// Decides which of the ready foms of a locality runs first. Foms of one priority run first in, first out.
-///
-/// The preference is bounded: one pick in sixteen goes to the lowest priority that has work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// Runs before all others.
-    High = 0,
-    /// The default.
-    #[default]
-    Normal = 1,
-    /// Runs after all others.
-    Low = 2,
-}
-
-impl Priority {
-    pub(crate) const COUNT: usize = 3;
-}
 
 /// Decides which locality becomes the home of a fom. The choice is made when the fom is submitted.
 ///

@@ -8,80 +8,11 @@ use std::{
 };
 
 use crate::{
-    fom::Pool,
+    fom::{Ends, Pool},
     locality::Gauge,
     runtime::observe::{AdaptiveInfo, TypeInfo},
 };
-use fom_protocol::{
-    count,
-    sync::atomic::{AtomicU64, Ordering},
-};
-
-/// The totals of one operation type in one pool.
-#[derive(Default)]
-pub(crate) struct Totals {
-    /// Written by the owner of the stock.
-    started: AtomicU64,
-    /// Written by the handler of the pool's locality.
-    here: Ends,
-    /// Foms that ended in another locality, or were given up on. Written by any thread.
-    elsewhere: Ends,
-}
-
-#[derive(Default)]
-struct Ends {
-    ended: AtomicU64,
-    failed: AtomicU64,
-    nanos: AtomicU64,
-    longest: AtomicU64,
-    untaken: AtomicU64,
-}
-
-impl Totals {
-    #[inline]
-    pub(crate) fn started(&self) {
-        count(&self.started, 1);
-    }
-
-    /// Counts an end. Only the handler of the pool's locality calls this.
-    #[inline]
-    pub(crate) fn ended(&self, failed: bool, nanos: u64, untaken: usize) {
-        let here = &self.here;
-        count(&here.nanos, nanos);
-        if nanos > here.longest.load(Ordering::Relaxed) {
-            here.longest.store(nanos, Ordering::Relaxed);
-        }
-        if failed {
-            count(&here.failed, 1);
-        }
-        if untaken > 0 {
-            count(&here.untaken, untaken as u64);
-        }
-        count(&here.ended, 1);
-    }
-
-    /// Counts an end on any other thread.
-    #[cold]
-    pub(crate) fn ended_elsewhere(&self, failed: bool, nanos: u64, untaken: usize) {
-        let elsewhere = &self.elsewhere;
-        elsewhere.nanos.fetch_add(nanos, Ordering::Relaxed);
-        elsewhere.longest.fetch_max(nanos, Ordering::Relaxed);
-        elsewhere.failed.fetch_add(failed.into(), Ordering::Relaxed);
-        self.left_behind_elsewhere(untaken);
-        elsewhere.ended.fetch_add(1, Ordering::Release);
-    }
-
-    /// Counts events that no phase took, of a fom that was given up on.
-    pub(crate) fn left_behind_elsewhere(&self, events: usize) {
-        self.elsewhere
-            .untaken
-            .fetch_add(events as u64, Ordering::Relaxed);
-    }
-
-    fn ends(&self) -> [&Ends; 2] {
-        [&self.here, &self.elsewhere]
-    }
-}
+use fom_protocol::sync::atomic::{AtomicU64, Ordering};
 
 /// Adds up the totals of all pools, by operation type.
 pub(crate) fn totals(

@@ -10,14 +10,13 @@ use std::{
 use crossbeam_utils::CachePadded;
 
 use crate::{
-    Clock,
     balance::Balance,
-    clock::Moved,
+    clock::{Clock, Moved},
     durable::{Asides, Committer, Dormant, Memory, Relock, Types},
     fom::Env,
     heap::Heap,
     id::{FomId, Key},
-    locality::{IdleSet, Locality, Patrol, Spawner},
+    locality::{BudgetLimits, IdleSet, Locality, Patrol, Spawner},
     operation::Operation,
     runtime::{
         Budget, FomRef, Runtime,
@@ -47,13 +46,6 @@ pub enum RuntimeState {
     Closed = 2,
 }
 
-/// A [`Budget`] in the units of its comparisons.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance {
-    pub(crate) phases: i32,
-    pub(crate) nanos: u64,
-}
-
 pub(crate) struct World {
     /// What the foms share.
     pub(crate) env: Env,
@@ -61,7 +53,7 @@ pub(crate) struct World {
     pub(crate) directory: Directory,
     pub(crate) spawner: Spawner,
     pub(crate) patrol: Patrol,
-    pub(crate) budget: Allowance,
+    pub(crate) budget: BudgetLimits,
     pub(crate) balance: Balance,
     /// The localities that want foms, if foms are moved.
     pub(crate) idle_set: IdleSet,
@@ -163,7 +155,7 @@ impl Drop for Waiter<'_> {
 
 impl World {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
-        let mut budget = Allowance {
+        let mut budget = BudgetLimits {
             phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
             nanos: fom_protocol::nanos(settings.budget.time),
         };

@@ -21,8 +21,11 @@ use fom_journal::MemoryJournal;
 pub use effects::Effects;
 
 use crate::{
-    BuildError, Builder, Durability, FomRef, Key, Operation, Persistent, RefusedReason, Runtime,
-    TestClock,
+    clock::TestClock,
+    fom::RefusedReason,
+    id::Key,
+    operation::{Durability, Operation, Persistent},
+    runtime::{BuildError, Builder, FomRef, Runtime},
     testing::boundaries::life::{Begin, Came, run},
 };
 use seen::Seen;

@@ -1,17 +1,25 @@
 //! What the behaviour tests share: a limit for every test, a log that keeps order, and a gate that holds a locality.
 #![allow(
     dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of it"
+    unused_imports,
+    unused_macros,
+    reason = "each program of tests uses its own part of it"
 )]
+
+pub(crate) mod alone;
+pub(crate) mod foms;
+pub(crate) mod gate;
+pub(crate) mod held;
+pub(crate) mod release;
+pub(crate) mod task;
 
 use std::{
     fmt::Display,
     future::{Future, poll_fn},
-    panic::resume_unwind,
+    panic::{self, resume_unwind},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, Once, PoisonError,
         mpsc::{self, RecvTimeoutError},
     },
     task::Poll,
@@ -30,7 +38,7 @@ fn limit() -> Duration {
 
 /// Runs the test in its own thread with a tokio runtime, and fails it when it hangs, also in code that blocks the
 /// thread.
-pub fn limited<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+pub(crate) fn limited<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
     let (done, ended) = mpsc::channel();
     let thread = thread::spawn(move || {
         // Dropped last, and also when the test panics: the limit waits for the end of this thread.
@@ -49,36 +57,50 @@ pub fn limited<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static
     }
 }
 
+/// Prints no panic of a locality's thread any more. A failed assertion of a test is printed as before.
+pub(crate) fn hush_localities() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let thread = thread::current();
+            if !thread.name().is_some_and(|name| name.starts_with("fom-")) {
+                print(info);
+            }
+        }));
+    });
+}
+
 /// A log that any thread writes to.
 #[derive(Clone, Debug, Default)]
-pub struct Log(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    pub fn put(&self, line: impl Display) {
+    pub(crate) fn put(&self, line: impl Display) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(line.to_string());
     }
 
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    pub fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// A runtime of one locality, unbound, on a test's clock, before it is built.
-pub fn one(clock: &TestClock) -> Builder {
+pub(crate) fn one(clock: &TestClock) -> Builder {
     many(1, clock)
 }
 
-pub fn many(localities: usize, clock: &TestClock) -> Builder {
+pub(crate) fn many(localities: usize, clock: &TestClock) -> Builder {
     Runtime::builder()
         .localities(localities)
         .pin(false)
@@ -86,13 +108,13 @@ pub fn many(localities: usize, clock: &TestClock) -> Builder {
 }
 
 /// Holds the handler of a locality: foms submitted or woken there stay in the queue until the gate opens.
-pub struct Gate {
+pub(crate) struct Gate {
     open: mpsc::Sender<()>,
 }
 
 impl Gate {
     /// Closes the gate. Returns when the handler stands at it.
-    pub fn close(runtime: &Runtime, locality: usize) -> Self {
+    pub(crate) fn close(runtime: &Runtime, locality: usize) -> Self {
         let (open, opened) = mpsc::channel::<()>();
         let (stand, stands) = mpsc::channel();
         runtime
@@ -106,20 +128,20 @@ impl Gate {
         Self { open }
     }
 
-    pub fn open(self) {
+    pub(crate) fn open(self) {
         drop(self.open);
     }
 }
 
-pub const fn secs(secs: u64) -> Duration {
+pub(crate) const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-pub const fn millis(millis: u64) -> Duration {
+pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
 /// Polls once. Wakes of the future go to the waker of this task.
-pub async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }

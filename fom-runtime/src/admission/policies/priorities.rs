@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     admission::{ConfigError, Line, Next, Policy, Request, Tags},
-    runtime::Priority,
+    fom::Priority,
 };
 
 /// Serves higher priorities first, and each priority in the order of arrival. Preference is bounded: after a number of

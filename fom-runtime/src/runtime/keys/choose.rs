@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use crate::{
+    fom::{Full, Order},
     operation::Operation,
-    runtime::{
-        Refused, Submission,
-        keys::{Full, Joined, Order},
-    },
+    runtime::{Refused, Submission, keys::Joined},
 };
 
 impl<O: Operation> Submission<'_, O> {

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tokio::sync::oneshot;
 
-use crate::runtime::keys::{Full, Order};
+use crate::fom::{Full, Order};
 
 /// One key of one operation type.
 pub(in crate::runtime) struct Entry<T> {

@@ -4,50 +4,21 @@ use std::fmt;
 
 use crate::{
     durable::Rare,
+    fom::Order,
     operation::Operation,
     runtime::{FomRef, Handle},
 };
 
-/// What happens to a submission if its key is not free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// It is refused.
-    #[default]
-    Refuse,
-    /// It waits behind those that came before it.
-    Queue {
-        /// Whether the fom may have the key together with other sharing foms.
-        shared: bool,
-        full: Full,
-    },
-    /// It has the key together with the fom that submits it.
-    Chain,
-}
-
-impl Order {
-    /// Returns the order as the journal keeps it. `sent`: an outbox sent the fom, and the fom has
-    /// not begun.
-    pub(crate) fn stored(self, sent: bool) -> Option<Box<Rare>> {
-        match self {
-            Self::Queue { shared, .. } if shared || sent => Some(Box::new(Rare {
-                shared,
-                queues: sent,
-                ..Rare::default()
-            })),
-            _ => None,
-        }
+/// Returns the order as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
+pub(in crate::runtime) fn stored(order: Order, sent: bool) -> Option<Box<Rare>> {
+    match order {
+        Order::Queue { shared, .. } if shared || sent => Some(Box::new(Rare {
+            shared,
+            queues: sent,
+            ..Rare::default()
+        })),
+        _ => None,
     }
-}
-
-/// What happens to a submission if as many wait for its key as may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Full {
-    /// It is refused.
-    Refuse,
-    /// The fom that has waited longest makes room for it.
-    Shed,
-    /// It waits: a place is kept for it, or it is in the journal already.
-    Ignore,
 }
 
 /// The result of a submission that [joins](crate::Submission::join).

@@ -13,12 +13,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
+    fom::{Full, Order},
+    id::KeyOf,
     operation::Operation,
-    runtime::{
-        Handle, Refused, Submission, World,
-        directory::KeyOf,
-        keys::{Full, Order},
-    },
+    runtime::{Handle, Refused, Submission, World},
 };
 use fom_protocol::{
     panic_message,

@@ -15,7 +15,9 @@ use std::{
 use fom_journal::MemoryJournal;
 
 use crate::{
-    FomInfo, Persistent, RestoreError, Runtime, Shutdown,
+    operation::Persistent,
+    runtime::{Runtime, Shutdown, observe::FomInfo},
+    snapshot::RestoreError,
     testing::boundaries::{
         Around, BoundaryError, Driver, Life,
         losing::Losing,

@@ -2,7 +2,7 @@
 
 use std::{sync::mpsc, time::Instant};
 
-use crate::{FomRef, Operation};
+use crate::{operation::Operation, runtime::FomRef};
 
 /// The fom that loses its next event. `None` after that.
 pub(super) struct Losing<O: Operation>(Option<FomRef<O>>);

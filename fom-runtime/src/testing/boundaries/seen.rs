@@ -9,9 +9,11 @@ use std::{
 use fom_journal::EntryId;
 
 use crate::{
-    Durability, FomId, Graph, Interpose, Key, Operation, Transition, TransitionCause, TransitionOf,
     durable::entry_of,
-    operation::{Registered, Restorer, registered},
+    fom::{Interpose, Transition, TransitionCause, TransitionOf},
+    graph::Graph,
+    id::{FomId, Key},
+    operation::{Durability, Operation, Registered, Restorer, registered},
     testing::boundaries::{Compare, End},
 };
 use fom_protocol::{panic_message, sync::Mutex};

@@ -1,0 +1,28 @@
+//! What a submission does if its key is not free.
+
+/// What happens to a submission if its key is not free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It waits behind those that came before it.
+    Queue {
+        /// Whether the fom may have the key together with other sharing foms.
+        shared: bool,
+        full: Full,
+    },
+    /// It has the key together with the fom that submits it.
+    Chain,
+}
+
+/// What happens to a submission if as many wait for its key as may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// It is refused.
+    Refuse,
+    /// The fom that has waited longest makes room for it.
+    Shed,
+    /// It waits: a place is kept for it, or it is in the journal already.
+    Ignore,
+}

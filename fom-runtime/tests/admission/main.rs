@@ -1,0 +1,10 @@
+//! Admission: intakes in front of the localities, with policies, rates and limits.
+
+#[path = "../kit/mod.rs"]
+mod kit;
+
+mod intake;
+mod policies;
+mod queue;
+mod rates;
+mod switching;

@@ -1,0 +1,19 @@
+//! The life of a fom: events, wakes, deadlines, retries and ends, as one runtime without a journal runs it.
+
+#[path = "../kit/mod.rs"]
+mod kit;
+
+mod adaptive;
+mod allocation;
+mod cancelling;
+mod deadlines;
+mod endings;
+mod events;
+mod failing;
+mod panics;
+mod reached;
+mod requests;
+mod retries;
+mod sizes;
+mod states;
+mod waking;

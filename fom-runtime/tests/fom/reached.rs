@@ -1,0 +1,111 @@
+//! Waiting until a fom reaches a phase: passed through, reached already, never reached, or not in time.
+
+use std::{pin::pin, time::Duration};
+
+use fom_runtime::{FomState, Reached, TestClock, TimedOut};
+
+use crate::kit::foms::{WalkKind, Word, walker};
+use crate::kit::{Log, limited, one, poll_once, secs};
+
+/// FL-12: a caller that waits for a phase hears of it also when the fom only passes through. Trap 5: a wait that looks
+/// at the current phase would miss it.
+#[test]
+fn a_phase_that_is_only_passed_through_is_reached() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let fom = runtime
+            .submit(walker(&Log::default(), "a"))
+            .start()
+            .unwrap();
+        runtime.quiet().await;
+        let passes = fom.reached([WalkKind::Passes]);
+        let either = fom.reached([WalkKind::Stopped, WalkKind::Passes]);
+        let stopped = fom.reached([WalkKind::Stopped]);
+        fom.send(Word::Go).unwrap();
+        runtime.quiet().await;
+        assert_eq!(fom.phase(), "Waits", "it has passed through long ago");
+        assert_eq!(passes.await, Reached::Phase(WalkKind::Passes));
+        assert_eq!(either.await, Reached::Phase(WalkKind::Passes));
+        fom.send(Word::Stop).unwrap();
+        assert_eq!(stopped.await, Reached::Phase(WalkKind::Stopped));
+        fom.await.unwrap();
+    });
+}
+
+/// FL-12: the current phase is reached at once. A fom that ended elsewhere is an answer, before and after the end.
+/// Trap 6: the end phase itself, waited for before or after the end, is reached and not gone.
+#[test]
+fn the_answers_of_a_wait_for_a_phase() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let fom = runtime
+            .submit(walker(&Log::default(), "a"))
+            .start()
+            .unwrap();
+        runtime.quiet().await;
+        assert_eq!(
+            fom.reached([WalkKind::Waits]).await,
+            Reached::Phase(WalkKind::Waits)
+        );
+        let before = (
+            fom.reached([WalkKind::Stopped]),
+            fom.reached([WalkKind::Passes]),
+        );
+        let address = fom.fom().clone();
+        fom.send(Word::Stop).unwrap();
+        fom.await.unwrap();
+        assert_eq!(before.0.await, Reached::Phase(WalkKind::Stopped));
+        assert_eq!(before.1.await, Reached::Ended);
+        assert_eq!(
+            address.reached([WalkKind::Stopped]).await,
+            Reached::Phase(WalkKind::Stopped)
+        );
+        assert_eq!(address.reached([WalkKind::Passes]).await, Reached::Ended);
+        assert_eq!(
+            address.reached([WalkKind::Waits]).await,
+            Reached::Ended,
+            "it was, but is not"
+        );
+        // In a plain thread, and for a fom that failed.
+        let fom = runtime
+            .submit(walker(&Log::default(), "b"))
+            .start()
+            .unwrap();
+        let waits = fom.reached([WalkKind::Stopped]);
+        let thread = std::thread::spawn(move || waits.wait());
+        fom.send(Word::Fail).unwrap();
+        assert_eq!(thread.join().unwrap(), Reached::Ended);
+        assert!(fom.await.is_err());
+    });
+}
+
+/// FL-12: a wait may have a limit, on the runtime's clock; then the answer is `TimedOut`, and the fom goes on.
+#[test]
+fn a_wait_for_a_phase_with_a_limit() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let fom = runtime
+            .submit(walker(&Log::default(), "a"))
+            .start()
+            .unwrap();
+        runtime.quiet().await;
+        let mut wait = pin!(fom.reached([WalkKind::Passes]).within(secs(5)));
+        assert!(poll_once(wait.as_mut()).await.is_pending());
+        let mut longer = pin!(fom.reached([WalkKind::Passes]).within(secs(7)));
+        assert!(poll_once(longer.as_mut()).await.is_pending());
+        runtime.quiet().await;
+        clock.advance(secs(5) - Duration::from_nanos(1));
+        runtime.quiet().await;
+        assert!(poll_once(wait.as_mut()).await.is_pending());
+        clock.advance(Duration::from_nanos(1));
+        runtime.quiet().await;
+        assert_eq!(wait.await, Err(TimedOut(secs(5))));
+        fom.send(Word::Go).unwrap();
+        assert_eq!(longer.await, Ok(Reached::Phase(WalkKind::Passes)));
+        runtime.quiet().await;
+        assert_eq!(fom.state(), FomState::Waiting);
+        fom.cancel();
+        assert!(fom.await.is_err());
+    });
+}

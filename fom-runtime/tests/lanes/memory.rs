@@ -1,0 +1,71 @@
+//! Lanes: what idle keys leave behind.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use fom_runtime::{LaneOptions, Runtime, Shutdown, prelude::*};
+
+use crate::kit::alone::alone;
+use crate::kit::{limited, secs};
+
+/// One step, and no more.
+struct Step(Arc<AtomicU64>);
+
+#[fom(operation(Step), transient)]
+enum Stepping {
+    #[phase(start, sync, to(Stepped))]
+    Step,
+    #[phase(end)]
+    Stepped,
+}
+
+impl SteppingTransitions for Step {
+    fn step(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|kb| kb.parse().ok())
+        .unwrap_or(0)
+}
+
+/// KY-03: ten million keys, each used once, leave the memory of the process as it was.
+#[test]
+fn keys_that_are_idle_cost_no_memory() {
+    alone(|| {
+        limited(|| async {
+            let runtime = Runtime::builder().localities(2).pin(false).build().unwrap();
+            let lanes = runtime.lanes::<Step, u64>(LaneOptions::default().bound(10_000));
+            let steps = Arc::default();
+            let mut feed = lanes.feed();
+            let most = if cfg!(debug_assertions) {
+                500_000
+            } else {
+                10_000_000
+            };
+            let mut before = 0;
+            for key in 0..most {
+                feed.push_blocking(key, Step(Arc::clone(&steps))).unwrap();
+                if key == most / 10 {
+                    before = resident_kb();
+                }
+            }
+            feed.flush().unwrap();
+            let grown = resident_kb().saturating_sub(before);
+            assert!(grown < 8_192, "grown by {grown} KiB");
+            runtime.shutdown(Shutdown::Drain, secs(20)).await;
+            assert_eq!(steps.load(Ordering::Relaxed), most);
+        });
+    });
+}

@@ -1,0 +1,11 @@
+//! The runtime as a whole: what it lets in, what it shows, its memory, and its end.
+
+#[path = "../kit/mod.rs"]
+mod kit;
+
+mod admission;
+mod listing;
+mod memory;
+mod outside;
+mod shutdown;
+mod watching;
