@@ -16,7 +16,7 @@ pub enum RefusedReason {
     /// The runtime is shutting down or has shut down.
     #[error("the runtime is shutting down")]
     ShuttingDown,
-    /// A live fom has this key. [`Refused::live`] is its address.
+    /// A live fom has this key. [`Refused::live`](crate::Refused::live) is its address.
     #[error("a live fom has this key already; `queue()` waits behind it")]
     KeyInUse,
     /// As many foms wait for this key as [`key_queue`](crate::Builder::key_queue) allows.

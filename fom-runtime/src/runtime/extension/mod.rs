@@ -9,7 +9,7 @@
 //! | count work that is not a fom yet | [`PendingWork`] |
 //! | tell what a fom waits for | [`Attached`], [`WaitKind`], [`Wait`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
-//! | wake a [`Waker`] at a time | [`Runtime::alarm`] |
+//! | wake a [`Waker`](std::task::Waker) at a time | [`Runtime::alarm`] |
 //! | block a thread on a future | [`block_on`], [`holds_locality`] |
 
 mod alarm;
