@@ -15,6 +15,9 @@ use source::Source;
 const RUNTIME: &[&str] = &[
     "id",
     "heap",
+    "key_encoding",
+    "step_key",
+    "error",
     "clock",
     "graph",
     "adaptive",
@@ -22,7 +25,6 @@ const RUNTIME: &[&str] = &[
     "balance",
     "snapshot",
     "operation",
-    "error",
     "fom",
     "locality",
     "runtime",

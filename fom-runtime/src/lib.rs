@@ -93,6 +93,7 @@ mod fom;
 mod graph;
 mod heap;
 mod id;
+mod key_encoding;
 mod lanes;
 mod layer;
 mod locality;
@@ -101,12 +102,13 @@ mod operation;
 pub mod prelude;
 mod runtime;
 mod snapshot;
+mod step_key;
 #[cfg(not(fom_shuttle))]
 pub mod testing;
 pub mod topology;
 pub use clock::{Clock, TestClock};
 pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
-pub use durable::{JournalCheck, RecoveryProgress, SetAside, StepKey};
+pub use durable::{JournalCheck, RecoveryProgress, SetAside};
 pub use error::{BoxError, NoEvent};
 pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub use fom::{Ended, Interpose, Priority, Transition, TransitionCause, TransitionOf};
@@ -137,3 +139,4 @@ pub use runtime::{
 pub use runtime::{BuildError, DiscardError, Refused, RetryError};
 pub use snapshot::{RestoreError, SnapshotError};
 pub use snapshot::{Saved, SavedError, Snapshot};
+pub use step_key::StepKey;

@@ -4,12 +4,12 @@ use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
     cx::Cx,
-    durable::StepKey,
     fom::{BlockError, Header},
     id::{FomId, Key},
     locality::Away,
     operation::Operation,
     runtime::{Runtime, Submission},
+    step_key::StepKey,
 };
 
 impl<E> Cx<'_, E> {

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     cx::{Cx, resource},
-    durable::StepKey,
     fom::{Unanswered, WaitingFor},
+    step_key::StepKey,
 };
 use fom_protocol::sync::Mutex;
 

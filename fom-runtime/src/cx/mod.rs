@@ -13,13 +13,13 @@ pub use outbox::{Outbox, Posting};
 pub use team::Team;
 
 use crate::{
-    durable::StepKey,
     error::NoEvent,
     fom::{Cause, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
     operation::Operation,
     runtime::{EventSender, Runtime, Submission},
+    step_key::StepKey,
 };
 
 /// The context of a running fom; `E` is the type of its events.

@@ -12,9 +12,9 @@ use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recove
 use crate::{
     durable::{
         Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,
-        record::fom_of, schemas::Schemas,
+        schemas::Schemas,
     },
-    id::FomId,
+    id::{FomId, fom_of},
     operation::Persistent,
     snapshot::{self, RestoreError, Schema},
 };

@@ -14,9 +14,9 @@ use crate::{
     clock::Clock,
     durable::{
         Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
-        record::fom_of, schemas::Schemas,
+        schemas::Schemas,
     },
-    id::FomId,
+    id::{FomId, fom_of},
     runtime::World,
     snapshot::SnapshotError,
 };

@@ -9,9 +9,9 @@ use std::{
 };
 
 use crate::{
-    durable::{Meta, Place, Types, entry_of, recovery::Entered},
+    durable::{Meta, Place, Types, recovery::Entered},
     fom::Resident,
-    id::FomId,
+    id::{FomId, entry_of},
     runtime::World,
 };
 use fom_protocol::{

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use fom_journal::{EntryId, JournalError};
 
 use crate::{
-    durable::{EventId, Meta, Posted, Rare, Stalled},
+    durable::{Meta, Posted, Rare, Stalled},
     fom::TransitionCause,
+    step_key::EventId,
 };
 use fom_protocol::sync::{
     Mutex, MutexGuard,

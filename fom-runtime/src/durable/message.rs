@@ -11,18 +11,14 @@ use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::{
-        Committer, EventId, Kept, Kind, SetAside, Types,
-        aside::Stays,
-        entry_of,
-        record::{fom_of, set_number},
-    },
+    durable::{Committer, Kept, Kind, SetAside, Types, aside::Stays, record::set_number},
     fom::Header,
-    id::{FomId, Key},
+    id::{FomId, Key, entry_of, fom_of},
     operation::{EventReader, Operation, Restorer},
     runtime::{RetryError, World},
     snapshot,
     snapshot::RestoreError,
+    step_key::EventId,
 };
 use fom_protocol::{panic_message, shrink::Shrink as _};
 

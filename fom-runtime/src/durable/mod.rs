@@ -35,7 +35,6 @@ mod recovery;
 mod relock;
 mod schemas;
 mod stalled;
-mod step_key;
 
 pub(crate) use aside::Asides;
 pub use aside::SetAside;
@@ -53,12 +52,10 @@ pub use message::Event;
 pub(crate) use message::{Message, Posted, Written, rewrite};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
-pub(crate) use record::{Kind, Meta, Rare, codec, encode_head, entry_of};
+pub(crate) use record::{Kind, Meta, Rare, codec, encode_head};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
 pub(crate) use relock::{Relock, held_locks};
 pub(crate) use stalled::Stalled;
-pub(crate) use step_key::EventId;
-pub use step_key::StepKey;

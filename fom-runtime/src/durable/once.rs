@@ -16,13 +16,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{
-        entry_of,
-        record::{Kind, stored_key},
-    },
+    durable::record::{Kind, stored_key},
     error::BoxError,
     fom::{AnyRef, Cause, Ended, Failure, Outcome},
-    id::{FomId, Key},
+    id::{FomId, Key, entry_of},
     operation::Operation,
     snapshot,
     snapshot::{RestoreError, Snapshot},

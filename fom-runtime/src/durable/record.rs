@@ -7,12 +7,12 @@
 //! [number](number_of) if it has one (8, little-endian), the step and the home as varints. Then come the fields that
 //! the flags name: the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
 
-use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::kept::{Inner, More},
     id::Key,
+    key_encoding::{put_key, put_varint, take_key, take_varint},
     operation::{Codec, Durability, Operation},
     snapshot::{RestoreError, leading},
 };
@@ -83,16 +83,6 @@ pub(crate) const fn codec<O: Operation>() -> Option<Codec<O>> {
         (Durability::None, _) => None,
         (_, codec) => codec,
     }
-}
-
-/// Returns the entry of a fom.
-pub(crate) fn entry_of(fom: u64) -> EntryId {
-    EntryId(EntryId::HEAD.0 + fom)
-}
-
-/// Returns the fom of an entry.
-pub(crate) fn fom_of(entry: EntryId) -> u64 {
-    entry.0 - EntryId::HEAD.0
 }
 
 /// Whether this is the entry of a fom.
@@ -220,84 +210,6 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
         bytes = after;
     }
     Some((meta, bytes))
-}
-
-const INT: u8 = 0;
-const TEXT: u8 = 1;
-const BYTES: u8 = 2;
-const PAIR: u8 = 3;
-
-/// Limit on pairs in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
-const DEEPEST_KEY: u8 = 64;
-
-/// Appends a key so that different keys give different bytes. Step keys contain these bytes, so the form never changes.
-pub(super) fn put_key(key: &Key, out: &mut Vec<u8>) {
-    let mut put = |kind, bytes: &[u8]| {
-        out.push(kind);
-        put_varint(bytes.len() as u64, out);
-        out.extend_from_slice(bytes);
-    };
-    match key {
-        Key::Int(number) => {
-            out.push(INT);
-            put_varint(*number, out);
-        }
-        Key::Text(text) => put(TEXT, text.as_bytes()),
-        Key::Bytes(bytes) => put(BYTES, bytes),
-        Key::Pair(pair) => {
-            out.push(PAIR);
-            put_key(&pair.0, out);
-            put_key(&pair.1, out);
-        }
-    }
-}
-
-fn take_key(bytes: &[u8], depth: u8) -> Option<(Key, &[u8])> {
-    let (&kind, bytes) = bytes.split_first()?;
-    if kind == PAIR {
-        if depth == DEEPEST_KEY {
-            return None;
-        }
-        let (one, bytes) = take_key(bytes, depth + 1)?;
-        let (other, bytes) = take_key(bytes, depth + 1)?;
-        return Some((Key::from((one, other)), bytes));
-    }
-    let (number, bytes) = take_varint(bytes)?;
-    if kind == INT {
-        return Some((Key::Int(number), bytes));
-    }
-    let (key, bytes) = bytes.split_at_checked(usize::try_from(number).ok()?)?;
-    let key = match kind {
-        TEXT => Key::Text(std::str::from_utf8(key).ok()?.into()),
-        BYTES => Key::Bytes(key.into()),
-        _ => return None,
-    };
-    Some((key, bytes))
-}
-
-/// Writes a number in as many bytes as it needs, seven bits in each, the lowest first.
-fn put_varint(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut number = 0u64;
-    for (at, byte) in bytes.iter().take(10).enumerate() {
-        let part = u64::from(byte & 0x7f);
-        let shifted = part << (7 * at);
-        if shifted >> (7 * at) != part {
-            return None;
-        }
-        number |= shifted;
-        if byte & 0x80 == 0 {
-            return Some((number, &bytes[at + 1..]));
-        }
-    }
-    None
 }
 
 /// The stored form of a [`Key`]. It does not depend on the order of the variants of `Key`.

@@ -9,10 +9,9 @@ use crate::{
     durable::{
         Committer, Kind, Types,
         committer::AGAIN,
-        entry_of,
         record::{is_fom, number_of},
     },
-    id::{FomId, Key},
+    id::{FomId, Key, entry_of},
     lock::LockGuard,
     runtime::{Announced, World},
     snapshot::RestoreError,

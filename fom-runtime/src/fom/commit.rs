@@ -6,13 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fom_journal::{Batch, JournalError};
 
 use crate::{
-    durable::{
-        Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head, entry_of,
-    },
+    durable::{Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head},
     fom::{
         AnyRef, Cause, Standing, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Verdict},
     },
+    id::entry_of,
     operation::{Codec, Durability, Operation},
     snapshot::SnapshotError,
 };

@@ -10,11 +10,12 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{EventId, Kept, Once, Outbox},
+    durable::{Kept, Once, Outbox},
     fom::{Attached, Gathering, Seen, failing::Failing, turn::Turn},
     id::Key,
     lock::FomLocks,
     snapshot::Meta,
+    step_key::EventId,
 };
 use fom_protocol::sync::{
     Mutex,

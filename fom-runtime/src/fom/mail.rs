@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, ops::Deref};
 
 use crate::{
-    durable::EventId,
     fom::{Header, SendError},
+    step_key::EventId,
 };
 use fom_protocol::{
     shrink::Shrink as _,

@@ -78,12 +78,13 @@ pub use transition::{Transition, TransitionCause, TransitionOf};
 pub(crate) use turn::{Barred, Standing};
 
 use crate::{
-    durable::{EventId, Kept, codec},
+    durable::{Kept, codec},
     id::Key,
     lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation},
     runtime::World,
+    step_key::EventId,
 };
 use fom_protocol::{FomState, panic_message, sync::atomic::Ordering};
 

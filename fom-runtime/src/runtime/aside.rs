@@ -4,8 +4,8 @@ use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{Part, SetAside, Types, entry_of},
-    id::FomId,
+    durable::{Part, SetAside, Types},
+    id::{FomId, entry_of},
     runtime::{DiscardError, RetryError, Runtime, world::RuntimeState},
 };
 

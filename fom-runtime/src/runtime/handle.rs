@@ -23,6 +23,7 @@ use crate::{
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
+    runtime::keys::bar_if_stuck,
 };
 use fom_protocol::FomState;
 
@@ -193,7 +194,7 @@ impl<O: Operation> FomRef<O> {
 
     /// Called when the fom that runs on this thread waits for this one.
     pub(crate) fn bar_if_stuck(&self) {
-        self.0.bar_if_stuck();
+        bar_if_stuck(&self.0);
     }
 
     /// Registers a wait.

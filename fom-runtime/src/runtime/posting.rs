@@ -3,11 +3,9 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    durable::{
-        self, Item, Kept, Message, Posted, Sequence, Written, encode_head, entry_of, rewrite,
-    },
+    durable::{self, Item, Kept, Message, Posted, Sequence, Written, encode_head, rewrite},
     fom::RefusedReason,
-    id::{FomId, Key},
+    id::{FomId, Key, entry_of},
     operation::{Operation, Persistent, Savable},
     runtime::{Refused, Submission, World, keys::stored},
     snapshot::{RestoreError, SnapshotError},

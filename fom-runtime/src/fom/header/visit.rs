@@ -9,9 +9,10 @@ use std::{
 
 use super::{Header, NOTED, Seen, WaitingFor};
 use crate::{
-    durable::{EventId, Item, StepKey},
+    durable::Item,
     fom::{Extra, Gathering},
     id::FomId,
+    step_key::{EventId, StepKey},
 };
 use fom_protocol::{panic_message, sync::atomic::Ordering};
 

@@ -12,3 +12,4 @@ pub(super) use policy::stored;
 pub use room::WhenRoom;
 pub(super) use room::{HeldRoom, Rooms};
 pub use suspend::SuspendedKey;
+pub(super) use suspend::bar_if_stuck;

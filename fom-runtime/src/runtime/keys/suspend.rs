@@ -93,18 +93,16 @@ impl Drop for SuspendedKey {
     }
 }
 
-impl Header {
-    /// The fom that runs on this thread waits for this one. Bars this fom if it waits for the key that the running fom
-    /// has, because then it never begins.
-    pub(crate) fn bar_if_stuck(&self) {
-        let Standing::Waits(_) = self.standing() else {
-            return;
-        };
-        let world = self.world();
-        let Some(key) = self.key() else { return };
-        let of = (self.type_id(), key.clone());
-        if crate::locality::running(world, |fom| fom.has_key(&of)) == Some(true) {
-            world.directory.bar(self, Barred::Stuck);
-        }
+/// The fom that runs on this thread waits for `fom`. Bars `fom` if it waits for the key that the running fom has, because
+/// then it never begins.
+pub(in crate::runtime) fn bar_if_stuck(fom: &Header) {
+    let Standing::Waits(_) = fom.standing() else {
+        return;
+    };
+    let world = fom.world();
+    let Some(key) = fom.key() else { return };
+    let of = (fom.type_id(), key.clone());
+    if crate::locality::running(world, |fom| fom.has_key(&of)) == Some(true) {
+        world.directory.bar(fom, Barred::Stuck);
     }
 }

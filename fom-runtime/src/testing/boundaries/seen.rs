@@ -9,10 +9,9 @@ use std::{
 use fom_journal::EntryId;
 
 use crate::{
-    durable::entry_of,
     fom::{Interpose, Transition, TransitionCause, TransitionOf},
     graph::Graph,
-    id::{FomId, Key},
+    id::{FomId, Key, entry_of},
     operation::{Durability, Operation, Registered, Restorer, registered},
     testing::boundaries::{Compare, End},
 };

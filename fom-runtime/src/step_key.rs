@@ -5,8 +5,8 @@ use std::fmt;
 use fom_journal::EntryId;
 
 use crate::{
-    durable::record::{fom_of, put_key},
-    id::Key,
+    id::{Key, fom_of},
+    key_encoding::put_key,
 };
 
 /// An idempotency key: it names the effects of one visit of a phase, or of one event.
@@ -184,7 +184,7 @@ mod tests {
         let one = "00000000000000000000000000000001";
         let two = "00000000000000000000000000000002";
         assert_eq!(visit.to_string(), format!("{one}-3-4"));
-        let posted = EventId::Posted(crate::durable::entry_of(77));
+        let posted = EventId::Posted(crate::id::entry_of(77));
         assert_eq!(event(posted), format!("{one}-event-4d-a"));
         assert_eq!(event(EventId::Sent(5)), format!("{two}-sent-5-a"));
         let given = format!("{one}-3-id-0000000000000001000000000000002a-a");
