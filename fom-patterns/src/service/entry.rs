@@ -5,7 +5,7 @@ use std::{any::Any, collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::service::{
-    Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
+    Admits, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
 };
 use fom_protocol::sync::Mutex;
 use fom_runtime::{FomId, extension::UnfinishedStop};
@@ -185,22 +185,22 @@ impl Entry {
             return Err(Turned::Refused(Refusal::NotRegistered { service }));
         }
         let admission = match domain.admits(state) {
-            Admission::Retry if self.bootstrap && domain == DomainState::Init => Admission::Admit,
+            Admits::Retry if self.bootstrap && domain == DomainState::Init => Admits::Admit,
             admission => admission,
         };
         let refusal = match (admission, asked) {
-            (Admission::Admit, _) | (Admission::Ask, Some(true)) => {
+            (Admits::Admit, _) | (Admits::Ask, Some(true)) => {
                 life.totals.waiting += 1;
                 life.live.insert(call.0, call.1);
                 return Ok(());
             }
-            (Admission::Ask, None) => return Err(Turned::Ask(domain)),
-            (Admission::Retry, _) => Refusal::Retry {
+            (Admits::Ask, None) => return Err(Turned::Ask(domain)),
+            (Admits::Retry, _) => Refusal::Retry {
                 service: self.name.clone(),
                 state,
                 domain,
             },
-            (Admission::Ask | Admission::Refuse, _) => Refusal::NotServing {
+            (Admits::Ask | Admits::Refuse, _) => Refusal::NotServing {
                 service: self.name.clone(),
                 state,
                 domain,

@@ -60,7 +60,7 @@ pub use key::{Service, Signature};
 pub use provider::{CallCx, Provider};
 pub use registration::{Registration, Running};
 use registry::Registry;
-pub use state::{Admission, DomainState, ServiceState};
+pub use state::{Admits, DomainState, ServiceState};
 pub use status::{ServiceStatus, ServicesStatus};
 
 use entry::{About, Entry};

@@ -221,7 +221,7 @@ impl<A, R> Provider<A, R> {
     }
 
     /// Sets the function that decides whether to take a call while this service or all services drain (the cells
-    /// [`Ask`](crate::service::Admission::Ask) of the table). In other states the function is not called. Without a
+    /// [`Ask`](crate::service::Admits::Ask) of the table). In other states the function is not called. Without a
     /// function, or if it panics, such a call is refused.
     pub fn accepts(
         mut self,
