@@ -16,7 +16,7 @@ use crate::service::{
     callback::{self, Callback},
     chain::{self, Link},
     entry::{Entry, Turned},
-    job::{CallOf, ServiceCall},
+    job::{self, CallOf},
     provider::{Provided, Runs},
     slot::{Outcome, Sink, Slot, deliver},
 };
@@ -29,7 +29,7 @@ use fom_runtime::{Key, RefusedReason, extension::holds_locality};
 /// was not entered. Waiting calls are foms in the queue, so [`Builder::capacity`](fom_runtime::Builder::capacity) limits
 /// them.
 #[must_use = "a call does nothing until it is awaited or started"]
-pub struct Call<A, R> {
+pub struct ServiceCall<A, R> {
     services: Services,
     service: Service<A, R>,
     argument: A,
@@ -37,15 +37,15 @@ pub struct Call<A, R> {
     strand: Option<Key>,
 }
 
-impl<A, R> fmt::Debug for Call<A, R> {
+impl<A, R> fmt::Debug for ServiceCall<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call")
+        f.debug_struct("ServiceCall")
             .field("service", &self.service)
             .finish_non_exhaustive()
     }
 }
 
-impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
+impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     pub(super) fn new(services: &Services, service: &Service<A, R>, argument: A) -> Self {
         Self {
             services: services.clone(),
@@ -192,7 +192,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             }
             (argument, sink) = (back, to);
         };
-        let call = ServiceCall::new(CallOf(Arc::clone(&slot)));
+        let call = job::ServiceCall::new(CallOf(Arc::clone(&slot)));
         let submission = runtime.submit(call);
         let submission = match (key, &provided.runs) {
             (Some(key), _) => submission.key(key).queue(),
@@ -240,7 +240,7 @@ fn in_strand(strand: &Key) -> Key {
     Key::from(("strand", strand.clone()))
 }
 
-impl<A: Send + 'static, R: Send + 'static> IntoFuture for Call<A, R> {
+impl<A: Send + 'static, R: Send + 'static> IntoFuture for ServiceCall<A, R> {
     type Output = Result<R, CallFailure<A>>;
     type IntoFuture = Called<A, R>;
 
@@ -281,7 +281,7 @@ impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
 /// # Cancel safety
 ///
 /// As a future, this is cancel safe: the answer stays until it is taken.
-#[must_use = "the answer of the call is dropped with this; `Call::detach` wants none"]
+#[must_use = "the answer of the call is dropped with this; `ServiceCall::detach` wants none"]
 pub struct Calling<A, R> {
     slot: Arc<Slot<A, R>>,
     told: oneshot::Receiver<Outcome<A, R>>,

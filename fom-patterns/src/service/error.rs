@@ -74,7 +74,7 @@ pub enum CallCause {
     /// The function panicked with this message.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// The [time limit](crate::service::Call::within) passed.
+    /// The [time limit](crate::service::ServiceCall::within) passed.
     #[error("not answered within {0:?}")]
     Late(Duration),
     /// The runtime was shut down first.

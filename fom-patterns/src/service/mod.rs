@@ -51,7 +51,7 @@ use std::{
     sync::Arc,
 };
 
-pub use call::{Call, Called, Calling};
+pub use call::{Called, Calling, ServiceCall};
 pub use error::{
     CallCause, CallFailure, CancelledBy, LifeError, Refusal, RegisterError, RegisterReason,
 };
@@ -179,8 +179,8 @@ impl Services {
         &self,
         service: &Service<A, R>,
         argument: A,
-    ) -> Call<A, R> {
-        Call::new(self, service, argument)
+    ) -> ServiceCall<A, R> {
+        ServiceCall::new(self, service, argument)
     }
 
     /// Finds a service by a name that is known only at run time. Checks that the service is registered with these types.
