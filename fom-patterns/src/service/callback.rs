@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::service::slot::Outcome;
+use crate::service::call_state::Outcome;
 use fom_protocol::sync::thread_local;
 use fom_runtime::Runtime;
 

@@ -10,7 +10,7 @@ use std::{
 
 use crate::service::{
     ServiceState, Services, Signature,
-    entry::{Entry, Life},
+    entry::{Entry, Lifecycle},
     registry::Registry,
 };
 use fom_protocol::sync::Mutex;
@@ -157,18 +157,18 @@ impl Watchers {
 }
 
 impl Registry {
-    /// Changes the life of a service, and tells its watchers if the service is still registered. Both are one step: a
-    /// new watcher either finds the change or gets its event, never both.
+    /// Changes the lifecycle of a service, and tells its watchers if the service is still registered. Both are one step:
+    /// a new watcher either finds the change or gets its event, never both.
     pub(super) fn change<T>(
         &self,
         runtime: &Runtime,
         entry: &Arc<Entry>,
-        change: impl FnOnce(&mut Life) -> (Option<Happened>, T),
+        change: impl FnOnce(&mut Lifecycle) -> (Option<Happened>, T),
     ) -> T {
         let mut tell = Tell::default();
         let changed = {
             let names = self.names.lock();
-            let (happened, changed) = entry.life(change);
+            let (happened, changed) = entry.lifecycle(change);
             let current = names.by_name.get(&entry.name);
             if let Some(happened) = happened
                 && current.is_some_and(|current| Arc::ptr_eq(current, entry))

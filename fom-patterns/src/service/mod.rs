@@ -30,18 +30,18 @@
 //! schedulers of named services.
 
 mod call;
+mod call_chain;
+mod call_fom;
+mod call_state;
 mod callback;
-mod chain;
 mod entry;
 mod error;
 mod events;
-mod job;
 mod key;
-mod life;
+mod lifecycle;
 mod provider;
 mod registration;
 mod registry;
-mod slot;
 mod state;
 mod status;
 

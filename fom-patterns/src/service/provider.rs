@@ -212,9 +212,9 @@ impl<A, R> Provider<A, R> {
         self
     }
 
-    /// Runs each call in the [strand](crate::service::ServiceCall::strand) of its caller. Calls of one strand run one after the
-    /// other, in the order in which they were made, and each to its end. This includes calls of other services with
-    /// this setting. A call without a strand runs where it is made.
+    /// Runs each call in the [strand](crate::service::ServiceCall::strand) of its caller. Calls of one strand
+    /// run one after the other, in the order in which they were made, and each to its end. This includes calls of other
+    /// services with this setting. A call without a strand runs where it is made.
     pub fn in_strand(mut self) -> Self {
         self.provided.runs = Runs::InStrand;
         self

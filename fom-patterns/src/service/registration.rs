@@ -8,7 +8,7 @@ use crate::service::{
     CallCause, CancelledBy, Happened, LifeError, ServiceState, Services,
     entry::Entry,
     events::Tell,
-    life::{Leaving, spawn, start_one, stop_one, unanswered},
+    lifecycle::{Leaving, spawn, start_one, stop_one, unanswered},
     registry::Registry,
 };
 use fom_runtime::{FomId, Runtime, extension::RuntimeState};
@@ -172,7 +172,7 @@ impl Registration {
             registry,
             entry: Arc::clone(&self.entry),
         };
-        if self.entry.life(|life| life.is_empty()) && !self.entry.stops {
+        if self.entry.lifecycle(|lifecycle| lifecycle.is_empty()) && !self.entry.stops {
             return;
         }
         let task = async move {

@@ -63,21 +63,21 @@ impl Services {
                 .iter()
                 .filter(|call| call.is_awaited())
                 .count();
-            entry.life(|life| ServiceStatus {
+            entry.lifecycle(|lifecycle| ServiceStatus {
                 name: entry.name.clone(),
                 signature: entry.signature.to_string(),
                 owner: entry.owner.clone(),
                 level: entry.level,
-                state: life.state,
-                reason: life.reason.clone(),
-                since: now.saturating_sub(life.since),
-                waiting: life.totals.waiting,
-                running: life.totals.running,
+                state: lifecycle.state,
+                reason: lifecycle.reason.clone(),
+                since: now.saturating_sub(lifecycle.since),
+                waiting: lifecycle.totals.waiting,
+                running: lifecycle.totals.running,
                 callers,
-                done: life.totals.done,
-                failed: life.totals.failed,
-                cancelled: life.totals.cancelled,
-                refused: life.totals.refused,
+                done: lifecycle.totals.done,
+                failed: lifecycle.totals.failed,
+                cancelled: lifecycle.totals.cancelled,
+                refused: lifecycle.totals.refused,
             })
         };
         ServicesStatus {

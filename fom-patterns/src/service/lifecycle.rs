@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 
 use crate::service::{
     CallCx, DomainState, Happened, LifeError, ServiceState, Services,
+    call_fom::ServiceTask,
     entry::{Entry, Stop},
-    job::ServiceTask,
     provider::{BoxFuture, Hook},
     registry::Registry,
 };
@@ -99,23 +99,23 @@ impl Starting<'_> {
             return;
         };
         let now = runtime.now();
-        registry.change(runtime, entry, |life| {
+        registry.change(runtime, entry, |lifecycle| {
             if ran.is_ok() {
-                life.stop = Stop::Due;
+                lifecycle.stop = Stop::Due;
             }
-            if life.state != ServiceState::Starting {
+            if lifecycle.state != ServiceState::Starting {
                 // The service was told to stop meanwhile. That stop continues when this start is over.
                 return (None, ());
             }
-            life.since = now;
+            lifecycle.since = now;
             match ran {
                 Ok(()) => {
-                    life.state = ServiceState::Started;
+                    lifecycle.state = ServiceState::Started;
                     (Some(Happened::Started), ())
                 }
                 Err(reason) => {
-                    life.state = ServiceState::Failed;
-                    life.reason = Some(reason.clone());
+                    lifecycle.state = ServiceState::Failed;
+                    lifecycle.reason = Some(reason.clone());
                     (None, ())
                 }
             }
@@ -126,10 +126,10 @@ impl Starting<'_> {
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
         if let Some(entry) = self.0 {
-            entry.life(|life| {
-                life.reason = Some("its start was cancelled".to_owned());
-                if life.state == ServiceState::Starting {
-                    life.state = ServiceState::Failed;
+            entry.lifecycle(|lifecycle| {
+                lifecycle.reason = Some("its start was cancelled".to_owned());
+                if lifecycle.state == ServiceState::Starting {
+                    lifecycle.state = ServiceState::Failed;
                 }
             });
         }
@@ -155,22 +155,22 @@ pub(super) async fn stop_one(
     let _turn = entry.turn.lock().await;
     take_down(runtime, entry).await;
     let now = runtime.now();
-    registry.change(runtime, entry, |life| {
-        if life.state != ServiceState::Stopping {
+    registry.change(runtime, entry, |lifecycle| {
+        if lifecycle.state != ServiceState::Stopping {
             return (None, ());
         }
-        life.state = ServiceState::Stopped;
-        life.since = now;
+        lifecycle.state = ServiceState::Stopped;
+        lifecycle.since = now;
         (Some(Happened::Stopped), ())
     });
 }
 
 /// Runs the stop of a service after a finished start, or again after a cancelled stop.
 async fn take_down(runtime: &Runtime, entry: &Entry) {
-    let is_due = entry.life(|life| {
-        let is_due = life.stop != Stop::Nothing && !life.has_ended();
+    let is_due = entry.lifecycle(|lifecycle| {
+        let is_due = lifecycle.stop != Stop::Nothing && !lifecycle.has_ended();
         if is_due {
-            life.stop = Stop::Begun;
+            lifecycle.stop = Stop::Begun;
         }
         is_due
     });
@@ -185,7 +185,7 @@ async fn take_down(runtime: &Runtime, entry: &Entry) {
             entry.name
         ));
     }
-    entry.life(|life| life.stop = Stop::Nothing);
+    entry.lifecycle(|lifecycle| lifecycle.stop = Stop::Nothing);
 }
 
 /// An unregistered service. After the drop, only its running calls are left of it.
@@ -210,7 +210,7 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         let entry = &self.entry;
         entry.forget();
-        entry.life(|life| life.state = ServiceState::Stopped);
+        entry.lifecycle(|lifecycle| lifecycle.state = ServiceState::Stopped);
         let unfinished = entry.unfinished();
         {
             let mut names = self.registry.names.lock();
@@ -297,7 +297,7 @@ async fn start_all(
     registry.go(DomainState::Init);
     let mut started: Vec<Arc<Entry>> = Vec::new();
     for entry in registry.registered() {
-        let was_up = entry.life(|life| life.stop != Stop::Nothing);
+        let was_up = entry.lifecycle(|lifecycle| lifecycle.stop != Stop::Nothing);
         if let Err(error) = start_one(runtime, registry, &entry).await {
             for entry in started.iter().rev() {
                 stop_one(runtime, registry, entry, but).await;

@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 
 use crate::service::{
     CallCause, CallFailure, CancelledBy,
+    call_chain::Link,
+    call_fom::ServiceCall,
     callback::{self, Callback},
-    chain::Link,
     entry::{Entry, How, Live},
-    job::ServiceCall,
     provider::Provided,
 };
 use fom_protocol::{panic_message, sync::Mutex};
@@ -63,7 +63,8 @@ impl<A, R> Inner<A, R> {
     }
 }
 
-pub(super) struct Slot<A, R> {
+/// One call, from its admission to its answer.
+pub(super) struct CallState<A, R> {
     pub(super) runtime: Runtime,
     pub(super) entry: Arc<Entry>,
     pub(super) id: u64,
@@ -80,7 +81,7 @@ pub(super) struct Entered<A, R> {
     pub(super) provided: Arc<Provided<A, R>>,
 }
 
-impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
+impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
     pub(super) fn new(
         runtime: &Runtime,
         entry: &Arc<Entry>,
@@ -276,7 +277,7 @@ trait Late: Send + Sync {
     fn late(&self, time: Duration);
 }
 
-impl<A: Send + 'static, R: Send + 'static> Late for Slot<A, R> {
+impl<A: Send + 'static, R: Send + 'static> Late for CallState<A, R> {
     fn late(&self, time: Duration) {
         self.answer_with(|| CallCause::Late(time));
         self.stop(CallCause::Late(time));
@@ -317,7 +318,7 @@ pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
     }
 }
 
-impl<A: Send + 'static, R: Send + 'static> Live for Slot<A, R> {
+impl<A: Send + 'static, R: Send + 'static> Live for CallState<A, R> {
     fn cancel_waiting(&self, cause: CallCause) -> bool {
         self.cancel_waiting_with(move || cause, true)
     }
