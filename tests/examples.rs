@@ -205,7 +205,7 @@ fn tests_that_are_named_exist() {
             tests.contains(&format!("fn {test}("))
         };
         assert!(
-            ["fom-runtime", "fom-journal", "fom-protocol"]
+            ["fom-runtime", "fom-patterns", "fom-journal", "fom-protocol"]
                 .into_iter()
                 .any(is_there),
             "the book names `{name}`, which is not there"

@@ -34,7 +34,6 @@ const RUNTIME: &[&str] = &[
     "lock",
     "lanes",
     "active",
-    "service",
     "testing",
     "prelude",
     "__private",

@@ -3,11 +3,13 @@
 //! Each pattern is one module. The modules do not know each other, so a program may use any of them.
 //!
 //! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
-
 //!
 //! | to | see |
 //! | --- | --- |
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
+//! | make an object that is called from anywhere, without a lock | [`active`](mod@active) |
+//! | register, call and watch services by name | [`service`] |
 
 pub mod admission;
 pub mod prelude;
+pub mod service;

@@ -70,7 +70,6 @@
 //! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
-//! | register, call and watch services by name | [`service`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
@@ -100,7 +99,6 @@ mod lock;
 mod operation;
 pub mod prelude;
 mod runtime;
-pub mod service;
 mod snapshot;
 mod step_key;
 #[cfg(not(fom_shuttle))]

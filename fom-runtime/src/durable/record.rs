@@ -269,6 +269,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key_encoding::{PAIR, TEXT};
     use crate::durable::Kept;
 
     /// Returns the entry of a fom with all of this, and the body `body`.

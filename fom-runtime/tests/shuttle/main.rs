@@ -26,7 +26,6 @@ mod moving;
 mod nothing_left;
 mod once;
 mod resting;
-mod services;
 mod waking;
 
 use std::{sync::Arc, time::Duration};

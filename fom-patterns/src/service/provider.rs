@@ -2,15 +2,10 @@
 
 use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
-use crate::{
-    BlockingCx, Cx,
-    error::BoxError,
-    fom::{Cause, Ended, Failure},
-    id::Key,
-    locality::{Home, Sleep},
-    operation::Operation,
-    runtime::{FomRef, Placement, Runtime, Submission},
-    service::DomainState,
+use crate::service::DomainState;
+use fom_runtime::{
+    BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Key, Operation, Placement, Runtime,
+    Sleep, Submission,
 };
 
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -57,7 +52,7 @@ pub(super) struct Hooks {
 /// the function gets.
 ///
 /// ```
-/// use fom_runtime::{prelude::*, service::{Provider, Service}};
+/// use fom_patterns::{prelude::*, service::{Provider, Service}};
 ///
 /// static LENGTH: Service<String, usize> = Service::new("length");
 ///
@@ -135,7 +130,7 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
     /// told to end cancels the operation. After a restart the operation continues, but no caller waits for its result.
     ///
     /// ```
-    /// use fom_runtime::{prelude::*, service::{Provider, Service}};
+    /// use fom_patterns::{prelude::*, service::{Provider, Service}};
     ///
     /// struct Pay { cents: u64 }
     ///
@@ -211,22 +206,22 @@ impl<A, R> Provider<A, R> {
 
     /// Runs each call in the locality of its key. Calls of the same key run one after the other, in the order in which
     /// they were made, and each to its end. Different keys never wait for each other.
-    /// [`Builder::key_queue`](crate::Builder::key_queue) limits how many calls wait for one key.
+    /// [`Builder::key_queue`](fom_runtime::Builder::key_queue) limits how many calls wait for one key.
     pub fn key<K: Into<Key>>(mut self, key: impl Fn(&A) -> K + Send + Sync + 'static) -> Self {
         self.provided.runs = Runs::ByKey(Box::new(move |argument| key(argument).into()));
         self
     }
 
-    /// Runs each call in the [strand](crate::service::Call::strand) of its caller. Calls of one strand run one after the
-    /// other, in the order in which they were made, and each to its end. This includes calls of other services with
-    /// this setting. A call without a strand runs where it is made.
+    /// Runs each call in the [strand](crate::service::ServiceCall::strand) of its caller. Calls of one strand
+    /// run one after the other, in the order in which they were made, and each to its end. This includes calls of other
+    /// services with this setting. A call without a strand runs where it is made.
     pub fn in_strand(mut self) -> Self {
         self.provided.runs = Runs::InStrand;
         self
     }
 
     /// Sets the function that decides whether to take a call while this service or all services drain (the cells
-    /// [`Ask`](crate::service::Admission::Ask) of the table). In other states the function is not called. Without a
+    /// [`Ask`](crate::service::Admits::Ask) of the table). In other states the function is not called. Without a
     /// function, or if it panics, such a call is refused.
     pub fn accepts(
         mut self,
@@ -267,7 +262,7 @@ impl<A, R> Provider<A, R> {
     }
 
     /// Sets what runs after the last call of a started service, when the service is stopped or unregistered. An error
-    /// is reported as an [incident](crate::Operations::incidents).
+    /// is reported as an [incident](fom_runtime::Operations::incidents).
     pub fn on_stop<F, E>(mut self, stop: impl Fn(CallCx) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -293,28 +288,29 @@ impl<O: Operation> Drop for CancelOnDrop<O> {
 /// The context of an async function of a service: access to the runtime, to resources and to time.
 #[derive(Clone)]
 pub struct CallCx {
-    home: Home,
+    runtime: Runtime,
+    locality: usize,
 }
 
 impl fmt::Debug for CallCx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CallCx(locality {})", self.home.index)
+        write!(f, "CallCx(locality {})", self.locality)
     }
 }
 
 impl CallCx {
-    pub(super) fn new(home: Home) -> Self {
-        Self { home }
+    pub(super) fn new(runtime: Runtime, locality: usize) -> Self {
+        Self { runtime, locality }
     }
 
     /// Returns the runtime. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.home.world())
+        self.runtime.clone()
     }
 
     /// Returns the locality in which the call began.
     pub fn locality(&self) -> usize {
-        self.home.index
+        self.locality
     }
 
     /// Sleeps on the runtime's clock.
@@ -323,7 +319,7 @@ impl CallCx {
     ///
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        Sleep::new(self.home.clone(), time)
+        self.runtime.sleep(time)
     }
 
     /// Returns the resource of this type.
@@ -332,8 +328,8 @@ impl CallCx {
     ///
     /// If the runtime was built without this resource. The call then fails with the panic's message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
-        match self.home.world().resources.get() {
-            Some((resource, _)) => resource,
+        match self.runtime.resource() {
+            Some(resource) => resource,
             None => panic!(
                 "there is no resource of type `{0}`; give one to `Builder::resource`",
                 type_name::<T>()

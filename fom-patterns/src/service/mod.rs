@@ -5,7 +5,7 @@
 //! blocking a plain thread, with a callback, or without an answer. Each call is a fom.
 //!
 //! ```
-//! use fom_runtime::{prelude::*, service::{Provider, Running, Service}};
+//! use fom_patterns::{prelude::*, service::{Provider, Running, Service}};
 //!
 //! static ECHO: Service<String, usize> = Service::new("echo");
 //!
@@ -30,18 +30,18 @@
 //! schedulers of named services.
 
 mod call;
+mod call_chain;
+mod call_fom;
+mod call_state;
 mod callback;
-mod chain;
 mod entry;
 mod error;
 mod events;
-mod job;
 mod key;
-mod life;
+mod lifecycle;
 mod provider;
 mod registration;
 mod registry;
-mod slot;
 mod state;
 mod status;
 
@@ -51,7 +51,7 @@ use std::{
     sync::Arc,
 };
 
-pub use call::{Call, Called, Calling};
+pub use call::{Called, Calling, ServiceCall};
 pub use error::{
     CallCause, CallFailure, CancelledBy, LifeError, Refusal, RegisterError, RegisterReason,
 };
@@ -60,18 +60,18 @@ pub use key::{Service, Signature};
 pub use provider::{CallCx, Provider};
 pub use registration::{Registration, Running};
 use registry::Registry;
-pub use state::{Admission, DomainState, ServiceState};
+pub use state::{Admits, DomainState, ServiceState};
 pub use status::{ServiceStatus, ServicesStatus};
 
-use crate::runtime::{Runtime, World};
 use entry::{About, Entry};
 use fom_protocol::{panic_message, sync::atomic::Ordering};
+use fom_runtime::{Runtime, extension::RuntimeState};
 use provider::Provided;
 
 /// The services of a runtime. A clone is another handle to the same services. No handle keeps the runtime alive.
 #[derive(Clone)]
 pub struct Services {
-    world: Arc<World>,
+    runtime: Runtime,
     registry: Arc<Registry>,
 }
 
@@ -83,11 +83,16 @@ impl fmt::Debug for Services {
     }
 }
 
-impl Runtime {
+/// Adds services to a [`Runtime`].
+pub trait ServicesExt {
     /// Returns the services of this runtime.
-    pub fn services(&self) -> Services {
+    fn services(&self) -> Services;
+}
+
+impl ServicesExt for Runtime {
+    fn services(&self) -> Services {
         Services {
-            world: Arc::clone(&self.world),
+            runtime: self.detached(),
             registry: self.attachment(),
         }
     }
@@ -99,7 +104,7 @@ type Found<A, R> = (Arc<Entry>, Arc<Provided<A, R>>);
 impl Services {
     /// Returns the state of all services together.
     pub fn domain(&self) -> DomainState {
-        self.registry.domain(&self.world)
+        self.registry.domain(&self.runtime)
     }
 
     /// Registers a service under its name. The service takes calls at once, unless it has an
@@ -124,7 +129,7 @@ impl Services {
             let mut names = self.registry.names.lock();
             let domain = self.domain();
             if matches!(domain, DomainState::Drain | DomainState::Stopping)
-                || self.world.takes_nothing()
+                || self.runtime.state() != RuntimeState::Open
             {
                 let service = service.name().to_owned();
                 return Err(refuse(
@@ -153,7 +158,7 @@ impl Services {
                 } else {
                     ServiceState::Started
                 },
-                since: self.world.env.clock.nanos(),
+                since: self.runtime.now(),
             };
             let entry = Entry::new(about, Arc::new(provider.provided), provider.hooks);
             let entry = Arc::new(entry);
@@ -165,7 +170,7 @@ impl Services {
             }
             entry
         };
-        tell.all(&self.world);
+        tell.all(&self.runtime);
         Ok(Registration::new(self.clone(), entry))
     }
 
@@ -174,8 +179,8 @@ impl Services {
         &self,
         service: &Service<A, R>,
         argument: A,
-    ) -> Call<A, R> {
-        Call::new(self, service, argument)
+    ) -> ServiceCall<A, R> {
+        ServiceCall::new(self, service, argument)
     }
 
     /// Finds a service by a name that is known only at run time. Checks that the service is registered with these types.

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use crate::{
-    extension::{Attachment, RuntimeState, UnfinishedStop},
-    runtime::{Runtime, World},
-    service::{
-        DomainState, Happened,
-        entry::Entry,
-        events::{Tell, Watchers},
-    },
+use crate::service::{
+    DomainState, Happened,
+    entry::Entry,
+    events::{Tell, Watchers},
 };
 use fom_protocol::sync::{
     Mutex,
     atomic::{AtomicU8, AtomicU64, Ordering},
+};
+use fom_runtime::{
+    Runtime,
+    extension::{Attachment, RuntimeState, UnfinishedStop},
 };
 
 /// The state of all services after the end of the runtime: they are stopped and stay stopped.
@@ -55,7 +55,7 @@ impl Default for Registry {
 
 impl Attachment for Registry {
     fn drain(self: Arc<Self>, runtime: &Runtime, by: Instant) {
-        self.stop_by(runtime.world(), by);
+        self.stop_by(runtime, by);
     }
 
     fn state_changed(self: Arc<Self>, runtime: &Runtime) {
@@ -65,7 +65,7 @@ impl Attachment for Registry {
     }
 
     fn close(self: Arc<Self>, runtime: &Runtime) -> Vec<UnfinishedStop> {
-        self.end(runtime.world())
+        self.end(runtime)
     }
 }
 
@@ -76,14 +76,12 @@ impl Registry {
     }
 
     /// Returns the state of all services, or the matching state of the runtime if that is further.
-    pub(super) fn domain(&self, world: &World) -> DomainState {
+    pub(super) fn domain(&self, runtime: &Runtime) -> DomainState {
         let own = DomainState::of(self.domain.load(Ordering::SeqCst));
-        if world.is_closed() {
-            own.max(DomainState::Stopping)
-        } else if world.takes_nothing() {
-            own.max(DomainState::Drain)
-        } else {
-            own
+        match runtime.state() {
+            RuntimeState::Open => own,
+            RuntimeState::Draining => own.max(DomainState::Drain),
+            RuntimeState::Closed => own.max(DomainState::Stopping),
         }
     }
 
@@ -130,18 +128,16 @@ impl Registry {
     /// Ends all services with the runtime. Callers that still wait get an answer, and every service is stopped and
     /// stays stopped. The user's functions are dropped, because they may hold this runtime. Returns the stops that did
     /// not finish, in their order.
-    fn end(&self, world: &Arc<World>) -> Vec<UnfinishedStop> {
+    fn end(&self, runtime: &Runtime) -> Vec<UnfinishedStop> {
         self.refuse_all();
         for entry in self.all() {
             for call in entry.calls() {
                 if let Err(panic) = super::caught(|| call.shut_down()) {
-                    world
-                        .env
-                        .report(format!("a call could not be answered: {panic}"));
+                    runtime.report(format!("a call could not be answered: {panic}"));
                 }
             }
         }
-        let all = self.end_all(world);
+        let all = self.end_all(runtime);
         for entry in &all {
             entry.forget();
         }
@@ -150,11 +146,11 @@ impl Registry {
     }
 
     /// Stops all services in one step, as a watcher sees it. After that no event follows.
-    fn end_all(&self, world: &Arc<World>) -> Vec<Arc<Entry>> {
+    fn end_all(&self, runtime: &Runtime) -> Vec<Arc<Entry>> {
         let mut tell = Tell::default();
         let (mut all, told) = {
             let mut names = self.names.lock();
-            let now = world.env.clock.nanos();
+            let now = runtime.now();
             for entry in names.by_name.values() {
                 if entry.end(now) {
                     names.watchers.tell(entry, Happened::Stopped, &mut tell);
@@ -169,7 +165,7 @@ impl Registry {
             let all: Vec<_> = names.by_name.values().chain(left).cloned().collect();
             (all, names.watchers.close())
         };
-        tell.all(world);
+        tell.all(runtime);
         for waker in told {
             super::fenced(|| waker.wake());
         }

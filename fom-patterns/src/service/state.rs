@@ -39,19 +39,19 @@ impl DomainState {
     /// Returns what happens to a call of a service in this state.
     ///
     /// ```
-    /// use fom_runtime::service::{Admission, DomainState, ServiceState};
+    /// use fom_patterns::service::{Admits, DomainState, ServiceState};
     ///
-    /// assert_eq!(DomainState::Normal.admits(ServiceState::Started), Admission::Admit);
-    /// assert_eq!(DomainState::Normal.admits(ServiceState::Starting), Admission::Retry);
-    /// assert_eq!(DomainState::Drain.admits(ServiceState::Started), Admission::Ask);
+    /// assert_eq!(DomainState::Normal.admits(ServiceState::Started), Admits::Admit);
+    /// assert_eq!(DomainState::Normal.admits(ServiceState::Starting), Admits::Retry);
+    /// assert_eq!(DomainState::Drain.admits(ServiceState::Started), Admits::Ask);
     /// ```
-    pub const fn admits(self, service: ServiceState) -> Admission {
+    pub const fn admits(self, service: ServiceState) -> Admits {
         use ServiceState as S;
         match (self, service) {
-            (Self::Init, _) | (Self::Normal, S::Starting) => Admission::Retry,
-            (Self::Normal, S::Started) => Admission::Admit,
-            (Self::Normal, S::Stopping) | (Self::Drain, S::Started | S::Stopping) => Admission::Ask,
-            (Self::Normal | Self::Drain | Self::Stopping | Self::Stopped, _) => Admission::Refuse,
+            (Self::Init, _) | (Self::Normal, S::Starting) => Admits::Retry,
+            (Self::Normal, S::Started) => Admits::Admit,
+            (Self::Normal, S::Stopping) | (Self::Drain, S::Started | S::Stopping) => Admits::Ask,
+            (Self::Normal | Self::Drain | Self::Stopping | Self::Stopped, _) => Admits::Refuse,
         }
     }
 
@@ -122,7 +122,7 @@ impl fmt::Display for ServiceState {
 
 /// What the table says of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Admission {
+pub enum Admits {
     /// The call is admitted.
     Admit,
     /// The service [decides](crate::service::Provider::accepts). A service without such a function refuses the call.

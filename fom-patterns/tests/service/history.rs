@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    Shutdown, TestClock, journal,
-    service::{CallCx, CallFailure, Calling, Provider, Registration, Running, Service, Services},
+use fom_patterns::service::{
+    CallCx, CallFailure, Calling, Provider, Registration, Running, Service, Services, ServicesExt,
 };
+use fom_runtime::{Shutdown, TestClock, journal};
 
 use crate::kit::{limited, many, millis, secs};
 

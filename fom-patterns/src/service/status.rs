@@ -56,28 +56,28 @@ pub struct ServicesStatus {
 impl Services {
     /// Returns the state of all services at this moment. Asks no locality.
     pub fn status(&self) -> ServicesStatus {
-        let now = self.world.env.clock.nanos();
+        let now = self.runtime.now();
         let one = |entry: std::sync::Arc<super::entry::Entry>| {
             let callers = entry
                 .calls()
                 .iter()
                 .filter(|call| call.is_awaited())
                 .count();
-            entry.life(|life| ServiceStatus {
+            entry.lifecycle(|lifecycle| ServiceStatus {
                 name: entry.name.clone(),
                 signature: entry.signature.to_string(),
                 owner: entry.owner.clone(),
                 level: entry.level,
-                state: life.state,
-                reason: life.reason.clone(),
-                since: Duration::from_nanos(now.saturating_sub(life.since)),
-                waiting: life.totals.waiting,
-                running: life.totals.running,
+                state: lifecycle.state,
+                reason: lifecycle.reason.clone(),
+                since: now.saturating_sub(lifecycle.since),
+                waiting: lifecycle.totals.waiting,
+                running: lifecycle.totals.running,
                 callers,
-                done: life.totals.done,
-                failed: life.totals.failed,
-                cancelled: life.totals.cancelled,
-                refused: life.totals.refused,
+                done: lifecycle.totals.done,
+                failed: lifecycle.totals.failed,
+                cancelled: lifecycle.totals.cancelled,
+                refused: lifecycle.totals.refused,
             })
         };
         ServicesStatus {

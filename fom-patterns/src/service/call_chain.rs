@@ -2,8 +2,8 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use crate::id::Key;
 use fom_protocol::sync::{Mutex, thread_local};
+use fom_runtime::Key;
 
 /// The most links to follow. A longer chain counts as one that does not close.
 const FAR: usize = 1000;

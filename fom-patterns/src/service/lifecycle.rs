@@ -10,37 +10,27 @@ use std::{
 use futures::FutureExt;
 use tokio::sync::oneshot;
 
-use crate::{
-    fom::Header,
-    id::FomId,
-    locality::Home,
-    runtime::{Submission, World},
-    service::{
-        CallCx, DomainState, Happened, LifeError, ServiceState, Services,
-        entry::{Entry, Stop},
-        job::ServiceTask,
-        provider::{BoxFuture, Hook},
-        registry::Registry,
-    },
+use crate::service::{
+    CallCx, DomainState, Happened, LifeError, ServiceState, Services,
+    call_fom::ServiceTask,
+    entry::{Entry, Stop},
+    provider::{BoxFuture, Hook},
+    registry::Registry,
 };
 use fom_protocol::{
     panic_message,
     sync::{Condvar, Mutex},
 };
-
-/// Returns the fom that runs on this thread.
-pub(super) fn current_fom() -> Option<FomId> {
-    crate::locality::with_core(|core| core.running().map(Header::id))?
-}
+use fom_runtime::{FomId, Runtime, extension::RuntimeState};
 
 /// Runs the task as a fom, so that the task continues if its caller is gone. Gives the task back when the runtime takes
 /// nothing more.
 pub(super) fn spawn(
-    world: &Arc<World>,
+    runtime: &Runtime,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Option<BoxFuture<()>>> {
     // Even without room: this fom may make some.
-    let submission = Submission::new(world, ServiceTask::new(task)).beyond_capacity();
+    let submission = runtime.submit(ServiceTask::new(task)).beyond_capacity();
     submission
         .detach()
         .map(drop)
@@ -48,8 +38,8 @@ pub(super) fn spawn(
 }
 
 /// Returns why a spawned task did not finish.
-pub(super) fn unanswered(world: &World) -> LifeError {
-    if world.is_closed() {
+pub(super) fn unanswered(runtime: &Runtime) -> LifeError {
+    if runtime.state() == RuntimeState::Closed {
         LifeError::ShuttingDown
     } else {
         LifeError::Cancelled
@@ -57,12 +47,12 @@ pub(super) fn unanswered(world: &World) -> LifeError {
 }
 
 /// Runs the user's start or stop.
-async fn run(world: &Arc<World>, hook: Option<&Hook>) -> Result<(), String> {
+async fn run(runtime: &Runtime, hook: Option<&Hook>) -> Result<(), String> {
     let Some(hook) = hook else {
         return Ok(());
     };
-    let here = crate::locality::here_in(world).unwrap_or(0);
-    let cx = CallCx::new(Home::new(Arc::clone(world), here));
+    let here = runtime.current_locality().unwrap_or(0);
+    let cx = CallCx::new(runtime.detached(), here);
     let mut future = super::caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
     let ran = AssertUnwindSafe(&mut future).catch_unwind().await;
     // The drop of the future is user code, and so is the text of an error.
@@ -76,20 +66,24 @@ async fn run(world: &Arc<World>, hook: Option<&Hook>) -> Result<(), String> {
 
 /// Starts a service that is not started.
 pub(super) async fn start_one(
-    world: &Arc<World>,
+    runtime: &Runtime,
     registry: &Registry,
     entry: &Arc<Entry>,
 ) -> Result<(), LifeError> {
     use ServiceState as S;
     let _turn = entry.turn.lock().await;
-    let now = world.env.clock.nanos();
+    let now = runtime.now();
     if !entry.go(&[S::Registered, S::Stopped, S::Failed], S::Starting, now) {
         return Ok(());
     }
     let hooks = entry.hooks.lock().clone();
     let starting = Starting(Some(entry));
-    let ran = run(world, hooks.as_ref().and_then(|hooks| hooks.start.as_ref())).await;
-    starting.end(world, registry, &ran);
+    let ran = run(
+        runtime,
+        hooks.as_ref().and_then(|hooks| hooks.start.as_ref()),
+    )
+    .await;
+    starting.end(runtime, registry, &ran);
     ran.map_err(|reason| LifeError::Failed {
         service: entry.name.clone(),
         reason,
@@ -100,28 +94,28 @@ pub(super) async fn start_one(
 struct Starting<'a>(Option<&'a Arc<Entry>>);
 
 impl Starting<'_> {
-    fn end(mut self, world: &Arc<World>, registry: &Registry, ran: &Result<(), String>) {
+    fn end(mut self, runtime: &Runtime, registry: &Registry, ran: &Result<(), String>) {
         let Some(entry) = self.0.take() else {
             return;
         };
-        let now = world.env.clock.nanos();
-        registry.change(world, entry, |life| {
+        let now = runtime.now();
+        registry.change(runtime, entry, |lifecycle| {
             if ran.is_ok() {
-                life.stop = Stop::Due;
+                lifecycle.stop = Stop::Due;
             }
-            if life.state != ServiceState::Starting {
+            if lifecycle.state != ServiceState::Starting {
                 // The service was told to stop meanwhile. That stop continues when this start is over.
                 return (None, ());
             }
-            life.since = now;
+            lifecycle.since = now;
             match ran {
                 Ok(()) => {
-                    life.state = ServiceState::Started;
+                    lifecycle.state = ServiceState::Started;
                     (Some(Happened::Started), ())
                 }
                 Err(reason) => {
-                    life.state = ServiceState::Failed;
-                    life.reason = Some(reason.clone());
+                    lifecycle.state = ServiceState::Failed;
+                    lifecycle.reason = Some(reason.clone());
                     (None, ())
                 }
             }
@@ -132,10 +126,10 @@ impl Starting<'_> {
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
         if let Some(entry) = self.0 {
-            entry.life(|life| {
-                life.reason = Some("its start was cancelled".to_owned());
-                if life.state == ServiceState::Starting {
-                    life.state = ServiceState::Failed;
+            entry.lifecycle(|lifecycle| {
+                lifecycle.reason = Some("its start was cancelled".to_owned());
+                if lifecycle.state == ServiceState::Starting {
+                    lifecycle.state = ServiceState::Failed;
                 }
             });
         }
@@ -143,44 +137,40 @@ impl Drop for Starting<'_> {
 }
 
 /// Admits only calls that the service [accepts](crate::service::Provider::accepts), and waits for the admitted calls.
-async fn drain_one(world: &Arc<World>, entry: &Entry, but: Option<FomId>) {
+async fn drain_one(runtime: &Runtime, entry: &Entry, but: Option<FomId>) {
     use ServiceState as S;
-    entry.go(
-        &[S::Started, S::Starting],
-        S::Stopping,
-        world.env.clock.nanos(),
-    );
+    entry.go(&[S::Started, S::Starting], S::Stopping, runtime.now());
     // Never fails: the entry is held here, and with it the sender.
     let _ = entry.idle(but).await;
 }
 
 /// Stops a service that is started.
 pub(super) async fn stop_one(
-    world: &Arc<World>,
+    runtime: &Runtime,
     registry: &Registry,
     entry: &Arc<Entry>,
     but: Option<FomId>,
 ) {
-    drain_one(world, entry, but).await;
+    drain_one(runtime, entry, but).await;
     let _turn = entry.turn.lock().await;
-    take_down(world, entry).await;
-    let now = world.env.clock.nanos();
-    registry.change(world, entry, |life| {
-        if life.state != ServiceState::Stopping {
+    take_down(runtime, entry).await;
+    let now = runtime.now();
+    registry.change(runtime, entry, |lifecycle| {
+        if lifecycle.state != ServiceState::Stopping {
             return (None, ());
         }
-        life.state = ServiceState::Stopped;
-        life.since = now;
+        lifecycle.state = ServiceState::Stopped;
+        lifecycle.since = now;
         (Some(Happened::Stopped), ())
     });
 }
 
 /// Runs the stop of a service after a finished start, or again after a cancelled stop.
-async fn take_down(world: &Arc<World>, entry: &Entry) {
-    let is_due = entry.life(|life| {
-        let is_due = life.stop != Stop::Nothing && !life.has_ended();
+async fn take_down(runtime: &Runtime, entry: &Entry) {
+    let is_due = entry.lifecycle(|lifecycle| {
+        let is_due = lifecycle.stop != Stop::Nothing && !lifecycle.has_ended();
         if is_due {
-            life.stop = Stop::Begun;
+            lifecycle.stop = Stop::Begun;
         }
         is_due
     });
@@ -189,18 +179,18 @@ async fn take_down(world: &Arc<World>, entry: &Entry) {
     }
     let hooks = entry.hooks.lock().clone();
     let stop = hooks.as_ref().and_then(|hooks| hooks.stop.as_ref());
-    if let Err(reason) = run(world, stop).await {
-        world.env.report(format!(
+    if let Err(reason) = run(runtime, stop).await {
+        runtime.report(format!(
             "the stop of service `{}` failed: {reason}",
             entry.name
         ));
     }
-    entry.life(|life| life.stop = Stop::Nothing);
+    entry.lifecycle(|lifecycle| lifecycle.stop = Stop::Nothing);
 }
 
 /// An unregistered service. After the drop, only its running calls are left of it.
 pub(super) struct Leaving {
-    pub(super) world: Arc<World>,
+    pub(super) runtime: Runtime,
     pub(super) registry: Arc<Registry>,
     pub(super) entry: Arc<Entry>,
 }
@@ -208,11 +198,11 @@ pub(super) struct Leaving {
 impl Leaving {
     /// Waits for the last call of an unregistered service, then runs its stop.
     pub(super) async fn finish(self, but: Option<FomId>) {
-        let Self { world, entry, .. } = &self;
+        let Self { runtime, entry, .. } = &self;
         // Never fails, as in `drain_one`.
         let _ = entry.idle(but).await;
         let _turn = entry.turn.lock().await;
-        take_down(world, entry).await;
+        take_down(runtime, entry).await;
     }
 }
 
@@ -220,7 +210,7 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         let entry = &self.entry;
         entry.forget();
-        entry.life(|life| life.state = ServiceState::Stopped);
+        entry.lifecycle(|lifecycle| lifecycle.state = ServiceState::Stopped);
         let unfinished = entry.unfinished();
         {
             let mut names = self.registry.names.lock();
@@ -229,13 +219,13 @@ impl Drop for Leaving {
                 // The shutdown report already names this stop.
                 return;
             }
-            if unfinished.is_some() && self.world.takes_nothing() {
+            if unfinished.is_some() && self.runtime.state() != RuntimeState::Open {
                 names.cut_off.push(Arc::clone(entry));
             }
         }
         if let Some(unfinished) = unfinished {
             let why = "it was unregistered, and the runtime ends, or its fom was cancelled";
-            self.world.env.report(format!("{unfinished}: {why}"));
+            self.runtime.report(format!("{unfinished}: {why}"));
         }
     }
 }
@@ -256,17 +246,18 @@ impl Services {
     pub async fn start_all(&self) -> Result<(), LifeError> {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
-        let but = current_fom();
+        let but = self.runtime.current_fom();
         let (tell, told) = oneshot::channel();
-        let (world, registry) = (Arc::clone(&self.world), Arc::clone(&self.registry));
+        let (runtime, registry) = (self.runtime.clone(), Arc::clone(&self.registry));
         let task = async move {
-            let started = start_all(&world, &registry, but).await;
+            let started = start_all(&runtime, &registry, but).await;
             drop(turn);
             // The caller may be gone.
             let _ = tell.send(started);
         };
-        spawn(&self.world, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.unwrap_or_else(|_| Err(unanswered(&self.world)))
+        spawn(&self.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
+        told.await
+            .unwrap_or_else(|_| Err(unanswered(&self.runtime)))
     }
 
     /// Stops every service. A service admits only calls that it [accepts](crate::service::Provider::accepts). Admitted
@@ -284,32 +275,32 @@ impl Services {
     pub async fn stop_all(&self) -> Result<(), LifeError> {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
-        let but = current_fom();
+        let but = self.runtime.current_fom();
         let (tell, told) = oneshot::channel();
-        let (world, registry) = (Arc::clone(&self.world), Arc::clone(&self.registry));
+        let (runtime, registry) = (self.runtime.clone(), Arc::clone(&self.registry));
         let task = async move {
-            stop_all(&world, &registry, but).await;
+            stop_all(&runtime, &registry, but).await;
             drop(turn);
             // The caller may be gone.
             let _ = tell.send(());
         };
-        spawn(&self.world, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.map_err(|_| unanswered(&self.world))
+        spawn(&self.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
+        told.await.map_err(|_| unanswered(&self.runtime))
     }
 }
 
 async fn start_all(
-    world: &Arc<World>,
+    runtime: &Runtime,
     registry: &Registry,
     but: Option<FomId>,
 ) -> Result<(), LifeError> {
     registry.go(DomainState::Init);
     let mut started: Vec<Arc<Entry>> = Vec::new();
     for entry in registry.registered() {
-        let was_up = entry.life(|life| life.stop != Stop::Nothing);
-        if let Err(error) = start_one(world, registry, &entry).await {
+        let was_up = entry.lifecycle(|lifecycle| lifecycle.stop != Stop::Nothing);
+        if let Err(error) = start_one(runtime, registry, &entry).await {
             for entry in started.iter().rev() {
-                stop_one(world, registry, entry, but).await;
+                stop_one(runtime, registry, entry, but).await;
             }
             return Err(error);
         }
@@ -321,14 +312,14 @@ async fn start_all(
     Ok(())
 }
 
-async fn stop_all(world: &Arc<World>, registry: &Registry, but: Option<FomId>) {
+async fn stop_all(runtime: &Runtime, registry: &Registry, but: Option<FomId>) {
     registry.go(DomainState::Drain);
     for entry in registry.all().iter().rev() {
-        drain_one(world, entry, but).await;
+        drain_one(runtime, entry, but).await;
     }
     registry.go(DomainState::Stopping);
     for entry in registry.registered().iter().rev() {
-        stop_one(world, registry, entry, but).await;
+        stop_one(runtime, registry, entry, but).await;
     }
     registry.go(DomainState::Stopped);
 }
@@ -336,14 +327,14 @@ async fn stop_all(world: &Arc<World>, registry: &Registry, but: Option<FomId>) {
 impl Registry {
     /// Stops all services, and blocks this thread until that is done, at most until `by`. After this, every call is
     /// refused.
-    pub(super) fn stop_by(self: &Arc<Self>, world: &Arc<World>, by: Instant) {
+    pub(super) fn stop_by(self: &Arc<Self>, runtime: &Runtime, by: Instant) {
         if self.is_empty() {
             return self.refuse_all();
         }
         let done = Arc::new((Mutex::new(false), Condvar::default()));
-        let (of, registry) = (Arc::clone(world), Arc::clone(self));
+        let (of, registry) = (runtime.detached(), Arc::clone(self));
         let tell = Done(Arc::clone(&done));
-        let spawned = spawn(world, async move {
+        let spawned = spawn(runtime, async move {
             // Reports the end when it is dropped, even if the task has not begun.
             let _tell = tell;
             let _turn = registry.turn.lock().await;

@@ -5,13 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
 };
 
-use fom_runtime::{
-    BoxError, Runtime, Shutdown, TestClock,
-    service::{
-        Admission, CallFailure, DomainState, LifeError, Provider, Refusal, Registration, Service,
-        ServiceState, Services, ServicesStatus,
-    },
+use fom_patterns::service::{
+    Admits, CallFailure, DomainState, LifeError, Provider, Refusal, Registration, Service,
+    ServiceState, Services, ServicesExt, ServicesStatus,
 };
+use fom_runtime::{BoxError, Runtime, Shutdown, TestClock};
 use tokio::sync::Notify;
 
 use crate::kit::{self, Gate, Log, limited, many, one, secs};
@@ -23,7 +21,7 @@ static OTHER_TYPES: Service<u64, u64> = Service::new("echo");
 /// SV-01: the table, cell by cell, as Motr has it. There, by columns: STARTING, STARTED, STOPPING, and all others.
 #[test]
 fn the_table_is_that_of_motr() {
-    use Admission::{Admit, Ask, Refuse, Retry};
+    use Admits::{Admit, Ask, Refuse, Retry};
     use DomainState::{Drain, Init, Normal, Stopped, Stopping};
     let table = [
         (Init, [Retry, Retry, Retry, Retry]),

@@ -11,29 +11,25 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{
-    fom::RefusedReason,
-    id::Key,
-    runtime::Submission,
-    service::{
-        CallCause, CallFailure, DomainState, Refusal, Service, Services,
-        callback::{self, Callback},
-        chain::{self, Link},
-        entry::{Entry, Turned},
-        job::{CallOf, ServiceCall},
-        provider::{Provided, Runs},
-        slot::{Outcome, Sink, Slot, deliver},
-    },
+use crate::service::{
+    CallCause, CallFailure, DomainState, Refusal, Service, Services,
+    call_chain::{self, Link},
+    call_fom::{self, CallOf},
+    call_state::{CallState, Outcome, Sink, deliver},
+    callback::{self, Callback},
+    entry::{Entry, Turned},
+    provider::{Provided, Runs},
 };
+use fom_runtime::{Key, RefusedReason, extension::holds_locality};
 
 /// A prepared call. It is made when this is awaited, or by [`wait`](Self::wait), [`start`](Self::start),
 /// [`then`](Self::then) or [`detach`](Self::detach).
 ///
 /// Every call gets exactly one answer: its result, or a [`CallFailure`]. The failure has the argument if the function
-/// was not entered. Waiting calls are foms in the queue, so [`Builder::capacity`](crate::Builder::capacity) limits
-/// them.
+/// was not entered. Waiting calls are foms in the queue, so
+/// [`Builder::capacity`](fom_runtime::Builder::capacity) limits them.
 #[must_use = "a call does nothing until it is awaited or started"]
-pub struct Call<A, R> {
+pub struct ServiceCall<A, R> {
     services: Services,
     service: Service<A, R>,
     argument: A,
@@ -41,15 +37,15 @@ pub struct Call<A, R> {
     strand: Option<Key>,
 }
 
-impl<A, R> fmt::Debug for Call<A, R> {
+impl<A, R> fmt::Debug for ServiceCall<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call")
+        f.debug_struct("ServiceCall")
             .field("service", &self.service)
             .finish_non_exhaustive()
     }
 }
 
-impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
+impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     pub(super) fn new(services: &Services, service: &Service<A, R>, argument: A) -> Self {
         Self {
             services: services.clone(),
@@ -82,8 +78,8 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     /// [`CallFailure`] with the argument, if the call was not admitted.
     pub fn start(self) -> Result<Calling<A, R>, CallFailure<A>> {
         let (tell, told) = oneshot::channel();
-        let slot = self.make(Sink::Caller(tell)).map_err(|made| made.0)?;
-        Ok(Calling { slot, told })
+        let call_state = self.make(Sink::Caller(tell)).map_err(|made| made.0)?;
+        Ok(Calling { call_state, told })
     }
 
     /// Makes the call and blocks this thread until the answer. For plain threads, and for blocking sections.
@@ -93,7 +89,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     /// [`CallFailure`]. The cause is [`CallCause::WouldBlock`] if this thread runs a locality, which would stand still
     /// meanwhile.
     pub fn wait(self) -> Result<R, CallFailure<A>> {
-        if crate::locality::is_taken() || crate::locality::has_core() {
+        if holds_locality() {
             let cause = CallCause::WouldBlock;
             return Err(self.fail(cause));
         }
@@ -116,10 +112,10 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     ///
     /// The callback runs once for each call, even if the call was not admitted or was cancelled. If the runtime ends
     /// first, the callback runs on the thread that finds this out, and the order of strands ends there. A callback that
-    /// panics is reported in [`Operations::incidents`](crate::Operations::incidents).
+    /// panics is reported in [`Operations::incidents`](fom_runtime::Operations::incidents).
     ///
     /// ```
-    /// # use fom_runtime::{prelude::*, service::{Provider, Service}};
+    /// # use fom_patterns::{prelude::*, service::{Provider, Service}};
     /// # fn main() -> Result<(), BoxError> {
     /// static DOUBLE: Service<u64, u64> = Service::new("double");
     /// let runtime = Runtime::builder().localities(1).build()?;
@@ -132,10 +128,10 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     /// # }
     /// ```
     pub fn then(self, callback: impl FnOnce(Result<R, CallFailure<A>>) + Send + 'static) {
-        let world = Arc::clone(&self.services.world);
+        let runtime = self.services.runtime.clone();
         let locality = match &self.strand {
-            Some(strand) => world.home_of(&in_strand(strand)),
-            None => callback::here(&world).unwrap_or_else(|| world.next_home()),
+            Some(strand) => runtime.home_of(&in_strand(strand)),
+            None => callback::here(&runtime).unwrap_or_else(|| runtime.next_locality()),
         };
         let sink = Sink::Callback(Callback {
             function: Box::new(callback),
@@ -143,7 +139,7 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         });
         if let Err(made) = self.make(sink) {
             let (failure, sink) = *made;
-            deliver(&world, sink, Err(failure));
+            deliver(&runtime, sink, Err(failure));
         }
     }
 
@@ -164,8 +160,8 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
     }
 
     /// Makes the call, or gives back the sink for its answer.
-    fn make(self, sink: Sink<A, R>) -> Result<Arc<Slot<A, R>>, NotMade<A, R>> {
-        let Services { world, registry } = self.services.clone();
+    fn make(self, sink: Sink<A, R>) -> Result<Arc<CallState<A, R>>, NotMade<A, R>> {
+        let Services { runtime, registry } = self.services.clone();
         let (entry, provided) = match self.services.find(&self.service) {
             Ok(found) => found,
             Err(refusal) => return Err(Box::new((self.fail(refusal.into()), Some(sink)))),
@@ -178,14 +174,15 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
         let fail = |cause, argument| CallFailure::new(&entry.name, cause, argument);
         let (mut argument, mut sink) = (self.argument, sink);
         let mut asked = None;
-        let slot = loop {
-            let slot = Slot::new(&world, &entry, registry.next(), &link, (argument, sink));
-            let turned = match entry.admit(|| registry.domain(&world), asked, slot.live()) {
-                Ok(()) => break slot,
+        let call_state = loop {
+            let call_state =
+                CallState::new(&runtime, &entry, registry.next(), &link, (argument, sink));
+            let turned = match entry.admit(|| registry.domain(&runtime), asked, call_state.live()) {
+                Ok(()) => break call_state,
                 Err(turned) => turned,
             };
-            // No other code has the slot.
-            let (Some(back), Some(to)) = slot.take_out() else {
+            // No other code has this state.
+            let (Some(back), Some(to)) = call_state.take_out() else {
                 unreachable!("it was not admitted");
             };
             match turned {
@@ -196,22 +193,22 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             }
             (argument, sink) = (back, to);
         };
-        let call = ServiceCall::new(CallOf(Arc::clone(&slot)));
-        let submission = Submission::new(&world, call);
+        let call = call_fom::ServiceCall::new(CallOf(Arc::clone(&call_state)));
+        let submission = runtime.submit(call);
         let submission = match (key, &provided.runs) {
             (Some(key), _) => submission.key(key).queue(),
             (None, Runs::In(placement)) => submission.place(*placement),
             (None, _) => submission,
         };
         match submission.start() {
-            Ok(fom) => slot.has_fom(fom.fom().clone()),
+            Ok(fom) => call_state.has_fom(fom.fom().clone()),
             Err(refused) => {
                 let reason = refused.reason();
-                let (argument, sink) = slot.take_out();
+                let (argument, sink) = call_state.take_out();
                 drop(refused);
                 // Otherwise the call was answered meanwhile.
                 if argument.is_some() {
-                    entry.take_back(slot.id);
+                    entry.take_back(call_state.id);
                     let cause = match reason {
                         RefusedReason::ShuttingDown => CallCause::Shutdown,
                         reason => CallCause::Refused(Refusal::NoRoom {
@@ -224,9 +221,9 @@ impl<A: Send + 'static, R: Send + 'static> Call<A, R> {
             }
         }
         if let Some(time) = self.within {
-            slot.limit(time);
+            call_state.limit(time);
         }
-        Ok(slot)
+        Ok(call_state)
     }
 }
 
@@ -244,7 +241,7 @@ fn in_strand(strand: &Key) -> Key {
     Key::from(("strand", strand.clone()))
 }
 
-impl<A: Send + 'static, R: Send + 'static> IntoFuture for Call<A, R> {
+impl<A: Send + 'static, R: Send + 'static> IntoFuture for ServiceCall<A, R> {
     type Output = Result<R, CallFailure<A>>;
     type IntoFuture = Called<A, R>;
 
@@ -285,25 +282,25 @@ impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
 /// # Cancel safety
 ///
 /// As a future, this is cancel safe: the answer stays until it is taken.
-#[must_use = "the answer of the call is dropped with this; `Call::detach` wants none"]
+#[must_use = "the answer of the call is dropped with this; `ServiceCall::detach` wants none"]
 pub struct Calling<A, R> {
-    slot: Arc<Slot<A, R>>,
+    call_state: Arc<CallState<A, R>>,
     told: oneshot::Receiver<Outcome<A, R>>,
 }
 
 impl<A, R> fmt::Debug for Calling<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Calling({:?})", self.slot.entry.name)
+        write!(f, "Calling({:?})", self.call_state.entry.name)
     }
 }
 
 impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
     /// Cancels the call. A function that was not entered never is, and the argument is given back. A running async
     /// function is dropped at its next wait. A running plain function is told
-    /// ([`Cx::is_cancelled`](crate::Cx::is_cancelled)), and its result still counts. After the end of the call, this
-    /// does nothing.
+    /// ([`Cx::is_cancelled`](fom_runtime::Cx::is_cancelled)), and its result still counts. After the end of the call,
+    /// this does nothing.
     pub fn cancel(&self) {
-        self.slot.cancel();
+        self.call_state.cancel();
     }
 }
 
@@ -312,21 +309,21 @@ impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let link = &this.slot.link;
+        let link = &this.call_state.link;
         let mut polled = Pin::new(&mut this.told).poll(cx);
         if polled.is_pending() {
-            let current = chain::current();
+            let current = call_chain::current();
             if let (Some(key), Some(current)) = (&link.key, &current)
                 && current.holds(key)
             {
-                this.slot.would_wait_for_itself(key);
+                this.call_state.would_wait_for_itself(key);
                 polled = Pin::new(&mut this.told).poll(cx);
             }
             *link.awaited_in.lock() = current;
         }
         polled.map(|told| {
             told.unwrap_or_else(|_| {
-                let name = &this.slot.entry.name;
+                let name = &this.call_state.entry.name;
                 Err(CallFailure::new(name, CallCause::Shutdown, None))
             })
         })
@@ -335,6 +332,6 @@ impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
 
 impl<A, R> Drop for Calling<A, R> {
     fn drop(&mut self) {
-        *self.slot.link.awaited_in.lock() = None;
+        *self.call_state.link.awaited_in.lock() = None;
     }
 }

@@ -1,17 +1,14 @@
 //! One registered service: its state, its calls, and the waiters for its idleness.
 
-use std::{any::Any, collections::BTreeMap, sync::Arc};
+use std::{any::Any, collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use crate::{
-    extension::UnfinishedStop,
-    id::FomId,
-    service::{
-        Admission, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
-    },
+use crate::service::{
+    Admits, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
 };
 use fom_protocol::sync::Mutex;
+use fom_runtime::{FomId, extension::UnfinishedStop};
 
 /// A call, whatever its types are.
 pub(super) trait Live: Send + Sync {
@@ -46,12 +43,12 @@ pub(super) struct Totals {
     pub(super) refused: u64,
 }
 
-pub(super) struct Life {
+pub(super) struct Lifecycle {
     pub(super) state: ServiceState,
     /// Why the service failed.
     pub(super) reason: Option<String>,
-    /// When the state began.
-    pub(super) since: u64,
+    /// When the state began, on the runtime's clock.
+    pub(super) since: Duration,
     /// What is left to do of the stop.
     pub(super) stop: Stop,
     /// The runtime has ended, so the service is stopped and stays stopped.
@@ -81,7 +78,7 @@ struct Idle {
     tell: oneshot::Sender<()>,
 }
 
-impl Life {
+impl Lifecycle {
     /// Returns whether the runtime has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
@@ -116,7 +113,7 @@ pub(super) struct Entry {
     pub(super) hooks: Mutex<Option<Arc<Hooks>>>,
     /// Held while the service is started or stopped.
     pub(super) turn: tokio::sync::Mutex<()>,
-    life: Mutex<Life>,
+    lifecycle: Mutex<Lifecycle>,
 }
 
 impl Entry {
@@ -132,7 +129,7 @@ impl Entry {
             provided: Mutex::new(Some(provided)),
             hooks: Mutex::new(Some(Arc::new(hooks))),
             turn: tokio::sync::Mutex::new(()),
-            life: Mutex::new(Life {
+            lifecycle: Mutex::new(Lifecycle {
                 state: of.state,
                 reason: None,
                 since: of.since,
@@ -150,30 +147,30 @@ impl Entry {
         }
     }
 
-    /// Reads or changes the life of the service. `f` must be short and must not run user code.
-    pub(super) fn life<T>(&self, f: impl FnOnce(&mut Life) -> T) -> T {
-        f(&mut self.life.lock())
+    /// Reads or changes the lifecycle of the service. `f` must be short and must not run user code.
+    pub(super) fn lifecycle<T>(&self, f: impl FnOnce(&mut Lifecycle) -> T) -> T {
+        f(&mut self.lifecycle.lock())
     }
 
     pub(super) fn state(&self) -> ServiceState {
-        self.life(|life| life.state)
+        self.lifecycle(|lifecycle| lifecycle.state)
     }
 
     /// Goes to `to` if the state is one of `from`, and returns whether it was. Does nothing after the end of the
     /// runtime.
-    pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: u64) -> bool {
-        self.life(|life| {
-            let goes = !life.ended && from.contains(&life.state);
+    pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: Duration) -> bool {
+        self.lifecycle(|lifecycle| {
+            let goes = !lifecycle.ended && from.contains(&lifecycle.state);
             if goes {
-                life.state = to;
-                life.since = now;
-                life.reason = None;
+                lifecycle.state = to;
+                lifecycle.since = now;
+                lifecycle.reason = None;
             }
             goes
         })
     }
 
-    /// Admits a call, or returns what the table says. Reads `domain` under the lock of the life: a stop of all
+    /// Admits a call, or returns what the table says. Reads `domain` under the lock of the lifecycle: a stop of all
     /// services changes the domain first, and takes this lock for each service after that.
     pub(super) fn admit(
         &self,
@@ -181,49 +178,49 @@ impl Entry {
         asked: Option<bool>,
         call: (u64, Arc<dyn Live>),
     ) -> Result<(), Turned> {
-        let mut life = self.life.lock();
-        let (domain, state) = (domain(), life.state);
-        if life.gone {
+        let mut lifecycle = self.lifecycle.lock();
+        let (domain, state) = (domain(), lifecycle.state);
+        if lifecycle.gone {
             let service = self.name.clone();
             return Err(Turned::Refused(Refusal::NotRegistered { service }));
         }
         let admission = match domain.admits(state) {
-            Admission::Retry if self.bootstrap && domain == DomainState::Init => Admission::Admit,
+            Admits::Retry if self.bootstrap && domain == DomainState::Init => Admits::Admit,
             admission => admission,
         };
         let refusal = match (admission, asked) {
-            (Admission::Admit, _) | (Admission::Ask, Some(true)) => {
-                life.totals.waiting += 1;
-                life.live.insert(call.0, call.1);
+            (Admits::Admit, _) | (Admits::Ask, Some(true)) => {
+                lifecycle.totals.waiting += 1;
+                lifecycle.live.insert(call.0, call.1);
                 return Ok(());
             }
-            (Admission::Ask, None) => return Err(Turned::Ask(domain)),
-            (Admission::Retry, _) => Refusal::Retry {
+            (Admits::Ask, None) => return Err(Turned::Ask(domain)),
+            (Admits::Retry, _) => Refusal::Retry {
                 service: self.name.clone(),
                 state,
                 domain,
             },
-            (Admission::Ask | Admission::Refuse, _) => Refusal::NotServing {
+            (Admits::Ask | Admits::Refuse, _) => Refusal::NotServing {
                 service: self.name.clone(),
                 state,
                 domain,
             },
         };
-        life.totals.refused += 1;
+        lifecycle.totals.refused += 1;
         Err(Turned::Refused(refusal))
     }
 
     /// Counts and returns the refusal of a service without its functions.
     pub(super) fn refuse(&self, domain: DomainState) -> Refusal {
         let service = self.name.clone();
-        self.life(|life| {
-            life.totals.refused += 1;
-            if life.gone {
+        self.lifecycle(|lifecycle| {
+            lifecycle.totals.refused += 1;
+            if lifecycle.gone {
                 return Refusal::NotRegistered { service };
             }
             Refusal::NotServing {
                 service,
-                state: life.state,
+                state: lifecycle.state,
                 domain,
             }
         })
@@ -231,25 +228,25 @@ impl Entry {
 
     /// Takes back an admitted call that the runtime refused.
     pub(super) fn take_back(&self, call: u64) {
-        self.life(|life| {
-            life.totals.waiting -= 1;
-            life.totals.refused += 1;
+        self.lifecycle(|lifecycle| {
+            lifecycle.totals.waiting -= 1;
+            lifecycle.totals.refused += 1;
         });
         self.left(call);
     }
 
     /// Counts a call as running.
     pub(super) fn begun(&self) {
-        self.life(|life| {
-            life.totals.waiting -= 1;
-            life.totals.running += 1;
+        self.lifecycle(|lifecycle| {
+            lifecycle.totals.waiting -= 1;
+            lifecycle.totals.running += 1;
         });
     }
 
     /// Counts a call as ended: its function has returned or will never be entered.
     pub(super) fn ended(&self, began: bool, how: How) {
-        self.life(|life| {
-            let totals = &mut life.totals;
+        self.lifecycle(|lifecycle| {
+            let totals = &mut lifecycle.totals;
             if began {
                 totals.running -= 1;
             } else {
@@ -265,12 +262,12 @@ impl Entry {
 
     /// Removes an answered call of which nothing is left. Tells the waiters that waited for this.
     pub(super) fn left(&self, call: u64) {
-        let told = self.life(|life| {
-            let call = life.live.remove(&call);
-            let (told, wait): (Vec<_>, Vec<_>) = std::mem::take(&mut life.idle)
+        let told = self.lifecycle(|lifecycle| {
+            let call = lifecycle.live.remove(&call);
+            let (told, wait): (Vec<_>, Vec<_>) = std::mem::take(&mut lifecycle.idle)
                 .into_iter()
-                .partition(|waiter| life.is_idle(waiter.but));
-            life.idle = wait;
+                .partition(|waiter| lifecycle.is_idle(waiter.but));
+            lifecycle.idle = wait;
             (call, told)
         });
         for waiter in told.1 {
@@ -282,12 +279,12 @@ impl Entry {
     /// Returns a receiver that resolves when there is no call other than the one in fom `but`.
     pub(super) fn idle(&self, but: Option<FomId>) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
-        let tell = self.life(|life| {
-            if life.is_idle(but) {
+        let tell = self.lifecycle(|lifecycle| {
+            if lifecycle.is_idle(but) {
                 return Some(tell);
             }
-            life.idle.retain(|waiter| !waiter.tell.is_closed());
-            life.idle.push(Idle { but, tell });
+            lifecycle.idle.retain(|waiter| !waiter.tell.is_closed());
+            lifecycle.idle.push(Idle { but, tell });
             None
         });
         if let Some(tell) = tell {
@@ -299,27 +296,27 @@ impl Entry {
 
     /// Returns the calls, in the order of admission.
     pub(super) fn calls(&self) -> Vec<Arc<dyn Live>> {
-        self.life(|life| life.live.values().cloned().collect())
+        self.lifecycle(|lifecycle| lifecycle.live.values().cloned().collect())
     }
 
     /// Ends the service with the runtime: the service is stopped and stays stopped, whatever of it still runs. Returns
     /// whether it was not stopped before.
-    pub(super) fn end(&self, now: u64) -> bool {
-        let (was, waiting) = self.life(|life| {
-            let was = life.state;
+    pub(super) fn end(&self, now: Duration) -> bool {
+        let (was, waiting) = self.lifecycle(|lifecycle| {
+            let was = lifecycle.state;
             if was != ServiceState::Stopped {
-                life.state = ServiceState::Stopped;
-                life.since = now;
+                lifecycle.state = ServiceState::Stopped;
+                lifecycle.since = now;
             }
             if self.stops {
-                life.reason = life.reason.take().or(match life.stop {
+                lifecycle.reason = lifecycle.reason.take().or(match lifecycle.stop {
                     Stop::Nothing => None,
                     Stop::Due => Some("its stop was not run".to_owned()),
                     Stop::Begun => Some("its stop did not come to its end".to_owned()),
                 });
             }
-            life.ended = true;
-            (was, std::mem::take(&mut life.idle))
+            lifecycle.ended = true;
+            (was, std::mem::take(&mut lifecycle.idle))
         });
         for waiter in waiting {
             // The waiter may be gone.
@@ -329,19 +326,19 @@ impl Entry {
     }
 
     /// Marks the service as unregistered: it must stop.
-    pub(super) fn leave(&self, now: u64) {
-        self.life(|life| {
-            life.gone = true;
-            if !life.ended {
-                life.state = ServiceState::Stopping;
-                life.since = now;
+    pub(super) fn leave(&self, now: Duration) {
+        self.lifecycle(|lifecycle| {
+            lifecycle.gone = true;
+            if !lifecycle.ended {
+                lifecycle.state = ServiceState::Stopping;
+                lifecycle.since = now;
             }
         });
     }
 
     /// Returns what is left of the stop, if the service has one.
     pub(super) fn unfinished(&self) -> Option<UnfinishedStop> {
-        let stop = self.life(|life| life.stop);
+        let stop = self.lifecycle(|lifecycle| lifecycle.stop);
         (self.stops && stop != Stop::Nothing).then(|| UnfinishedStop {
             kind: "service".to_owned(),
             name: self.name.clone(),
@@ -374,5 +371,5 @@ pub(super) struct About {
     pub(super) level: u32,
     pub(super) bootstrap: bool,
     pub(super) state: ServiceState,
-    pub(super) since: u64,
+    pub(super) since: Duration,
 }

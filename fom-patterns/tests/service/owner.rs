@@ -5,14 +5,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use fom_runtime::{
-    BoxError, FomState, TestClock,
+use fom_patterns::{
     prelude::*,
     service::{
         CallCause, CallCx, CallFailure, CancelledBy, Happened, Provider, Refusal, Running, Service,
         ServiceEvent, ServiceState,
     },
 };
+use fom_runtime::{BoxError, FomState, TestClock};
 
 use crate::kit::{self, Gate, Log, limited, many, one, secs};
 
@@ -227,7 +227,7 @@ fn a_service_may_unregister_itself() {
             .register(
                 &ONCE,
                 Provider::future(move |_, ()| {
-                    let guard: Option<fom_runtime::service::Registration> =
+                    let guard: Option<fom_patterns::service::Registration> =
                         of.lock().unwrap().take();
                     async move {
                         guard.expect("once").unregister(Running::Stop).await;

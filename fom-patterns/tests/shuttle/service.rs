@@ -1,7 +1,7 @@
 //! Services that are unregistered while they are called: each call gets one answer, and no call runs in a service that
 //! is gone.
 
-use fom_runtime::service::{
+use fom_patterns::service::{
     CallCause, CallFailure, CancelledBy, DomainState, Happened, Provider, Refusal, Running,
     Service, ServiceState,
 };
@@ -170,7 +170,7 @@ fn ended_by_a_shutdown(how: Shutdown) {
         };
         assert_stopped();
         let said = report.unfinished_stops.iter();
-        let said: Vec<_> = said.map(|stop| stop.service.as_str()).collect();
+        let said: Vec<_> = said.map(|stop| stop.name.as_str()).collect();
         assert!(said.contains(&"hangs"), "{said:?}");
         assert!(said.contains(&"ends") || ended == 1, "{said:?}");
         assert_eq!(watcher.join().unwrap(), Some(Happened::Stopped));

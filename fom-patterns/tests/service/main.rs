@@ -1,6 +1,6 @@
 //! Services by name: their calls, their life, and their owners.
 
-#[path = "../kit/mod.rs"]
+#[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 mod calls;

@@ -10,20 +10,16 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{
-    id::{FomId, Key},
-    locality::{Home, Sleep},
-    runtime::{FomRef, World},
-    service::{
-        CallCause, CallFailure, CancelledBy,
-        callback::{self, Callback},
-        chain::Link,
-        entry::{Entry, How, Live},
-        job::ServiceCall,
-        provider::Provided,
-    },
+use crate::service::{
+    CallCause, CallFailure, CancelledBy,
+    call_chain::Link,
+    call_fom::ServiceCall,
+    callback::{self, Callback},
+    entry::{Entry, How, Live},
+    provider::Provided,
 };
 use fom_protocol::{panic_message, sync::Mutex};
+use fom_runtime::{FomId, FomRef, Key, Runtime, Sleep};
 
 /// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;
@@ -67,8 +63,9 @@ impl<A, R> Inner<A, R> {
     }
 }
 
-pub(super) struct Slot<A, R> {
-    pub(super) world: Arc<World>,
+/// One call, from its admission to its answer.
+pub(super) struct CallState<A, R> {
+    pub(super) runtime: Runtime,
     pub(super) entry: Arc<Entry>,
     pub(super) id: u64,
     pub(super) link: Arc<Link>,
@@ -84,9 +81,9 @@ pub(super) struct Entered<A, R> {
     pub(super) provided: Arc<Provided<A, R>>,
 }
 
-impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
+impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
     pub(super) fn new(
-        world: &Arc<World>,
+        runtime: &Runtime,
         entry: &Arc<Entry>,
         id: u64,
         link: &Arc<Link>,
@@ -94,7 +91,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
     ) -> Arc<Self> {
         let (argument, sink) = of;
         Arc::new(Self {
-            world: Arc::clone(world),
+            runtime: runtime.detached(),
             entry: Arc::clone(entry),
             id,
             link: Arc::clone(link),
@@ -145,11 +142,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
 
     /// Answers the call after this time, unless it is answered before.
     pub(super) fn limit(self: &Arc<Self>, time: Duration) {
-        let home = Home::new(
-            Arc::clone(&self.world),
-            crate::locality::here_in(&self.world).unwrap_or(0),
-        );
-        let mut sleep = Box::pin(Sleep::new(home, time));
+        let mut sleep = Box::pin(self.runtime.sleep(time));
         let alarm = Waker::from(Arc::new(Alarm {
             call: Arc::downgrade(self) as Weak<dyn Late>,
             time,
@@ -254,7 +247,7 @@ impl<A: Send + 'static, R: Send + 'static> Slot<A, R> {
     /// Gives the answer, unless it was given before.
     fn give(&self, due: Due<A, R>, outcome: Outcome<A, R>) {
         drop(due.timer);
-        deliver(&self.world, due.sink, outcome);
+        deliver(&self.runtime, due.sink, outcome);
     }
 
     /// Fails a call in a circle of calls that wait for each other: its function would never be entered.
@@ -284,7 +277,7 @@ trait Late: Send + Sync {
     fn late(&self, time: Duration);
 }
 
-impl<A: Send + 'static, R: Send + 'static> Late for Slot<A, R> {
+impl<A: Send + 'static, R: Send + 'static> Late for CallState<A, R> {
     fn late(&self, time: Duration) {
         self.answer_with(|| CallCause::Late(time));
         self.stop(CallCause::Late(time));
@@ -307,7 +300,7 @@ impl Wake for Alarm {
 
 /// Gives an outcome to its receiver. Catches a panic of the user's code.
 pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
-    world: &Arc<World>,
+    runtime: &Runtime,
     sink: Option<Sink<A, R>>,
     outcome: Outcome<A, R>,
 ) {
@@ -315,17 +308,17 @@ pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
         None | Some(Sink::Nobody) => drop(outcome),
         // The caller may be gone.
         Some(Sink::Caller(caller)) => drop(caller.send(outcome)),
-        Some(Sink::Callback(callback)) => callback::run(world, callback, outcome),
+        Some(Sink::Callback(callback)) => callback::run(runtime, callback, outcome),
     }));
     if let Err(panic) = delivered {
-        world.env.report(format!(
+        runtime.report(format!(
             "the answer of a call could not be given: it panicked: {}",
             panic_message(panic)
         ));
     }
 }
 
-impl<A: Send + 'static, R: Send + 'static> Live for Slot<A, R> {
+impl<A: Send + 'static, R: Send + 'static> Live for CallState<A, R> {
     fn cancel_waiting(&self, cause: CallCause) -> bool {
         self.cancel_waiting_with(move || cause, true)
     }

@@ -9,19 +9,14 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{
-    BlockingCx, Cx,
-    error::BoxError,
-    fom,
-    fom::BlockError,
-    locality::Home,
-    service::{
-        CallCause, CallCx, CancelledBy, chain, fenced,
-        provider::{BoxFuture, Function, Provided},
-        slot::{Entered, Slot},
-    },
+use crate::service::{
+    CallCause, CallCx, CancelledBy, call_chain,
+    call_state::{CallState, Entered},
+    fenced,
+    provider::{BoxFuture, Function, Provided},
 };
 use fom_protocol::panic_message;
+use fom_runtime::{BlockError, BlockingCx, BoxError, Cx, extension::RuntimeState, fom};
 
 /// How a call runs, whatever its types are. The drop of a call that has not begun still gives an answer.
 pub(super) trait Work: Send + 'static {
@@ -104,7 +99,7 @@ impl TaskingTransitions for ServiceTask {
 }
 
 /// A call of a function.
-pub(super) struct CallOf<A: Send + 'static, R: Send + 'static>(pub(super) Arc<Slot<A, R>>);
+pub(super) struct CallOf<A: Send + 'static, R: Send + 'static>(pub(super) Arc<CallState<A, R>>);
 
 impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
     fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun {
@@ -115,7 +110,7 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
         let link = Arc::clone(&self.0.link);
         match &provided.function {
             Function::Plain(function) => {
-                let result = caught(|| chain::inside(&link, || function(cx, argument)));
+                let result = caught(|| call_chain::inside(&link, || function(cx, argument)));
                 fenced(|| drop(provided));
                 running.end(result);
                 Begun::Done
@@ -123,7 +118,7 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
             Function::Blocking(_) => Begun::Section(Box::new(move |cx| {
                 let result = match (cx, &provided.function) {
                     (Ok(cx), Function::Blocking(function)) => {
-                        caught(|| chain::inside(&link, || function(cx, argument)))
+                        caught(|| call_chain::inside(&link, || function(cx, argument)))
                     }
                     (Err(error), _) => Err(CallCause::NoThread(error)),
                     (Ok(_), _) => unreachable!("looked at just now"),
@@ -132,9 +127,8 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
                 running.end(result);
             })),
             Function::Async(function) => {
-                let home = Home::new(Arc::clone(&self.0.world), cx.locality());
-                let made =
-                    caught(|| chain::inside(&link, || function(CallCx::new(home), argument)));
+                let cx = CallCx::new(self.0.runtime.clone(), cx.locality());
+                let made = caught(|| call_chain::inside(&link, || function(cx, argument)));
                 match made {
                     Ok(future) => Begun::Future(Box::pin(Awaiting {
                         future: Some(future),
@@ -168,8 +162,8 @@ fn panicked(panic: Box<dyn Any + Send>) -> CallCause {
 }
 
 /// Returns why a call ends when its fom is dropped.
-fn dropped<A, R>(slot: &Slot<A, R>) -> CallCause {
-    if slot.world.is_closed() {
+fn dropped<A, R>(state: &CallState<A, R>) -> CallCause {
+    if state.runtime.state() == RuntimeState::Closed {
         CallCause::Shutdown
     } else {
         CallCause::Cancelled(CancelledBy::Fom)
@@ -177,21 +171,21 @@ fn dropped<A, R>(slot: &Slot<A, R>) -> CallCause {
 }
 
 /// A call with an entered function. If this is dropped without a result, the answer says so.
-struct Running<A: Send + 'static, R: Send + 'static>(Option<Arc<Slot<A, R>>>);
+struct Running<A: Send + 'static, R: Send + 'static>(Option<Arc<CallState<A, R>>>);
 
 impl<A: Send + 'static, R: Send + 'static> Running<A, R> {
     fn end(mut self, result: Result<R, CallCause>) {
-        if let Some(slot) = self.0.take() {
-            slot.end(result);
+        if let Some(state) = self.0.take() {
+            state.end(result);
         }
     }
 }
 
 impl<A: Send + 'static, R: Send + 'static> Drop for Running<A, R> {
     fn drop(&mut self) {
-        if let Some(slot) = self.0.take() {
-            let cause = dropped(&slot);
-            slot.end(Err(cause));
+        if let Some(state) = self.0.take() {
+            let cause = dropped(&state);
+            state.end(Err(cause));
         }
     }
 }
@@ -202,7 +196,7 @@ struct Awaiting<A: Send + 'static, R: Send + 'static> {
     future: Option<BoxFuture<R>>,
     provided: Option<Arc<Provided<A, R>>>,
     running: Running<A, R>,
-    link: Arc<chain::Link>,
+    link: Arc<call_chain::Link>,
 }
 
 impl<A: Send + 'static, R: Send + 'static> Future for Awaiting<A, R> {
@@ -213,7 +207,7 @@ impl<A: Send + 'static, R: Send + 'static> Future for Awaiting<A, R> {
         let Some(future) = &mut this.future else {
             return Poll::Ready(());
         };
-        let polled = caught(|| chain::inside(&this.link, || future.as_mut().poll(cx)));
+        let polled = caught(|| call_chain::inside(&this.link, || future.as_mut().poll(cx)));
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(result)) => Ok(result),

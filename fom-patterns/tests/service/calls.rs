@@ -6,13 +6,13 @@ use std::sync::{
     mpsc,
 };
 
-use fom_runtime::{
-    TestClock,
+use fom_patterns::{
     prelude::*,
     service::{
         CallCause, CancelledBy, Provider, Refusal, RegisterReason, Running, Service, Signature,
     },
 };
+use fom_runtime::TestClock;
 
 use crate::kit::{Gate, Log, limited, many, one, secs};
 
@@ -453,7 +453,7 @@ fn calls_of_one_key_or_strand_keep_their_order() {
         let log = Log::default();
         let work = |name: &'static str| {
             let log = log.clone();
-            move |cx: fom_runtime::service::CallCx, n: u32| {
+            move |cx: fom_patterns::service::CallCx, n: u32| {
                 let log = log.clone();
                 async move {
                     log.put(format_args!("{name} {n} begins"));

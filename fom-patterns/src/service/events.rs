@@ -8,15 +8,13 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::{
-    runtime::{CallError, Local, Runtime, World},
-    service::{
-        ServiceState, Services, Signature,
-        entry::{Entry, Life},
-        registry::Registry,
-    },
+use crate::service::{
+    ServiceState, Services, Signature,
+    entry::{Entry, Lifecycle},
+    registry::Registry,
 };
 use fom_protocol::sync::Mutex;
+use fom_runtime::{CallError, Local, Runtime};
 
 /// An event of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +85,7 @@ impl Watcher {
 
     /// Gives the callback the oldest event, in its locality. A locality runs one job at a time, so no other job runs
     /// the callback.
-    fn run(&self, world: &World, local: &mut Local<'_>) {
+    fn run(&self, runtime: &Runtime, local: &mut Local<'_>) {
         let (event, callback) = {
             let mut queue = self.queue.lock();
             let callback = queue
@@ -100,7 +98,7 @@ impl Watcher {
             return;
         };
         if let Err(panic) = super::caught(|| callback(local, event)) {
-            world.env.report(format!(
+            runtime.report(format!(
                 "who watched service `{}` panicked and is told no more: {panic}",
                 self.name
             ));
@@ -115,15 +113,15 @@ impl Watcher {
 }
 
 impl Tell {
-    pub(super) fn all(self, world: &Arc<World>) {
+    pub(super) fn all(self, runtime: &Runtime) {
         for told in self.0 {
             match told {
                 Told::Wake(waker) => super::fenced(|| waker.wake()),
                 Told::Run(locality, watcher) => {
-                    let of = Arc::clone(world);
+                    let of = runtime.detached();
                     let run = move |local: &mut Local<'_>| watcher.run(&of, local);
                     // After the end of the runtime, no watcher is told.
-                    let _ = Runtime::of(world).post(locality, run);
+                    let _ = runtime.post(locality, run);
                 }
             }
         }
@@ -159,18 +157,18 @@ impl Watchers {
 }
 
 impl Registry {
-    /// Changes the life of a service, and tells its watchers if the service is still registered. Both are one step: a
-    /// new watcher either finds the change or gets its event, never both.
+    /// Changes the lifecycle of a service, and tells its watchers if the service is still registered. Both are one step:
+    /// a new watcher either finds the change or gets its event, never both.
     pub(super) fn change<T>(
         &self,
-        world: &Arc<World>,
+        runtime: &Runtime,
         entry: &Arc<Entry>,
-        change: impl FnOnce(&mut Life) -> (Option<Happened>, T),
+        change: impl FnOnce(&mut Lifecycle) -> (Option<Happened>, T),
     ) -> T {
         let mut tell = Tell::default();
         let changed = {
             let names = self.names.lock();
-            let (happened, changed) = entry.life(change);
+            let (happened, changed) = entry.lifecycle(change);
             let current = names.by_name.get(&entry.name);
             if let Some(happened) = happened
                 && current.is_some_and(|current| Arc::ptr_eq(current, entry))
@@ -179,7 +177,7 @@ impl Registry {
             }
             changed
         };
-        tell.all(world);
+        tell.all(runtime);
         changed
     }
 }
@@ -277,7 +275,7 @@ impl Services {
             }
             names.watchers.0.push(Arc::clone(&watcher));
         }
-        tell.all(&self.world);
+        tell.all(&self.runtime);
         watcher
     }
 
@@ -296,7 +294,7 @@ impl Services {
 
     /// Like [`subscribe`](Self::subscribe), with a callback that runs in this locality, once for each event, in order.
     /// A callback that panics is not called again, and is reported in
-    /// [`Operations::incidents`](crate::Operations::incidents).
+    /// [`Operations::incidents`](fom_runtime::Operations::incidents).
     ///
     /// # Errors
     ///
@@ -307,7 +305,7 @@ impl Services {
         name: impl Into<String>,
         callback: impl FnMut(&mut Local<'_>, ServiceEvent) + Send + 'static,
     ) -> Result<Watching, CallError> {
-        if locality >= self.world.localities.len() {
+        if locality >= self.runtime.localities() {
             return Err(CallError::NoSuchLocality(locality));
         }
         let callback: Callback = Box::new(callback);

@@ -11,13 +11,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    BoxError, Runtime, Shutdown, TestClock,
-    service::{
-        CallCause, CallFailure, DomainState, Happened, LifeError, Provider, Registration, Running,
-        Service, ServiceState, Services, Subscription,
-    },
+use fom_patterns::service::{
+    CallCause, CallFailure, DomainState, Happened, LifeError, Provider, Registration, Running,
+    Service, ServiceState, Services, ServicesExt, Subscription,
 };
+use fom_runtime::{BoxError, Runtime, Shutdown, TestClock};
 
 use crate::kit::{self, Log, hush_localities, limited, many, one, secs};
 

@@ -11,7 +11,7 @@ use std::{
 /// does not compile.
 ///
 /// ```
-/// use fom_runtime::service::Service;
+/// use fom_patterns::service::Service;
 ///
 /// static ECHO: Service<String, usize> = Service::new("echo");
 /// assert_eq!(ECHO.name(), "echo");

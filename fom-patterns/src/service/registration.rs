@@ -8,9 +8,10 @@ use crate::service::{
     CallCause, CancelledBy, Happened, LifeError, ServiceState, Services,
     entry::Entry,
     events::Tell,
-    life::{Leaving, current_fom, spawn, start_one, stop_one, unanswered},
+    lifecycle::{Leaving, spawn, start_one, stop_one, unanswered},
     registry::Registry,
 };
+use fom_runtime::{FomId, Runtime, extension::RuntimeState};
 
 /// What happens to the running calls when a service is unregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Running {
     /// They run to their end.
     Finish,
     /// They are told to end: an async function is dropped at its next wait. A plain function sees
-    /// [`Cx::is_cancelled`](crate::Cx::is_cancelled), and its result still counts.
+    /// [`Cx::is_cancelled`](fom_runtime::Cx::is_cancelled), and its result still counts.
     Stop,
 }
 
@@ -72,15 +73,15 @@ impl Registration {
     /// If the future is dropped, the start continues.
     pub async fn start(&self) -> Result<(), LifeError> {
         let (tell, told) = oneshot::channel();
-        let Services { world, registry } = self.services.clone();
+        let Services { runtime, registry } = self.services.clone();
         let entry = Arc::clone(&self.entry);
         let task = async move {
             // The caller may be gone.
-            let _ = tell.send(start_one(&world, &registry, &entry).await);
+            let _ = tell.send(start_one(&runtime, &registry, &entry).await);
         };
-        spawn(&self.services.world, task).map_err(|_| LifeError::ShuttingDown)?;
+        spawn(&self.services.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
         told.await
-            .unwrap_or_else(|_| Err(unanswered(&self.services.world)))
+            .unwrap_or_else(|_| Err(unanswered(&self.services.runtime)))
     }
 
     /// Stops the service. Admitted calls run to their end. More calls are admitted only if the service
@@ -94,17 +95,17 @@ impl Registration {
     ///
     /// If the future is dropped, the stop continues.
     pub async fn stop(&self) -> Result<(), LifeError> {
-        let but = current_fom();
+        let but = self.services.runtime.current_fom();
         let (tell, told) = oneshot::channel();
-        let Services { world, registry } = self.services.clone();
+        let Services { runtime, registry } = self.services.clone();
         let entry = Arc::clone(&self.entry);
         let task = async move {
-            stop_one(&world, &registry, &entry, but).await;
+            stop_one(&runtime, &registry, &entry, but).await;
             // The caller may be gone.
             let _ = tell.send(());
         };
-        spawn(&self.services.world, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.map_err(|_| unanswered(&self.services.world))
+        spawn(&self.services.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
+        told.await.map_err(|_| unanswered(&self.services.runtime))
     }
 
     /// Resolves when the service has no waiting and no running call, other than the call that awaits this.
@@ -114,7 +115,8 @@ impl Registration {
     /// Cancel safe.
     pub async fn idle(&self) {
         // Never fails: the entry is held here, and with it the sender.
-        let _ = self.entry.idle(current_fom()).await;
+        let but = self.services.runtime.current_fom();
+        let _ = self.entry.idle(but).await;
     }
 
     /// Unregisters the service. The name is free at once. Waiting calls fail with [`CancelledBy::Unregistered`] and get
@@ -128,20 +130,20 @@ impl Registration {
     ///
     /// If the future is dropped, the unregistration continues.
     pub async fn unregister(mut self, running: Running) {
-        let but = current_fom();
+        let but = self.services.runtime.current_fom();
         self.withdraw(running, but);
         let (tell, told) = oneshot::channel();
         self.finish(but, Some(tell));
-        if told.await.is_err() && !self.services.world.is_closed() {
+        if told.await.is_err() && self.services.runtime.state() != RuntimeState::Closed {
             // The fom that unregistered the service was cancelled.
             let _ = self.entry.idle(but).await;
         }
     }
 
-    fn withdraw(&mut self, running: Running, but: Option<crate::FomId>) {
+    fn withdraw(&mut self, running: Running, but: Option<FomId>) {
         self.is_left = true;
-        let Services { world, registry } = &self.services;
-        registry.withdraw(world, &self.entry);
+        let Services { runtime, registry } = &self.services;
+        registry.withdraw(runtime, &self.entry);
         let cause = || {
             CallCause::Cancelled(CancelledBy::Unregistered {
                 service: self.entry.name.clone(),
@@ -158,21 +160,19 @@ impl Registration {
                 }
             });
             if let Err(panic) = done {
-                world
-                    .env
-                    .report(format!("a call could not be cancelled: {panic}"));
+                runtime.report(format!("a call could not be cancelled: {panic}"));
             }
         }
     }
 
-    fn finish(&self, but: Option<crate::FomId>, tell: Option<oneshot::Sender<()>>) {
-        let Services { world, registry } = self.services.clone();
+    fn finish(&self, but: Option<FomId>, tell: Option<oneshot::Sender<()>>) {
+        let Services { runtime, registry } = self.services.clone();
         let leaving = Leaving {
-            world,
+            runtime,
             registry,
             entry: Arc::clone(&self.entry),
         };
-        if self.entry.life(|life| life.is_empty()) && !self.entry.stops {
+        if self.entry.lifecycle(|lifecycle| lifecycle.is_empty()) && !self.entry.stops {
             return;
         }
         let task = async move {
@@ -181,7 +181,7 @@ impl Registration {
             let _ = tell.map(|tell| tell.send(()));
         };
         // A refused task is dropped, and that drop does what is still possible.
-        drop(spawn(&self.services.world, task));
+        drop(spawn(&self.services.runtime, task));
     }
 }
 
@@ -196,7 +196,7 @@ impl Drop for Registration {
 
 impl Registry {
     /// Takes a service out: its name is free, and no call finds it.
-    fn withdraw(&self, world: &Arc<crate::runtime::World>, entry: &Arc<Entry>) {
+    fn withdraw(&self, runtime: &Runtime, entry: &Arc<Entry>) {
         let mut tell = Tell::default();
         {
             let mut names = self.names.lock();
@@ -205,9 +205,9 @@ impl Registry {
             names
                 .watchers
                 .tell(entry, Happened::Unregistered, &mut tell);
-            let now = world.env.clock.nanos();
+            let now = runtime.now();
             entry.leave(now);
         }
-        tell.all(world);
+        tell.all(runtime);
     }
 }

@@ -2,11 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{
-    fom::BlockError,
-    id::Key,
-    service::{DomainState, Provider, ServiceState, Signature},
-};
+use crate::service::{DomainState, Provider, ServiceState, Signature};
+use fom_runtime::{BlockError, Key, RefusedReason};
 
 /// Why a call was not admitted. Two calls in the same situation get equal refusals, and neither leaves anything behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +57,7 @@ pub enum Refusal {
         /// The name of the service.
         service: String,
         /// The reason that the runtime gives.
-        reason: crate::RefusedReason,
+        reason: RefusedReason,
     },
 }
 
@@ -77,7 +74,7 @@ pub enum CallCause {
     /// The function panicked with this message.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// The [time limit](crate::service::Call::within) passed.
+    /// The [time limit](crate::service::ServiceCall::within) passed.
     #[error("not answered within {0:?}")]
     Late(Duration),
     /// The runtime was shut down first.
@@ -117,7 +114,7 @@ pub enum CancelledBy {
         /// The owner that had registered the service.
         owner: String,
     },
-    /// [`Runtime::cancel`](crate::Runtime::cancel) cancelled the fom of the call.
+    /// [`Runtime::cancel`](fom_runtime::Runtime::cancel) cancelled the fom of the call.
     #[error("its fom was cancelled")]
     Fom,
 }
@@ -230,7 +227,7 @@ pub enum LifeError {
         /// The error of the start.
         reason: String,
     },
-    /// [`Runtime::cancel`](crate::Runtime::cancel) cancelled the fom that did this. The caller can try again.
+    /// [`Runtime::cancel`](fom_runtime::Runtime::cancel) cancelled the fom that did this. The caller can try again.
     #[error("the fom that did it was cancelled; do it again")]
     Cancelled,
     /// The services are already being started or stopped.
