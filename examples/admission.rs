@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    Cause, TestClock,
+use fom_patterns::{
     admission::{Admission, Level, Policy, Rate, Rule, Share, TokenBuckets},
     prelude::*,
 };
+use fom_runtime::TestClock;
 
 const SECOND: Duration = Duration::from_secs(1);
 

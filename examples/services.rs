@@ -7,11 +7,11 @@
 
 use std::{sync::mpsc, time::Duration};
 
-use fom_runtime::{
-    TestClock,
+use fom_patterns::{
     prelude::*,
     service::{CallCause, CallCx, Provider, Running, Service, Services},
 };
+use fom_runtime::TestClock;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -97,7 +97,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-async fn next(news: &mut fom_runtime::service::Subscription) -> Option<String> {
+async fn next(news: &mut fom_patterns::service::Subscription) -> Option<String> {
     let event = news.next().await?;
     Some(format!("{} {:?}", event.service, event.happened))
 }

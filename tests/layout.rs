@@ -33,8 +33,6 @@ const RUNTIME: &[&str] = &[
     "durable",
     "lock",
     "lanes",
-    "admission",
-    "service",
     "testing",
     "prelude",
     "__private",

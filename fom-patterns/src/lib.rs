@@ -2,13 +2,17 @@
 //!
 //! Each pattern is one module. The modules do not know each other, so a program may use any of them.
 //!
+//! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
+//!
 //! | to | see |
 //! | --- | --- |
+//! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
-//!
-//! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
+//! | register, call and watch services by name | [`service`] |
 
 pub mod active;
+pub mod admission;
 pub mod prelude;
+pub mod service;
 
 pub use fom_macros::active;

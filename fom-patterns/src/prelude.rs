@@ -2,4 +2,4 @@
 
 pub use fom_runtime::prelude::*;
 
-pub use crate::{active, active::Active};
+pub use crate::{active, active::Active, service::ServicesExt};

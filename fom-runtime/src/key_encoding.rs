@@ -3,9 +3,9 @@
 use crate::id::Key;
 
 const INT: u8 = 0;
-const TEXT: u8 = 1;
+pub(crate) const TEXT: u8 = 1;
 const BYTES: u8 = 2;
-const PAIR: u8 = 3;
+pub(crate) const PAIR: u8 = 3;
 
 /// Limit on pairs in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
 const DEEPEST_KEY: u8 = 64;

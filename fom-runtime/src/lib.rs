@@ -68,9 +68,7 @@
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
-//! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
-//! | register, call and watch services by name | [`service`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
@@ -82,7 +80,6 @@ extern crate self as fom_runtime;
 #[doc(hidden)]
 pub mod __private;
 mod adaptive;
-pub mod admission;
 pub mod balance;
 mod clock;
 mod cx;
@@ -100,7 +97,6 @@ mod lock;
 mod operation;
 pub mod prelude;
 mod runtime;
-pub mod service;
 mod snapshot;
 mod step_key;
 #[cfg(not(fom_shuttle))]

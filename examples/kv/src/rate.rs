@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 
-use fom_runtime::admission::{Admission, BuildAdmissionError, Fifo, Queued, Rate, TokenBuckets};
+use fom_patterns::admission::{Admission, BuildAdmissionError, Fifo, Queued, Rate, TokenBuckets};
 use fom_runtime::prelude::*;
 
 use crate::live::SettingError;

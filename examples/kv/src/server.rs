@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fom_runtime::admission::BuildAdmissionError;
+use fom_patterns::admission::BuildAdmissionError;
 use fom_runtime::prelude::*;
 use fom_runtime::{BuildError, Chore, ChoreError, Clock, LongLocks, ShutdownReport, TestClock};
 use tokio::net::TcpListener;

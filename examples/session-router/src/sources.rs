@@ -13,7 +13,7 @@
 //!
 //! `Places` limits how much a source may hold at a time.
 //!
-//! The admission of the runtime lets operations wait for a token in a queue. A caller in SIP must not wait: it repeats its
+//! An intake of `fom-patterns` lets operations wait for a token in a queue. A caller in SIP must not wait: it repeats its
 //! INVITE after 500 ms. So the router refuses at once, and this module needs no queue.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! A shutdown that runs out of time answers the callers of active objects and the requests in a queue for admission.
+//! A shutdown that runs out of time answers the callers of active objects.
 #![allow(
     unreachable_pub,
     reason = "the proxy has what is `pub`, here as in a library"
@@ -7,12 +7,9 @@
 use std::{future::pending, time::Duration};
 
 use fom_patterns::{active::ActiveCallError, prelude::*};
-use fom_runtime::{
-    Cause, RefusedReason, Shutdown, TestClock,
-    admission::{Admission, Fifo},
-};
+use fom_runtime::{Shutdown, TestClock};
 
-use crate::kit::{limited, one, poll_once};
+use crate::kit::{limited, one};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -42,48 +39,5 @@ fn calls_of_an_object_that_hangs_are_answered() {
         assert!(matches!(runs.await, Err(ActiveCallError::Ended)));
         assert!(matches!(queued.await, Err(ActiveCallError::Ended)));
         assert!(slow.has_ended());
-    });
-}
-
-/// Never ends.
-struct Waits;
-
-#[fom(operation(Waits), transient)]
-enum Waiting {
-    #[phase(start, to(Over))]
-    Wait,
-    #[phase(end)]
-    Over,
-}
-
-impl WaitingTransitions for Waits {
-    async fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
-        pending().await
-    }
-}
-
-/// SV-09: a drain that runs out of time answers requests that are queued for admission, or that wait for room there.
-#[test]
-fn what_waits_for_admission_is_answered() {
-    limited(|| async {
-        let runtime = one(&TestClock::new()).build().unwrap();
-        let admission = Admission::builder(&runtime)
-            .in_flight(1)
-            .marks(1, 2)
-            .policy(Fifo::default())
-            .build()
-            .unwrap();
-        let runs = admission.submit(Waits).start().unwrap();
-        let queued = [(), ()].map(|()| admission.submit(Waits).start().unwrap());
-        let mut room = Box::pin(admission.submit(Waits).start_when_room());
-        assert!(poll_once(room.as_mut()).await.is_pending());
-        runtime.quiet().await;
-        runtime.shutdown(Shutdown::Drain, SHORT).await;
-        for handle in [runs].into_iter().chain(queued) {
-            let cause = handle.await.unwrap_err().cause;
-            assert!(matches!(cause, Cause::Shutdown), "{cause:?}");
-        }
-        let refused = room.await.unwrap_err();
-        assert_eq!(refused.reason(), RefusedReason::ShuttingDown);
     });
 }

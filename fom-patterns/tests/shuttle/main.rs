@@ -6,9 +6,11 @@
 #![cfg(fom_shuttle)]
 
 mod active;
+mod admission;
 #[allow(dead_code, reason = "the models of `fom-runtime` use the rest")]
 #[path = "../../../fom-runtime/tests/shuttle/kit.rs"]
 mod kit;
+mod service;
 
 use std::{sync::Arc, time::Duration};
 

@@ -152,7 +152,7 @@ struct Entry {
 pub(crate) struct Remembered {
     pub(crate) machine: String,
     pub(crate) operation: String,
-    id: Key,
+    pub(super) id: Key,
     expires: u64,
     answer: Stored,
 }

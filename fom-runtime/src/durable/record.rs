@@ -270,6 +270,7 @@ mod tests {
 
     use super::*;
     use crate::durable::Kept;
+    use crate::key_encoding::{PAIR, TEXT};
 
     /// Returns the entry of a fom with all of this, and the body `body`.
     fn written(meta: &Meta) -> Vec<u8> {

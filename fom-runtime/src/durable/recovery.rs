@@ -273,10 +273,27 @@ impl Types {
         let id = FomId(fom_of(entry));
         let was = decode_outcome(&bytes[1..])
             .map_err(|reason| Box::new(world.aside(id, reason, bytes)))?;
-        let of = world.types.of(&was.machine, &was.operation);
-        let of = of.ok().map(|of| of.type_id());
+        let of = match world.types.of(&was.machine, &was.operation) {
+            Ok(of) => Some(of.type_id()),
+            Err(reason @ RestoreError::Ambiguous { .. }) => {
+                // The operation must not run again, whichever of the types it is.
+                for of in world.types.all(&was.machine, &was.operation) {
+                    let place = (of.type_id(), was.id.clone());
+                    world.memory.aside(place, id);
+                }
+                return Err(Box::new(world.aside(id, reason, bytes)));
+            }
+            Err(_) => None,
+        };
         world.memory.recovered(id, of, was);
         Ok(())
+    }
+
+    /// Returns the operation types with this name.
+    fn all(&self, machine: &str, operation: &str) -> Vec<&'static dyn Restorer> {
+        let known = self.0.get(&(machine.into(), operation.into()));
+        let both = known.map_or([None, None], |known| [Some(known.of), known.other]);
+        both.into_iter().flatten().collect()
     }
 
     /// Returns the operation type with this name.

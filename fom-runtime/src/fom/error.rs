@@ -57,8 +57,8 @@ pub enum Cause<E> {
     /// [chain](crate::Submission::chain) work under its own key, or not wait for the work.
     Stuck,
     /// The fom made room for another one, and never began. In the queue of its key, a later submission that
-    /// [sheds the oldest](crate::Submission::shed_oldest) took its place. In front of the localities,
-    /// [the policy](crate::admission::WhenFull::Shed) there shed it.
+    /// [sheds the oldest](crate::Submission::shed_oldest) took its place. In a queue in front of the localities,
+    /// the policy of that queue shed it.
     Shed,
     /// The runtime was shut down before the fom ended.
     Shutdown,

@@ -231,7 +231,7 @@ impl Runtime {
     }
 
     /// Returns the number of foms that were submitted and have not ended. This includes [resting](Builder::resident)
-    /// foms and operations [queued](crate::admission::Admission) in front of the localities.
+    /// foms and [pending work](extension::PendingWork) in front of the localities.
     pub fn in_flight(&self) -> usize {
         self.world
             .localities

@@ -169,11 +169,6 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    pub(crate) fn place_if(mut self, placement: Option<Placement>) -> Self {
-        self.placement = placement;
-        self
-    }
-
     /// Sets a value that is dropped when the fom has ended in any way, or could not be made. A runtime that drains takes
     /// such a submission: its operation was let in before the drain began.
     pub fn guard(mut self, guard: impl Send + 'static) -> Self {

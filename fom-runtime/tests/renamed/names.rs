@@ -2,7 +2,7 @@
 //! that refers to the old names (PR-05).
 
 use fom_runtime::{
-    BoxError, BuildError, Builder, Cause, LongLocks, RestoreError, TestClock,
+    BoxError, BuildError, Builder, Cause, LongLocks, RefusedReason, RestoreError, TestClock,
     journal::MemoryJournal, prelude::*,
 };
 use serde::{Deserialize, Serialize};
@@ -412,5 +412,33 @@ fn two_of_a_generic_operation_are_never_read_as_each_other() {
         }
         let runtime = build().operation::<Job<u8>>().build().unwrap();
         assert_eq!((runtime.in_flight(), runtime.set_aside().len()), (1, 0));
+    });
+    // A remembered outcome is not lost either: the operation does not run again under the other type.
+    limited(async || {
+        let journal = MemoryJournal::new();
+        let build = || {
+            let builder = one(&TestClock::new()).journal_with(journal.clone());
+            builder.operation::<after::Purchase>()
+        };
+        {
+            let runtime = build().build().unwrap();
+            let done = runtime.submit(Job { value: 7u8 }).once("paid");
+            let done = done.start().unwrap();
+            done.send(Word::Go).unwrap();
+            done.await.unwrap();
+        }
+        {
+            let builder = build().operation::<Job<u8>>().operation::<Job<u64>>();
+            let runtime = builder.build().unwrap();
+            assert_eq!(runtime.set_aside().len(), 1);
+            let again = runtime.submit(Job { value: 7u8 }).once("paid").start();
+            assert_eq!(again.unwrap_err().reason(), RefusedReason::SetAside);
+        }
+        let runtime = build().operation::<Job<u8>>().build().unwrap();
+        let answer = runtime.submit(Job { value: 9u8 }).once("paid").await;
+        assert_eq!(
+            (answer.unwrap().operation.value, runtime.set_aside().len()),
+            (7, 0)
+        );
     });
 }

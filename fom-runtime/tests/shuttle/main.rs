@@ -12,7 +12,6 @@
 //! Some faults were put in on purpose to test a model; the model names them as `seeded`.
 #![cfg(fom_shuttle)]
 
-mod admission;
 mod commits;
 mod disk;
 mod ending;
@@ -26,7 +25,6 @@ mod moving;
 mod nothing_left;
 mod once;
 mod resting;
-mod services;
 mod waking;
 
 use std::{sync::Arc, time::Duration};

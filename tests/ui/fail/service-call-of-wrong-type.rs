@@ -1,5 +1,5 @@
 //! A service is called with the argument, and gives the result, of its key.
-use fom_runtime::{
+use fom_patterns::{
     prelude::*,
     service::{Provider, Service},
 };

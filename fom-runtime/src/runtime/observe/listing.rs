@@ -150,7 +150,8 @@ pub struct Operations {
     pub localities: Vec<LocalityInfo>,
     /// Keys that foms [wait](crate::Submission::queue) for, or that are [suspended](crate::Runtime::suspend_key).
     pub keys: Vec<KeyInfo>,
-    /// The number of operations that are [queued](crate::admission) in front of the localities. They are not foms yet.
+    /// The number of pieces of [pending work](crate::extension::PendingWork) in front of the localities, such as
+    /// operations in a queue. They are not foms yet.
     pub queued: usize,
     /// The number of foms that came back and [rest](crate::Builder::resident). They are in none of these lists.
     pub dormant: usize,

@@ -1,0 +1,146 @@
+//! The builder of an intake.
+
+use std::fmt;
+
+use fom_runtime::Runtime;
+
+use crate::admission::{
+    Admission, Fifo, Policy,
+    intake::{Settings, Shared},
+};
+
+/// What happens to a request that finds the queue full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The request is given back with [`RefusedReason::Full`](fom_runtime::RefusedReason::Full).
+    #[default]
+    Reject,
+    /// The request is let in, and the policy chooses a request to shed: by the latest deadline, the lowest priority or
+    /// the longest queue; by default the request that came last. That request is answered with
+    /// [`Cause::Shed`](fom_runtime::Cause::Shed) and its operation.
+    Shed,
+}
+
+/// How full a queue is. A queue becomes full at its high mark, and normal again at its low mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// The queue has room.
+    #[default]
+    Normal,
+    /// The high mark was reached, and the low mark was not reached since.
+    Full,
+}
+
+impl Level {
+    pub(super) fn of(full: bool) -> Self {
+        if full { Self::Full } else { Self::Normal }
+    }
+}
+
+/// The error of [`AdmissionBuilder::build`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildAdmissionError {
+    /// `in_flight` is zero: nothing would ever start.
+    #[error("`in_flight` is zero: nothing would ever start; let at least one fom run")]
+    NothingInFlight,
+    /// The low mark is not below the high mark.
+    #[error("the marks must be low < high, and are {low} and {high}")]
+    Marks {
+        /// The low mark.
+        low: usize,
+        /// The high mark.
+        high: usize,
+    },
+}
+
+/// A builder for an intake; see [`Admission::builder`].
+#[must_use = "it is made by `build`"]
+pub struct AdmissionBuilder {
+    runtime: Runtime,
+    settings: Settings,
+    policy: Box<dyn Policy>,
+}
+
+impl fmt::Debug for AdmissionBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmissionBuilder")
+            .field("in_flight", &self.settings.in_flight)
+            .field("low", &self.settings.low)
+            .field("high", &self.settings.high)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AdmissionBuilder {
+    pub(super) fn new(runtime: &Runtime) -> Self {
+        let settings = Settings {
+            in_flight: 16 * runtime.localities(),
+            low: 900,
+            high: 1000,
+            when_full: WhenFull::default(),
+            on_level: None,
+        };
+        Self {
+            runtime: runtime.detached(),
+            settings,
+            policy: Box::new(Fifo::new()),
+        }
+    }
+
+    /// Sets how many foms of this intake can run at a time; the default is 16 per locality. With fewer foms, the policy
+    /// decides more. With more foms, the waits of foms are hidden better.
+    pub fn in_flight(mut self, foms: usize) -> Self {
+        self.settings.in_flight = foms;
+        self
+    }
+
+    /// Sets the water marks. The queue is full at `high` queued requests, and has room again at `low`. The default is
+    /// 900 and 1000.
+    pub fn marks(mut self, low: usize, high: usize) -> Self {
+        self.settings.low = low;
+        self.settings.high = high;
+        self
+    }
+
+    /// Sets what happens to a request that finds the queue full; the default is [`WhenFull::Reject`].
+    pub fn when_full(mut self, what: WhenFull) -> Self {
+        self.settings.when_full = what;
+        self
+    }
+
+    /// Calls `call` at each mark that is reached, in order. Any thread can make the call, so `call` must not block. No
+    /// lock is held, and `call` may use the intake. A panic in `call` is reported.
+    pub fn on_level(mut self, call: impl Fn(Level) + Send + Sync + 'static) -> Self {
+        self.settings.on_level = Some(Box::new(call));
+        self
+    }
+
+    /// Sets the first policy; the default is [`Fifo`].
+    pub fn policy(mut self, policy: impl Policy) -> Self {
+        self.policy = Box::new(policy);
+        self
+    }
+
+    /// Builds the intake.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`BuildAdmissionError`] if `in_flight` is zero, or `low` is not below `high`.
+    pub fn build(self) -> Result<Admission, BuildAdmissionError> {
+        let Settings {
+            in_flight,
+            low,
+            high,
+            ..
+        } = self.settings;
+        if in_flight == 0 {
+            return Err(BuildAdmissionError::NothingInFlight);
+        }
+        if low >= high {
+            return Err(BuildAdmissionError::Marks { low, high });
+        }
+        let shared = Shared::new(self.runtime, self.settings, self.policy);
+        Ok(Admission { shared })
+    }
+}

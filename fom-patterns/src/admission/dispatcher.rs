@@ -1,0 +1,359 @@
+//! The work behind the lock of the intake: gives requests to the policies, and starts them in the localities while
+//! permits are free.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
+    task::Wake,
+    time::Duration,
+};
+
+use fom_protocol::{panic_message, shrink::Shrink as _};
+use fom_runtime::{
+    Key,
+    extension::{Alarm, RuntimeState},
+};
+
+use crate::admission::{
+    AdmissionStatus, Nudge, QueueStatus, Request, Tags,
+    intake::{Event, Shared},
+    policy_set::{Choice, PolicySet},
+    request::Unstarted,
+    waiting_request::{Entry, Permit},
+};
+
+pub(super) struct Dispatcher {
+    policies: PolicySet,
+    changing: Changing,
+    /// How many foms may run at a time, and how many do.
+    in_flight: usize,
+    running: usize,
+    timer: Option<(Duration, Alarm)>,
+    /// Requests that left the queue since the last call of `take_left`.
+    left: usize,
+    /// The memory of the last batch, to be used again.
+    spare: Vec<Event>,
+    ended: u64,
+    cancelled: u64,
+    shed: u64,
+}
+
+/// Keeps the order of each client while an old policy is emptied.
+#[derive(Default)]
+struct Changing {
+    /// Requests with a smaller number are older than the policy in use.
+    since: u64,
+    /// How many of the older requests each client has in the queue.
+    older: HashMap<Option<Key>, usize>,
+    /// Later requests of the same clients.
+    behind: HashMap<Option<Key>, VecDeque<Request>>,
+}
+
+impl Dispatcher {
+    pub(super) fn new(in_flight: usize) -> Self {
+        Self {
+            policies: PolicySet::new(),
+            changing: Changing::default(),
+            in_flight,
+            running: 0,
+            timer: None,
+            left: 0,
+            spare: Vec::new(),
+            ended: 0,
+            cancelled: 0,
+            shed: 0,
+        }
+    }
+
+    /// Returns an empty inbox.
+    pub(super) fn spare(&mut self) -> Vec<Event> {
+        mem::take(&mut self.spare)
+    }
+
+    /// Returns how many requests have left the queue since the last call.
+    pub(super) fn take_left(&mut self) -> usize {
+        mem::take(&mut self.left)
+    }
+
+    pub(super) fn work(&mut self, shared: &Shared, mut batch: Vec<Event>) {
+        let now = shared.runtime.now();
+        for event in batch.drain(..) {
+            self.event(shared, event, now);
+        }
+        self.spare = batch;
+        self.start_all(shared, now);
+    }
+
+    fn event(&mut self, shared: &Shared, event: Event, now: Duration) {
+        let runtime = &shared.runtime;
+        match event {
+            Event::LetIn(entry) => fenced(shared, || entry.let_in()),
+            Event::Submitted(request) => self.enqueue(shared, request, now),
+            Event::Fallen(request) if shared.is_closed() => {
+                self.policies.one_less(request.entry());
+                self.answer(shared, request, Unstarted::Shutdown);
+            }
+            Event::Fallen(request) => self.policies.fallen(runtime, request, now),
+            Event::Shed(entry) => self.shed(shared, &entry, now),
+            // An operation that has left the queue is cancelled by its `WaitingRequest`.
+            Event::Cancel(entry) => {
+                if let Some(request) = self.take_out(shared, &entry, now) {
+                    self.cancelled += 1;
+                    self.answer(shared, request, Unstarted::Cancelled);
+                }
+            }
+            Event::Promote(entry) => self.policies.promote(runtime, &entry),
+            Event::Ended(entry, policy) => {
+                self.running -= 1;
+                self.ended += 1;
+                self.policies.ended(runtime, policy, entry.tags());
+                // This may be the last reference, and its drop runs user code.
+                fenced(shared, || drop(entry));
+            }
+            Event::Policy(policy) => {
+                let nudge = Nudge(Weak::clone(&shared.me));
+                self.policies.change(runtime, policy, nudge);
+                self.begin_change(shared, now);
+            }
+            Event::Level(level) => {
+                if let Some(on_level) = &shared.settings.on_level {
+                    fenced(shared, || on_level(level));
+                }
+            }
+            Event::Look => {}
+            Event::Status(tell) => {
+                let status = self.status(shared, now);
+                // The caller may have gone.
+                fenced(shared, || drop(tell.send(status)));
+            }
+        }
+    }
+
+    fn enqueue(&mut self, shared: &Shared, request: Request, now: Duration) {
+        if shared.is_closed() {
+            self.answer(shared, request, Unstarted::Shutdown);
+            return;
+        }
+        let changing = &mut self.changing;
+        if !changing.older.is_empty() && changing.older.contains_key(&request.client().cloned()) {
+            let client = request.client().cloned();
+            changing
+                .behind
+                .entry(client)
+                .or_default()
+                .push_back(request);
+            return;
+        }
+        self.policies.enqueue(&shared.runtime, request, now);
+    }
+
+    /// Notes that a new policy is in use: all requests queued now are older.
+    fn begin_change(&mut self, shared: &Shared, now: Duration) {
+        let Changing {
+            since,
+            older,
+            behind,
+        } = &mut self.changing;
+        older.clear();
+        self.policies.visit(&shared.runtime, |tags| {
+            *since = (*since).max(tags.number() + 1);
+            *older.entry(tags.client().cloned()).or_default() += 1;
+        });
+        // A policy may have lost the older requests that these were behind.
+        let free: Vec<_> = behind
+            .extract_if(|client, _| !older.contains_key(client))
+            .flat_map(|(_, requests)| requests)
+            .collect();
+        for request in free {
+            self.policies.enqueue(&shared.runtime, request, now);
+        }
+    }
+
+    /// Notes that a request has left the policies. Requests behind it may be next.
+    fn gone(&mut self, shared: &Shared, tags: &Tags, now: Duration) {
+        let changing = &mut self.changing;
+        if changing.older.is_empty() || tags.number() >= changing.since {
+            return;
+        }
+        let client = tags.client().cloned();
+        let Some(older) = changing.older.get_mut(&client) else {
+            return;
+        };
+        *older -= 1;
+        if *older > 0 {
+            return;
+        }
+        changing.older.remove(&client);
+        changing.older.shrink();
+        for request in changing.behind.remove(&client).into_iter().flatten() {
+            self.policies.enqueue(&shared.runtime, request, now);
+        }
+        changing.behind.shrink();
+    }
+
+    fn queued(&self) -> usize {
+        let behind = self.changing.behind.values();
+        self.policies.queued() + behind.map(VecDeque::len).sum::<usize>()
+    }
+
+    /// Takes a request out, if it has not started.
+    fn take_out(
+        &mut self,
+        shared: &Shared,
+        entry: &Arc<dyn Entry>,
+        now: Duration,
+    ) -> Option<Request> {
+        let client = entry.tags().client().cloned();
+        let behind = &mut self.changing.behind;
+        if let Some(line) = behind.get_mut(&client) {
+            let number = entry.tags().number();
+            let place = line.iter().position(|behind| behind.number() == number);
+            let found = place.and_then(|place| line.remove(place));
+            if line.is_empty() {
+                behind.remove(&client);
+            }
+            if found.is_some() {
+                return found;
+            }
+        }
+        let request = self.policies.remove(&shared.runtime, entry)?;
+        self.gone(shared, &request, now);
+        Some(request)
+    }
+
+    /// Sheds a request, if there is one too many since `entry` came.
+    fn shed(&mut self, shared: &Shared, entry: &Arc<dyn Entry>, now: Duration) {
+        self.start_all(shared, now);
+        if self.queued() <= shared.settings.high {
+            return;
+        }
+        let victim = match self.policies.victim(&shared.runtime) {
+            Some(request) => {
+                self.gone(shared, &request, now);
+                Some(request)
+            }
+            None => self.take_out(shared, entry, now),
+        };
+        if let Some(request) = victim {
+            self.shed += 1;
+            self.answer(shared, request, Unstarted::Shed);
+        }
+    }
+
+    /// Answers a request that leaves the queue without having started.
+    fn answer(&mut self, shared: &Shared, request: Request, why: Unstarted) {
+        self.left += 1;
+        let entry = request.into_entry();
+        fenced(shared, move || entry.answer(why));
+    }
+
+    /// Starts as many requests as there are free permits.
+    fn start_all(&mut self, shared: &Shared, now: Duration) {
+        let runtime = &shared.runtime;
+        if shared.is_closed() {
+            let behind = mem::take(&mut self.changing.behind);
+            for request in behind.into_values().flatten() {
+                self.answer(shared, request, Unstarted::Shutdown);
+            }
+            if self.policies.queued() > 0 {
+                self.policies.clear(runtime);
+            }
+            return;
+        }
+        // When the runtime drains, queued requests are in flight: they are served, past any rate.
+        let force = runtime.state() != RuntimeState::Open;
+        while self.running < self.in_flight {
+            match self.policies.next(runtime, now, force) {
+                Choice::Request(request, policy) => {
+                    self.running += 1;
+                    self.left += 1;
+                    self.gone(shared, &request, now);
+                    let entry = request.into_entry();
+                    let permit = Permit::new(shared.myself(), Arc::clone(&entry), policy);
+                    fenced(shared, move || entry.start(permit));
+                }
+                Choice::Throttled(at) => {
+                    self.set_timer(shared, at, now);
+                    return;
+                }
+                Choice::Empty => return,
+            }
+        }
+    }
+
+    /// Makes the dispatcher look again at this time, or earlier.
+    fn set_timer(&mut self, shared: &Shared, at: Duration, now: Duration) {
+        if let Some((armed, _)) = &self.timer
+            && *armed <= at
+            && *armed > now
+        {
+            return;
+        }
+        let look = Arc::new(Look(Weak::clone(&shared.me)));
+        self.timer = Some((at, shared.runtime.alarm(at, look.into())));
+    }
+
+    fn status(&mut self, shared: &Shared, now: Duration) -> AdmissionStatus {
+        let mut queues: HashMap<_, QueueStatus> = HashMap::new();
+        let mut count = |tags: &Tags| {
+            let of = (tags.client().cloned(), tags.class().cloned());
+            let queue = queues.entry(of).or_insert_with_key(|of| QueueStatus {
+                client: of.0.clone(),
+                class: of.1.clone(),
+                queued: 0,
+                longest: Duration::ZERO,
+            });
+            queue.queued += 1;
+            queue.longest = queue.longest.max(now.saturating_sub(tags.since()));
+        };
+        self.policies.visit(&shared.runtime, &mut count);
+        for request in self.changing.behind.values().flatten() {
+            count(request);
+        }
+        let mut queues: Vec<_> = queues.into_values().collect();
+        queues.sort_by(|a, b| (&a.client, &a.class).cmp(&(&b.client, &b.class)));
+        let throttled = self.timer.as_ref().map(|(at, _)| *at);
+        let marks = shared.marks();
+        AdmissionStatus {
+            policies: self.policies.status(&shared.runtime),
+            queues,
+            // The dispatcher's own count, so that it fits the other numbers.
+            queued: self.queued(),
+            running: self.running,
+            in_flight: self.in_flight,
+            waiting_for_room: marks.waiting,
+            level: marks.level,
+            filled: marks.filled,
+            refused: marks.refused,
+            ended: self.ended,
+            cancelled: self.cancelled,
+            shed: self.shed,
+            throttled_for: throttled
+                .filter(|at| *at > now && self.running < self.in_flight)
+                .map(|at| at - now),
+        }
+    }
+}
+
+/// Calls code that is or may be the user's: a callback, a waker, the drop of an operation.
+fn fenced(shared: &Shared, f: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+        shared.runtime.report(format!(
+            "something panicked in the queue in front of the localities: {}",
+            panic_message(panic)
+        ));
+    }
+}
+
+/// The waker of the timer.
+struct Look(Weak<Shared>);
+
+impl Wake for Look {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.deliver(Event::Look);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A submission as a policy sees it: a token, with the tags that policies sort by.
+
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fom_runtime::{Key, Priority, RefusedReason};
+
+use crate::admission::{
+    intake::{Event, Shared},
+    waiting_request::Entry,
+};
+
+/// The tags that policies sort a request by.
+pub struct Tags {
+    /// Set under the lock of the intake when the request is let into the queue, and read after that.
+    pub(super) number: AtomicU64,
+    pub(super) operation: &'static str,
+    pub(super) client: Option<Key>,
+    pub(super) class: Option<Key>,
+    pub(super) object: Option<Key>,
+    pub(super) sort_key: u64,
+    pub(super) deadline: Option<Duration>,
+    pub(super) priority: Priority,
+    pub(super) since: Duration,
+}
+
+impl fmt::Debug for Tags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tags")
+            .field("number", &self.number())
+            .field("operation", &self.operation)
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tags {
+    /// Returns the request's number in the order of arrival at this intake. No two requests have the same number.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Returns the name of the operation type.
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// Returns the client that submitted the request, if one was given.
+    pub fn client(&self) -> Option<&Key> {
+        self.client.as_ref()
+    }
+
+    /// Returns the class of service, if one was given.
+    pub fn class(&self) -> Option<&Key> {
+        self.class.as_ref()
+    }
+
+    /// Returns the object that the request works on, if one was given.
+    pub fn object(&self) -> Option<&Key> {
+        self.object.as_ref()
+    }
+
+    /// Returns the position in the object; zero if none was given.
+    pub fn sort_key(&self) -> u64 {
+        self.sort_key
+    }
+
+    /// Returns the time by which the request should start, on the runtime's clock, if one was given.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// Returns the request's priority.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Returns the time of the request's arrival, on the runtime's clock.
+    pub fn since(&self) -> Duration {
+        self.since
+    }
+}
+
+/// A request in the queue. A policy keeps the request until it returns the request from
+/// [`Policy::get`](super::Policy::get) or another function. A `Request` derefs to its [`Tags`]. A request is never
+/// lost: if a policy drops it, it goes to the first-in-first-out queue behind all policies.
+pub struct Request(Option<Arc<dyn Entry>>, Arc<Shared>);
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Request").field(&**self).finish()
+    }
+}
+
+impl Request {
+    pub(super) fn new(entry: Arc<dyn Entry>, shared: Arc<Shared>) -> Self {
+        Self(Some(entry), shared)
+    }
+
+    pub(super) fn entry(&self) -> &Arc<dyn Entry> {
+        match &self.0 {
+            Some(entry) => entry,
+            None => unreachable!("taken out only when it goes"),
+        }
+    }
+
+    /// Takes the entry out of a request that leaves the queue.
+    pub(super) fn into_entry(mut self) -> Arc<dyn Entry> {
+        match self.0.take() {
+            Some(entry) => entry,
+            None => unreachable!("taken out only when it goes"),
+        }
+    }
+}
+
+impl Deref for Request {
+    type Target = Tags;
+
+    fn deref(&self) -> &Tags {
+        self.entry().tags()
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(entry) = self.0.take() {
+            let again = Self::new(entry, Arc::clone(&self.1));
+            self.1.deliver(Event::Fallen(again));
+        }
+    }
+}
+
+/// Says where an operation works, for policies that sort by that. A submission applies it with
+/// [`sorted`](super::AdmissionRequest::sorted).
+///
+/// ```
+/// use fom_patterns::admission::Sorted;
+/// use fom_runtime::Key;
+///
+/// struct Write { file: u64, offset: u64 }
+///
+/// impl Sorted for Write {
+///     fn object(&self) -> Option<Key> {
+///         Some(self.file.into())
+///     }
+///     fn sort_key(&self) -> u64 {
+///         self.offset
+///     }
+/// }
+/// ```
+pub trait Sorted {
+    /// Returns the object that the operation works on. Operations on the same object are sorted. With `None` the
+    /// operation is not sorted.
+    fn object(&self) -> Option<Key>;
+
+    /// Returns the position in the object. Operations with equal positions stay in the order of their arrival.
+    fn sort_key(&self) -> u64;
+}
+
+/// Why a request is answered without having started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unstarted {
+    Cancelled,
+    Shutdown,
+    Shed,
+    /// The operation was refused while it waited for room, or when its turn came.
+    Refused(RefusedReason),
+}

@@ -1,0 +1,175 @@
+//! The registered services by name.
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use crate::service::{
+    DomainState, Happened,
+    entry::Entry,
+    events::{Tell, Watchers},
+};
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicU8, AtomicU64, Ordering},
+};
+use fom_runtime::{
+    Runtime,
+    extension::{Attachment, RuntimeState, UnfinishedStop},
+};
+
+/// The state of all services after the end of the runtime: they are stopped and stay stopped.
+const ENDED: u8 = DomainState::Stopped as u8 + 1;
+
+pub(crate) struct Registry {
+    domain: AtomicU8,
+    next: AtomicU64,
+    /// Calls to names that are not registered, or with other types.
+    pub(super) unknown: AtomicU64,
+    pub(super) names: Mutex<Names>,
+    /// Held while all services are started or stopped.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) by_name: BTreeMap<String, Arc<Entry>>,
+    /// Unregistered services of which something still runs.
+    pub(super) leaving: Vec<Arc<Entry>>,
+    /// Unregistered services with a stop that the end of the runtime has cut off.
+    pub(super) cut_off: Vec<Arc<Entry>>,
+    /// The runtime has ended.
+    pub(super) ended: bool,
+    pub(super) watchers: Watchers,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            domain: AtomicU8::new(DomainState::Normal as u8),
+            next: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+            names: Mutex::new(Names::default()),
+            turn: Arc::default(),
+        }
+    }
+}
+
+impl Attachment for Registry {
+    fn drain(self: Arc<Self>, runtime: &Runtime, by: Instant) {
+        self.stop_by(runtime, by);
+    }
+
+    fn state_changed(self: Arc<Self>, runtime: &Runtime) {
+        if runtime.state() == RuntimeState::Closed {
+            self.refuse_all();
+        }
+    }
+
+    fn close(self: Arc<Self>, runtime: &Runtime) -> Vec<UnfinishedStop> {
+        self.end(runtime)
+    }
+}
+
+impl Registry {
+    /// Returns a number that is unique here.
+    pub(super) fn next(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the state of all services, or the matching state of the runtime if that is further.
+    pub(super) fn domain(&self, runtime: &Runtime) -> DomainState {
+        let own = DomainState::of(self.domain.load(Ordering::SeqCst));
+        match runtime.state() {
+            RuntimeState::Open => own,
+            RuntimeState::Draining => own.max(DomainState::Drain),
+            RuntimeState::Closed => own.max(DomainState::Stopping),
+        }
+    }
+
+    /// Goes to this state, unless the runtime has ended.
+    pub(super) fn go(&self, to: DomainState) {
+        let next = |now| (now != ENDED).then_some(to as u8);
+        // A start or a stop that was under way at the end of the runtime may still call this later.
+        let _ = self
+            .domain
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    }
+
+    /// Returns the registered and the leaving services, by level and number.
+    pub(super) fn all(&self) -> Vec<Arc<Entry>> {
+        let mut all: Vec<_> = {
+            let names = self.names.lock();
+            let entries = names.by_name.values().chain(&names.leaving);
+            entries.cloned().collect()
+        };
+        all.sort_by_key(|entry| (entry.level, entry.number));
+        all
+    }
+
+    /// Returns the registered services, by level and number.
+    pub(super) fn registered(&self) -> Vec<Arc<Entry>> {
+        let mut all: Vec<_> = self.names.lock().by_name.values().cloned().collect();
+        all.sort_by_key(|entry| (entry.level, entry.number));
+        all
+    }
+
+    /// Refuses all further calls.
+    pub(super) fn refuse_all(&self) {
+        let least = DomainState::Stopping as u8;
+        self.domain.fetch_max(least, Ordering::SeqCst);
+    }
+
+    /// Returns whether no service needs a stop. A service that is registered later appears in the shutdown report: its
+    /// stop was not run.
+    pub(super) fn is_empty(&self) -> bool {
+        let names = self.names.lock();
+        names.by_name.is_empty() && names.leaving.is_empty()
+    }
+
+    /// Ends all services with the runtime. Callers that still wait get an answer, and every service is stopped and
+    /// stays stopped. The user's functions are dropped, because they may hold this runtime. Returns the stops that did
+    /// not finish, in their order.
+    fn end(&self, runtime: &Runtime) -> Vec<UnfinishedStop> {
+        self.refuse_all();
+        for entry in self.all() {
+            for call in entry.calls() {
+                if let Err(panic) = super::caught(|| call.shut_down()) {
+                    runtime.report(format!("a call could not be answered: {panic}"));
+                }
+            }
+        }
+        let all = self.end_all(runtime);
+        for entry in &all {
+            entry.forget();
+        }
+        let unfinished = all.iter().rev().filter_map(|entry| entry.unfinished());
+        unfinished.collect()
+    }
+
+    /// Stops all services in one step, as a watcher sees it. After that no event follows.
+    fn end_all(&self, runtime: &Runtime) -> Vec<Arc<Entry>> {
+        let mut tell = Tell::default();
+        let (mut all, told) = {
+            let mut names = self.names.lock();
+            let now = runtime.now();
+            for entry in names.by_name.values() {
+                if entry.end(now) {
+                    names.watchers.tell(entry, Happened::Stopped, &mut tell);
+                }
+            }
+            for entry in &names.leaving {
+                entry.end(now);
+            }
+            names.ended = true;
+            self.domain.store(ENDED, Ordering::SeqCst);
+            let left = names.leaving.iter().chain(&names.cut_off);
+            let all: Vec<_> = names.by_name.values().chain(left).cloned().collect();
+            (all, names.watchers.close())
+        };
+        tell.all(runtime);
+        for waker in told {
+            super::fenced(|| waker.wake());
+        }
+        all.sort_by_key(|entry| (entry.level, entry.number));
+        all
+    }
+}

@@ -1,0 +1,195 @@
+//! The order in which the policies let requests start. The ideas are from Lustre's sanityn 77a to 77s, and keep their
+//! letters.
+
+use fom_patterns::admission::{
+    Admission, ClientRoundRobin, DeadlineFirst, Fifo, Policy, Priorities, Queued, Rate,
+    SortedBatches, TokenBuckets,
+};
+use fom_runtime::{Priority, Runtime, TestClock};
+use std::collections::HashMap;
+
+use crate::kit::{limited, millis, one, secs};
+use crate::queue::{self, Held, Slow};
+
+async fn held(runtime: &Runtime, policy: impl Policy) -> Held {
+    Held::new(Admission::builder(runtime).policy(policy)).await
+}
+
+/// NR-04, 77a: first in, first out.
+///
+/// NR-04 in part, here and below: fom has no delay policy, no batches by storage target, no ranks of rules, and no
+/// rules by user, group and project.
+#[test]
+fn fifo_is_the_order_of_arrival() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let mut held = held(&runtime, Fifo::new()).await;
+        held.detach_all("a1 b1 a2 c1 b2");
+        assert_eq!(held.order(&runtime).await, "a1 b1 a2 c1 b2");
+    });
+}
+
+/// NR-04, 77b: clients take turns with their quantum. A client that skipped a round joins the current round, without a
+/// credit.
+#[test]
+fn clients_take_turns_with_their_quantum() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let mut held = held(&runtime, ClientRoundRobin::new(2).unwrap()).await;
+        held.detach_all("a1 a2 a3 a4 a5 b1 b2 b3 c1");
+        assert_eq!(held.order(&runtime).await, "a1 a2 b1 b2 c1 a3 a4 b3 a5");
+    });
+}
+
+/// NR-04, 77b: a client that comes in the middle of a round goes before the clients that had their turn in it. It gets
+/// no more than they did.
+#[test]
+fn who_skipped_rounds_joins_the_one_that_is_on() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let intake = Admission::builder(&runtime)
+            .in_flight(1)
+            .policy(ClientRoundRobin::new(2).unwrap())
+            .build()
+            .unwrap();
+        let starts = queue::Starts::default();
+        let mut going = HashMap::new();
+        let submit = |going: &mut HashMap<String, Queued<Slow>>, names: [&'static str; 5]| {
+            for name in names {
+                let slow = queue::Slow {
+                    name: name.to_owned(),
+                    starts: starts.clone(),
+                };
+                let queued = intake.submit(slow).client(&name[..1]).start().unwrap();
+                going.insert(name.to_owned(), queued);
+            }
+        };
+        submit(&mut going, ["a1", "a2", "a3", "a4", "a5"]);
+        for served in 0..10 {
+            runtime.quiet().await;
+            let running = starts.all().pop().unwrap();
+            if served == 1 {
+                // Client a has had its turn; the first round is still on.
+                assert_eq!(running, "a2");
+                submit(&mut going, ["b1", "b2", "b3", "b4", "b5"]);
+            }
+            let fom = going.get_mut(&running).unwrap().started().await.unwrap();
+            fom.send(queue::Word::Go).unwrap();
+        }
+        runtime.idle().await;
+        assert_eq!(starts.line(), "a1 a2 b1 b2 a3 a4 b3 b4 a5 b5");
+    });
+}
+
+/// NR-04, NR-05: each client has its own bucket, and inside it its requests start one after the other.
+#[test]
+fn each_client_has_its_bucket() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let rate = Rate::per_second(10).unwrap().burst(2).unwrap();
+        let held = held(&runtime, TokenBuckets::per_client(rate)).await;
+        let mut held = held;
+        held.detach_all("a1 a2 a3 a4 b1 b2 b3");
+        held.go().await;
+        runtime.quiet().await;
+        assert_eq!(held.starts.line(), "holder a1 b1 a2 b2");
+        assert_eq!(held.intake.queued(), 3);
+        clock.advance(millis(99));
+        runtime.quiet().await;
+        assert_eq!(held.starts.len(), 0);
+        clock.advance(millis(1));
+        runtime.quiet().await;
+        assert_eq!(held.starts.line(), "a3 b3");
+        clock.advance(millis(100));
+        runtime.quiet().await;
+        assert_eq!(held.starts.line(), "a4");
+    });
+}
+
+/// NR-04: the earliest deadline first. A request without a deadline has the default, and is not put off forever.
+#[test]
+fn the_earliest_deadline_is_first() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let mut held = held(&runtime, DeadlineFirst::new(secs(5))).await;
+        for (name, deadline) in [("late", 9), ("soon", 1), ("soon too", 1), ("mid", 4)] {
+            let quick = held.intake.submit(held.quick(name));
+            quick.deadline(secs(deadline)).detach().unwrap();
+        }
+        held.intake.submit(held.quick("none")).detach().unwrap();
+        assert_eq!(held.order(&runtime).await, "soon soon too mid none late");
+    });
+}
+
+/// NR-03, NR-10: higher priorities first, in the order of arrival. After so many in a row, a lower priority has its
+/// turn.
+#[test]
+fn preference_is_bounded() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let mut held = held(&runtime, Priorities::new(3).unwrap()).await;
+        let submit = |name: String, priority| {
+            let quick = held.intake.submit(held.quick(name));
+            quick.priority(priority).detach().unwrap();
+        };
+        for n in 1..=2 {
+            submit(format!("l{n}"), Priority::Low);
+            submit(format!("n{n}"), Priority::Normal);
+        }
+        for n in 1..=8 {
+            submit(format!("h{n}"), Priority::High);
+        }
+        assert_eq!(
+            held.order(&runtime).await,
+            "h1 h2 h3 n1 h4 h5 h6 n2 h7 h8 l1 l2"
+        );
+    });
+}
+
+/// NR-03: a promoted request stands where it would stand if it had come with the higher priority. It moves only once.
+#[test]
+fn a_request_is_promoted_once() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let mut held = held(&runtime, Priorities::new(100).unwrap()).await;
+        let submit = |name: &str, priority| {
+            let quick = held.intake.submit(held.quick(name));
+            quick.priority(priority).start().unwrap()
+        };
+        let low = [1, 2, 3].map(|n| submit(&format!("l{n}"), Priority::Low));
+        let high = submit("h1", Priority::High);
+        low[1].promote();
+        low[1].promote();
+        high.promote();
+        let later = submit("h2", Priority::High);
+        assert_eq!(held.order(&runtime).await, "l2 h1 h2 l1 l3");
+        drop((low, high, later));
+    });
+}
+
+/// NR-04, NR-08, 77c: batches by object, ascending inside; equal keys in the order of arrival. A request without an
+/// object is declined, and takes turns with the rest.
+#[test]
+fn batches_are_sorted() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let mut held = held(&runtime, SortedBatches::new(3).unwrap()).await;
+        for (name, object, at) in [
+            ("x9", "x", 9),
+            ("x5", "x", 5),
+            ("y1", "y", 1),
+            ("x7", "x", 7),
+            ("x1", "x", 1),
+            ("y1 again", "y", 1),
+        ] {
+            let quick = held.intake.submit(held.quick(name));
+            quick.object(object, at).detach().unwrap();
+        }
+        held.detach_all("none");
+        assert_eq!(held.order(&runtime).await, "x1 none x5 x7 y1 y1 again x9");
+        let status = held.intake.status().await;
+        // The holder has no object, either.
+        assert_eq!(status.policies[1].declined, 2);
+    });
+}
