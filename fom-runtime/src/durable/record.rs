@@ -269,8 +269,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::key_encoding::{PAIR, TEXT};
     use crate::durable::Kept;
+    use crate::key_encoding::{PAIR, TEXT};
 
     /// Returns the entry of a fom with all of this, and the body `body`.
     fn written(meta: &Meta) -> Vec<u8> {
