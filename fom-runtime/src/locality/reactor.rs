@@ -10,7 +10,7 @@ mod real {
         time::{Duration, Instant},
     };
 
-    use futures::task::AtomicWaker;
+    use atomic_waker::AtomicWaker;
     use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 
     use crate::locality::{Home, here};
