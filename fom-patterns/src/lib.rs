@@ -8,10 +8,12 @@
 //! | --- | --- |
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
+//! | wait for many messages to localities, or cancel them | [`messages`] |
 //! | register, call and watch services by name | [`service`] |
 
 pub mod active;
 pub mod admission;
+pub mod messages;
 pub mod prelude;
 pub mod service;
 

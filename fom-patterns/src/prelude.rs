@@ -2,4 +2,4 @@
 
 pub use fom_runtime::prelude::*;
 
-pub use crate::{active, active::Active, service::ServicesExt};
+pub use crate::{active, active::Active, messages::MessagesExt, service::ServicesExt};

@@ -129,8 +129,8 @@ pub use runtime::observe::{
 };
 pub use runtime::{
     Budget, Builder, CallError, Chore, ChoreError, EventSender, FomRef, Handle, Joined, Local,
-    Placement, Posts, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey,
-    Waiting, WhenRoom,
+    Placement, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey, Waiting,
+    WhenRoom,
 };
 pub use runtime::{BuildError, DiscardError, Refused, RetryError};
 pub use snapshot::{RestoreError, SnapshotError};

@@ -13,7 +13,6 @@ mod maker;
 pub(crate) mod observe;
 mod once;
 mod posting;
-mod posts;
 mod resources;
 mod shutdown;
 mod submit;
@@ -34,7 +33,6 @@ pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
 pub(crate) use maker::restore;
 pub(crate) use posting::{Prepared, post_event};
-pub use posts::Posts;
 pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Placement, Submission};
 

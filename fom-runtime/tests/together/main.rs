@@ -1,8 +1,7 @@
-//! Foms that work together: leaders with helpers, periodic work, and messages to localities.
+//! Foms that work together: leaders with helpers, and periodic work.
 
 #[path = "../kit/mod.rs"]
 mod kit;
 
 mod chores;
-mod posts;
 mod teams;

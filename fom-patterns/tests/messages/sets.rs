@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use fom_runtime::{CallError, prelude::*};
+use fom_patterns::prelude::*;
+use fom_runtime::CallError;
 use futures::executor::block_on;
 
 use crate::kit::task::{self, Door, Drops, LIMIT, limit, task};

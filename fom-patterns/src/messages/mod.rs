@@ -2,12 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
+use fom_protocol::sync::atomic::{AtomicBool, Ordering};
+use fom_runtime::{CallError, Local, Runtime};
 use tokio::sync::mpsc;
 
-use crate::runtime::{CallError, Local, Runtime};
-use fom_protocol::sync::atomic::{AtomicBool, Ordering};
-
-/// A set of messages to localities. See [`Runtime::posts`].
+/// A set of messages to localities. See [`MessagesExt::posts`].
 ///
 /// Dropping it leaves its messages on their way.
 pub struct Posts {
@@ -25,12 +24,13 @@ impl fmt::Debug for Posts {
     }
 }
 
-impl Runtime {
+/// Adds sets of messages to a [`Runtime`].
+pub trait MessagesExt {
     /// Creates an empty set of messages to localities. Use it to learn when the last message has run, or to make sure
     /// that none runs any more.
     ///
     /// ```
-    /// # use fom_runtime::prelude::*;
+    /// # use fom_patterns::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
     /// let runtime = Runtime::builder()
     ///     .localities(2)
@@ -44,10 +44,14 @@ impl Runtime {
     /// assert_eq!(runtime.reduce(|local| *local.data::<u64>(), |a, b| a + b).await?, 45);
     /// # Ok(()) }
     /// ```
-    pub fn posts(&self) -> Posts {
+    fn posts(&self) -> Posts;
+}
+
+impl MessagesExt for Runtime {
+    fn posts(&self) -> Posts {
         let (pass, gone) = mpsc::channel(1);
         Posts {
-            runtime: Self::of(&self.world),
+            runtime: self.detached(),
             off: Arc::default(),
             pass,
             gone,
