@@ -1,11 +1,11 @@
-//! Snapshots: of this release, of an older one, in the first format.
+//! Snapshots: of this release, and of an older one.
 
 use fom_runtime::prelude::*;
 
 use super::{memory::bounded, shop::Order};
 
 /// Fuzzes a snapshot. The lowest two bits of the first byte say what surrounds the rest: nothing, or the magic number
-/// of a format and a correct checksum.
+/// and a correct checksum.
 ///
 /// Either the snapshot is refused with an error, or its value can be saved and read again.
 pub fn snapshot(bytes: &[u8]) {
@@ -14,7 +14,6 @@ pub fn snapshot(bytes: &[u8]) {
     };
     let magic: &[u8] = match mode & 3 {
         0 => b"",
-        1 => b"FOM1",
         _ => b"FOM2",
     };
     let mut whole = [magic, rest].concat();

@@ -7,7 +7,6 @@ mod body;
 mod bytes;
 mod encoding;
 mod error;
-mod first;
 mod saved;
 mod schema;
 mod strict;
@@ -103,8 +102,7 @@ impl Snapshot {
     /// Fails with [`RestoreError::NotASnapshot`] or [`RestoreError::Damaged`].
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, RestoreError> {
         let bytes = bytes.into();
-        let is_one = bytes.starts_with(MAGIC) || bytes.starts_with(first::MAGIC);
-        if bytes.len() < MAGIC.len() + CHECKSUM || !is_one {
+        if bytes.len() < MAGIC.len() + CHECKSUM || !bytes.starts_with(MAGIC) {
             return Err(RestoreError::NotASnapshot);
         }
         let (body, sum) = bytes.split_at(bytes.len() - CHECKSUM);
@@ -177,16 +175,12 @@ impl Snapshot {
         self.parts(|meta, _| Ok(meta))
     }
 
-    /// Reads the parts of the snapshot, in either format.
+    /// Reads the parts of the snapshot.
     fn parts<T>(
         &self,
         then: impl FnOnce(Meta, Parts<'_>) -> Result<T, RestoreError>,
     ) -> Result<T, RestoreError> {
         let inner = &self.bytes[MAGIC.len()..self.bytes.len() - CHECKSUM];
-        if self.bytes.starts_with(first::MAGIC) {
-            let record: first::Record<'_> = decode(inner).map_err(|_| RestoreError::Damaged)?;
-            return then(record.meta, record.parts());
-        }
         let record: Record<'_> = decode(inner).map_err(|_| RestoreError::Damaged)?;
         let schema = Schema::from_bytes(record.schema.0)?;
         let parts = Parts::of(&schema, record.body.0)?;

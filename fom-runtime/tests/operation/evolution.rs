@@ -65,16 +65,15 @@ fn talk() -> before::Route {
     before::Route::Talk { media }
 }
 
-/// Returns what a later release reads. That is the same from all formats, also with a schema that knows no other phase.
+/// Returns what a later release reads. That is the same with a schema that knows no other phase.
 fn read<O: Persistent<Phase: PartialEq + std::fmt::Debug> + PartialEq + std::fmt::Debug>(
     phase: before::Route,
 ) -> Result<(O, O::Phase), RestoreError> {
     let saved = call().snapshot(&phase).unwrap();
     let record = Record::of(&saved);
     let read = O::restore(&saved);
-    for other in [record.first(), record.second(1)] {
-        assert_eq!(O::restore(&Snapshot::from_bytes(other).unwrap()), read);
-    }
+    let other = Snapshot::from_bytes(record.second(1)).unwrap();
+    assert_eq!(O::restore(&other), read);
     read
 }
 

@@ -226,14 +226,12 @@ fn golden(name: &str) -> Snapshot {
     Snapshot::from_bytes(bytes).unwrap()
 }
 
-/// Snapshots in the first format, made by the release that wrote it, are still what they were: version 1, with every
-/// name and value.
+/// Snapshots that the first release made are still what they were, with every name and value.
 #[test]
-fn snapshots_in_the_first_format_are_still_read() {
+fn what_the_first_release_saved_is_what_it_was() {
     for phase in first::phases() {
         let kind = first::Order::kind(&phase);
-        let snapshot = golden(&format!("format-1.Shop.v1.{kind:?}.fom"));
-        assert!(snapshot.as_bytes().starts_with(b"FOM1"));
+        let snapshot = golden(&of_version(1, &format!("{kind:?}")));
         assert_eq!(snapshot.machine().unwrap(), "Shop");
         assert_eq!(snapshot.version().unwrap(), 1);
         assert_eq!(snapshot.phase().unwrap(), format!("{kind:?}"));
@@ -242,22 +240,13 @@ fn snapshots_in_the_first_format_are_still_read() {
     }
 }
 
-/// What the first and the second release saved, in either format, is today the same order in the same phase. Data that
+/// What the first and the second release saved is today the same order in the same phase. Data that
 /// were added since have their default.
 #[test]
 fn what_any_release_saved_is_read_today() {
     let then = ["Received", "Paying", "Packing", "Sent", "Refused"];
-    let of_version = |version: u32, phase: &str| {
-        let begin = format!("Shop.v{version}.{phase}.");
-        let of_it = |name: &String| name.starts_with(&begin);
-        names().into_iter().find(of_it).unwrap()
-    };
     for (then, now) in then.iter().zip(today::phases(None, "refused")) {
-        for name in [
-            format!("format-1.Shop.v1.{then}.fom"),
-            of_version(1, then),
-            of_version(2, then),
-        ] {
+        for name in [of_version(1, then), of_version(2, then)] {
             let (order, phase) = today::Order::restore(&golden(&name)).unwrap();
             assert_eq!((order, &phase), (today::order(false), &now), "{name}");
         }
@@ -279,6 +268,13 @@ fn no_parked_order_is_stranded() {
         "tests/golden",
         phases.map(|phase| (today::order(true), phase)),
     );
+}
+
+/// Returns the file of this version and phase.
+fn of_version(version: u32, phase: &str) -> String {
+    let begin = format!("Shop.v{version}.{phase}.");
+    let of_it = |name: &String| name.starts_with(&begin);
+    names().into_iter().find(of_it).unwrap()
 }
 
 fn names() -> Vec<String> {

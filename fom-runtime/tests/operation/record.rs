@@ -41,7 +41,7 @@ pub(crate) struct Meta {
     pub(crate) left: Option<u64>,
 }
 
-/// The content of a snapshot; in the first format also its layout.
+/// The content of a snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) machine: String,
@@ -105,12 +105,7 @@ impl Record {
         }
     }
 
-    /// Writes the first format.
-    pub(crate) fn first(&self) -> Vec<u8> {
-        frame(b"FOM1", &encode(self))
-    }
-
-    /// Writes the second format, with a schema of only this phase.
+    /// Writes the format, with a schema of only this phase.
     pub(crate) fn second(&self, version: u32) -> Vec<u8> {
         let schema = Schema {
             machine: self.machine.clone(),
