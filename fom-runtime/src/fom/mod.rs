@@ -1,6 +1,45 @@
 //! One operation in flight: a slot with header, mailbox, deadlines and body.
 //!
-//! Access to the parts:
+//! # The life of a fom
+//!
+//! ```text
+//!  slot taken   admitted       runs            waits              ends          last reference goes
+//!  (pool) ───▶ Init ───▶ Ready ───▶ Running ───▶ Waiting      Finished ───▶ slot back in the pool
+//!                          ▲           │  │          │            ▲
+//!                          ├── again ──┘  └── end ───┼────────────┘
+//!                          └────────── wake ─────────┘
+//! ```
+//!
+//! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::bear`] fills the header.
+//! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list: the [`Link`] is one.
+//! 3. The handler of the home runs the fom: the phase function, then the transition (`course.rs`), and so on, until
+//!    the fom waits, ends, or has used up its budget.
+//! 4. A wake ([`StateCell::wake`]) makes a waiting fom ready. Exactly one waker queues it.
+//! 5. The end (`Fom::end`) tells the outcome, and gives up the reference of the runtime.
+//! 6. With the last reference, the slot returns to its pool.
+//!
+//! # The state
+//!
+//! | word | bits | written by |
+//! | --- | --- | --- |
+//! | [`StateCell`] | init, ready, running, waiting or finished; woken; cancelled | wakes and cancels of any thread; the other steps by the thread that runs the fom |
+//! | [`OutcomeBits`] | wanted, watched, answered, abandoned, taken, in a phase, observed | the thread that runs the fom, the handle, and waiters |
+//! | `Header::own` | priority; begun, blocked, listed, resumed, settled, noted | the thread that runs the fom |
+//!
+//! # The fields of the header
+//!
+//! | field | contents | written by |
+//! | --- | --- | --- |
+//! | `link` | the next fom in a list | the owner of the list |
+//! | `pool` | the pool, and through it the runtime, the graph and the functions of the type | never, once the slot is made |
+//! | `refs` | one reference of the runtime until the end; one for each address, handle and waker | any thread |
+//! | `phase`, `since` | the phase, and the time of its entry | the thread that runs the fom |
+//! | `id`, `submitted` | the id, and the time of the submission | the submission |
+//! | `home` | the locality; it changes only when foms are moved for balance | the handler that moves the fom |
+//! | `waiting` | what the fom waits for, as a small number | the thread that runs the fom |
+//! | `extra` | the state that few foms have, made on demand | set once, by any thread |
+//!
+//! # Access to the parts
 //!
 //! | part | access |
 //! | --- | --- |
@@ -11,6 +50,11 @@
 //!
 //! The memory of a fom: 64 bytes of header, 16 of mailbox and the size of one event, 8 more if the machine takes
 //! events, and 64 if it has deadlines; then operation and phase, or the future.
+//!
+//! [`Link`]: fom_protocol::Link
+//! [`StateCell`]: fom_protocol::StateCell
+//! [`StateCell::wake`]: fom_protocol::StateCell::wake
+//! [`OutcomeBits`]: fom_protocol::OutcomeBits
 
 mod attached;
 mod body;
