@@ -1,5 +1,10 @@
 //! The `#[fom]` and `#[active]` attributes. Users import `#[fom]` from `fom-runtime` and `#[active]` from `fom-patterns`,
 //! which re-export them.
+//!
+//! A declaration goes through the modules in one direction: `syntax` parses it, `lower` turns it into the `model`, `check`
+//! finds the mistakes, and `expand` writes the code. `diag` collects all mistakes, so that one build shows them all.
+//! After a mistake, `fallback` writes code that causes no further errors. `active` does the same for `#[active]`.
+//! No module imports from a later one; `tests/layout.rs` of the workspace checks this.
 #![forbid(unsafe_code)]
 
 mod active;

@@ -73,6 +73,21 @@
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`] |
+//! | make a package of patterns on top of foms | [`extension`] |
+
+// The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions are
+// in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.
+//
+// - `id`, `heap`, `key_encoding`, `step_key`, `error`, `clock`: small types without knowledge of foms
+// - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
+// - `snapshot`, `operation`: the traits that `#[fom]` implements, and a fom in one phase as bytes
+// - `fom`: one operation in flight
+// - `locality`: the handler, its threads, its timers
+// - `runtime`: the localities together, and the ways into them
+// - `cx`, `layer`: what a phase function can do, and operations around others
+// - `durable`, `lock`, `lanes`: the journal, long locks, streams
+// - `testing`, `prelude`
+
 // Makes the paths in generated code right in this crate's own tests, too.
 #[allow(unused_extern_crates, reason = "the macro names the crate")]
 extern crate self as fom_runtime;
