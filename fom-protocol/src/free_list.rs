@@ -79,6 +79,7 @@ impl FreeList {
     /// The link belongs to the slot, no other thread uses the slot any more, and the link stays alive until the owner
     /// takes it.
     #[inline]
+    // SAFETY (caller): as the section above says.
     pub unsafe fn put(&self, slot: NonNull<Link>, tell: impl Fn()) -> Returned {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {

@@ -306,6 +306,7 @@ mod tests {
         fn into_link(self) -> NonNull<Link> {
             NonNull::from(Box::leak(self.0))
         }
+        // SAFETY (caller): as `Linked` says.
         unsafe fn from_link(link: NonNull<Link>) -> Self {
             // SAFETY: the box was leaked in `into_link`.
             Self(unsafe { Box::from_raw(link.as_ptr()) })

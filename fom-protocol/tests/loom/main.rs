@@ -64,6 +64,7 @@ unsafe impl Linked for Item {
         NonNull::from(Box::leak(self.0)).cast()
     }
 
+    // SAFETY (caller): as `Linked` says.
     unsafe fn from_link(link: NonNull<Link>) -> Self {
         // SAFETY: leaked above, and the link is its beginning.
         Self(unsafe { Box::from_raw(link.cast().as_ptr()) })

@@ -280,6 +280,7 @@ fn a_woken_fom_is_pushed() {
         fn into_link(self) -> NonNull<Link> {
             NonNull::new(Arc::into_raw(self.0).cast_mut().cast()).unwrap()
         }
+        // SAFETY (caller): as `Linked` says.
         unsafe fn from_link(link: NonNull<Link>) -> Self {
             // SAFETY: the link came from `into_link`.
             Self(unsafe { Arc::from_raw(link.as_ptr().cast()) })

@@ -220,6 +220,7 @@ impl Header {
 ///
 /// The last reference has gone. `clear` belongs to the table of the fom.
 #[inline(always)]
+// SAFETY (caller): as the section above says.
 pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Header>)) {
     // SAFETY: the header outlives the fom, and the pool outlives the slot.
     let header = unsafe { slot.as_ref() };
@@ -250,6 +251,7 @@ pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
 ///
 /// The caller has this reference, and does not use it any more unless it was the last.
 #[inline(always)]
+// SAFETY (caller): as the section above says.
 pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
     // SAFETY: the fom is alive until the count goes down. The count is an atomic, which may be freed while it is
     // borrowed.

@@ -112,6 +112,7 @@ impl Estimate {
 ///
 /// `f` keeps the promise that [`peek`](super::peek) asks for.
 #[inline]
+// SAFETY (caller): as the section above says.
 pub(crate) unsafe fn estimate<R>(
     fom: &Header,
     phase: usize,

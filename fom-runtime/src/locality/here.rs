@@ -194,6 +194,7 @@ impl Drop for Peeked {
 ///
 /// Until the guard drops, this thread calls no user code, and no `peek`, [`with_core`], `lay` or `take`.
 #[inline(always)]
+// SAFETY (caller): as the section above says.
 pub(crate) unsafe fn peek() -> Option<Peeked> {
     HERE.with(|here| {
         here.assert_free();
