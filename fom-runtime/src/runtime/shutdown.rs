@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::runtime::{
     Runtime, World,
-    extension::UnfinishedStop,
+    extension::{UnfinishedStop, fenced},
     observe::{FomInfo, inspect},
     world::RuntimeState,
 };
@@ -82,7 +82,7 @@ impl Runtime {
         let attached = self.detached();
         if how == Shutdown::Drain {
             for part in world.attachments.all() {
-                part.drain(&attached, by);
+                fenced(&attached, || part.drain(&attached, by));
             }
         }
         world.close(match how {
@@ -128,7 +128,9 @@ impl Runtime {
 fn close_attachments(world: &Arc<World>) -> Vec<UnfinishedStop> {
     let runtime = Runtime::of(world);
     let parts = world.attachments.take_all().into_iter();
-    parts.flat_map(|part| part.close(&runtime)).collect()
+    parts
+        .flat_map(|part| fenced(&runtime, || part.close(&runtime)))
+        .collect()
 }
 
 /// Makes each handler wake its own foms. Only the handler may touch a fom without other addresses.

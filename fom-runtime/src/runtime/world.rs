@@ -21,7 +21,7 @@ use crate::{
     runtime::{
         Budget, FomRef, Runtime,
         directory::Directory,
-        extension::{Attachments, Daemons},
+        extension::{Attachments, Daemons, fenced},
         keys::Rooms,
         resources::Resources,
     },
@@ -303,7 +303,7 @@ impl World {
         self.dormant.poke();
         let runtime = Runtime::of(self);
         for part in self.attachments.all() {
-            part.state_changed(&runtime);
+            fenced(&runtime, || part.state_changed(&runtime));
         }
         // A submission that waits for room sees the new mode, or is seen here.
         self.directory.dismiss(self);

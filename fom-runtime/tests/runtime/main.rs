@@ -4,6 +4,7 @@
 mod kit;
 
 mod admission;
+mod extension;
 mod listing;
 mod memory;
 mod outside;

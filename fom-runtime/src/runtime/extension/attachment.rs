@@ -3,16 +3,18 @@
 use std::{
     any::Any,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     time::Instant,
 };
 
-use fom_protocol::sync::Mutex;
+use fom_protocol::{panic_message, sync::Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::Runtime;
 
-/// A part of a runtime. The runtime tells it of its end.
+/// A part of a runtime. The runtime tells it of its end. A panic of the part is an
+/// [incident](crate::Operations::incidents), and affects nothing else.
 pub trait Attachment: Any + Send + Sync {
     /// Called when a drain begins, before the runtime refuses submissions from outside. May block until `by`.
     fn drain(self: Arc<Self>, _runtime: &Runtime, _by: Instant) {}
@@ -51,6 +53,15 @@ impl fmt::Display for UnfinishedStop {
         };
         write!(f, "the stop of {kind} `{name}` of {owner} {what}")
     }
+}
+
+/// Calls a part, which is the code of another package.
+pub(in crate::runtime) fn fenced<R: Default>(runtime: &Runtime, call: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let message = panic_message(panic);
+        runtime.report(format!("a part of the runtime panicked: {message}"));
+        R::default()
+    })
 }
 
 /// The attachments of one runtime.
@@ -103,7 +114,8 @@ impl Runtime {
         parts.slots.push(Slot::Shared(part));
     }
 
-    /// Returns the part of this type that belongs to the runtime. The first call makes it.
+    /// Returns the part of this type that belongs to the runtime. The first call makes it, under a lock: `T::default`
+    /// must not attach anything itself.
     pub fn attachment<T: Attachment + Default>(&self) -> Arc<T> {
         let mut parts = self.world.attachments.0.lock();
         for slot in &parts.slots {
@@ -119,7 +131,7 @@ impl Runtime {
         let closed = parts.closed;
         drop(parts);
         if closed {
-            Arc::clone(&part).close(self);
+            fenced(self, || Arc::clone(&part).close(self));
         }
         part
     }

@@ -20,8 +20,8 @@ mod pending;
 use std::{sync::Arc, time::Duration};
 
 pub use alarm::Alarm;
-pub(super) use attachment::Attachments;
 pub use attachment::{Attachment, UnfinishedStop};
+pub(super) use attachment::{Attachments, fenced};
 pub use daemons::Daemon;
 pub(super) use daemons::Daemons;
 pub use pending::PendingWork;
@@ -107,6 +107,7 @@ impl Runtime {
 
     /// Counts one request as one phase of the [`Budget`](crate::Budget) of the locality that this thread holds.
     /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
+    /// Returns `true` if this thread holds no locality.
     pub fn spend_phase(&self) -> bool {
         crate::locality::step(&self.world).1
     }

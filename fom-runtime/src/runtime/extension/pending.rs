@@ -30,10 +30,14 @@ impl PendingWork {
         self.runtime.world.queued.one_sent();
     }
 
-    /// Removes pieces of work that have become foms, or were given up. A fom must be submitted before this call.
+    /// Removes pieces of work that have become foms, or were given up, at most as many as there are. A fom must be
+    /// submitted before this call.
     pub fn leave(&self, pieces: usize) {
-        self.count.fetch_sub(pieces, Ordering::Relaxed);
-        self.runtime.world.queued.back(pieces as u64);
+        let less = |count: usize| Some(count.saturating_sub(pieces));
+        let order = Ordering::Relaxed;
+        // The function never refuses.
+        let (Ok(before) | Err(before)) = self.count.fetch_update(order, order, less);
+        self.runtime.world.queued.back(before.min(pieces) as u64);
         self.runtime.world.tell_idle();
     }
 }
