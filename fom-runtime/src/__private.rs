@@ -2,7 +2,7 @@
 
 pub use crate::{__describe as describe, __event_reader as event_reader};
 pub use crate::{
-    durable::{Event, Found, KeptBody, Revived},
+    durable::{Found, KeptBody, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     layer::{
         Layer, inner, inner_index, inner_name, is_inside, joined, leads_inside, migrate, own,

@@ -119,7 +119,9 @@ pub mod testing;
 pub mod topology;
 pub use clock::{Clock, TestClock};
 pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
-pub use durable::{JournalCheck, RecoveryProgress, SetAside};
+pub use durable::{
+    DiscardError, DurableBuilderExt, DurableExt, JournalCheck, RecoveryProgress, RetryError,
+};
 pub use error::{BoxError, NoEvent};
 pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub use fom::{Ended, Interpose, Priority, Transition, TransitionCause, TransitionOf};
@@ -147,7 +149,7 @@ pub use runtime::{
     Placement, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey, Waiting,
     WhenRoom,
 };
-pub use runtime::{BuildError, DiscardError, Refused, RetryError};
-pub use snapshot::{RestoreError, SnapshotError};
+pub use runtime::{BuildError, Refused};
+pub use snapshot::{RestoreError, SetAside, SnapshotError};
 pub use snapshot::{Saved, SavedError, Snapshot};
 pub use step_key::StepKey;

@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     cx::Cx,
-    durable::{Event, Found, KeptBody, Revived},
+    durable::{Found, KeptBody, Revived},
     error::NoEvent,
     fom::Launch,
     graph::Graph,
@@ -360,8 +360,6 @@ pub trait Restorer: Sync {
     fn type_name(&self) -> &'static str;
     /// Makes a fom from its record. The fom is not in a queue yet.
     fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError>;
-    /// Delivers an event to the fom that has the key of the event.
-    fn deliver(&self, event: Event<'_>) -> Result<(), RestoreError>;
     /// Whether `revive` would succeed.
     fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError>;
 }
@@ -387,10 +385,6 @@ impl<O: Persistent> Restorer for Restoring<O> {
 
     fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError> {
         found.revive::<O>()
-    }
-
-    fn deliver(&self, event: Event<'_>) -> Result<(), RestoreError> {
-        event.deliver::<O>()
     }
 
     fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError> {

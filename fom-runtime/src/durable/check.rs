@@ -11,12 +11,12 @@ use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recove
 
 use crate::{
     durable::{
-        Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,
+        Kind, Message, Types, aside::listed, committer::HEAD_ENTRY, once::decode_outcome,
         schemas::Schemas,
     },
     id::{FomId, fom_of},
     operation::Persistent,
-    snapshot::{self, RestoreError, Schema},
+    snapshot::{self, RestoreError, Schema, SetAside},
 };
 use fom_protocol::panic_message;
 
@@ -178,7 +178,7 @@ impl<'a> Checker<'a> {
 
     fn set_aside(&mut self, id: EntryId, reason: RestoreError, bytes: &[u8]) {
         let id = FomId(fom_of(id));
-        let aside = SetAside::new(id, reason, bytes, Some(&self.schemas));
+        let aside = listed(id, reason, bytes, Some(&self.schemas));
         self.check.set_aside.push(aside);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    durable::{Meta, Place, Types, recovery::Entered},
+    durable::{Durable, Meta, Place, Types, recovery::Entered},
     fom::Resident,
     id::{FomId, entry_of},
     runtime::World,
@@ -99,11 +99,11 @@ impl Dormant {
     }
 
     /// Adds a resting fom.
-    pub(super) fn add(&self, world: &World, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
+    pub(super) fn add(&self, world: &Arc<World>, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
         let of = entered.of.type_id();
         let meta = &entered.meta;
         if let Some(once) = &meta.once {
-            world.memory.rests((of, once.clone()), id);
+            Durable::of(world).memory.rests((of, once.clone()), id);
         }
         let mut inner = self.inner.lock();
         if let Some(key) = &meta.key {
@@ -145,7 +145,7 @@ impl Dormant {
                     None
                 }
                 Err(aside) => {
-                    world.set_aside.put(*aside);
+                    Durable::of(world).set_aside.put(*aside);
                     None
                 }
             }
@@ -226,7 +226,7 @@ impl Dormant {
             }
             // One thread at a time checks for room: two threads would bring back one fom more than there is room for.
             let door = self.door.lock();
-            match self.next(world.journal_now()) {
+            match self.next(Durable::of(world).journal_now()) {
                 Next::Revive(id) => {
                     self.revive_alone(world, id, door);
                 }
@@ -251,7 +251,7 @@ impl Dormant {
         world: &Arc<World>,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> std::io::Result<()>,
     ) -> Result<(), (std::io::Error, Vec<Resident>)> {
-        let this = &world.dormant;
+        let this = &Durable::of(world).dormant;
         if this.left() > 0 {
             let weak = Arc::downgrade(world);
             let dormant = Arc::clone(this);
@@ -287,7 +287,9 @@ impl Dormant {
                     _ if world.is_closed() => return,
                     Next::Nothing => return,
                     Next::Wait(Some(due)) => {
-                        let left = world.committer().map_or(0, |to| to.left_until(due));
+                        let left = Durable::of(&world)
+                            .committer()
+                            .map_or(0, |to| to.left_until(due));
                         Duration::from_nanos(left).min(LOOK)
                     }
                     Next::Wait(None) | Next::Revive(_) => LOOK,
@@ -303,8 +305,8 @@ impl Dormant {
 
 impl Inner {
     /// Removes the deadline and key of a fom that no longer rests.
-    fn forget(&mut self, world: &World, id: FomId, bytes: &[u8]) {
-        let Ok(entered) = world.types.enter(world, bytes) else {
+    fn forget(&mut self, world: &Arc<World>, id: FomId, bytes: &[u8]) {
+        let Ok(entered) = Durable::of(world).enter(bytes) else {
             return;
         };
         if let Some(due) = due_of(&entered.meta) {

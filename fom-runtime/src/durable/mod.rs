@@ -2,6 +2,9 @@
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `component.rs` | all that durability keeps beside one runtime |
+//! | `builder.rs` | the settings, and the start |
+//! | `runtime.rs` | what a program asks a runtime about its journal |
 //! | `record.rs` | a fom's entry in the journal |
 //! | `kept.rs` | the state beside a fom that is kept in a journal |
 //! | `outbox.rs` | what a phase sends when its transition is committed |
@@ -20,10 +23,13 @@
 //! | `check.rs` | a dry run of the recovery |
 
 mod aside;
+mod builder;
 mod check;
 mod commits;
 mod committer;
+mod component;
 mod dormant;
+mod error;
 mod gather;
 mod head;
 mod kept;
@@ -33,23 +39,25 @@ mod outbox;
 mod record;
 mod recovery;
 mod relock;
+mod runtime;
 mod schemas;
 mod stalled;
 
 pub(crate) use aside::Asides;
-pub use aside::SetAside;
+pub(crate) use aside::keep_place;
+pub use builder::DurableBuilderExt;
 pub use check::JournalCheck;
 #[doc(hidden)]
 pub use check::KeptBody;
-pub(crate) use check::{check, check_entries};
+use check::{check, check_entries};
 pub(crate) use commits::{Commits, Part};
 pub(crate) use committer::Committer;
+pub(crate) use component::Durable;
 pub(crate) use dormant::Dormant;
-pub(crate) use head::{Head, random};
+pub use error::{DiscardError, RetryError};
+pub(crate) use head::Head;
 pub(crate) use kept::{Answer, Inner, Kept, Then};
-#[doc(hidden)]
-pub use message::Event;
-pub(crate) use message::{Message, Posted, Written, rewrite};
+pub(crate) use message::{Message, Posted, Receiver, Written, rewrite};
 pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
 pub(crate) use record::{Kind, Meta, Rare, codec, encode_head};
@@ -58,4 +66,5 @@ pub use recovery::RecoveryProgress;
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
 pub(crate) use relock::{Relock, held_locks};
+pub use runtime::DurableExt;
 pub(crate) use stalled::Stalled;

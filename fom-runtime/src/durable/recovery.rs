@@ -13,10 +13,10 @@ use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 
 use crate::{
     durable::{
-        Committer, Head, Kind, Message, Meta, SetAside,
+        Committer, Durable, Head, Kind, Message, Meta,
+        aside::keep_place,
         committer::{HEAD_ENTRY, fenced},
         once::decode_outcome,
-        random,
         record::{decode_fom, is_fom, number_of},
         schemas::Schemas,
     },
@@ -26,7 +26,8 @@ use crate::{
     locality::Locality,
     operation::{Durability, EventReader, Persistent, Registered, Restorer, registered},
     runtime::{BuildError, World, restore},
-    snapshot::{self, RestoreError, Schema},
+    snapshot::{self, RestoreError, Schema, SetAside},
+    step_key::random,
 };
 use fom_protocol::panic_message;
 
@@ -227,11 +228,13 @@ impl Types {
     ) -> Result<Resident, Box<SetAside>> {
         let id = FomId(fom_of(entry));
         // The user's code reads a part of the entry.
-        let back = catch_unwind(AssertUnwindSafe(|| world.types.read(world, id, bytes)));
+        let back = catch_unwind(AssertUnwindSafe(|| {
+            Durable::of(world).types.read(world, id, bytes)
+        }));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
             .map_err(|reason| {
-                let mut aside = Box::new(world.aside(id, reason, bytes));
-                aside.keep_place(world);
+                let mut aside = Box::new(Durable::of(world).aside(id, reason, bytes));
+                keep_place(&mut aside, world);
                 aside
             })
     }
@@ -252,15 +255,17 @@ impl Types {
                 return catch_unwind(AssertUnwindSafe(deliver))
                     .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
                     .map(|()| None)
-                    .map_err(|reason| Box::new(world.aside(FomId(fom_of(entry)), reason, bytes)));
+                    .map_err(|reason| {
+                        Box::new(Durable::of(world).aside(FomId(fom_of(entry)), reason, bytes))
+                    });
             }
             _ => {}
         }
         let fom = Self::bring_back(world, entry, bytes)?;
         // The fom is found by its key by now, so there is no moment in which events for it go nowhere.
-        drop(world.set_aside.take(fom.id()));
-        world.give_kept(fom.id(), fom.kept());
-        world.dormant.revive_before(world, &fom);
+        drop(Durable::of(world).set_aside.take(fom.id()));
+        Durable::of(world).give_kept(fom.id(), fom.kept());
+        Durable::of(world).dormant.revive_before(world, &fom);
         Ok(Some(fom))
     }
 
@@ -272,20 +277,20 @@ impl Types {
     ) -> Result<(), Box<SetAside>> {
         let id = FomId(fom_of(entry));
         let was = decode_outcome(&bytes[1..])
-            .map_err(|reason| Box::new(world.aside(id, reason, bytes)))?;
-        let of = match world.types.of(&was.machine, &was.operation) {
+            .map_err(|reason| Box::new(Durable::of(world).aside(id, reason, bytes)))?;
+        let of = match Durable::of(world).types.of(&was.machine, &was.operation) {
             Ok(of) => Some(of.type_id()),
             Err(reason @ RestoreError::Ambiguous { .. }) => {
                 // The operation must not run again, whichever of the types it is.
-                for of in world.types.all(&was.machine, &was.operation) {
+                for of in Durable::of(world).types.all(&was.machine, &was.operation) {
                     let place = (of.type_id(), was.id.clone());
-                    world.memory.aside(place, id);
+                    Durable::of(world).memory.aside(place, id);
                 }
-                return Err(Box::new(world.aside(id, reason, bytes)));
+                return Err(Box::new(Durable::of(world).aside(id, reason, bytes)));
             }
             Err(_) => None,
         };
-        world.memory.recovered(id, of, was);
+        Durable::of(world).memory.recovered(id, of, was);
         Ok(())
     }
 
@@ -339,22 +344,12 @@ impl Types {
         })
     }
 
-    /// As [`find`](Self::find), with the schemas of this journal.
-    pub(super) fn enter<'a>(
-        &self,
-        world: &World,
-        bytes: &'a [u8],
-    ) -> Result<Entered<'a>, RestoreError> {
-        let schemas = world.committer().map(|committer| &committer.schemas);
-        self.find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
-    }
-
     fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
-        let entered = self.enter(world, bytes)?;
+        let entered = Durable::of(world).enter(bytes)?;
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
             let place = (entered.of.type_id(), once.clone());
-            world.memory.aside(place, id);
+            Durable::of(world).memory.aside(place, id);
         }
         let found = Found {
             world,
@@ -373,14 +368,6 @@ pub(super) struct Entered<'a> {
     pub(super) meta: Meta,
     pub(super) schema: Arc<Schema>,
     pub(super) body: &'a [u8],
-}
-
-impl World {
-    /// Returns an entry that cannot run, as it is listed.
-    pub(crate) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
-        let schemas = self.committer().map(|committer| &committer.schemas);
-        SetAside::new(id, reason, bytes, schemas)
-    }
 }
 
 /// The result of a recovery.
@@ -481,11 +468,11 @@ impl Sink<'_> {
         let world = self.world;
         let head = self.head.get_or_insert_with(|| Head::new(&world.env.clock));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
-        world.set_committer(Committer::new(
+        Durable::of(world).set_committer(Committer::new(
             head,
             &world.env.clock,
             schemas,
-            &world.memory,
+            &Durable::of(world).memory,
         ));
     }
 
@@ -558,7 +545,7 @@ impl Sink<'_> {
     }
 
     fn report(&mut self) {
-        self.progress.foms = (self.foms.len() + self.world.dormant.left()) as u64;
+        self.progress.foms = (self.foms.len() + Durable::of(self.world).dormant.left()) as u64;
         (self.tell)(&self.progress);
     }
 
@@ -591,7 +578,7 @@ impl Sink<'_> {
 
     fn set_aside(&mut self, aside: SetAside) {
         self.progress.set_aside += 1;
-        self.world.set_aside.put(aside);
+        Durable::of(self.world).set_aside.put(aside);
     }
 }
 
@@ -628,16 +615,18 @@ impl Recover for Sink<'_> {
             return;
         }
         let fom = FomId(fom_of(id));
-        if self.world.dormant.is_limited() {
-            match self.world.types.enter(self.world, bytes) {
+        if Durable::of(self.world).dormant.is_limited() {
+            match Durable::of(self.world).enter(bytes) {
                 // Foms that hold long locks are made at once, so that later requests for these locks queue behind them.
                 Ok(entered) if holds_locks(&entered.meta) => {}
                 Ok(entered) => {
-                    self.world.dormant.add(self.world, fom, &entered, bytes);
+                    Durable::of(self.world)
+                        .dormant
+                        .add(self.world, fom, &entered, bytes);
                     return;
                 }
                 Err(reason) => {
-                    self.set_aside(self.world.aside(fom, reason, bytes));
+                    self.set_aside(Durable::of(self.world).aside(fom, reason, bytes));
                     return;
                 }
             }
@@ -658,7 +647,7 @@ impl Recover for Sink<'_> {
             self.used = self.used.max(fom_of(id) + 1);
             let id = FomId(fom_of(id));
             let reason = RestoreError::InJournal(damage);
-            self.set_aside(self.world.aside(id, reason, &[]));
+            self.set_aside(Durable::of(self.world).aside(id, reason, &[]));
         }
     }
 }

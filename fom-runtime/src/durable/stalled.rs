@@ -7,7 +7,7 @@ use fom_journal::{Batch, Change, Journal, JournalError};
 
 use crate::{
     durable::{
-        Committer, Kind, Types,
+        Committer, Durable, Kind, Types,
         committer::AGAIN,
         record::{is_fom, number_of},
     },
@@ -44,7 +44,7 @@ pub(crate) struct Stalled {
     again: Option<Instant>,
 }
 
-impl World {
+impl Durable {
     /// Lists a transition that could not be committed. Its fom ends now, and is listed until the transition is
     /// committed.
     pub(crate) fn list_stalled(&self, stalled: &Stalled) {
@@ -156,7 +156,7 @@ impl Committer {
             if !done.is_empty() && !one.alone {
                 one.alone = true;
                 one.error = error;
-                world.list_stalled(&one);
+                Durable::of(world).list_stalled(&one);
             }
             left.push(one);
         }
@@ -241,7 +241,7 @@ fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
     let mut held: HashMap<_, _> = held.collect();
     for one in &done {
         if !one.comes_back() {
-            drop(world.set_aside.take(one.id));
+            drop(Durable::of(world).set_aside.take(one.id));
             one.give_key(world);
         }
         for change in one.group.groups().flat_map(|group| group.changes()) {
@@ -259,7 +259,7 @@ fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
                         foms.extend(fom);
                     }
                     Err(aside) => {
-                        world.set_aside.put(*aside);
+                        Durable::of(world).set_aside.put(*aside);
                         if id == entry_of(one.id.get()) {
                             one.give_key(world);
                         }
@@ -272,7 +272,7 @@ fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
     messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
     for (id, bytes) in messages {
         if let Err(aside) = Types::take_in(world, id, bytes) {
-            world.set_aside.put(*aside);
+            Durable::of(world).set_aside.put(*aside);
         }
     }
     for fom in foms {

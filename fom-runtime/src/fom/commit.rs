@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fom_journal::{Batch, JournalError};
 
 use crate::{
-    durable::{Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head},
+    durable::{
+        Answer, Committer, Durable, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head,
+    },
     fom::{
         AnyRef, Cause, Standing, TransitionCause, Typed, WaitingFor,
         course::{After, Course, Verdict},
@@ -23,7 +25,7 @@ impl<O: Operation> Typed<O> {
     pub(super) fn journaled(&self) -> Option<(&Kept, Codec<O>)> {
         // Most types are asked in a runtime without a journal.
         match const { codec::<O>() } {
-            Some(codec) if self.world().journaled => Some((self.kept()?, codec)),
+            Some(codec) if self.world().env.journaled => Some((self.kept()?, codec)),
             _ => None,
         }
     }
@@ -65,7 +67,7 @@ impl<O: Operation> Typed<O> {
         let announced = self.rare().map(|rare| rare.outbox.lock().take_announced());
         let announced = announced.unwrap_or_default();
         let stalled = Stalled::new(self.id(), group, error.clone(), place, locks, announced);
-        self.world().list_stalled(&stalled);
+        Durable::of(self.world()).list_stalled(&stalled);
         kept.inner().more_made().stalled = Some(stalled);
     }
 
@@ -101,7 +103,7 @@ impl<O: Operation> Typed<O> {
     pub(super) fn leave_stalled(&self) {
         let take = |kept: &Kept| kept.inner().more_mut()?.stalled.take();
         if let Some(stalled) = self.kept().and_then(take) {
-            self.world().stall(stalled);
+            Durable::of(self.world()).stall(stalled);
         }
     }
 
@@ -136,7 +138,7 @@ impl<O: Operation> Typed<O> {
             _ => false,
         };
         if !left.is_empty() {
-            self.world().messages_left::<O>(self, left, back);
+            Durable::of(self.world()).messages_left(self, left, back);
         }
     }
 }
@@ -154,7 +156,7 @@ fn group<O: Operation>(
     let mut batch = batch.flatten().unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
-    let written = written.and_then(|()| match fom.world().committer() {
+    let written = written.and_then(|()| match Durable::of(fom.world()).committer() {
         Some(committer) => committer.check_length(batch.longest_open_entry()),
         None => Ok(()),
     });
@@ -195,7 +197,8 @@ fn delete_taken(kept: &Kept, batch: &mut Batch) {
 fn remember<O: Operation>(fom: &Typed<O>, batch: &mut Batch, answer: Stored) {
     let Some(once) = fom.once() else { return };
     let world = fom.world();
-    let expires = world.memory.expiry(world.journal_now());
+    let durable = Durable::of(world);
+    let expires = durable.memory.expiry(durable.journal_now());
     batch.put_with(entry_of(fom.id().get()), |out| {
         once.encode::<O>(answer, expires, out);
     });
@@ -210,7 +213,9 @@ impl<O: Operation> Course<O> {
 
     /// Like [`commit`](Self::commit). `waits`: the fom continues only when the step is durable.
     fn commit_for(&mut self, fom: &Typed<O>, then: Then, waits: bool) -> After<O> {
-        let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.world().committer()) else {
+        let (Some((kept, _)), Some(committer)) =
+            (fom.journaled(), Durable::of(fom.world()).committer())
+        else {
             return self.proceed(fom, then);
         };
         if self.info().is_end() && !kept.is_recorded() {
@@ -262,7 +267,7 @@ impl<O: Operation> Course<O> {
 
     /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
     fn is_to_say_so(fom: &Typed<O>) -> bool {
-        let committer = fom.world().committer();
+        let committer = Durable::of(fom.world()).committer();
         // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
         // the key before may be in it.
         let fails = committer.is_some_and(|committer| committer.fails());

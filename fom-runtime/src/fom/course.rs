@@ -160,7 +160,9 @@ impl<O: Operation> Course<O> {
             let now = fom.world().env.clock.nanos();
             timing.fired(fom, now);
             let due = fom.journaled().and_then(|it| it.0.inner().retry());
-            if let (Some(due), Some(committer)) = (due, fom.world().committer()) {
+            if let (Some(due), Some(committer)) =
+                (due, crate::durable::Durable::of(fom.world()).committer())
+            {
                 return After::Retry(now.saturating_add(committer.left_until(due)));
             }
         }
@@ -184,7 +186,7 @@ impl<O: Operation> Course<O> {
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
         // It is now unknown when the fom asks for its locks.
-        fom.world().relock.has_asked(fom.id());
+        fom.world().env.has_asked(fom.id());
         Some(failed)
     }
 

@@ -40,7 +40,7 @@ impl<O: Operation> Course<O> {
         }
         let polled = declared.poll(waker);
         fom.put_declared(declared);
-        fom.world().relock.has_asked(fom.id());
+        fom.world().env.has_asked(fom.id());
         polled.map_err(Cause::Locks)
     }
 
@@ -82,7 +82,7 @@ impl Header {
         let mut declared = self.take_declared();
         declared.stop();
         self.put_declared(declared);
-        self.world().relock.has_asked(self.id());
+        self.world().env.has_asked(self.id());
     }
 
     /// Gives back all locks that the fom holds because a phase declares them.

@@ -60,6 +60,7 @@ mod attached;
 mod body;
 mod commit;
 mod course;
+mod durability;
 mod env;
 mod error;
 mod extra;
@@ -100,6 +101,7 @@ use std::{
 
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
+pub(crate) use durability::Recorder;
 pub(crate) use env::Env;
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
@@ -624,12 +626,10 @@ impl Header {
     /// If the fom came back from the journal, makes room for another dormant fom.
     #[cold]
     fn leave_room(&self) {
-        let world = self.world();
         let came_back = self.extra().is_some_and(|extra| extra.came_back);
         if came_back {
-            world.relock.has_asked(self.id());
-            if world.dormant.is_limited() {
-                world.dormant.one_ended();
+            if let Some(recorder) = self.world().env.recorder() {
+                recorder.one_ended(self.id());
             }
         }
     }

@@ -6,7 +6,7 @@ use std::{any::TypeId, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{NoAnswer, Once, Stored, Told},
+    durable::{Durable, NoAnswer, Once, Stored, Told},
     fom::{Cause, Failure, Header, Typed},
     operation::Operation,
 };
@@ -34,9 +34,10 @@ pub(super) fn end<O: Operation>(
     ended: Result<(&O, &O::Phase), Option<&Failure<O>>>,
 ) -> Others {
     let world = fom.world();
-    let now = world.journal_now();
+    let durable = Durable::of(world);
+    let now = durable.journal_now();
     let kept = fom.journaled();
-    let fresh = |answer| (answer, world.memory.expiry(now));
+    let fresh = |answer| (answer, durable.memory.expiry(now));
     let (answer, other) = match ended {
         Ok((operation, phase)) => {
             let answer = once.take().unwrap_or_else(|| {
@@ -78,7 +79,7 @@ pub(super) fn end<O: Operation>(
         .map(|(answer, _)| Ok(Arc::clone(answer)));
     let place = (TypeId::of::<O>(), once.id.clone());
     Others {
-        waiting: world.memory.ended(&place, fom.id(), answer, now),
+        waiting: durable.memory.ended(&place, fom.id(), answer, now),
         answer: told.or(other),
     }
 }
@@ -89,13 +90,14 @@ impl Header {
     pub(super) fn forget_once(&self) {
         if let Some(once) = self.once() {
             let place = (self.type_id(), once.id.clone());
-            let world = self.world();
+            let durable = Durable::of(self.world());
             // Dropped without the lock, because a receiver may run any code.
-            drop(
-                world
-                    .memory
-                    .ended(&place, self.id(), Err(NoAnswer::Gone), world.journal_now()),
-            );
+            drop(durable.memory.ended(
+                &place,
+                self.id(),
+                Err(NoAnswer::Gone),
+                durable.journal_now(),
+            ));
         }
     }
 }

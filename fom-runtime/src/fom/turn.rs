@@ -162,13 +162,11 @@ impl Header {
         };
         if let (Some(order), Standing::Outside) = (order, standing(extra)) {
             let world = self.world();
-            if world.dormant.left() > 0
-                && let Some(of) = self.turn()
-            {
+            if let Some(of) = self.turn() {
                 // A resting fom that has the key or waits for it goes first.
-                world.dormant.revive_key(world, &of);
+                world.env.revive_key(|| of);
             }
-            self.world().directory.enter_late(self, order);
+            world.directory.enter_late(self, order);
         }
         true
     }

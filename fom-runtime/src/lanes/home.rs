@@ -347,7 +347,7 @@ fn run_one<O: Operation, K: LaneKey>(
 fn extra<O: Operation>(home: &Home) -> Option<Box<Extra>> {
     let world = home.world();
     world.take_room_again();
-    let kept = (world.journaled && durable::codec::<O>().is_some()).then(|| {
+    let kept = (world.env.journaled && durable::codec::<O>().is_some()).then(|| {
         let meta = durable::Meta {
             home: home.index as u16,
             settled: true,

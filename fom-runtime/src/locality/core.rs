@@ -213,7 +213,7 @@ impl Core {
     /// Hands over what must be committed: immediately, or only if that is due.
     #[cold]
     pub(crate) fn hand_over(&mut self, at_once: bool) {
-        let Some(committer) = self.home.world().committer() else {
+        let Some(committer) = crate::durable::Durable::of(self.home.world()).committer() else {
             return;
         };
         let nothing_more = at_once || self.queue.is_empty();

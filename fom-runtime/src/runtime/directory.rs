@@ -62,13 +62,19 @@ impl Directory {
     }
 
     pub(crate) fn find<O: Operation>(&self, key: &Key) -> Option<FomRef<O>> {
-        let keys = self.lock(key);
-        let entry = keys.get(&(TypeId::of::<O>(), key.clone()))?;
+        let found = self.find_any(&(TypeId::of::<O>(), key.clone()));
+        found.as_ref().and_then(FomRef::of_any)
+    }
+
+    /// Returns the fom that has this key.
+    pub(crate) fn find_any(&self, of: &KeyOf) -> Option<AnyRef> {
+        let keys = self.lock(&of.1);
         // Skips a stalled fom: it has ended, and keeps its key until it comes back.
-        let mut live = entry
+        let mut live = keys
+            .get(of)?
             .holders()
             .filter(|fom| fom.token.state() != FomState::Finished);
-        live.find_map(FomRef::of_any)
+        live.next().cloned()
     }
 
     /// Returns the foms that have the key that this fom waits for.

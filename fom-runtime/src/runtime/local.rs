@@ -206,7 +206,9 @@ impl Runtime {
     pub async fn quiet(&self) {
         let mut before = None;
         loop {
-            self.world.dormant.settle(&self.world);
+            if let Some(recorder) = self.world.env.recorder() {
+                recorder.settle();
+            }
             let mut asked = Vec::new();
             for home in &self.world.localities {
                 let (tell, told) = oneshot::channel();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    durable::{self, Kept, Once},
+    durable::{self, Durable, Kept, Once},
     fom::{
         AnyRef, Birth, Extra, Header, Launch, Order, Priority, Rare, Resident, Seed, Stocks, Ticket,
     },
@@ -67,7 +67,11 @@ pub(crate) fn restore<O: Operation>(
         .map_or((false, false), |rare| (rare.shared, rare.queues));
     let at_phase = O::index(O::kind(&phase));
     let (meta, kept_deadline, home, settled, priority) = {
-        let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
+        let left = |at: u64| {
+            Durable::of(world)
+                .committer()
+                .map_or(0, |to| to.left_until(at))
+        };
         let meta = Meta {
             id: id.get(),
             attempt: saved.attempt,
@@ -133,10 +137,10 @@ pub(crate) fn restore<O: Operation>(
                     true
                 }
                 Some(number) => {
-                    if world.dormant.left() > 0 {
+                    if Durable::of(world).dormant.left() > 0 {
                         // A fom that rests and has begun has its key. It must get the key first.
                         let of = (TypeId::of::<O>(), key.clone());
-                        world.dormant.revive_key(world, &of);
+                        Durable::of(world).dormant.revive_key(world, &of);
                     }
                     directory.claim_first::<O>(&key, number, shared, make)
                 }
@@ -152,13 +156,15 @@ pub(crate) fn restore<O: Operation>(
             }
         }
     };
-    if world.dormant.is_limited() {
-        world.dormant.one_made();
+    if Durable::of(world).dormant.is_limited() {
+        Durable::of(world).dormant.one_made();
     }
     if let Some(once) = once {
         // SAFETY: just made and not enqueued yet, so it is alive.
         let fom = AnyRef::of(unsafe { made.as_ref() });
-        world.memory.back((TypeId::of::<O>(), once), fom);
+        Durable::of(world)
+            .memory
+            .back((TypeId::of::<O>(), once), fom);
     }
     // SAFETY: just made, so this is the one resident reference.
     Ok(unsafe { Resident::new(made) })
@@ -174,7 +180,7 @@ impl Maker<'_> {
     ) -> (NonNull<Header>, FomId) {
         let world = self.world;
         let kept = self.kept.or_else(|| {
-            let kept = world.journaled && durable::codec::<O>().is_some();
+            let kept = world.env.journaled && durable::codec::<O>().is_some();
             kept.then(|| {
                 let meta = durable::Meta {
                     home: self.index as u16,

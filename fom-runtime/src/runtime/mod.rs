@@ -1,6 +1,5 @@
 //! The runtime: a set of localities, and the ways into them.
 
-mod aside;
 mod builder;
 mod chores;
 mod directory;
@@ -21,13 +20,12 @@ mod world;
 
 use std::{any::TypeId, fmt, sync::Arc};
 
-use fom_journal::JournalStats;
-
+pub(crate) use builder::Recording;
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
 pub(crate) use directory::Announced;
 pub(crate) use error::RefusedInner;
-pub use error::{BuildError, DiscardError, Refused, RetryError};
+pub use error::{BuildError, Refused};
 pub use handle::{EventSender, FomRef, Handle, Reached, Waiting};
 pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
@@ -185,7 +183,7 @@ impl Runtime {
 
     /// Describes one fom in flight. A [resting](Builder::resident) fom is brought back first.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
-        self.world.dormant.revive(&self.world, id);
+        self.world.env.revive(id);
         self.operations().foms.into_iter().find(|fom| fom.id == id)
     }
 
@@ -213,19 +211,15 @@ impl Runtime {
             foms.find(|fom| fom.id() == id)
         };
         let found = look().or_else(|| {
-            self.world.dormant.revive(&self.world, id);
-            self.world.dormant.is_limited().then(look)?
+            let recorder = self.world.env.recorder()?;
+            recorder.revive(id);
+            recorder.lets_foms_rest().then(look)?
         });
         let Some(fom) = found else {
             return false;
         };
         crate::locality::at_home_of(fom, what);
         true
-    }
-
-    /// Returns how much the journal keeps, as of the last commit. Returns `None` without a journal.
-    pub fn journal_stats(&self) -> Option<JournalStats> {
-        self.world.committer().map(|committer| committer.stats())
     }
 
     /// Returns the number of foms that were submitted and have not ended. This includes [resting](Builder::resident)
@@ -237,7 +231,7 @@ impl Runtime {
             .map(|home| home.counts.in_flight())
             .sum::<usize>()
             + self.world.queued.in_flight()
-            + self.world.dormant.left()
+            + self.world.env.resting()
     }
 
     /// Returns the number of localities. They are numbered from zero.

@@ -3,7 +3,7 @@
 use std::any::TypeId;
 
 use crate::{
-    durable::{Dormant, Open, Place, Seen, Stored},
+    durable::{Dormant, Durable, Open, Place, Seen, Stored},
     fom::{AnyRef, Birth, Launch, Priority, RefusedReason, Resident, Seed},
     id::FomId,
     operation::Operation,
@@ -24,19 +24,21 @@ impl<O: Operation> Submission<'_, O> {
         };
         let place: Place = (TypeId::of::<O>(), id);
         if let Some(key) = &self.key
-            && world.dormant.left() > 0
+            && Durable::of(world).dormant.left() > 0
         {
             // A resting fom has its key, too. It is brought back now, because making a fom of it takes the
             // lock that is held from here on.
             let place = (TypeId::of::<O>(), key.clone());
-            world.dormant.revive_key(world, &place);
+            Durable::of(world).dormant.revive_key(world, &place);
         }
         // No other submission looks until this one is in flight.
-        let mut slots = world.memory.lock(world.journal_now());
+        let mut slots = Durable::of(world)
+            .memory
+            .lock(Durable::of(world).journal_now());
         let mut seen = slots.look(&place);
         while let Seen::Rests(id) = seen {
             drop(slots);
-            if !world.dormant.revive(world, id) {
+            if !Durable::of(world).dormant.revive(world, id) {
                 // Another thread brings it back.
                 fom_protocol::sync::yield_now();
             }
@@ -46,7 +48,9 @@ impl<O: Operation> Submission<'_, O> {
             if Dormant::is_reviving() {
                 return Err(self.refused(RefusedReason::SetAside));
             }
-            slots = world.memory.lock(world.journal_now());
+            slots = Durable::of(world)
+                .memory
+                .lock(Durable::of(world).journal_now());
             seen = slots.look(&place);
         }
         let (fom, told) = match seen {

@@ -31,7 +31,7 @@ impl<O: Operation> Submission<'_, O> {
         if let (true, Some(codec), Some(committer), Some(index)) = (
             sender_is_kept,
             durable::codec::<O>(),
-            world.committer(),
+            durable::Durable::of(world).committer(),
             index,
         ) {
             let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
@@ -118,7 +118,7 @@ where
     O: Persistent,
     O::Event: Savable,
 {
-    let keeps = world.journaled && durable::codec::<O>().is_some();
+    let keeps = world.env.journaled && durable::codec::<O>().is_some();
     let id =
         crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
     let entry = entry_of(id.get());
@@ -134,7 +134,7 @@ where
         });
         return Ok(Item { entry: None, send });
     }
-    if sender_is_kept && !world.types.takes::<O>() {
+    if sender_is_kept && !durable::Durable::of(world).types.takes::<O>() {
         return Err(SnapshotError::Generic(O::GRAPH.operation()));
     }
     let mut bytes = Vec::new();
@@ -151,8 +151,10 @@ where
             event,
             written,
         };
-        if let Err(undelivered) = world.deliver::<O>(&key, posted) {
-            world.set_event_aside(&key, undelivered);
+        let durable = durable::Durable::of(world);
+        if let Err(undelivered) = durable.deliver(world, durable::Receiver::of::<O>(), &key, posted)
+        {
+            durable.set_event_aside(world, &key, undelivered);
         }
     });
     let entry = sender_is_kept.then_some(durable::Entry {
@@ -166,16 +168,21 @@ where
 
 /// Reports an operation of an outbox that could not start. Its journal record stays.
 #[cold]
-fn not_started<O: Operation>(world: &World, id: FomId, refused: &Refused<O>, bytes: Option<&[u8]>) {
+fn not_started<O: Operation>(
+    world: &Arc<World>,
+    id: FomId,
+    refused: &Refused<O>,
+    bytes: Option<&[u8]>,
+) {
     match (refused.reason(), refused.live(), bytes) {
         // It comes back with the next start.
         (RefusedReason::ShuttingDown, _, Some(_)) => {}
         (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
             let key = live.key().cloned().unwrap_or(Key::Int(0));
             let reason = RestoreError::KeyInUse(key);
-            let mut aside = world.aside(id, reason, bytes);
-            aside.keep_place(world);
-            world.set_aside.put(aside);
+            let mut aside = durable::Durable::of(world).aside(id, reason, bytes);
+            durable::keep_place(&mut aside, world);
+            durable::Durable::of(world).set_aside.put(aside);
         }
         (reason, ..) => world.env.report(format!(
             "{} {id} was in an outbox and could not start: {reason}",

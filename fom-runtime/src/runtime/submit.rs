@@ -455,12 +455,8 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
             Some(key) if asks_later => maker.make(self.operation, self.phase, Some(key)),
             Some(key) => {
-                if world.dormant.left() > 0 {
-                    // A resting fom has its key, too.
-                    world
-                        .dormant
-                        .revive_key(world, &(TypeId::of::<O>(), key.clone()));
-                }
+                // A resting fom has its key, too.
+                world.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
                 let (mut operation, phase) = (Some(self.operation), self.phase);
                 let mut made = None;
                 let kept = maker.kept.as_ref();

@@ -9,6 +9,7 @@ mod encoding;
 mod error;
 mod saved;
 mod schema;
+mod set_aside;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,8 @@ pub(crate) use encoding::{decode, encode, field, leading};
 pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint, phase_of};
+pub(crate) use set_aside::SavedBody;
+pub use set_aside::SetAside;
 
 const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;

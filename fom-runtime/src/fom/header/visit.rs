@@ -10,7 +10,7 @@ use std::{
 use super::{Header, NOTED, Seen, WaitingFor};
 use crate::{
     durable::Item,
-    fom::{Extra, Gathering},
+    fom::{Extra, Gathering, Recorder},
     id::FomId,
     step_key::{EventId, StepKey},
 };
@@ -24,9 +24,12 @@ impl Header {
     /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
     /// thread that runs the fom calls this.
     pub(crate) fn step_key(&self) -> StepKey {
-        let run = self.world().run;
-        let (origin, (visit, event)) = match (self.world().committer(), self.kept()) {
-            (Some(committer), Some(kept)) => (committer.journal, kept.visit()),
+        let run = self.world().env.run;
+        let (origin, (visit, event)) = match (
+            self.world().env.recorder().and_then(Recorder::journal),
+            self.kept(),
+        ) {
+            (Some(journal), Some(kept)) => (journal, kept.visit()),
             _ => {
                 self.set_own(NOTED, true);
                 let visits = self.extra_made().visits.load(Ordering::Relaxed);

@@ -3,11 +3,11 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    durable::SetAside,
     fom::{AnyRef, Header, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
     runtime::{World, totals},
+    snapshot::SetAside,
 };
 use fom_protocol::{FomState, sync::atomic::Ordering};
 
@@ -267,8 +267,11 @@ pub(crate) fn inspect(world: &World) -> Operations {
         localities,
         keys: world.directory.waited_for(),
         queued: world.queued.in_flight(),
-        dormant: world.dormant.left(),
-        set_aside: world.set_aside.list(),
+        dormant: world.env.resting(),
+        set_aside: world
+            .env
+            .recorder()
+            .map_or_else(Vec::new, |it| it.set_aside()),
         incidents: world.env.incidents(),
     }
 }

@@ -1,0 +1,165 @@
+//! The durability of one runtime.
+
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    clock::Clock,
+    durable::{
+        Asides, Committer, Dormant, Memory, Relock, Types, aside::listed, recovery::Entered,
+    },
+    fom::Recorder,
+    id::{FomId, KeyOf},
+    runtime::World,
+    snapshot::{RestoreError, SetAside},
+};
+
+/// The number of remembered outcomes, and the time, unless the builder sets them.
+pub(crate) const REMEMBERED: (usize, Duration) = (10_000, Duration::from_secs(3600));
+
+/// All that durability keeps beside one runtime.
+pub(crate) struct Durable {
+    world: Weak<World>,
+    clock: Clock,
+    /// Commits the transitions; set before the first fom.
+    committer: OnceLock<Arc<Committer>>,
+    /// The operation types that can come back.
+    pub(crate) types: Types,
+    /// What is in the journal and cannot run.
+    pub(crate) set_aside: Asides,
+    /// Foms that came back and rest.
+    pub(crate) dormant: Arc<Dormant>,
+    /// Foms that held long locks, and have not asked for them again.
+    pub(crate) relock: Relock,
+    /// Operation ids, and the outcomes that are remembered by them.
+    pub(crate) memory: Arc<Memory>,
+}
+
+impl Durable {
+    pub(crate) fn new(
+        world: &Arc<World>,
+        types: Types,
+        remember: (usize, Duration),
+        resident: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            world: Arc::downgrade(world),
+            clock: world.env.clock.clone(),
+            committer: OnceLock::new(),
+            types,
+            set_aside: Asides::default(),
+            dormant: Arc::new(Dormant::new(resident)),
+            relock: Relock::default(),
+            memory: Arc::new(Memory::new(remember.0, fom_protocol::nanos(remember.1))),
+        })
+    }
+
+    /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
+    pub(crate) fn of(world: &Arc<World>) -> &Self {
+        let recorder = world
+            .env
+            .recorder
+            .get_or_init(|| Self::new(world, Types::default(), REMEMBERED, usize::MAX));
+        let recorder: &dyn Any = &**recorder;
+        recorder
+            .downcast_ref()
+            .expect("no other type is a recorder")
+    }
+
+    /// Returns the committer of the transitions, if there is a journal.
+    #[inline]
+    pub(crate) fn committer(&self) -> Option<&Arc<Committer>> {
+        self.committer.get()
+    }
+
+    /// Sets the committer, before the first fom.
+    pub(crate) fn set_committer(&self, committer: Arc<Committer>) {
+        // Called once; a second committer would be for another journal.
+        let _ = self.committer.set(committer);
+    }
+
+    /// Returns the time in the journal, or the runtime's without a journal.
+    pub(crate) fn journal_now(&self) -> u64 {
+        let now = self.clock.nanos();
+        self.committer().map_or(now, |to| to.to_journal(now))
+    }
+
+    /// Returns an entry that cannot run, as it is listed.
+    pub(crate) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
+        let schemas = self.committer().map(|committer| &committer.schemas);
+        listed(id, reason, bytes, schemas)
+    }
+
+    /// Reads a fom's entry, except for the user's part.
+    pub(crate) fn enter<'a>(&self, bytes: &'a [u8]) -> Result<Entered<'a>, RestoreError> {
+        let schemas = self.committer().map(|committer| &committer.schemas);
+        self.types
+            .find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
+    }
+}
+
+impl Recorder for Durable {
+    fn journal(&self) -> Option<u128> {
+        self.committer().map(|committer| committer.journal)
+    }
+
+    fn lets_foms_rest(&self) -> bool {
+        self.dormant.is_limited()
+    }
+
+    fn resting(&self) -> usize {
+        self.dormant.left()
+    }
+
+    fn revive(&self, id: FomId) {
+        if let Some(world) = self.world.upgrade() {
+            self.dormant.revive(&world, id);
+        }
+    }
+
+    fn revive_key(&self, of: &KeyOf) {
+        if let Some(world) = self.world.upgrade() {
+            self.dormant.revive_key(&world, of);
+        }
+    }
+
+    fn settle(&self) {
+        if let Some(world) = self.world.upgrade() {
+            self.dormant.settle(&world);
+        }
+    }
+
+    fn poke(&self) {
+        self.dormant.poke();
+    }
+
+    fn one_ended(&self, id: FomId) {
+        self.relock.has_asked(id);
+        if self.dormant.is_limited() {
+            self.dormant.one_ended();
+        }
+    }
+
+    fn has_asked(&self, id: FomId) {
+        self.relock.has_asked(id);
+    }
+
+    fn set_aside(&self) -> Vec<SetAside> {
+        self.set_aside.list()
+    }
+
+    fn close(&self) {
+        if let Some(committer) = self.committer() {
+            committer.close();
+        }
+    }
+
+    fn wait_closed(&self, by: Instant) {
+        if let Some(committer) = self.committer() {
+            committer.wait_closed(by);
+        }
+    }
+}
