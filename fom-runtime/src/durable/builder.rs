@@ -10,13 +10,13 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 
 use crate::{
     durable::{
-        Dormant, Durable, JournalCheck, RecoveryProgress, Types, check, check_entries,
+        Passive, Durable, JournalCheck, RecoveryProgress, Types, check, check_entries,
         component::REMEMBERED, held_locks, recover,
     },
     fom::Resident,
     id::FomId,
     operation::Persistent,
-    runtime::{BuildError, Builder, Recording, World},
+    runtime::{BuildError, Builder, Recording, Shared},
 };
 
 type OpenJournal = Box<dyn FnOnce() -> Result<Box<dyn Journal>, JournalError> + Send>;
@@ -57,7 +57,7 @@ pub trait DurableBuilderExt: Sized {
     /// # std::fs::remove_dir_all(&directory)?;
     /// # Ok::<(), BoxError>(())
     /// ```
-    fn journal(self, directory: impl Into<PathBuf>) -> Self;
+    fn journal(self, key_index: impl Into<PathBuf>) -> Self;
 
     /// As [`journal`](Self::journal), with a journal of your own: in memory for tests, a file journal with other
     /// settings, or another store.
@@ -122,7 +122,7 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// Fails if there is no journal, if a later release wrote it, and with the errors of the system. Damage is in the
     /// report.
-    fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError>;
+    fn check_journal(&self, key_index: impl AsRef<Path>) -> Result<JournalCheck, JournalError>;
 
     /// As [`check_journal`](Self::check_journal), for arbitrary entries. For a fuzzer.
     #[doc(hidden)]
@@ -182,15 +182,15 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
     /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
-    /// [`Operations::dormant`](crate::Operations::dormant) counts them. [`build`](Self::build) refuses a limit of zero.
+    /// [`Operations::passive`](crate::Operations::passive) counts them. [`build`](Self::build) refuses a limit of zero.
     fn resident(self, most: usize) -> Self;
 }
 
 impl DurableBuilderExt for Builder {
-    fn journal(mut self, directory: impl Into<PathBuf>) -> Self {
-        let directory = directory.into();
+    fn journal(mut self, key_index: impl Into<PathBuf>) -> Self {
+        let key_index = key_index.into();
         settings(&mut self).journal = Some(Box::new(move || {
-            Ok(Box::new(FileJournal::open(directory)?))
+            Ok(Box::new(FileJournal::open(key_index)?))
         }));
         self
     }
@@ -206,8 +206,8 @@ impl DurableBuilderExt for Builder {
         self
     }
 
-    fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
-        with_types(self, |types| check(directory.as_ref(), types))
+    fn check_journal(&self, key_index: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
+        with_types(self, |types| check(key_index.as_ref(), types))
     }
 
     fn check_hostile_entries(&self, entries: &[(EntryId, &[u8])]) -> JournalCheck {
@@ -283,16 +283,16 @@ impl Recording for Settings {
         Ok(self.opened.is_some())
     }
 
-    fn attach(&mut self, world: &Arc<World>) {
+    fn attach(&mut self, shared: &Arc<Shared>) {
         let types = self.types.take().unwrap_or_default();
-        let durable = Durable::new(world, types, self.remember, self.resident);
+        let durable = Durable::new(shared, types, self.remember, self.resident);
         // The runtime was made just now, and has no other.
-        let _ = world.env.recorder.set(durable);
+        let _ = shared.env.recorder.set(durable);
     }
 
-    fn start(&mut self, world: &Arc<World>) -> Result<(), BuildError> {
+    fn start(&mut self, shared: &Arc<Shared>) -> Result<(), BuildError> {
         match self.opened.take() {
-            Some(journal) => bring_back(world, journal, &mut self.tell),
+            Some(journal) => bring_back(shared, journal, &mut self.tell),
             None => Ok(()),
         }
     }
@@ -304,71 +304,71 @@ const RELOCK: Duration = Duration::from_secs(10);
 
 /// Makes foms of what is in the journal, and starts to commit. No new submission is taken before that.
 fn bring_back(
-    world: &Arc<World>,
+    shared: &Arc<Shared>,
     mut journal: Box<dyn Journal>,
     tell: &mut Tell,
 ) -> Result<(), BuildError> {
-    let recovered = match recover(world, &mut *journal, tell) {
+    let recovered = match recover(shared, &mut *journal, tell) {
         Ok(recovered) => recovered,
         Err((error, foms)) => {
             foms.into_iter().for_each(Resident::reject);
             // Its thread never runs, so no thread may wait for it.
-            if let Some(committer) = Durable::of(world).committer() {
+            if let Some(committer) = Durable::of(shared).committer() {
                 committer.end();
             }
             return Err(error.into());
         }
     };
     for damage in recovered.found.torn.iter().chain(&recovered.found.gaps) {
-        world
+        shared
             .env
             .report(format!("the journal was damaged: {damage}"));
     }
-    let committer = Durable::of(world)
+    let committer = Durable::of(shared)
         .committer()
         .map(Arc::clone)
         .expect("set by the recovery");
     committer.ask_longest(&*journal);
-    let weak = Arc::downgrade(world);
+    let weak = Arc::downgrade(shared);
     let head = recovered.head;
     let commits = Arc::clone(&committer);
     let main = Box::new(move || {
         commits.run(journal, head, &weak);
     });
-    if let Err(error) = (world.spawner.0)("fom-journal".to_owned(), main) {
+    if let Err(error) = (shared.spawner.0)("fom-journal".to_owned(), main) {
         recovered.foms.into_iter().for_each(|fom| fom.1.reject());
         committer.end();
         return Err(BuildError::Thread(error));
     }
     for (_, fom) in &recovered.foms {
-        Durable::of(world).dormant.revive_before(world, fom);
+        Durable::of(shared).passive.revive_before(shared, fom);
     }
     let (held, others): (Vec<_>, Vec<_>) = recovered
         .foms
         .into_iter()
         .partition(|(_, fom)| held_locks(fom));
-    relock(world, held);
+    lock_recovery(shared, held);
     for (_, fom) in others {
-        crate::locality::enqueue(world, fom);
+        crate::locality::enqueue(shared, fom);
     }
-    let spawn = |main| (world.spawner.0)("fom-resting".to_owned(), main);
-    Dormant::start(world, spawn).map_err(|(error, foms)| {
+    let spawn = |main| (shared.spawner.0)("fom-resting".to_owned(), main);
+    Passive::start(shared, spawn).map_err(|(error, foms)| {
         foms.into_iter().for_each(Resident::reject);
         BuildError::Thread(error)
     })
 }
 
 /// Runs the foms that held long locks first, until they have asked for them again. No other fom gets in between.
-fn relock(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
-    Durable::of(world)
-        .relock
+fn lock_recovery(shared: &Arc<Shared>, held: Vec<(FomId, Resident)>) {
+    Durable::of(shared)
+        .lock_recovery
         .expect(held.iter().map(|(id, _)| *id));
     for (_, fom) in held {
-        crate::locality::enqueue(world, fom);
+        crate::locality::enqueue(shared, fom);
     }
-    let late = Durable::of(world).relock.wait(RELOCK);
+    let late = Durable::of(shared).lock_recovery.wait(RELOCK);
     if late > 0 {
-        world.env.report(format!(
+        shared.env.report(format!(
             "{late} foms that held long locks have not asked for them again within {RELOCK:?}: others may have them first"
         ));
     }

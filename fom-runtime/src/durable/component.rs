@@ -9,11 +9,11 @@ use std::{
 use crate::{
     clock::Clock,
     durable::{
-        Asides, Committer, Dormant, Memory, Relock, Types, aside::listed, recovery::Entered,
+        Quarantine, Committer, Passive, IdempotencyStore, LockRecovery, Types, quarantine::listed, recovery::Entered,
     },
     fom::Recorder,
     id::{FomId, KeyOf},
-    runtime::World,
+    runtime::Shared,
     snapshot::{RestoreError, SetAside},
 };
 
@@ -22,47 +22,47 @@ pub(crate) const REMEMBERED: (usize, Duration) = (10_000, Duration::from_secs(36
 
 /// All that durability keeps beside one runtime.
 pub(crate) struct Durable {
-    world: Weak<World>,
+    shared: Weak<Shared>,
     clock: Clock,
     /// Commits the transitions; set before the first fom.
     committer: OnceLock<Arc<Committer>>,
     /// The operation types that can come back.
     pub(crate) types: Types,
     /// What is in the journal and cannot run.
-    pub(crate) set_aside: Asides,
+    pub(crate) set_aside: Quarantine,
     /// Foms that came back and rest.
-    pub(crate) dormant: Arc<Dormant>,
+    pub(crate) passive: Arc<Passive>,
     /// Foms that held long locks, and have not asked for them again.
-    pub(crate) relock: Relock,
+    pub(crate) lock_recovery: LockRecovery,
     /// Operation ids, and the outcomes that are remembered by them.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<IdempotencyStore>,
 }
 
 impl Durable {
     pub(crate) fn new(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         types: Types,
         remember: (usize, Duration),
         resident: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
-            world: Arc::downgrade(world),
-            clock: world.env.clock.clone(),
+            shared: Arc::downgrade(shared),
+            clock: shared.env.clock.clone(),
             committer: OnceLock::new(),
             types,
-            set_aside: Asides::default(),
-            dormant: Arc::new(Dormant::new(resident)),
-            relock: Relock::default(),
-            memory: Arc::new(Memory::new(remember.0, fom_protocol::nanos(remember.1))),
+            set_aside: Quarantine::default(),
+            passive: Arc::new(Passive::new(resident)),
+            lock_recovery: LockRecovery::default(),
+            memory: Arc::new(IdempotencyStore::new(remember.0, fom_protocol::nanos(remember.1))),
         })
     }
 
     /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
-    pub(crate) fn of(world: &Arc<World>) -> &Self {
-        let recorder = world
+    pub(crate) fn of(shared: &Arc<Shared>) -> &Self {
+        let recorder = shared
             .env
             .recorder
-            .get_or_init(|| Self::new(world, Types::default(), REMEMBERED, usize::MAX));
+            .get_or_init(|| Self::new(shared, Types::default(), REMEMBERED, usize::MAX));
         let recorder: &dyn Any = &**recorder;
         recorder
             .downcast_ref()
@@ -107,44 +107,44 @@ impl Recorder for Durable {
     }
 
     fn lets_foms_rest(&self) -> bool {
-        self.dormant.is_limited()
+        self.passive.is_limited()
     }
 
     fn resting(&self) -> usize {
-        self.dormant.left()
+        self.passive.left()
     }
 
     fn revive(&self, id: FomId) {
-        if let Some(world) = self.world.upgrade() {
-            self.dormant.revive(&world, id);
+        if let Some(shared) = self.shared.upgrade() {
+            self.passive.revive(&shared, id);
         }
     }
 
     fn revive_key(&self, of: &KeyOf) {
-        if let Some(world) = self.world.upgrade() {
-            self.dormant.revive_key(&world, of);
+        if let Some(shared) = self.shared.upgrade() {
+            self.passive.revive_key(&shared, of);
         }
     }
 
     fn settle(&self) {
-        if let Some(world) = self.world.upgrade() {
-            self.dormant.settle(&world);
+        if let Some(shared) = self.shared.upgrade() {
+            self.passive.settle(&shared);
         }
     }
 
     fn poke(&self) {
-        self.dormant.poke();
+        self.passive.poke();
     }
 
     fn one_ended(&self, id: FomId) {
-        self.relock.has_asked(id);
-        if self.dormant.is_limited() {
-            self.dormant.one_ended();
+        self.lock_recovery.has_asked(id);
+        if self.passive.is_limited() {
+            self.passive.one_ended();
         }
     }
 
     fn has_asked(&self, id: FomId) {
-        self.relock.has_asked(id);
+        self.lock_recovery.has_asked(id);
     }
 
     fn set_aside(&self) -> Vec<SetAside> {

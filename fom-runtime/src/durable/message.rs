@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{
-        Committer, Durable, Kept, Kind, RetryError, Types,
-        aside::{Stays, is_event},
+        Committer, Durable, DurableState, Kind, RetryError, Types,
+        quarantine::{Stays, is_event},
         record::set_number,
     },
     fom::Header,
     graph::Graph,
     id::{FomId, Key, entry_of, fom_of},
     operation::{EventReader, Operation, Restorer},
-    runtime::World,
+    runtime::Shared,
     snapshot,
     snapshot::{RestoreError, SetAside},
     step_key::EventId,
@@ -188,14 +188,14 @@ impl Message {
 
     /// Delivers the event in this entry after a restart, to the fom that has its key.
     pub(crate) fn deliver_again(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<(), RestoreError> {
-        let (message, of, reader) = Self::open(world, bytes)?;
+        let (message, of, reader) = Self::open(shared, bytes)?;
         let key = message.key.clone().ok_or(RestoreError::Damaged)?;
         // The event is kept until its receiver is back, in front of events that arrive later.
-        let durable = Durable::of(world);
+        let durable = Durable::of(shared);
         if let Some(receiver) = durable.set_aside.of(of.graph(), &key)
             && durable.set_aside.stays(receiver) == Stays::Aside
         {
@@ -206,18 +206,18 @@ impl Message {
             type_id: of.type_id(),
             graph: of.graph(),
         };
-        let done = durable.deliver(world, of, &key, posted);
+        let done = durable.deliver(shared, of, &key, posted);
         done.map_err(|undelivered| undelivered.reason)
     }
 
     /// Reads the event in this entry.
     fn read_again(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<Posted, RestoreError> {
         let read = || {
-            let (message, _, reader) = Self::open(world, bytes)?;
+            let (message, _, reader) = Self::open(shared, bytes)?;
             message.read(reader, entry, bytes)
         };
         // The user's code reads the event.
@@ -226,12 +226,12 @@ impl Message {
     }
 
     fn open(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         bytes: &[u8],
     ) -> Result<(Self, &'static dyn Restorer, EventReader), RestoreError> {
         let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
         let message = Self::decode(body).ok_or(RestoreError::Damaged)?;
-        let (of, reader) = Durable::of(world)
+        let (of, reader) = Durable::of(shared)
             .types
             .taking(&message.machine, &message.operation)?;
         Ok((message, of, reader))
@@ -260,7 +260,7 @@ impl Durable {
     /// Delivers an event that came through an outbox to the fom with this key.
     pub(crate) fn deliver(
         &self,
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         of: Receiver,
         key: &Key,
         mut posted: Posted,
@@ -268,7 +268,7 @@ impl Durable {
         let place = (of.type_id, key.clone());
         let mut looked = false;
         loop {
-            if let Some(fom) = world.find_any(&place) {
+            if let Some(fom) = shared.find_any(&place) {
                 match self.post(fom.id(), fom.kept(), posted) {
                     Ok(()) => {
                         fom.wake();
@@ -279,14 +279,14 @@ impl Durable {
             }
             // The fom with this key may have ended only together with the runtime. Then it comes back after a restart,
             // and the journal keeps the event until then.
-            if world.is_closed() {
+            if shared.is_closed() {
                 return Ok(());
             }
             let reason = match self.set_aside.of(of.graph, key) {
                 Some(receiver) => match self.keep_for(receiver, posted) {
                     Ok(()) => {
                         // The fom may have come back before the event was kept.
-                        if let Some(fom) = world.directory.find_any(&place) {
+                        if let Some(fom) = shared.key_index.find_any(&place) {
                             self.give_kept(fom.id(), fom.kept());
                             fom.wake();
                         }
@@ -342,13 +342,13 @@ impl Durable {
 
     /// Notes that the fom can be read now. The fom gets the events that were set aside for it, and then the events that
     /// were sent since.
-    pub(crate) fn is_back(&self, world: &Arc<World>, id: FomId, kept: Option<&Kept>) {
+    pub(crate) fn is_back(&self, shared: &Arc<Shared>, id: FomId, kept: Option<&DurableState>) {
         let mut before = Vec::new();
         for event in self.set_aside.events_for(id) {
             let Some(aside) = self.set_aside.take(event) else {
                 continue;
             };
-            match Message::read_again(world, entry_of(event.get()), &aside.bytes) {
+            match Message::read_again(shared, entry_of(event.get()), &aside.bytes) {
                 Ok(posted) => before.push(posted),
                 Err(reason) => self.set_aside.put(self.aside(event, reason, &aside.bytes)),
             }
@@ -357,7 +357,7 @@ impl Durable {
     }
 
     /// Notes that the fom still cannot run, and why.
-    pub(crate) fn stays_aside(&self, world: &Arc<World>, still: SetAside) {
+    pub(crate) fn stays_aside(&self, shared: &Arc<Shared>, still: SetAside) {
         let (id, key) = (still.id, still.key.clone());
         let Some(committer) = self.committer() else {
             return;
@@ -372,27 +372,27 @@ impl Durable {
         let waiting = waiting.into_iter().flatten();
         for (posted, key) in waiting.zip(std::iter::repeat(key).flatten()) {
             let reason = RestoreError::ReceiverSetAside(id);
-            self.set_event_aside(world, &key, Undelivered { posted, reason });
+            self.set_event_aside(shared, &key, Undelivered { posted, reason });
         }
     }
 
     /// Sets aside an event for this key that no fom takes. The event stays in the journal until it is taken or
     /// discarded.
     #[cold]
-    pub(crate) fn set_event_aside(&self, world: &Arc<World>, key: &Key, undelivered: Undelivered) {
+    pub(crate) fn set_event_aside(&self, shared: &Arc<Shared>, key: &Key, undelivered: Undelivered) {
         let Undelivered { posted, reason } = undelivered;
         match posted.bytes(key) {
             Some(bytes) if self.set_aside.has_room_for(&reason) => {
                 let id = FomId(fom_of(posted.entry));
                 // The event is not lost in either case.
-                let _ = self.put_event_aside(world, self.aside(id, reason, &bytes));
+                let _ = self.put_event_aside(shared, self.aside(id, reason, &bytes));
             }
             bytes => {
                 let why = match bytes {
                     Some(_) => ", since as many are set aside as may be",
                     None => ", since its sender is not kept in a journal",
                 };
-                world
+                shared
                     .env
                     .report(format!("an event was dropped{why}: {reason}"));
                 self.drop_messages([posted.entry]);
@@ -403,7 +403,7 @@ impl Durable {
     /// Lists an event, or delivers it if its receiver has come back since.
     pub(crate) fn put_event_aside(
         &self,
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         mut aside: SetAside,
     ) -> Result<(), RestoreError> {
         loop {
@@ -411,7 +411,7 @@ impl Durable {
             let Err(missed) = self.set_aside.put_event(aside) else {
                 return Err(reason);
             };
-            match Types::take_in(world, entry_of(missed.id.get()), &missed.bytes) {
+            match Types::take_in(shared, entry_of(missed.id.get()), &missed.bytes) {
                 Ok(_) => return Ok(()),
                 Err(again) => aside = *again,
             }
@@ -437,14 +437,14 @@ impl Durable {
                     operation: fom.type_name().to_owned(),
                     key: key.clone(),
                 };
-                self.set_event_aside(fom.world(), key, Undelivered { posted, reason });
+                self.set_event_aside(fom.shared(), key, Undelivered { posted, reason });
             }
         }
     }
 
     /// Queues an event for a live fom, behind the events that waited until it was back. Returns the event if the fom
     /// has ended.
-    fn post(&self, id: FomId, kept: Option<&Kept>, message: Posted) -> Result<(), Posted> {
+    fn post(&self, id: FomId, kept: Option<&DurableState>, message: Posted) -> Result<(), Posted> {
         let (Some(kept), Some(committer)) = (kept, self.committer()) else {
             return Err(message);
         };
@@ -459,13 +459,13 @@ impl Durable {
     }
 
     /// Gives a fom that came back the events that waited for it.
-    pub(crate) fn give_kept(&self, id: FomId, kept: Option<&Kept>) {
+    pub(crate) fn give_kept(&self, id: FomId, kept: Option<&DurableState>) {
         self.give(id, kept, Vec::new(), false);
     }
 
     /// Gives a fom the events that were sent before, and then the events that waited for it. `tried`: the fom is back
     /// because it was tried again.
-    fn give(&self, id: FomId, kept: Option<&Kept>, before: Vec<Posted>, tried: bool) {
+    fn give(&self, id: FomId, kept: Option<&DurableState>, before: Vec<Posted>, tried: bool) {
         let Some(committer) = self.committer() else {
             return;
         };

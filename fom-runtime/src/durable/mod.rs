@@ -22,49 +22,49 @@
 //! | `aside.rs` | entries that are in the journal and cannot run |
 //! | `check.rs` | a dry run of the recovery |
 
-mod aside;
+mod quarantine;
 mod builder;
-mod check;
-mod commits;
+mod dry_run;
+mod buffer;
 mod committer;
 mod component;
-mod dormant;
+mod passive;
 mod error;
-mod gather;
-mod head;
-mod kept;
+mod group_commit;
+mod identity;
+mod state;
 mod message;
-mod once;
+mod idempotency;
 mod outbox;
 mod record;
 mod recovery;
-mod relock;
+mod lock_recovery;
 mod runtime;
 mod schemas;
-mod stalled;
+mod uncommitted;
 
-pub(crate) use aside::Asides;
-pub(crate) use aside::keep_place;
+pub(crate) use quarantine::Quarantine;
+pub(crate) use quarantine::keep_place;
 pub use builder::DurableBuilderExt;
-pub use check::JournalCheck;
+pub use dry_run::JournalCheck;
 #[doc(hidden)]
-pub use check::KeptBody;
-use check::{check, check_entries};
-pub(crate) use commits::{Commits, Part};
+pub use dry_run::KeptBody;
+use dry_run::{check, check_entries};
+pub(crate) use buffer::{CommitBuffer, Part};
 pub(crate) use committer::Committer;
 pub(crate) use component::Durable;
-pub(crate) use dormant::Dormant;
+pub(crate) use passive::Passive;
 pub use error::{DiscardError, RetryError};
-pub(crate) use head::Head;
-pub(crate) use kept::{Answer, Inner, Kept, Then};
+pub(crate) use identity::Head;
+pub(crate) use state::{Answer, Inner, DurableState, Then};
 pub(crate) use message::{Message, Posted, Receiver, Written, rewrite};
-pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
+pub(crate) use idempotency::{IdempotencyStore, NoAnswer, OperationId, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
-pub(crate) use record::{Kind, Meta, Rare, codec, encode_head};
+pub(crate) use record::{Kind, Meta, ColdRare, codec, encode_head};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
-pub(crate) use relock::{Relock, held_locks};
+pub(crate) use lock_recovery::{LockRecovery, held_locks};
 pub use runtime::DurableExt;
-pub(crate) use stalled::Stalled;
+pub(crate) use uncommitted::Uncommitted;

@@ -8,11 +8,11 @@ use tokio::sync::oneshot;
 use crate::{
     durable::{
         DiscardError, Durable, Part, RetryError, Types,
-        aside::{give_place_up, is_event},
+        quarantine::{give_place_up, is_event},
     },
     fom::Recorder,
     id::{FomId, entry_of},
-    runtime::{Runtime, World},
+    runtime::{Runtime, Shared},
     snapshot::SetAside,
 };
 
@@ -85,53 +85,53 @@ pub trait DurableExt {
 
 impl DurableExt for Runtime {
     fn set_aside(&self) -> Vec<SetAside> {
-        let recorder = self.world.env.recorder();
+        let recorder = self.shared.env.recorder();
         recorder.map_or_else(Vec::new, Recorder::set_aside)
     }
 
     fn retry_set_aside(&self, id: FomId) -> Result<(), RetryError> {
-        let world = &self.world;
-        if world.takes_nothing() {
+        let shared = &self.shared;
+        if shared.takes_nothing() {
             return Err(RetryError::ShuttingDown);
         }
-        let durable = Durable::of(world);
+        let durable = Durable::of(shared);
         let aside = durable.try_again(id)?;
-        let done = Types::take_in(world, entry_of(id.get()), &aside.bytes);
+        let done = Types::take_in(shared, entry_of(id.get()), &aside.bytes);
         match done {
             Ok(fom) => {
                 if !is_event(&aside) {
-                    durable.is_back(world, id, fom.as_ref().and_then(|fom| fom.kept()));
+                    durable.is_back(shared, id, fom.as_ref().and_then(|fom| fom.kept()));
                 }
                 if let Some(fom) = fom {
-                    crate::locality::enqueue(world, fom);
+                    crate::locality::enqueue(shared, fom);
                 }
-                give_place_up(&aside, world);
+                give_place_up(&aside, shared);
                 Ok(())
             }
             Err(still) if is_event(&aside) => durable
-                .put_event_aside(world, *still)
+                .put_event_aside(shared, *still)
                 .map_err(RetryError::Still),
             Err(mut still) => {
                 let reason = still.reason.clone();
                 still.place = still.place.take().or(aside.place);
-                durable.stays_aside(world, *still);
+                durable.stays_aside(shared, *still);
                 Err(RetryError::Still(reason))
             }
         }
     }
 
     async fn discard_set_aside(&self, id: FomId) -> Result<SetAside, DiscardError> {
-        discard(&self.world, id).await
+        discard(&self.shared, id).await
     }
 
     fn journal_stats(&self) -> Option<JournalStats> {
-        let committer = Durable::of(&self.world).committer();
+        let committer = Durable::of(&self.shared).committer();
         committer.map(|committer| committer.stats())
     }
 }
 
-async fn discard(world: &Arc<World>, id: FomId) -> Result<SetAside, DiscardError> {
-    let durable = Durable::of(world);
+async fn discard(shared: &Arc<Shared>, id: FomId) -> Result<SetAside, DiscardError> {
+    let durable = Durable::of(shared);
     let Some(committer) = durable.committer() else {
         return Err(DiscardError::NotSetAside(id));
     };
@@ -144,7 +144,7 @@ async fn discard(world: &Arc<World>, id: FomId) -> Result<SetAside, DiscardError
     match told.await.unwrap_or(Err(JournalError::Closed)) {
         Ok(()) => {
             durable.memory.discarded(id);
-            give_place_up(&aside, world);
+            give_place_up(&aside, shared);
             Ok(aside)
         }
         Err(error) => {

@@ -6,7 +6,7 @@ use std::{any::TypeId, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{Durable, NoAnswer, Once, Stored, Told},
+    durable::{Durable, NoAnswer, OperationId, Stored, Told},
     fom::{Cause, Failure, Header, Typed},
     operation::Operation,
 };
@@ -30,11 +30,11 @@ impl Others {
 /// Remembers the answer of a fom that ended in an end phase or failed. Returns the other callers, and their answer.
 pub(super) fn end<O: Operation>(
     fom: &Typed<O>,
-    once: &Once,
+    once: &OperationId,
     ended: Result<(&O, &O::Phase), Option<&Failure<O>>>,
 ) -> Others {
-    let world = fom.world();
-    let durable = Durable::of(world);
+    let shared = fom.shared();
+    let durable = Durable::of(shared);
     let now = durable.journal_now();
     let kept = fom.journaled();
     let fresh = |answer| (answer, durable.memory.expiry(now));
@@ -90,7 +90,7 @@ impl Header {
     pub(super) fn forget_once(&self) {
         if let Some(once) = self.once() {
             let place = (self.type_id(), once.id.clone());
-            let durable = Durable::of(self.world());
+            let durable = Durable::of(self.shared());
             // Dropped without the lock, because a receiver may run any code.
             drop(durable.memory.ended(
                 &place,

@@ -12,10 +12,10 @@ use crate::{
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
-        BuildError, Runtime, World,
+        BuildError, Runtime, Shared,
         resources::Resources,
         shutdown::Guard,
-        world::{RuntimeState, Settings},
+        shared::{RuntimeState, Settings},
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
 };
@@ -70,10 +70,10 @@ pub(crate) trait Recording: Any + Send {
     fn open(&mut self) -> Result<bool, BuildError>;
 
     /// Gives the runtime its recorder.
-    fn attach(&mut self, world: &Arc<World>);
+    fn attach(&mut self, shared: &Arc<Shared>);
 
     /// Makes foms of what is in the journal, and starts to commit. No submission is taken before that.
-    fn start(&mut self, world: &Arc<World>) -> Result<(), BuildError>;
+    fn start(&mut self, shared: &Arc<Shared>) -> Result<(), BuildError>;
 }
 
 impl fmt::Debug for Builder {
@@ -327,7 +327,7 @@ impl Builder {
             localities.push(Locality::new(index, plan, bound, self.followers, &reactor));
             reactors.push(reactor);
         }
-        let world = World::new(Settings {
+        let shared = Shared::new(Settings {
             clock: self.clock,
             resources: self.resources,
             spawner: self.spawner,
@@ -342,27 +342,27 @@ impl Builder {
             journaled,
         });
         if let Some(recording) = &mut recording {
-            recording.attach(&world);
+            recording.attach(&shared);
         }
         for add in self.hooks {
-            add(&world.env.hooks);
+            add(&shared.env.hooks);
         }
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {
-            world: Arc::clone(&world),
+            shared: Arc::clone(&shared),
         });
         for (index, reactor) in reactors.into_iter().enumerate() {
-            if let Err(error) = Home::new(Arc::clone(&world), index).start(reactor) {
-                abort(&world, &world.localities[..index]);
+            if let Err(error) = Home::new(Arc::clone(&shared), index).start(reactor) {
+                abort(&shared, &shared.localities[..index]);
                 return Err(BuildError::Thread(error));
             }
         }
-        let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&world) as _;
-        world.env.clock.watch(Arc::downgrade(&watcher));
+        let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&shared) as _;
+        shared.env.clock.watch(Arc::downgrade(&watcher));
         for make in &self.data {
-            for home in &world.localities {
+            for home in &shared.localities {
                 if let Err(source) = make_data(home, make) {
-                    abort(&world, &world.localities);
+                    abort(&shared, &shared.localities);
                     return Err(BuildError::LocalityData {
                         locality: home.index,
                         source,
@@ -371,13 +371,13 @@ impl Builder {
             }
         }
         if let Some(recording) = &mut recording
-            && let Err(error) = recording.start(&world)
+            && let Err(error) = recording.start(&shared)
         {
-            abort(&world, &world.localities);
+            abort(&shared, &shared.localities);
             return Err(error);
         }
         Ok(Runtime {
-            world,
+            shared,
             _guard: Some(guard),
         })
     }
@@ -395,12 +395,12 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
-fn abort(world: &Arc<World>, localities: &[Locality]) {
-    world.close(RuntimeState::Closed);
+fn abort(shared: &Arc<Shared>, localities: &[Locality]) {
+    shared.close(RuntimeState::Closed);
     for home in localities {
         home.stop();
     }
-    world.wait_ended(
+    shared.wait_ended(
         localities.len(),
         fom_protocol::sync::now() + Duration::from_secs(10),
     );

@@ -14,7 +14,7 @@ use crate::{
     },
     graph::Graph,
     id::{FomId, Key},
-    runtime::World,
+    runtime::Shared,
     snapshot::{RestoreError, SavedBody, SetAside, phase_of},
 };
 use fom_protocol::sync::Mutex;
@@ -59,24 +59,24 @@ fn read(aside: &mut SetAside, schemas: Option<&Schemas>) -> Option<()> {
 /// Keeps the fom's place in the queue for its key: the foms behind it wait. If another fom has the key by now, this
 /// fom keeps no place. If this fom has not begun, it may be restored at the next start. Then other foms with its
 /// key must commit that they begin.
-pub(crate) fn keep_place(aside: &mut SetAside, world: &Arc<World>) {
+pub(crate) fn keep_place(aside: &mut SetAside, shared: &Arc<Shared>) {
     let keeps = !matches!(aside.reason, RestoreError::KeyInUse(_));
-    let Ok(entered) = Durable::of(world).enter(&aside.bytes) else {
+    let Ok(entered) = Durable::of(shared).enter(&aside.bytes) else {
         return;
     };
     if let Some(key) = entered.meta.key {
         let (of, number) = ((entered.of.type_id(), key), entered.meta.number);
         if keeps || number.is_some() {
-            world.directory.miss(of.clone(), aside.id, number, keeps);
+            shared.key_index.miss(of.clone(), aside.id, number, keeps);
             aside.place = Some(of);
         }
     }
 }
 
 /// Gives the place up: the fom is back, or is no longer in the journal.
-pub(super) fn give_place_up(aside: &SetAside, world: &World) {
+pub(super) fn give_place_up(aside: &SetAside, shared: &Shared) {
     if let Some(of) = &aside.place {
-        world.directory.give_place_up(world, of.clone(), aside.id);
+        shared.key_index.give_place_up(shared, of.clone(), aside.id);
     }
 }
 
@@ -95,7 +95,7 @@ const MOST_EVENTS: usize = 10_000;
 
 /// All set-aside entries, by id.
 #[derive(Default)]
-pub(crate) struct Asides(Mutex<Listed>);
+pub(crate) struct Quarantine(Mutex<Listed>);
 
 #[derive(Default)]
 struct Listed {
@@ -182,7 +182,7 @@ fn forget<K: Eq + Hash, T: Ord>(from: &mut HashMap<K, BTreeSet<T>>, key: &K, id:
     }
 }
 
-impl Asides {
+impl Quarantine {
     pub(crate) fn put(&self, aside: SetAside) {
         let mut listed = self.0.lock();
         let before = listed.remove(aside.id);

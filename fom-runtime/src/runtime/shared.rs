@@ -15,11 +15,11 @@ use crate::{
     fom::{AnyRef, Env},
     heap::Heap,
     id::{FomId, Key, KeyOf},
-    locality::{BudgetLimits, IdleSet, Locality, Patrol, Spawner},
+    locality::{BudgetLimits, IdleSet, Locality, BlockWatch, Spawner},
     operation::Operation,
     runtime::{
         Budget, FomRef, Runtime,
-        directory::Directory,
+        key_index::KeyIndex,
         extension::{Attachments, Daemons, fenced},
         keys::Rooms,
         resources::Resources,
@@ -45,13 +45,13 @@ pub enum RuntimeState {
     Closed = 2,
 }
 
-pub(crate) struct World {
+pub(crate) struct Shared {
     /// What the foms share.
     pub(crate) env: Env,
     pub(crate) resources: Resources,
-    pub(crate) directory: Directory,
+    pub(crate) key_index: KeyIndex,
     pub(crate) spawner: Spawner,
-    pub(crate) patrol: Patrol,
+    pub(crate) block_watch: BlockWatch,
     pub(crate) budget: BudgetLimits,
     pub(crate) balance: Balance,
     /// The localities that want foms, if foms are moved.
@@ -110,7 +110,7 @@ pub(super) struct Settings {
     pub(super) journaled: bool,
 }
 
-impl Moved for World {
+impl Moved for Shared {
     fn moved(&self) {
         self.poke_recorder();
         self.localities.iter().for_each(Locality::poke);
@@ -118,12 +118,12 @@ impl Moved for World {
 }
 
 /// A caller that waits until no fom is in flight.
-struct Waiter<'a>(&'a World);
+struct Waiter<'a>(&'a Shared);
 
 impl<'a> Waiter<'a> {
-    fn new(world: &'a World) -> Self {
-        world.waiters.join();
-        Self(world)
+    fn new(shared: &'a Shared) -> Self {
+        shared.waiters.join();
+        Self(shared)
     }
 }
 
@@ -133,7 +133,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-impl World {
+impl Shared {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
         let mut budget = BudgetLimits {
             phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
@@ -151,9 +151,9 @@ impl World {
                 settings.history,
             ),
             resources: settings.resources,
-            directory: Directory::new(settings.key_queue),
+            key_index: KeyIndex::new(settings.key_queue),
             spawner: settings.spawner,
-            patrol: Patrol::default(),
+            block_watch: BlockWatch::default(),
             budget,
             balance: settings.balance,
             idle_set: IdleSet::new(settings.localities.len()),
@@ -245,7 +245,7 @@ impl World {
 
     /// As [`find`](Self::find), for an operation type that is known by its id.
     pub(crate) fn find_any(&self, of: &KeyOf) -> Option<AnyRef> {
-        let found = self.directory.find_any(of);
+        let found = self.key_index.find_any(of);
         let recorder = self.env.recorder();
         let Some(recorder) = recorder.filter(|recorder| recorder.lets_foms_rest()) else {
             return found;
@@ -255,7 +255,7 @@ impl World {
         }
         recorder.revive_key(of);
         // Even if no fom was resting: another thread may have brought it back after the first look.
-        self.directory.find_any(of)
+        self.key_index.find_any(of)
     }
 
     /// Returns whether the runtime takes nothing from outside.
@@ -270,7 +270,7 @@ impl World {
 
     /// Returns the index of the home of foms with this key.
     pub(crate) fn home_of(&self, key: &Key) -> usize {
-        (self.directory.hash(key) % self.localities.len() as u64) as usize
+        (self.key_index.hash(key) % self.localities.len() as u64) as usize
     }
 
     /// Returns the index of the next home in round-robin order.
@@ -287,7 +287,7 @@ impl World {
             fenced(&runtime, || part.state_changed(&runtime));
         }
         // A submission that waits for room sees the new mode, or is seen here.
-        self.directory.dismiss(self);
+        self.key_index.dismiss(self);
         for one in self.rooms.dismiss() {
             self.told("the end of a wait for room", || {
                 drop(one);
@@ -394,7 +394,7 @@ impl World {
                 // Until now a moved fom may have lived in the memory of a locality that had ended.
                 self.localities.iter().for_each(Locality::release);
             }
-            self.patrol.end();
+            self.block_watch.end();
             if let Some(recorder) = self.env.recorder() {
                 recorder.close();
             }
