@@ -10,7 +10,7 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 
 use crate::{
     durable::{
-        Passive, Durable, JournalCheck, RecoveryProgress, Types, check, check_entries,
+        Durable, JournalCheck, Passive, RecoveryProgress, Types, check, check_entries,
         component::REMEMBERED, held_locks, recover,
     },
     fom::Resident,

@@ -9,7 +9,8 @@ use std::{
 use crate::{
     clock::Clock,
     durable::{
-        Quarantine, Committer, Passive, IdempotencyStore, LockRecovery, Types, quarantine::listed, recovery::Entered,
+        Committer, IdempotencyStore, LockRecovery, Passive, Quarantine, Types, quarantine::listed,
+        recovery::Entered,
     },
     fom::Recorder,
     id::{FomId, KeyOf},
@@ -53,7 +54,10 @@ impl Durable {
             set_aside: Quarantine::default(),
             passive: Arc::new(Passive::new(resident)),
             lock_recovery: LockRecovery::default(),
-            memory: Arc::new(IdempotencyStore::new(remember.0, fom_protocol::nanos(remember.1))),
+            memory: Arc::new(IdempotencyStore::new(
+                remember.0,
+                fom_protocol::nanos(remember.1),
+            )),
         })
     }
 

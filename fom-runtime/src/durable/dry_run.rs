@@ -11,8 +11,8 @@ use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recove
 
 use crate::{
     durable::{
-        Kind, Message, Types, quarantine::listed, committer::HEAD_ENTRY, idempotency::decode_outcome,
-        schemas::Schemas,
+        Kind, Message, Types, committer::HEAD_ENTRY, idempotency::decode_outcome,
+        quarantine::listed, schemas::Schemas,
     },
     id::{FomId, fom_of},
     operation::Persistent,

@@ -379,7 +379,12 @@ impl Durable {
     /// Sets aside an event for this key that no fom takes. The event stays in the journal until it is taken or
     /// discarded.
     #[cold]
-    pub(crate) fn set_event_aside(&self, shared: &Arc<Shared>, key: &Key, undelivered: Undelivered) {
+    pub(crate) fn set_event_aside(
+        &self,
+        shared: &Arc<Shared>,
+        key: &Key,
+        undelivered: Undelivered,
+    ) {
         let Undelivered { posted, reason } = undelivered;
         match posted.bytes(key) {
             Some(bytes) if self.set_aside.has_room_for(&reason) => {

@@ -22,49 +22,51 @@
 //! | `aside.rs` | entries that are in the journal and cannot run |
 //! | `check.rs` | a dry run of the recovery |
 
-mod quarantine;
-mod builder;
-mod dry_run;
 mod buffer;
+mod builder;
 mod committer;
 mod component;
-mod passive;
+mod dry_run;
 mod error;
 mod group_commit;
-mod identity;
-mod state;
-mod message;
 mod idempotency;
+mod identity;
+mod lock_recovery;
+mod message;
 mod outbox;
+mod passive;
+mod quarantine;
 mod record;
 mod recovery;
-mod lock_recovery;
 mod runtime;
 mod schemas;
+mod state;
 mod uncommitted;
 
-pub(crate) use quarantine::Quarantine;
-pub(crate) use quarantine::keep_place;
+pub(crate) use buffer::{CommitBuffer, Part};
 pub use builder::DurableBuilderExt;
+pub(crate) use committer::Committer;
+pub(crate) use component::Durable;
 pub use dry_run::JournalCheck;
 #[doc(hidden)]
 pub use dry_run::KeptBody;
 use dry_run::{check, check_entries};
-pub(crate) use buffer::{CommitBuffer, Part};
-pub(crate) use committer::Committer;
-pub(crate) use component::Durable;
-pub(crate) use passive::Passive;
 pub use error::{DiscardError, RetryError};
+pub(crate) use idempotency::{
+    IdempotencyStore, NoAnswer, Open, OperationId, Place, Seen, Stored, Told,
+};
 pub(crate) use identity::Head;
-pub(crate) use state::{Answer, Inner, DurableState, Then};
+pub(crate) use lock_recovery::{LockRecovery, held_locks};
 pub(crate) use message::{Message, Posted, Receiver, Written, rewrite};
-pub(crate) use idempotency::{IdempotencyStore, NoAnswer, OperationId, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
-pub(crate) use record::{Kind, Meta, ColdRare, codec, encode_head};
+pub(crate) use passive::Passive;
+pub(crate) use quarantine::Quarantine;
+pub(crate) use quarantine::keep_place;
+pub(crate) use record::{ColdRare, Kind, Meta, codec, encode_head};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
-pub(crate) use lock_recovery::{LockRecovery, held_locks};
 pub use runtime::DurableExt;
+pub(crate) use state::{Answer, DurableState, Inner, Then};
 pub(crate) use uncommitted::Uncommitted;

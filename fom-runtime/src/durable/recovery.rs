@@ -14,9 +14,9 @@ use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 use crate::{
     durable::{
         Committer, Durable, Head, Kind, Message, Meta,
-        quarantine::keep_place,
         committer::{HEAD_ENTRY, fenced},
         idempotency::decode_outcome,
+        quarantine::keep_place,
         record::{decode_fom, is_fom, number_of},
         schemas::Schemas,
     },
@@ -344,7 +344,12 @@ impl Types {
         })
     }
 
-    fn read(&self, shared: &Arc<Shared>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
+    fn read(
+        &self,
+        shared: &Arc<Shared>,
+        id: FomId,
+        bytes: &[u8],
+    ) -> Result<Resident, RestoreError> {
         let entered = Durable::of(shared).enter(bytes)?;
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
@@ -466,7 +471,9 @@ impl Sink<'_> {
             return;
         }
         let shared = self.shared;
-        let head = self.head.get_or_insert_with(|| Head::new(&shared.env.clock));
+        let head = self
+            .head
+            .get_or_insert_with(|| Head::new(&shared.env.clock));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
         Durable::of(shared).set_committer(Committer::new(
             head,
@@ -654,7 +661,9 @@ impl Recover for Sink<'_> {
 
 /// Whether the fom held long locks.
 fn holds_locks(meta: &Meta) -> bool {
-    meta.cold_rare.as_ref().is_some_and(|cold_rare| cold_rare.locked)
+    meta.cold_rare
+        .as_ref()
+        .is_some_and(|cold_rare| cold_rare.locked)
 }
 
 /// Runs `f` in a locality and waits for it.

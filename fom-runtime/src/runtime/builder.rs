@@ -14,8 +14,8 @@ use crate::{
     runtime::{
         BuildError, Runtime, Shared,
         resources::Resources,
-        shutdown::Guard,
         shared::{RuntimeState, Settings},
+        shutdown::Guard,
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
 };

@@ -219,11 +219,6 @@ impl<O: Operation> FomRef<O> {
         let _ = self.0.cold_rare_made().attached.set(details);
     }
 
-    /// Returns what a journaled fom keeps beside it.
-    pub(crate) fn kept(&self) -> Option<&DurableState> {
-        self.0.kept()
-    }
-
     /// Returns the id of the fom.
     pub fn id(&self) -> FomId {
         self.0.id()

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{AnyRef, Rejected, Header, Order, KeyWait, WaitingFor},
+    fom::{AnyRef, Header, KeyWait, Order, Rejected, WaitingFor},
     id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{
@@ -59,11 +59,6 @@ impl KeyIndex {
     /// Returns the hash of a key. Also used for placement.
     pub(crate) fn hash(&self, key: &Key) -> u64 {
         self.hasher.hash_one(key)
-    }
-
-    pub(crate) fn find<O: Operation>(&self, key: &Key) -> Option<FomRef<O>> {
-        let found = self.find_any(&(TypeId::of::<O>(), key.clone()));
-        found.as_ref().and_then(FomRef::of_any)
     }
 
     /// Returns the fom that has this key.

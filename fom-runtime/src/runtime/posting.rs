@@ -3,11 +3,11 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    durable::{self, Item, DurableState, Message, Posted, Sequence, Written, encode_head, rewrite},
+    durable::{self, DurableState, Item, Message, Posted, Sequence, Written, encode_head, rewrite},
     fom::RefusedReason,
     id::{FomId, Key, entry_of},
     operation::{Operation, Persistent, Savable},
-    runtime::{Refused, Submission, Shared, keys::stored},
+    runtime::{Refused, Shared, Submission, keys::stored},
     snapshot::{RestoreError, SnapshotError},
 };
 
@@ -152,7 +152,8 @@ where
             written,
         };
         let durable = durable::Durable::of(shared);
-        if let Err(undelivered) = durable.deliver(shared, durable::Receiver::of::<O>(), &key, posted)
+        if let Err(undelivered) =
+            durable.deliver(shared, durable::Receiver::of::<O>(), &key, posted)
         {
             durable.set_event_aside(shared, &key, undelivered);
         }
