@@ -118,9 +118,10 @@ mod step_key;
 pub mod testing;
 pub mod topology;
 pub use clock::{Clock, TestClock};
-pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
+pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Team};
 pub use durable::{
-    DiscardError, DurableBuilderExt, DurableExt, JournalCheck, RecoveryProgress, RetryError,
+    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
+    Outbox, Posting, RecoveryProgress, RetryError,
 };
 pub use error::{BoxError, NoEvent};
 pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};

@@ -5,7 +5,12 @@ use std::{ptr, time::Instant};
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
 
-use crate::{durable::Committer, fom::AnyRef, graph::Graph, locality::Home};
+use crate::{
+    durable::{Committer, DurableState},
+    fom::AnyRef,
+    graph::Graph,
+    locality::Home,
+};
 use fom_protocol::sync::{atomic::Ordering, now};
 
 /// At this number of groups, the locality hands over at the latest.
@@ -87,7 +92,7 @@ impl Part {
             core.commits.owes_round = true;
             // By reference: the last handle of a fom drops the user's data, which may panic before all foms are told.
             for fom in &waiting {
-                if let Some(kept) = fom.kept() {
+                if let Some(kept) = DurableState::of(fom) {
                     kept.answer(&answer);
                 }
                 core.wake(fom);

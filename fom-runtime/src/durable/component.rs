@@ -9,17 +9,20 @@ use std::{
 use crate::{
     clock::Clock,
     durable::{
-        Committer, IdempotencyStore, LockRecovery, Passive, Quarantine, Types, quarantine::listed,
-        recovery::Entered,
+        Committer, DurableState, IdempotencyStore, LockRecovery, Meta, OperationId, Passive,
+        Quarantine, Types, quarantine::listed, record::stored, recovery::Entered,
     },
-    fom::Recorder,
+    fom::{
+        Recorder,
+        durability::{DurableFom, NewRecord},
+    },
     id::{FomId, KeyOf},
     runtime::Shared,
     snapshot::{RestoreError, SetAside},
 };
 
 /// The number of remembered outcomes, and the time, unless the builder sets them.
-pub(crate) const REMEMBERED: (usize, Duration) = (10_000, Duration::from_secs(3600));
+pub(super) const REMEMBERED: (usize, Duration) = (10_000, Duration::from_secs(3600));
 
 /// All that durability keeps beside one runtime.
 pub(crate) struct Durable {
@@ -28,19 +31,19 @@ pub(crate) struct Durable {
     /// Commits the transitions; set before the first fom.
     committer: OnceLock<Arc<Committer>>,
     /// The operation types that can come back.
-    pub(crate) types: Types,
+    pub(super) types: Types,
     /// What is in the journal and cannot run.
-    pub(crate) set_aside: Quarantine,
+    pub(super) set_aside: Quarantine,
     /// Foms that came back and rest.
-    pub(crate) passive: Arc<Passive>,
+    pub(super) passive: Arc<Passive>,
     /// Foms that held long locks, and have not asked for them again.
-    pub(crate) lock_recovery: LockRecovery,
+    pub(super) lock_recovery: LockRecovery,
     /// Operation ids, and the outcomes that are remembered by them.
-    pub(crate) memory: Arc<IdempotencyStore>,
+    pub(super) memory: Arc<IdempotencyStore>,
 }
 
 impl Durable {
-    pub(crate) fn new(
+    pub(super) fn new(
         shared: &Arc<Shared>,
         types: Types,
         remember: (usize, Duration),
@@ -80,25 +83,25 @@ impl Durable {
     }
 
     /// Sets the committer, before the first fom.
-    pub(crate) fn set_committer(&self, committer: Arc<Committer>) {
+    pub(super) fn set_committer(&self, committer: Arc<Committer>) {
         // Called once; a second committer would be for another journal.
         let _ = self.committer.set(committer);
     }
 
     /// Returns the time in the journal, or the runtime's without a journal.
-    pub(crate) fn journal_now(&self) -> u64 {
+    pub(super) fn journal_now(&self) -> u64 {
         let now = self.clock.nanos();
         self.committer().map_or(now, |to| to.to_journal(now))
     }
 
     /// Returns an entry that cannot run, as it is listed.
-    pub(crate) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
+    pub(super) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
         let schemas = self.committer().map(|committer| &committer.schemas);
         listed(id, reason, bytes, schemas)
     }
 
     /// Reads a fom's entry, except for the user's part.
-    pub(crate) fn enter<'a>(&self, bytes: &'a [u8]) -> Result<Entered<'a>, RestoreError> {
+    pub(super) fn enter<'a>(&self, bytes: &'a [u8]) -> Result<Entered<'a>, RestoreError> {
         let schemas = self.committer().map(|committer| &committer.schemas);
         self.types
             .find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
@@ -149,6 +152,23 @@ impl Recorder for Durable {
 
     fn has_asked(&self, id: FomId) {
         self.lock_recovery.has_asked(id);
+    }
+
+    fn begin(&self, new: NewRecord) -> Box<dyn DurableFom> {
+        if !new.is_kept
+            && let Some(id) = new.operation_id
+        {
+            return OperationId::new(id);
+        }
+        let meta = Meta {
+            home: new.home as u16,
+            settled: new.placed,
+            priority: new.priority as u8,
+            once: new.operation_id,
+            cold_rare: stored(new.order, false),
+            ..Meta::default()
+        };
+        DurableState::new(meta, false)
     }
 
     fn set_aside(&self) -> Vec<SetAside> {

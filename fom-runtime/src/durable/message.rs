@@ -19,8 +19,8 @@ use crate::{
     fom::Header,
     graph::Graph,
     id::{FomId, Key, entry_of, fom_of},
-    operation::{EventReader, Operation, Restorer},
-    runtime::Shared,
+    operation::{EventReader, Operation},
+    runtime::{Restorer, Shared},
     snapshot,
     snapshot::{RestoreError, SetAside},
     step_key::EventId,
@@ -269,7 +269,7 @@ impl Durable {
         let mut looked = false;
         loop {
             if let Some(fom) = shared.find_any(&place) {
-                match self.post(fom.id(), fom.kept(), posted) {
+                match self.post(fom.id(), DurableState::of(&fom), posted) {
                     Ok(()) => {
                         fom.wake();
                         return Ok(());
@@ -287,7 +287,7 @@ impl Durable {
                     Ok(()) => {
                         // The fom may have come back before the event was kept.
                         if let Some(fom) = shared.key_index.find_any(&place) {
-                            self.give_kept(fom.id(), fom.kept());
+                            self.give_kept(fom.id(), DurableState::of(&fom));
                             fom.wake();
                         }
                         return Ok(());

@@ -7,6 +7,11 @@
 //! | `runtime.rs` | what a program asks a runtime about its journal |
 //! | `record.rs` | a fom's entry in the journal |
 //! | `kept.rs` | the state beside a fom that is kept in a journal |
+//! | `step.rs` | how the steps of a fom get into the journal |
+//! | `answer.rs` | the end of a fom with an operation id |
+//! | `submit.rs` | submission of an operation that runs once |
+//! | `cx.rs` | the outbox, as a phase function sees it |
+//! | `prepare.rs` | what is given to an outbox, as entries |
 //! | `outbox.rs` | what a phase sends when its transition is committed |
 //! | `message.rs` | events that were sent through an outbox, until a fom takes them |
 //! | `schemas.rs` | the schemas that the journal has |
@@ -22,10 +27,12 @@
 //! | `aside.rs` | entries that are in the journal and cannot run |
 //! | `check.rs` | a dry run of the recovery |
 
+mod answer;
 mod buffer;
 mod builder;
 mod committer;
 mod component;
+mod cx;
 mod dry_run;
 mod error;
 mod group_commit;
@@ -35,21 +42,23 @@ mod lock_recovery;
 mod message;
 mod outbox;
 mod passive;
+mod prepare;
 mod quarantine;
 mod record;
 mod recovery;
 mod runtime;
 mod schemas;
 mod state;
+mod step;
+mod submit;
 mod uncommitted;
 
 pub(crate) use buffer::{CommitBuffer, Part};
 pub use builder::DurableBuilderExt;
 pub(crate) use committer::Committer;
 pub(crate) use component::Durable;
+pub use cx::{DurableCxExt, Outbox, Posting};
 pub use dry_run::JournalCheck;
-#[doc(hidden)]
-pub use dry_run::KeptBody;
 use dry_run::{check, check_entries};
 pub use error::{DiscardError, RetryError};
 pub(crate) use idempotency::{
@@ -58,15 +67,13 @@ pub(crate) use idempotency::{
 pub(crate) use identity::Head;
 pub(crate) use lock_recovery::{LockRecovery, held_locks};
 pub(crate) use message::{Message, Posted, Receiver, Written, rewrite};
-pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
+use outbox::{Entry, Item, OutboxItems, Sequence};
 pub(crate) use passive::Passive;
 pub(crate) use quarantine::Quarantine;
-pub(crate) use quarantine::keep_place;
-pub(crate) use record::{ColdRare, Kind, Meta, codec, encode_head};
+pub(crate) use record::{ColdRare, Kind, Meta, encode_head};
 pub use recovery::RecoveryProgress;
-#[doc(hidden)]
-pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
 pub use runtime::DurableExt;
-pub(crate) use state::{Answer, DurableState, Inner, Then};
+pub(crate) use state::{DurableState, Inner};
+pub use submit::DurableSubmissionExt;
 pub(crate) use uncommitted::Uncommitted;

@@ -13,20 +13,21 @@ use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 
 use crate::{
     durable::{
-        Committer, Durable, Head, Kind, Message, Meta,
+        Committer, Durable, DurableState, Head, Kind, Message, Meta,
+        answer::id_of,
         committer::{HEAD_ENTRY, fenced},
         idempotency::decode_outcome,
         quarantine::keep_place,
         record::{decode_fom, is_fom, number_of},
         schemas::Schemas,
     },
-    fom::Resident,
+    fom::{AnyRef, Priority, Resident},
     graph::Graph,
     id::{FomId, fom_of},
     locality::Locality,
-    operation::{Durability, EventReader, Persistent, Registered, Restorer, registered},
-    runtime::{BuildError, Shared, restore},
-    snapshot::{self, RestoreError, Schema, SetAside},
+    operation::{Durability, EventReader, Persistent},
+    runtime::{BuildError, Registered, Restorer, Revival, Shared, registered},
+    snapshot::{self, Encoded, RestoreError, Schema, SetAside},
     step_key::random,
 };
 use fom_protocol::panic_message;
@@ -53,39 +54,6 @@ impl fmt::Display for RecoveryProgress {
             0 => Ok(()),
             n => write!(f, ", {n} set aside"),
         }
-    }
-}
-
-/// The saved state of one fom.
-#[doc(hidden)]
-pub struct Found<'a> {
-    shared: &'a Arc<Shared>,
-    id: FomId,
-    meta: Meta,
-    schema: &'a Schema,
-    body: &'a [u8],
-}
-
-/// A fom that came back.
-#[doc(hidden)]
-pub struct Revived(pub(crate) Resident);
-
-impl fmt::Debug for Found<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Found({})", self.id)
-    }
-}
-
-impl fmt::Debug for Revived {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Revived")
-    }
-}
-
-impl Found<'_> {
-    pub(crate) fn revive<O: Persistent>(self) -> Result<Revived, RestoreError> {
-        let (operation, phase) = snapshot::load::<O>(self.schema, self.body)?;
-        restore::<O>(self.shared, self.id, operation, phase, self.meta).map(Revived)
     }
 }
 
@@ -264,7 +232,7 @@ impl Types {
         let fom = Self::bring_back(shared, entry, bytes)?;
         // The fom is found by its key by now, so there is no moment in which events for it go nowhere.
         drop(Durable::of(shared).set_aside.take(fom.id()));
-        Durable::of(shared).give_kept(fom.id(), fom.kept());
+        Durable::of(shared).give_kept(fom.id(), DurableState::of(&fom));
         Durable::of(shared).passive.revive_before(shared, &fom);
         Ok(Some(fom))
     }
@@ -356,14 +324,63 @@ impl Types {
             let place = (entered.of.type_id(), once.clone());
             Durable::of(shared).memory.aside(place, id);
         }
-        let found = Found {
+        Durable::of(shared).revive(shared, id, entered)
+    }
+}
+
+impl Durable {
+    /// Makes a fom of its entry. The fom is in no queue yet.
+    fn revive(
+        &self,
+        shared: &Arc<Shared>,
+        id: FomId,
+        entered: Entered<'_>,
+    ) -> Result<Resident, RestoreError> {
+        let Entered {
+            of,
+            mut meta,
+            schema,
+            body,
+        } = entered;
+        let left = |at: u64| self.committer().map_or(0, |to| to.left_until(at));
+        let rare = meta.cold_rare.as_deref();
+        let revival = Revival {
             shared,
             id,
-            meta: entered.meta,
-            schema: &entered.schema,
-            body: entered.body,
+            body: Encoded {
+                schema: &schema,
+                bytes: body,
+            },
+            key: meta.key.take(),
+            number: meta.number,
+            shares_key: rare.is_some_and(|rare| rare.is_chained),
+            queues: rare.is_some_and(|rare| rare.queues),
+            causes: std::mem::take(&mut meta.causes),
+            attempt: meta.attempt,
+            left: meta.due.map(left),
+            kept_left: meta
+                .kept
+                .as_deref()
+                .map(|(at, owner)| (left(*at), owner.clone())),
+            home: meta.home.into(),
+            placed: meta.settled,
+            priority: match meta.priority {
+                0 => Priority::High,
+                1 => Priority::Normal,
+                _ => Priority::Low,
+            },
+            state: DurableState::new(meta, true),
         };
-        entered.of.revive(found).map(|fom| fom.0)
+        let fom = of.revive(revival)?.0;
+        if self.passive.is_limited() {
+            self.passive.one_made();
+        }
+        let state = fom.cold().and_then(|cold| cold.durable.as_deref());
+        if let Some(once) = state.and_then(id_of) {
+            let place = (of.type_id(), once.clone());
+            self.memory.back(place, AnyRef::of(&fom));
+        }
+        Ok(fom)
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{
-        DiscardError, Durable, Part, RetryError, Types,
+        DiscardError, Durable, DurableState, Part, RetryError, Types,
         quarantine::{give_place_up, is_event},
     },
     fom::Recorder,
@@ -100,7 +100,8 @@ impl DurableExt for Runtime {
         match done {
             Ok(fom) => {
                 if !is_event(&aside) {
-                    durable.is_back(shared, id, fom.as_ref().and_then(|fom| fom.kept()));
+                    let kept = fom.as_ref().and_then(|fom| DurableState::of(fom));
+                    durable.is_back(shared, id, kept);
                 }
                 if let Some(fom) = fom {
                     crate::locality::enqueue(shared, fom);

@@ -11,8 +11,10 @@
 use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 
 use crate::{
-    durable::{self, DurableState},
-    fom::{Cold, Header, Launch, NewFom, Priority, Progress, Resident, Seed},
+    fom::{
+        Cold, Header, Launch, NewFom, Order, Priority, Progress, Resident, Seed,
+        durability::NewRecord,
+    },
     lanes::{
         Common, LaneKey,
         inlet::Item,
@@ -347,15 +349,15 @@ fn run_one<O: Operation, K: LaneKey>(
 fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
     let shared = home.shared();
     shared.take_room_again();
-    let kept = (shared.env.journaled && durable::codec::<O>().is_some()).then(|| {
-        let meta = durable::Meta {
-            home: home.index as u16,
-            settled: true,
-            priority: Priority::Normal as u8,
-            ..durable::Meta::default()
-        };
-        DurableState::new(meta, false)
-    });
-    (kept.is_some() || shared.env.history > 0)
-        .then(|| Cold::new(None, shared.env.history, &Meta::default(), kept))
+    let new = NewRecord {
+        is_kept: false,
+        home: home.index,
+        placed: true,
+        priority: Priority::Normal,
+        order: Order::Refuse,
+        operation_id: None,
+    };
+    let state = crate::runtime::record::<O>(shared, new);
+    (state.is_some() || shared.env.history > 0)
+        .then(|| Cold::new(None, shared.env.history, &Meta::default(), state))
 }

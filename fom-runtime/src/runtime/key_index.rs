@@ -14,7 +14,7 @@ use crate::{
     id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{
-        FomRef, Shared,
+        Shared,
         keys::{Absent, Entry, Place, Turned},
         observe::KeyInfo,
     },

@@ -22,8 +22,8 @@ use crate::{
     operation::Persistent,
     snapshot::{body::Parts, encoding::append},
 };
-pub use body::{Fields, Values};
-pub(crate) use body::{load, save};
+pub(crate) use body::save;
+pub use body::{Encoded, Fields, Values};
 pub(crate) use encoding::{decode, encode, field, leading};
 pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
