@@ -13,7 +13,6 @@ use crate::{
     fom::{Attached, Extra, Pool, Priority, Rare, Timing},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
-    lanes::LanePlace,
     locality::{Home, Locality},
     runtime::World,
 };
@@ -310,13 +309,6 @@ impl Header {
     /// Returns the operation id state, if the fom was submitted with an operation id.
     pub(crate) fn once(&self) -> Option<&Once> {
         self.extra().and_then(|extra| extra.once.as_deref())
-    }
-
-    /// Sets the key of the lanes that the fom keeps until it ends. Only the thread that has the core of the fom's
-    /// home calls this.
-    pub(crate) fn set_lane(&self, ticket: LanePlace) {
-        let extra = self.extra_made();
-        extra.lane.store(ticket.word(), Ordering::Relaxed);
     }
 
     pub(crate) fn extra(&self) -> Option<&Extra> {

@@ -79,6 +79,7 @@ mod reference;
 mod remember;
 mod serve;
 mod team;
+mod ticket;
 mod timing;
 mod totals;
 mod transition;
@@ -102,7 +103,7 @@ pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
 pub(crate) use env::Env;
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
-pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
+pub(crate) use extra::{Extra, Rare, Told, Watcher};
 pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
 pub(crate) use key_order::{Full, Order};
 pub(crate) use launch::{Launch, Seed};
@@ -116,6 +117,7 @@ pub use priority::Priority;
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
+pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 pub use transition::{Transition, TransitionCause, TransitionOf};
@@ -124,7 +126,6 @@ pub(crate) use turn::{Barred, Standing};
 use crate::{
     durable::{Kept, codec},
     id::Key,
-    lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation},
     runtime::World,
@@ -599,6 +600,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     }
 }
 
+/// Tells the part of a fom that the fom has ended, on the thread that has the core.
+#[cold]
+fn tell_part(ticket: PartTicket) {
+    // Without a core, the locality has ended, and its parts with it.
+    let _ = crate::locality::with_core(|core| core.parts.ended(ticket));
+}
+
 impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
@@ -609,15 +617,6 @@ impl Header {
                 self.id(),
                 panic_message(panic)
             ));
-        }
-    }
-
-    /// Drops the ticket, which tells waiters for the end of this fom or of all foms.
-    #[cold]
-    pub(super) fn give_ticket(&self) {
-        let ticket = self.extra().and_then(|extra| extra.ticket.lock().take());
-        if let Some(ticket) = ticket {
-            self.fenced("while its end was told", || drop(ticket));
         }
     }
 
@@ -635,7 +634,7 @@ impl Header {
     }
 
     /// Releases the keys of the fom, if it has any.
-    fn leave_key(&self, extra: &Extra, by_handler: bool) {
+    fn leave_key(&self, extra: &Extra) {
         self.end_delay();
         self.go_on(extra);
         // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
@@ -646,13 +645,6 @@ impl Header {
         {
             self.world().directory.leave(self);
         }
-        if by_handler && let Some(place) = LanePlace::from_word(extra.lane.load(Ordering::Relaxed))
-        {
-            // SAFETY: until the guard drops, only numbers are put into lists; no user code runs.
-            if let Some(mut core) = unsafe { crate::locality::peek() } {
-                core.lanes.ended_later(place);
-            }
-        }
     }
 
     /// Removes the fom from the tables, before its outcome is told.
@@ -660,7 +652,7 @@ impl Header {
     fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
         let world = self.world();
         if let Some(extra) = self.extra() {
-            self.leave_key(extra, by_handler);
+            self.leave_key(extra);
         }
         self.unlist();
         if by_handler {

@@ -16,9 +16,11 @@ mod idle;
 mod lend;
 mod outlook;
 mod pace;
+mod parts;
 mod patrol;
 mod queue;
 mod reactor;
+mod run_here;
 mod sleep;
 mod timers;
 mod trim;
@@ -40,8 +42,9 @@ pub(crate) use self::{
     core::Core,
     crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
-    here::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
+    here::{has_core, holding, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
     idle::IdleSet,
+    parts::{AnyPart, RunTurn},
     patrol::Patrol,
     reactor::Reactor,
     timers::{Sleeper, Timer, Timers},
@@ -59,6 +62,9 @@ use fom_protocol::{
     },
 };
 pub(crate) use pace::BudgetLimits;
+pub use parts::{PartId, Pause};
+pub use run_here::Ran;
+pub(crate) use run_here::{run_here, tell_away};
 pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.

@@ -164,6 +164,24 @@ pub(crate) fn restore<O: Operation>(
     Ok(unsafe { Resident::new(made) })
 }
 
+/// Returns the extra data of a fom that a part runs at once, in a runtime that keeps more of each fom.
+#[cold]
+pub(super) fn extra<O: Operation>(home: &Home) -> Option<Box<Extra>> {
+    let world = home.world();
+    world.take_room_again();
+    let kept = (world.journaled && durable::codec::<O>().is_some()).then(|| {
+        let meta = durable::Meta {
+            home: home.index as u16,
+            settled: true,
+            priority: Priority::Normal as u8,
+            ..durable::Meta::default()
+        };
+        Kept::new(meta, false)
+    });
+    (kept.is_some() || world.env.history > 0)
+        .then(|| Extra::new(None, world.env.history, &Meta::default(), kept))
+}
+
 impl Maker<'_> {
     #[inline]
     pub(super) fn make<O: Operation>(

@@ -138,7 +138,7 @@ fn tell_all(world: &World) {
     for home in &world.localities {
         home.post_job(Box::new(|core| {
             core.home.sweep();
-            core.lanes.make_all_ready();
+            core.parts.wake_all();
         }));
     }
 }
