@@ -29,15 +29,15 @@ pub(crate) struct PartTicket {
 impl Header {
     /// Sets the part that is told when the fom has ended.
     pub(crate) fn set_part(&self, ticket: PartTicket) {
-        *self.extra_made().ticket.lock() = Some(Ticket::Part(ticket));
+        *self.cold_made().ticket.lock() = Some(Ticket::Part(ticket));
     }
 
     /// Drops the guard of a fom that cannot be stopped.
     #[cold]
     pub(super) fn give_guard(&self) {
-        let guard = self.extra().and_then(|extra| {
+        let guard = self.cold().and_then(|cold| {
             let is_guard = |ticket: &mut Ticket| matches!(ticket, Ticket::Guard(_));
-            extra.ticket.lock().take_if(is_guard)
+            cold.ticket.lock().take_if(is_guard)
         });
         if let Some(guard) = guard {
             self.fenced("while its end was told", || drop(guard));
@@ -47,7 +47,7 @@ impl Header {
     /// Gives the ticket back, which tells waiters for the end of this fom or of all foms.
     #[cold]
     pub(super) fn give_ticket(&self) {
-        let ticket = self.extra().and_then(|extra| extra.ticket.lock().take());
+        let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
         let Some(ticket) = ticket else { return };
         self.fenced("while its end was told", || match ticket {
             Ticket::Guard(guard) => drop(guard),

@@ -12,7 +12,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use crate::{
     extension::{Part, Pieces, Ran, Turn, hold_locality},
     lanes::{
-        LaneKey, Shared, fenced,
+        Common, LaneKey, fenced,
         inlet::Item,
         keys::{Keys, Placed, Who},
     },
@@ -27,7 +27,7 @@ const MOVES: u32 = 4_096;
 
 /// The part of a stream in one locality.
 pub(super) struct Lanes<O: Operation, K> {
-    shared: Arc<Shared<O, K>>,
+    common: Arc<Common<O, K>>,
     index: usize,
     /// Requests taken out of the inlet and not placed yet.
     batch: VecDeque<Item<O, K>>,
@@ -73,11 +73,11 @@ impl<O: Operation, K: LaneKey> Part for Lanes<O, K> {
 }
 
 impl<O: Operation, K: LaneKey> Lanes<O, K> {
-    pub(super) fn new(shared: Arc<Shared<O, K>>, index: usize) -> Self {
-        let options = &shared.options;
+    pub(super) fn new(common: Arc<Common<O, K>>, index: usize) -> Self {
+        let options = &common.options;
         Self {
             keys: Keys::new(options.requests, nanos(options.time), options.per_key),
-            shared,
+            common,
             index,
             batch: VecDeque::new(),
             pieces: Pieces::default(),
@@ -91,11 +91,11 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     /// Reports ended requests to the inlet. If the batch is empty, takes the requests that have come. If nothing is
     /// left at all, the next request sends a signal.
     fn exchange(&mut self) {
-        let inlet = &self.shared.inlets[self.index];
+        let inlet = &self.common.inlets[self.index];
         let mut others_full = false;
         if self.keys.is_newly_full() {
             let keys = &mut self.keys;
-            self.shared.fenced("a key of lanes of", self.index, || {
+            self.common.fenced("a key of lanes of", self.index, || {
                 inlet.set_full_keys(keys.full_keys());
                 others_full = true;
             });
@@ -114,7 +114,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
             state.rest();
             inlet.set_resting(true);
         }
-        let bound = self.shared.options.bound;
+        let bound = self.common.options.bound;
         // Waiting callers are told of several places at a time, as long as the locality then still has work.
         let enough = if rests { bound - 1 } else { bound / 2 };
         let tell = state.awaited && (others_full || state.in_flight() <= enough);
@@ -123,7 +123,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
         drop(state);
         if tell {
-            self.shared.tell_room(self.index);
+            self.common.tell_room(self.index);
         }
     }
 
@@ -165,7 +165,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
                 self.keys.ran_in_line(hash, took);
                 if const { std::mem::needs_drop::<K>() } {
                     let drop = || drop(key);
-                    self.shared.fenced("a key of lanes of", self.index, drop);
+                    self.common.fenced("a key of lanes of", self.index, drop);
                 }
             }
             Some(Who::Held(key)) => self.keys.ended_in_turn(key, took),
@@ -177,13 +177,13 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
 /// Runs requests. Returns whether there is work left.
 fn run<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) -> bool {
     let lanes = turn.part();
-    let (shared, index) = (Arc::clone(&lanes.shared), lanes.index);
+    let (common, index) = (Arc::clone(&lanes.common), lanes.index);
     lanes.exchange();
     let mut moves = MOVES;
     for _ in 0..TURN {
         let lanes = turn.part();
         let mut next = None;
-        shared.fenced("a key of lanes of", index, || next = lanes.next(&mut moves));
+        common.fenced("a key of lanes of", index, || next = lanes.next(&mut moves));
         let Some((who, operation)) = next else {
             if !std::mem::take(&mut lanes.looking) {
                 break;
@@ -216,18 +216,18 @@ fn run<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) -> bool {
 #[cold]
 fn refuse_all<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
     let lanes = turn.part();
-    let (shared, index) = (Arc::clone(&lanes.shared), lanes.index);
+    let (common, index) = (Arc::clone(&lanes.common), lanes.index);
     let mut refused = Vec::new();
     let keys = &mut lanes.keys;
-    shared.fenced("a key of lanes of", index, || keys.take_all(&mut refused));
+    common.fenced("a key of lanes of", index, || keys.take_all(&mut refused));
     // Requests with a key that cannot be cloned.
     let rest = lanes.keys.take_rest();
     let lost = rest.len();
-    shared.fenced("a request of lanes of", index, || {
+    common.fenced("a request of lanes of", index, || {
         hold_locality(|| drop(rest));
     });
     let mut pieces = std::mem::take(&mut lanes.pieces);
-    let mut state = shared.inlets[index].lock();
+    let mut state = common.inlets[index].lock();
     pieces.append(std::mem::take(&mut state.pieces));
     let arrived = std::mem::take(&mut state.arrived);
     let new = arrived.len();
@@ -238,7 +238,7 @@ fn refuse_all<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
     state.closed = true;
     state.awaited = false;
     drop(state);
-    shared.tell_room(index);
+    common.tell_room(index);
     turn.local().leave(pieces);
 }
 
@@ -248,7 +248,7 @@ fn retire<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
     if !lanes.retired || !lanes.keys.is_empty() {
         return;
     }
-    let (runtime, index) = (lanes.shared.runtime.clone(), lanes.index);
+    let (runtime, index) = (lanes.common.runtime.clone(), lanes.index);
     let id = turn.id();
     let part = turn.local().remove_part(id);
     // Refused requests may still be in the stream, which may go with its last part.

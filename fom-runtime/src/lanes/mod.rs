@@ -46,7 +46,7 @@ pub trait LaneKey: Hash + Eq + Clone + Send + Sync + 'static {}
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> LaneKey for K {}
 
 /// What all handles and localities of a set of lanes share.
-struct Shared<O: Operation, K> {
+struct Common<O: Operation, K> {
     runtime: Runtime,
     options: LaneOptions,
     hasher: RandomState,
@@ -56,7 +56,7 @@ struct Shared<O: Operation, K> {
 /// A handle that may push. After the last one is dropped, the lanes go as soon as they are empty.
 struct Handle<O: Operation, K: LaneKey>(Arc<Last<O, K>>);
 
-struct Last<O: Operation, K: LaneKey>(Arc<Shared<O, K>>);
+struct Last<O: Operation, K: LaneKey>(Arc<Common<O, K>>);
 
 impl<O: Operation, K: LaneKey> Clone for Handle<O, K> {
     fn clone(&self) -> Self {
@@ -65,10 +65,10 @@ impl<O: Operation, K: LaneKey> Clone for Handle<O, K> {
 }
 
 impl<O: Operation, K: LaneKey> Deref for Handle<O, K> {
-    type Target = Arc<Shared<O, K>>;
+    type Target = Arc<Common<O, K>>;
 
     #[inline]
-    fn deref(&self) -> &Arc<Shared<O, K>> {
+    fn deref(&self) -> &Arc<Common<O, K>> {
         &self.0.0
     }
 }
@@ -76,9 +76,9 @@ impl<O: Operation, K: LaneKey> Deref for Handle<O, K> {
 impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
     fn drop(&mut self) {
         for index in 0..self.0.inlets.len() {
-            let shared = Arc::clone(&self.0);
+            let common = Arc::clone(&self.0);
             // A locality that has ended has dropped its part.
-            let _ = (self.0.runtime).post(index, move |local| shared.retire(local));
+            let _ = (self.0.runtime).post(index, move |local| common.retire(local));
         }
     }
 }
@@ -160,7 +160,7 @@ impl Runtime {
     /// Creates a set of lanes for streams of requests with keys; see [`Lanes`]. The set goes when its last handle is
     /// dropped and all its requests have ended.
     pub fn lanes<O: Operation, K: LaneKey>(&self, options: LaneOptions) -> Lanes<O, K> {
-        Lanes(Handle(Arc::new(Last(Arc::new(Shared {
+        Lanes(Handle(Arc::new(Last(Arc::new(Common {
             runtime: self.detached(),
             options,
             hasher: RandomState::default(),
@@ -250,7 +250,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     }
 }
 
-impl<O: Operation, K: LaneKey> Shared<O, K> {
+impl<O: Operation, K: LaneKey> Common<O, K> {
     #[inline]
     fn hash(&self, key: &K) -> u64 {
         self.hasher.hash_one(key)
@@ -316,9 +316,9 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         }
         drop(state);
         if signal {
-            let shared = Arc::clone(self);
+            let common = Arc::clone(self);
             // A locality with counted work has not ended.
-            let _ = self.runtime.post(index, move |local| shared.signal(local));
+            let _ = self.runtime.post(index, move |local| common.signal(local));
         }
         Ok(())
     }

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::{
-    fom::{Birth, Extra, Header, Launch, PartTicket, Priority, Progress, Resident, Seed},
-    locality::{AnyPart, Core, Home, PartId, here},
+    fom::{Cold, Header, Launch, NewFom, PartTicket, Priority, Progress, Resident, Seed},
+    locality::{AnyPart, Core, Home, PartId, context},
     operation::Operation,
 };
 
@@ -52,7 +52,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     id: PartId<P>,
     operation: O,
     counted: bool,
-    extra: impl FnOnce(&Home) -> Option<Box<Extra>>,
+    cold: impl FnOnce(&Home) -> Option<Box<Cold>>,
 ) -> Ran {
     let mut core = held.take().expect("a turn has the core");
     core.begin_run();
@@ -63,7 +63,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     } else {
         core.one_born().0
     };
-    let birth = Birth {
+    let birth = NewFom {
         id: fom_id,
         home: core.home.index,
         priority: Priority::Normal,
@@ -71,10 +71,10 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         phase: O::index(O::kind(&phase)),
         settled: true,
         resumed: false,
-        extra: if core.home.world().is_plain() {
+        cold: if core.home.shared().is_plain() {
             None
         } else {
-            extra(&core.home)
+            cold(&core.home)
         },
         wanted: false,
         ready: true,
@@ -82,7 +82,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     let inside = &mut *core;
     let launched = O::Form::launch(Seed {
         stocks: &mut inside.stocks,
-        world: inside.home.world(),
+        shared: inside.home.shared(),
         birth,
         operation,
         phase,
@@ -92,7 +92,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         runs.running = Some(fom);
     }
     // SAFETY: the fom was just made and is ready. `around` puts it into Running and lays the core down.
-    let (mut core, served) = here::around(core, fom, || unsafe { O::Form::serve(&launched) });
+    let (mut core, served) = context::around(core, fom, || unsafe { O::Form::serve(&launched) });
     let took = Duration::from_nanos(core.now().saturating_sub(before));
     let mut stayed = false;
     match core.parts.runs(id.place()) {

@@ -6,7 +6,7 @@ use crate::{
     fom::PartPlace,
     locality::{self, AnyPart, Core, PartId, Pause, Ran, RunTurn},
     operation::Operation,
-    runtime::{Local, extension::Pieces, maker},
+    runtime::{Local, extension::Pieces, spawn},
 };
 
 /// A part of one locality: state that only the thread of that locality touches, and work beside the foms.
@@ -187,13 +187,13 @@ impl<P: Part> Turn<'_, P> {
     #[inline]
     pub fn should_end(&mut self) -> bool {
         let home = &self.core().home;
-        home.somebody_returns() || home.world().is_closed()
+        home.is_awaited() || home.shared().is_closed()
     }
 
     /// Returns whether the runtime is closed.
     #[inline]
     pub fn is_closed(&mut self) -> bool {
-        self.core().home.world().is_closed()
+        self.core().home.shared().is_closed()
     }
 
     /// Makes a fom of the operation and runs it at once, before all other foms, until it ends or first waits. The fom
@@ -214,7 +214,7 @@ impl<P: Part> Turn<'_, P> {
                 true
             }
         };
-        locality::run_here(self.core, self.id, operation, counted, maker::extra::<O>)
+        locality::run_here(self.core, self.id, operation, counted, spawn::cold::<O>)
     }
 }
 

@@ -31,7 +31,7 @@ impl PendingWork {
     /// meanwhile either waits for this piece, or the caller learns of the shutdown.
     pub fn enter(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.runtime.world.queued.one_sent();
+        self.runtime.shared.queued.one_sent();
     }
 
     /// Removes pieces of work that have become foms, or were given up, at most as many as there are. A fom must be
@@ -41,8 +41,8 @@ impl PendingWork {
         let order = Ordering::Relaxed;
         // The function never refuses.
         let (Ok(before) | Err(before)) = self.count.fetch_update(order, order, less);
-        self.runtime.world.queued.back(before.min(pieces) as u64);
-        self.runtime.world.tell_idle();
+        self.runtime.shared.queued.back(before.min(pieces) as u64);
+        self.runtime.shared.tell_idle();
     }
 }
 
@@ -102,7 +102,7 @@ impl Runtime {
     /// Panics if there is no such locality.
     pub fn local_work(&self, locality: usize) -> LocalWork {
         LocalWork {
-            home: Home::new(Arc::clone(&self.world), locality),
+            home: Home::new(Arc::clone(&self.shared), locality),
         }
     }
 }
@@ -112,7 +112,7 @@ impl LocalWork {
     /// [`Runtime::is_accepting`]. A shutdown that begins meanwhile waits for these pieces, or this call returns `None`.
     #[inline]
     pub fn enter(&self, pieces: usize) -> Option<Pieces> {
-        let late = || self.home.world().is_late();
+        let late = || self.home.shared().is_late();
         if self.home.counts.sent(pieces as u64, late) {
             self.leave(Pieces(pieces));
             return None;
@@ -124,6 +124,6 @@ impl LocalWork {
     #[cold]
     pub fn leave(&self, pieces: Pieces) {
         self.home.take_back_all(pieces.0 as u64);
-        self.home.world().tell_idle();
+        self.home.shared().tell_idle();
     }
 }
