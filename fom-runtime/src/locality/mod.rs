@@ -44,7 +44,7 @@ pub(crate) use self::{
     core::Core,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     idle::IdleSet,
-    parts::{AnyPart, RunTurn},
+    parts::AnyPart,
     reactor::Reactor,
     threads::Spawner,
     timers::{Sleeper, Timer, Timers},

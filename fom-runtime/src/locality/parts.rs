@@ -8,6 +8,7 @@ use std::{
     fmt,
     marker::PhantomData,
     ptr::{self, NonNull},
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -15,14 +16,16 @@ use crate::{
     fom::{Header, PartPlace, PartTicket},
     locality::Core,
 };
-use fom_protocol::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs one turn of a part of some type. The core is there before and after the call.
-pub(crate) type RunTurn = fn(&mut Option<Box<Core>>, PartPlace);
+type RunTurn = fn(&mut Option<Box<Core>>, PartPlace);
 
 /// A part of any type.
 pub(crate) trait AnyPart: Send {
-    fn turn(&self) -> RunTurn;
+    /// Runs one turn. The core is there before and after the call.
+    fn turn(core: &mut Option<Box<Core>>, id: PartId<Self>)
+    where
+        Self: Sized;
     fn goes_on(&mut self, took: Duration) -> u64;
     fn ended(&mut self, number: u64);
     fn pause(&mut self, core: &mut Core, pause: Pause) -> bool;
@@ -49,7 +52,7 @@ pub struct PartId<P> {
 
 impl<P> PartId<P> {
     /// The place must be that of a part of type `P`.
-    pub(crate) fn of(place: PartPlace) -> Self {
+    fn of(place: PartPlace) -> Self {
         Self {
             place,
             _of: PhantomData,
@@ -91,6 +94,7 @@ struct Slot {
     id: u64,
     /// `None` if the slot is free, and while the part's `pause` runs.
     part: Option<Box<dyn AnyPart>>,
+    turn: RunTurn,
     ready: bool,
     runs: Runs,
 }
@@ -131,6 +135,7 @@ impl Parts {
         let slot = Slot {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             part: Some(Box::new(part)),
+            turn: |core, place| P::turn(core, PartId::of(place)),
             ready: false,
             runs: Runs::default(),
         };
@@ -186,8 +191,7 @@ impl Parts {
         }
     }
 
-    /// Takes out a part.
-    pub(crate) fn remove<P: AnyPart>(&mut self, id: PartId<P>) -> Option<Box<P>> {
+    fn remove<P: AnyPart>(&mut self, id: PartId<P>) -> Option<Box<P>> {
         let slot = self.slot(id.place)?;
         let part = slot.part.take()?;
         slot.id = 0;
@@ -226,12 +230,25 @@ impl Parts {
         if !std::mem::take(&mut slot.ready) {
             return None;
         }
-        let turn = slot.part.as_deref()?.turn();
-        Some((PartPlace { at, id: slot.id }, turn))
+        Some((PartPlace { at, id: slot.id }, slot.turn))
     }
 }
 
 impl Core {
+    /// Takes out a part.
+    pub(crate) fn remove_part<P: AnyPart>(&mut self, id: PartId<P>) -> Option<Box<P>> {
+        self.count_ended(id.place);
+        self.parts.remove(id)
+    }
+
+    /// Counts the foms that the turns of the part have run to their ends.
+    pub(crate) fn count_ended(&mut self, place: PartPlace) {
+        if let Some(runs) = self.parts.runs(place) {
+            let uncounted = std::mem::take(&mut runs.uncounted);
+            self.home.counts.given_away(uncounted);
+        }
+    }
+
     /// Lets the parts hand over what they have gathered, if one has asked for that.
     #[inline]
     pub(crate) fn pause_when_asked(&mut self) {

@@ -3,8 +3,7 @@
 use std::{fmt, panic::AssertUnwindSafe, time::Duration};
 
 use crate::{
-    fom::PartPlace,
-    locality::{self, AnyPart, Core, PartId, Pause, Ran, RunTurn},
+    locality::{self, AnyPart, Core, PartId, Pause, Ran},
     operation::Operation,
     runtime::{Local, extension::Pieces, spawn},
 };
@@ -92,8 +91,13 @@ pub trait Part: Sized + Send + 'static {
 }
 
 impl<P: Part> AnyPart for P {
-    fn turn(&self) -> RunTurn {
-        run_turn::<P>
+    /// Gives the part one turn.
+    fn turn(core: &mut Option<Box<Core>>, id: PartId<Self>) {
+        let mut turn = Turn { core, id };
+        locality::tell_away(turn.core(), id);
+        let home = turn.core().home.clone();
+        home.fenced("a part of", AssertUnwindSafe(|| Part::turn(&mut turn)));
+        turn.count_ended();
     }
 
     #[inline]
@@ -112,19 +116,6 @@ impl<P: Part> AnyPart for P {
     fn is_quiet(&self) -> bool {
         Part::is_quiet(self)
     }
-}
-
-/// Gives one turn to a part of this type.
-fn run_turn<P: Part>(core: &mut Option<Box<Core>>, place: PartPlace) {
-    let mut turn = Turn {
-        core,
-        id: PartId::of(place),
-    };
-    let id = turn.id;
-    locality::tell_away(turn.core(), id);
-    let home = turn.core().home.clone();
-    home.fenced("a part of", AssertUnwindSafe(|| P::turn(&mut turn)));
-    turn.count_ended();
 }
 
 /// A turn of a part, on the thread that holds the locality.
@@ -176,11 +167,7 @@ impl<P: Part> Turn<'_, P> {
     /// Counts the foms that have ended in this turn as ended. The end of the turn does that, too.
     pub fn count_ended(&mut self) {
         let place = self.id.place();
-        let core = self.core();
-        if let Some(runs) = core.parts.runs(place) {
-            let uncounted = std::mem::take(&mut runs.uncounted);
-            core.home.counts.given_away(uncounted);
-        }
+        self.core().count_ended(place);
     }
 
     /// Returns whether the part should end its turn: a thread waits for the locality, or the runtime is closed.
@@ -233,7 +220,7 @@ impl Local<'_> {
 
     /// Takes a part out of the locality. Returns `None` where [`part`](Self::part) does.
     pub fn remove_part<P: Part>(&mut self, id: PartId<P>) -> Option<P> {
-        self.core().parts.remove(id).map(|part| *part)
+        self.core().remove_part(id).map(|part| *part)
     }
 
     /// Lets a part have a turn.
