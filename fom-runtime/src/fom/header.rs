@@ -12,7 +12,6 @@ use crate::{
     fom::{Attached, Cold, ColdRare, Pool, Priority, Timing, durability::KeptFom},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
-    lanes::LanePlace,
     locality::{Home, Locality},
     runtime::Shared,
 };
@@ -304,13 +303,6 @@ impl Header {
     /// useless.
     pub(crate) fn awaits_commit(&self) -> bool {
         self.kept().is_some_and(|kept| kept.is_pending())
-    }
-
-    /// Sets the key of the lanes that the fom keeps until it ends. Only the thread that has the core of the fom's
-    /// home calls this.
-    pub(crate) fn set_lane(&self, ticket: LanePlace) {
-        let cold = self.cold_made();
-        cold.lane.store(ticket.word(), Ordering::Relaxed);
     }
 
     pub(crate) fn cold(&self) -> Option<&Cold> {

@@ -79,6 +79,7 @@ mod serve;
 mod step_async;
 mod step_sync;
 mod team;
+mod ticket;
 mod timing;
 mod totals;
 mod transition;
@@ -99,7 +100,7 @@ use std::{
 
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
-pub(crate) use cold::{Cold, ColdRare, Ticket, Told, Watcher};
+pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 pub(crate) use durability::Recorder;
 use durability::{End, KeptFom};
 pub(crate) use env::Env;
@@ -119,12 +120,12 @@ pub use priority::Priority;
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
+pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
 use crate::{
     id::Key,
-    lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation, kept_codec},
     runtime::Shared,
@@ -595,6 +596,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     }
 }
 
+/// Tells the part of a fom that the fom has ended, on the thread that has the core.
+#[cold]
+fn tell_part(ticket: PartTicket) {
+    // Without a core, the locality has ended, and its parts with it.
+    let _ = crate::locality::with_core(|core| core.parts.ended(ticket));
+}
+
 impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
@@ -605,15 +613,6 @@ impl Header {
                 self.id(),
                 panic_message(panic)
             ));
-        }
-    }
-
-    /// Drops the ticket, which tells waiters for the end of this fom or of all foms.
-    #[cold]
-    pub(super) fn give_ticket(&self) {
-        let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
-        if let Some(ticket) = ticket {
-            self.fenced("while its end was told", || drop(ticket));
         }
     }
 
@@ -629,7 +628,7 @@ impl Header {
     }
 
     /// Releases the keys of the fom, if it has any.
-    fn leave_key(&self, cold: &Cold, by_handler: bool) {
+    fn leave_key(&self, cold: &Cold) {
         self.end_delay();
         self.go_on(cold);
         // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
@@ -638,12 +637,6 @@ impl Header {
         if cold.chained.is_some() || cold.key.is_some() && !cold.kept().is_some_and(uncommitted) {
             self.shared().key_index.leave(self);
         }
-        if by_handler && let Some(place) = LanePlace::from_word(cold.lane.load(Ordering::Relaxed)) {
-            // SAFETY: until the guard drops, only numbers are put into lists; no user code runs.
-            if let Some(mut core) = unsafe { crate::locality::peek() } {
-                core.lanes.ended_later(place);
-            }
-        }
     }
 
     /// Removes the fom from the tables, before its outcome is told.
@@ -651,7 +644,7 @@ impl Header {
     fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
         let shared = self.shared();
         if let Some(cold) = self.cold() {
-            self.leave_key(cold, by_handler);
+            self.leave_key(cold);
         }
         self.unlist();
         if by_handler {

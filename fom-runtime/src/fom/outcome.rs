@@ -23,7 +23,7 @@ impl Header {
             if let Some(state) = self.cold().and_then(|cold| cold.durable.as_deref()) {
                 state.given_up(self);
             }
-            self.give_ticket();
+            self.give_guard();
         }
         first.is_some()
     }

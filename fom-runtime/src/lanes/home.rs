@@ -1,101 +1,101 @@
-//! The lanes in a locality: the state in its core, and the lanes' part of the handler's round.
+//! The streams in a locality: the part of each stream there, and how a request becomes a fom.
 //!
 //! A request becomes a fom when it has its turn, and runs at once, in place: it is in no inbox and no run queue. Most
 //! requests end there. A request that waits, or has used up its budget, goes on as a fom and keeps its key until it
-//! ends. The lanes go on with the next key.
+//! ends. The stream goes on with the next key.
 //!
-//! While a request is in a blocking section, another thread may have the core and run these lanes. So no part of the
-//! lanes is on the stack of the thread that runs a request. A turn that finds a request noted as running knows that the
-//! request is away.
+//! While a request is in a blocking section, another thread may have the locality and give the part another turn. So a
+//! turn keeps nothing of the part across a run.
 
-use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{
-    fom::{
-        Cold, Header, Launch, NewFom, Order, Priority, Progress, Resident, Seed,
-        durability::NewRecord,
-    },
+    extension::{Part, Pieces, Ran, Turn, hold_locality},
     lanes::{
-        Common, LaneKey,
+        Common, LaneKey, fenced,
         inlet::Item,
         keys::{Keys, Placed, Who},
-        sets::{AnyLanes, LanePlace, Reached, Turn},
     },
-    locality::{Core, Home, context},
     operation::Operation,
-    snapshot::Meta,
 };
-use fom_protocol::shrink::Shrink as _;
+use fom_protocol::{nanos, shrink::Shrink as _};
 
-/// Maximum number of requests run in one turn of a set of lanes. Then the other work of the locality has its turn.
+/// Maximum number of requests run in one turn. Then the other work of the locality has its turn.
 const TURN: u32 = 64;
 /// Maximum number of requests put into queues in one turn.
 const MOVES: u32 = 4_096;
 
-/// A request that runs.
-struct Current<K> {
-    fom: NonNull<Header>,
-    who: Who<K>,
-}
-
-/// One set of lanes in one locality.
+/// The part of a stream in one locality.
 pub(super) struct Lanes<O: Operation, K> {
     common: Arc<Common<O, K>>,
     index: usize,
     /// Requests taken out of the inlet and not placed yet.
     batch: VecDeque<Item<O, K>>,
     keys: Keys<O, K>,
-    current: Option<Current<K>>,
+    /// The count of the requests in the batch and in the queues of the keys.
+    pieces: Pieces,
+    /// The key of the request that runs in its turn.
+    current: Option<Who<K>>,
     /// Number of ended requests not yet reported to the inlet.
     ended: usize,
-    /// Number of these that the locality has not counted yet.
-    uncounted: u64,
     /// Whether a request is being placed. It is lost if that panics.
     looking: bool,
+    /// Whether no handle can push any more. The part goes when it is empty.
+    pub(super) retired: bool,
 }
 
-// SAFETY: `current` points to a header, which is `Sync`; all other fields are `Send` themselves.
-unsafe impl<O: Operation, K: Send> Send for Lanes<O, K> {}
-
-impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
-    fn address(&self) -> usize {
-        Arc::as_ptr(&self.common).addr()
+impl<O: Operation, K: LaneKey> Part for Lanes<O, K> {
+    fn turn(turn: &mut Turn<'_, Self>) {
+        if turn.is_closed() {
+            refuse_all(turn);
+        } else if run(turn) {
+            return turn.wake();
+        }
+        retire(turn);
     }
 
-    fn turn(&self) -> Turn {
-        turn::<O, K>
+    fn goes_on(&mut self, took: Duration) -> u64 {
+        let key = match self.current.take() {
+            Some(Who::New { hash, key }) => {
+                self.keys.ran_in_line(hash, nanos(took));
+                self.keys.hold(hash, key, true)
+            }
+            Some(Who::Held(key)) => key,
+            None => unreachable!("a request that runs has a key"),
+        };
+        key as u64
     }
 
-    fn ended_later(&mut self, key: usize) {
+    fn ended(&mut self, key: u64) {
         self.ended += 1;
-        self.keys.ended_later(key);
+        self.keys.ended_later(key as usize);
     }
 }
 
 impl<O: Operation, K: LaneKey> Lanes<O, K> {
     pub(super) fn new(common: Arc<Common<O, K>>, index: usize) -> Self {
         let options = &common.options;
-        let quantum = fom_protocol::nanos(options.time);
         Self {
-            keys: Keys::new(options.requests, quantum, options.per_key),
+            keys: Keys::new(options.requests, nanos(options.time), options.per_key),
             common,
             index,
             batch: VecDeque::new(),
+            pieces: Pieces::default(),
             current: None,
             ended: 0,
-            uncounted: 0,
             looking: false,
+            retired: false,
         }
     }
 
     /// Reports ended requests to the inlet. If the batch is empty, takes the requests that have come. If nothing is
     /// left at all, the next request sends a signal.
-    fn exchange(&mut self, home: &Home) {
+    fn exchange(&mut self) {
         let inlet = &self.common.inlets[self.index];
         let mut others_full = false;
         if self.keys.is_newly_full() {
             let keys = &mut self.keys;
-            home.fenced("a key of lanes of", || {
+            self.common.fenced("a key of lanes of", self.index, || {
                 inlet.set_full_keys(keys.full_keys());
                 others_full = true;
             });
@@ -105,6 +105,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         if self.batch.is_empty() && !state.arrived.is_empty() {
             std::mem::swap(&mut state.arrived, &mut self.batch);
             state.taken += self.batch.len();
+            self.pieces.append(std::mem::take(&mut state.pieces));
         }
         let rests = self.batch.is_empty() && !self.keys.has_ready();
         if rests {
@@ -122,58 +123,13 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
         drop(state);
         if tell {
-            inlet.tell_room(home);
+            self.common.tell_room(self.index);
         }
     }
 
-    /// Refuses all queued requests because the runtime is closed. `take_refused` returns them.
-    #[cold]
-    fn refuse_all(&mut self, home: &Home) {
-        let inlet = &self.common.inlets[self.index];
-        let mut refused = Vec::new();
-        let keys = &mut self.keys;
-        home.fenced("a key of lanes of", || keys.take_all(&mut refused));
-        // Requests with a key that cannot be cloned.
-        let rest = self.keys.take_rest();
-        let lost = rest.len();
-        home.fenced("a request of lanes of", || context::holding(|| drop(rest)));
-        let mut state = inlet.lock();
-        let arrived = std::mem::take(&mut state.arrived);
-        let new = arrived.len();
-        let items = std::mem::take(&mut self.batch).into_iter().chain(arrived);
-        refused.extend(items.map(|item| (item.key, item.operation)));
-        let gone = refused.len() + lost;
-        state.taken -= gone - new + std::mem::take(&mut self.ended);
-        state.refused.append(&mut refused);
-        state.closed = true;
-        state.awaited = false;
-        drop(state);
-        inlet.tell_room(home);
-        home.counts
-            .given_away(gone as u64 + std::mem::take(&mut self.uncounted));
-    }
-
-    /// Returns whether these lanes have work left.
+    /// Returns whether there is work left.
     fn has_work(&self) -> bool {
         !self.batch.is_empty() || self.keys.has_ready()
-    }
-
-    /// Records the key of a request that leaves its turn, for a blocking section or for good. `took` is the time of the
-    /// request until then, as far as it is known.
-    fn promote(&mut self, place: usize, took: u64) {
-        let Some(Current { fom, who }) = self.current.take() else {
-            return;
-        };
-        let key = match who {
-            Who::New { hash, key } => {
-                self.keys.ran_in_line(hash, took);
-                self.keys.hold(hash, key, true)
-            }
-            Who::Held(key) => key,
-        };
-        // SAFETY: the fom is noted as running, so it has not ended.
-        let fom = unsafe { fom.as_ref() };
-        fom.set_lane(LanePlace::new(place, key));
     }
 
     /// Takes the next request that may run.
@@ -198,166 +154,105 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         }
         self.keys.next(false).map(held)
     }
+
+    /// Notes that the request which had its turn has ended in that turn.
+    #[inline]
+    fn ended_in_turn(&mut self, took: Duration) {
+        self.ended += 1;
+        let took = nanos(took);
+        match self.current.take() {
+            Some(Who::New { hash, key }) => {
+                self.keys.ran_in_line(hash, took);
+                if const { std::mem::needs_drop::<K>() } {
+                    let drop = || drop(key);
+                    self.common.fenced("a key of lanes of", self.index, drop);
+                }
+            }
+            Some(Who::Held(key)) => self.keys.ended_in_turn(key, took),
+            None => {}
+        }
+    }
 }
 
-/// Runs one turn of each set of lanes that is ready.
-#[cold]
-#[inline(never)]
-pub(crate) fn run(mut core: Box<Core>) -> Box<Core> {
-    for _ in 0..core.lanes.ready() {
-        let Some((place, turn)) = core.lanes.next_turn() else {
-            break;
-        };
-        core = turn(core, place);
-    }
-    core
-}
-
-fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core> {
-    let home = core.home.clone();
-    let reached = core.lanes.of::<O, K>(place);
-    let lanes = reached.get(&mut core);
-    lanes.promote(place, 0);
-    if home.shared().is_closed() {
-        lanes.refuse_all(&home);
-        return retire(core, place, reached);
-    }
-    lanes.exchange(&home);
+/// Runs requests. Returns whether there is work left.
+fn run<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) -> bool {
+    let lanes = turn.part();
+    let (common, index) = (Arc::clone(&lanes.common), lanes.index);
+    lanes.exchange();
     let mut moves = MOVES;
     for _ in 0..TURN {
-        let lanes = reached.get(&mut core);
-        lanes.promote(place, 0);
+        let lanes = turn.part();
         let mut next = None;
-        home.fenced("a key of lanes of", || next = lanes.next(&mut moves));
+        common.fenced("a key of lanes of", index, || next = lanes.next(&mut moves));
         let Some((who, operation)) = next else {
             if !std::mem::take(&mut lanes.looking) {
                 break;
             }
             // Comparing its key panicked, and the request is gone.
             lanes.ended += 1;
-            home.counts.given_away(1);
+            let lost = lanes.pieces.split(1);
+            turn.local().leave(lost);
             continue;
         };
-        core = run_one(core, &home, (place, &reached), who, operation);
-        core.hand_over_when_due();
+        lanes.current = Some(who);
+        let piece = lanes.pieces.split(1);
+        if let Ran::Ended(took) = turn.run_here(operation, piece) {
+            turn.part().ended_in_turn(took);
+        }
         // After the runtime is closed, the next turn refuses the queued requests.
-        if home.is_awaited() || home.shared().is_closed() {
+        if turn.should_end() {
             break;
         }
     }
-    let lanes = reached.get(&mut core);
-    home.counts.given_away(std::mem::take(&mut lanes.uncounted));
+    turn.count_ended();
+    let lanes = turn.part();
     if !lanes.has_work() {
-        lanes.exchange(&home);
+        lanes.exchange();
     }
-    if lanes.has_work() {
-        core.lanes.make_ready(place);
-        return core;
-    }
-    retire(core, place, reached)
+    lanes.has_work()
 }
 
-/// Removes the set if no handle pushes any more and nothing is in flight.
-fn retire<O: Operation, K: LaneKey>(
-    mut core: Box<Core>,
-    place: usize,
-    reached: Reached<O, K>,
-) -> Box<Core> {
-    let lanes = reached.get(&mut core);
-    let empty = lanes.keys.is_empty() && lanes.current.is_none();
-    if empty && let Some(set) = core.lanes.take_retired(place) {
-        let home = core.home.clone();
-        // Refused requests may still be in the set.
-        home.fenced("lanes of", || context::holding(|| drop(set)));
-    }
-    core
-}
-
-/// Makes a fom of a request and runs it in its turn, without the run queue.
-#[inline]
-fn run_one<O: Operation, K: LaneKey>(
-    mut core: Box<Core>,
-    home: &Home,
-    (place, reached): (usize, &Reached<O, K>),
-    who: Who<K>,
-    operation: O,
-) -> Box<Core> {
-    let shared = home.shared();
-    core.begin_run();
-    let before = core.now();
-    let phase = O::start();
-    let birth = NewFom {
-        id: core.one_numbered(),
-        home: home.index,
-        priority: Priority::Normal,
-        now: before,
-        phase: O::index(O::kind(&phase)),
-        settled: true,
-        resumed: false,
-        cold: if shared.is_plain() {
-            None
-        } else {
-            cold::<O>(home)
-        },
-        wanted: false,
-        ready: true,
-    };
-    let launched = O::Form::launch(Seed {
-        stocks: &mut core.stocks,
-        shared,
-        birth,
-        operation,
-        phase,
-    });
-    let slot = launched.0;
-    reached.get(&mut core).current = Some(Current { fom: slot, who });
-    // SAFETY: the fom was just made and is ready. `around` puts it into Running and lays the core down.
-    let (mut core, served) = context::around(core, slot, || unsafe { O::Form::serve(&launched) });
-    let progress = served.progress;
-    let took = core.now().saturating_sub(before);
-    let lanes = reached.get(&mut core);
-    lanes.uncounted += u64::from(served.uncounted);
-    match lanes.current.take_if(|current| current.fom == slot) {
-        // The request was away meanwhile, and another turn has recorded its place.
-        None => {}
-        Some(Current { who, .. }) if progress == Progress::Finished => {
-            lanes.ended += 1;
-            match who {
-                Who::New { hash, key } => {
-                    lanes.keys.ran_in_line(hash, took);
-                    if const { std::mem::needs_drop::<K>() } {
-                        home.fenced("a key of lanes of", || drop(key));
-                    }
-                }
-                Who::Held(key) => lanes.keys.ended_in_turn(key, took),
-            }
-        }
-        Some(current) => {
-            lanes.current = Some(current);
-            lanes.promote(place, took);
-        }
-    }
-    if progress != Progress::Finished {
-        // SAFETY: the fom has not ended, and this is the one resident reference.
-        core.after_run(Some(unsafe { Resident::new(slot) }), progress);
-    }
-    core
-}
-
-/// Returns the extra data of a fom, in a runtime that keeps more of each fom.
+/// Refuses all queued requests because the runtime is closed. `take_refused` returns them.
 #[cold]
-fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
-    let shared = home.shared();
-    shared.take_room_again();
-    let new = NewRecord {
-        is_kept: false,
-        home: home.index,
-        placed: true,
-        priority: Priority::Normal,
-        order: Order::Refuse,
-        operation_id: None,
-    };
-    let state = crate::runtime::record::<O>(shared, new);
-    (state.is_some() || shared.env.history > 0)
-        .then(|| Cold::new(None, shared.env.history, &Meta::default(), state))
+fn refuse_all<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
+    let lanes = turn.part();
+    let (common, index) = (Arc::clone(&lanes.common), lanes.index);
+    let mut refused = Vec::new();
+    let keys = &mut lanes.keys;
+    common.fenced("a key of lanes of", index, || keys.take_all(&mut refused));
+    // Requests with a key that cannot be cloned.
+    let rest = lanes.keys.take_rest();
+    let lost = rest.len();
+    common.fenced("a request of lanes of", index, || {
+        hold_locality(|| drop(rest));
+    });
+    let mut pieces = std::mem::take(&mut lanes.pieces);
+    let mut state = common.inlets[index].lock();
+    pieces.append(std::mem::take(&mut state.pieces));
+    let arrived = std::mem::take(&mut state.arrived);
+    let new = arrived.len();
+    let items = std::mem::take(&mut lanes.batch).into_iter().chain(arrived);
+    refused.extend(items.map(|item| (item.key, item.operation)));
+    state.taken -= refused.len() + lost - new + std::mem::take(&mut lanes.ended);
+    state.refused.append(&mut refused);
+    state.closed = true;
+    state.awaited = false;
+    drop(state);
+    common.tell_room(index);
+    turn.local().leave(pieces);
+}
+
+/// Removes the part if no handle pushes any more and nothing is in flight. The caller has just emptied the inlet.
+fn retire<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
+    let lanes = turn.part();
+    if !lanes.retired || !lanes.keys.is_empty() {
+        return;
+    }
+    let (runtime, index) = (lanes.common.runtime.clone(), lanes.index);
+    let id = turn.id();
+    let part = turn.local().remove_part(id);
+    // Refused requests may still be in the stream, which may go with its last part.
+    fenced(&runtime, "lanes of", index, || {
+        hold_locality(|| drop(part));
+    });
 }

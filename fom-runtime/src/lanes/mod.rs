@@ -6,7 +6,6 @@
 //! | `error.rs` | why a request was not taken in |
 //! | `inlet.rs` | how requests enter a locality |
 //! | `keys.rs` | the state of the keys there |
-//! | `sets.rs` | all lanes of a locality, and how a turn reaches them |
 //! | `home.rs` | how requests become foms, and the lanes' part of the handler's round |
 //! | `feed.rs` | the batches of one submitter |
 
@@ -16,13 +15,13 @@ mod home;
 mod inlet;
 mod keys;
 mod options;
-mod sets;
 
 use std::{
     collections::VecDeque,
     fmt,
     hash::{BuildHasher, Hash},
     ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
@@ -30,15 +29,15 @@ use foldhash::fast::RandomState;
 
 pub use error::{PushError, PushReason};
 pub use feed::Feed;
-pub(crate) use home::run;
 use inlet::{Inlet, Item};
 pub use options::LaneOptions;
-pub(crate) use sets::{LanePlace, LaneSets};
 
 use crate::{
     operation::Operation,
-    runtime::{Runtime, Shared},
+    runtime::{Local, Runtime},
 };
+use fom_protocol::panic_message;
+use home::Lanes as Part;
 
 /// A type that can be a key of lanes: every type that can be compared, hashed, cloned and sent. [`Key`](crate::Key) is
 /// one. A plain number or a custom type costs less.
@@ -47,8 +46,8 @@ pub trait LaneKey: Hash + Eq + Clone + Send + Sync + 'static {}
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> LaneKey for K {}
 
 /// What all handles and localities of a set of lanes share.
-pub(crate) struct Common<O: Operation, K> {
-    shared: Arc<Shared>,
+struct Common<O: Operation, K> {
+    runtime: Runtime,
     options: LaneOptions,
     hasher: RandomState,
     inlets: Box<[Inlet<O, K>]>,
@@ -76,9 +75,10 @@ impl<O: Operation, K: LaneKey> Deref for Handle<O, K> {
 
 impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
     fn drop(&mut self) {
-        for locality in &self.0.shared.localities {
+        for index in 0..self.0.inlets.len() {
             let common = Arc::clone(&self.0);
-            locality.post_job(Box::new(move |core| core.lanes.retire(&common)));
+            // A locality that has ended has dropped its part.
+            let _ = (self.0.runtime).post(index, move |local| common.retire(local));
         }
     }
 }
@@ -161,10 +161,12 @@ impl Runtime {
     /// dropped and all its requests have ended.
     pub fn lanes<O: Operation, K: LaneKey>(&self, options: LaneOptions) -> Lanes<O, K> {
         Lanes(Handle(Arc::new(Last(Arc::new(Common {
-            shared: Arc::clone(self.shared()),
+            runtime: self.detached(),
             options,
             hasher: RandomState::default(),
-            inlets: (0..self.localities()).map(|_| Inlet::new()).collect(),
+            inlets: (0..self.localities())
+                .map(|index| Inlet::new(self, index))
+                .collect(),
         })))))
     }
 }
@@ -289,12 +291,12 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
         anyway: bool,
         put: impl FnOnce(&mut VecDeque<Item<O, K>>),
     ) -> Result<(), PushReason> {
-        let requests = requests as u64;
-        let (shared, inlet) = (&self.shared, &self.inlets[index]);
-        let locality = &shared.localities[index];
-        let open = locality.counts.sent(requests, || self.is_open());
+        let inlet = &self.inlets[index];
+        let Some(pieces) = inlet.work.enter(requests) else {
+            return Err(PushReason::ShuttingDown);
+        };
         let mut state = inlet.lock();
-        let reason = if !open || state.closed {
+        let reason = if state.closed {
             Some(PushReason::ShuttingDown)
         } else if !anyway && state.in_flight() >= self.options.bound {
             Some(PushReason::Full)
@@ -303,11 +305,11 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
         };
         if let Some(reason) = reason {
             drop(state);
-            locality.take_back_all(requests);
-            shared.tell_idle();
+            inlet.work.leave(pieces);
             return Err(reason);
         }
         put(&mut state.arrived);
+        state.pieces.append(pieces);
         let signal = state.must_signal();
         if signal {
             inlet.set_resting(false);
@@ -315,18 +317,45 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
         drop(state);
         if signal {
             let common = Arc::clone(self);
-            locality.post_job(Box::new(move |core| {
-                let index = core.home.index;
-                core.lanes.signal(common, index);
-            }));
+            // A locality with counted work has not ended.
+            let _ = self.runtime.post(index, move |local| common.signal(local));
         }
         Ok(())
     }
 
-    /// Returns whether requests of this thread are taken in. While the runtime drains, only foms in flight may push.
-    fn is_open(&self) -> bool {
-        let shared = &self.shared;
-        !shared.takes_nothing() || shared.is_draining() && crate::locality::runs_fom_of(shared)
+    /// Gives the part in this locality a turn, because the inlet is no longer empty.
+    fn signal(self: Arc<Self>, local: &mut Local<'_>) {
+        let index = local.index();
+        let part = match self.inlets[index].part.get() {
+            Some(part) => *part,
+            None => {
+                let part = local.add_part(Part::new(Arc::clone(&self), index));
+                *self.inlets[index].part.get_or_init(|| part)
+            }
+        };
+        local.wake_part(part);
+    }
+
+    /// Tells the part in this locality that no handle pushes any more.
+    fn retire(&self, local: &mut Local<'_>) {
+        if let Some(id) = self.inlets[local.index()].part.get()
+            && let Some(part) = local.part(*id)
+        {
+            part.retired = true;
+            local.wake_part(*id);
+        }
+    }
+
+    /// Notifies the callers that wait for room. Their wakers are user code, and may panic.
+    fn tell_room(&self, index: usize) {
+        self.fenced("who waited for room in lanes of", index, || {
+            self.inlets[index].room.notify_waiters();
+        });
+    }
+
+    #[inline]
+    fn fenced(&self, what: &str, index: usize, f: impl FnOnce()) {
+        fenced(&self.runtime, what, index, f);
     }
 
     /// Waits until this request may be taken in, or until the runtime shuts down.
@@ -343,10 +372,19 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
                 full
             };
             // The locality notifies after it has changed what is checked here.
-            if !self.is_open() || !full && !self.is_full(index, item) {
+            if !self.runtime.is_accepting() || !full && !self.is_full(index, item) {
                 return;
             }
             told.await;
         }
+    }
+}
+
+/// Calls user code in a locality that belongs to no fom. A panic in that code is reported, and the stream goes on.
+#[inline]
+fn fenced(runtime: &Runtime, what: &str, index: usize, f: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+        let message = panic_message(panic);
+        runtime.report(format!("{what} locality {index} panicked: {message}"));
     }
 }

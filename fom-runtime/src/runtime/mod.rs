@@ -31,7 +31,6 @@ pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
 pub use registered::{Registered, Restorer, Revival, Revived, registered};
 pub use shutdown::{Shutdown, ShutdownReport};
-pub(crate) use spawn::record;
 pub(crate) use submit::{Once, Recorded};
 pub use submit::{Placement, Submission};
 

@@ -145,7 +145,7 @@ pub(super) fn restore<O: Operation>(
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.
 #[inline]
-pub(crate) fn record<O: Operation>(
+fn record<O: Operation>(
     shared: &Shared,
     mut new: NewRecord,
 ) -> Option<Box<dyn DurableFom>> {
@@ -156,6 +156,24 @@ pub(crate) fn record<O: Operation>(
     } else {
         None
     }
+}
+
+/// Returns the extra data of a fom that a part runs at once, in a runtime that keeps more of each fom.
+#[cold]
+pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
+    let shared = home.shared();
+    shared.take_room_again();
+    let new = NewRecord {
+        is_kept: false,
+        home: home.index,
+        placed: true,
+        priority: Priority::Normal,
+        order: Order::Refuse,
+        operation_id: None,
+    };
+    let state = record::<O>(shared, new);
+    (state.is_some() || shared.env.history > 0)
+        .then(|| Cold::new(None, shared.env.history, &Meta::default(), state))
 }
 
 impl SpawnRequest<'_> {
