@@ -10,8 +10,8 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 
 use crate::{
     durable::{
-        Durable, JournalCheck, Passive, RecoveryProgress, Types, check, check_entries,
-        component::REMEMBERED, held_locks, recover,
+        CommitBuffer, Durable, JournalCheck, Passive, RecoveryProgress, Types, check,
+        check_entries, component::REMEMBERED, held_locks, recover,
     },
     fom::Resident,
     id::FomId,
@@ -308,6 +308,7 @@ fn bring_back(
     mut journal: Box<dyn Journal>,
     tell: &mut Tell,
 ) -> Result<(), BuildError> {
+    CommitBuffer::add_to(shared);
     let recovered = match recover(shared, &mut *journal, tell) {
         Ok(recovered) => recovered,
         Err((error, foms)) => {

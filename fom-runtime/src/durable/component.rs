@@ -9,14 +9,15 @@ use std::{
 use crate::{
     clock::Clock,
     durable::{
-        Committer, DurableState, IdempotencyStore, LockRecovery, Meta, OperationId, Passive,
-        Quarantine, Types, quarantine::listed, record::stored, recovery::Entered,
+        CommitBuffer, Committer, DurableState, IdempotencyStore, LockRecovery, Meta, OperationId,
+        Passive, Quarantine, Types, quarantine::listed, record::stored, recovery::Entered,
     },
     fom::{
         Recorder,
         durability::{DurableFom, NewRecord},
     },
     id::{FomId, KeyOf},
+    locality::PartId,
     runtime::Shared,
     snapshot::{RestoreError, SetAside},
 };
@@ -28,6 +29,8 @@ pub(super) const REMEMBERED: (usize, Duration) = (10_000, Duration::from_secs(36
 pub(crate) struct Durable {
     shared: Weak<Shared>,
     clock: Clock,
+    /// The buffer of each locality; set with the start of a journal.
+    pub(super) buffers: Box<[OnceLock<PartId<CommitBuffer>>]>,
     /// Commits the transitions; set before the first fom.
     committer: OnceLock<Arc<Committer>>,
     /// The operation types that can come back.
@@ -52,6 +55,7 @@ impl Durable {
         Arc::new(Self {
             shared: Arc::downgrade(shared),
             clock: shared.env.clock.clone(),
+            buffers: shared.localities.iter().map(|_| OnceLock::new()).collect(),
             committer: OnceLock::new(),
             types,
             set_aside: Quarantine::default(),
@@ -65,7 +69,7 @@ impl Durable {
     }
 
     /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
-    pub(crate) fn of(shared: &Arc<Shared>) -> &Self {
+    pub(super) fn of(shared: &Arc<Shared>) -> &Self {
         let recorder = shared
             .env
             .recorder
@@ -78,7 +82,7 @@ impl Durable {
 
     /// Returns the committer of the transitions, if there is a journal.
     #[inline]
-    pub(crate) fn committer(&self) -> Option<&Arc<Committer>> {
+    pub(super) fn committer(&self) -> Option<&Arc<Committer>> {
         self.committer.get()
     }
 

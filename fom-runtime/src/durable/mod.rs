@@ -53,7 +53,7 @@ mod step;
 mod submit;
 mod uncommitted;
 
-pub(crate) use buffer::{CommitBuffer, Part};
+pub(crate) use buffer::{CommitBuffer, Handover};
 pub use builder::DurableBuilderExt;
 pub(crate) use committer::Committer;
 pub(crate) use component::Durable;

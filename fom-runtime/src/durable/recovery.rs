@@ -684,7 +684,10 @@ fn holds_locks(meta: &Meta) -> bool {
 }
 
 /// Runs `f` in a locality and waits for it.
-fn in_locality(home: &Locality, f: impl FnOnce(&mut crate::locality::Core) + Send + 'static) {
+pub(super) fn in_locality(
+    home: &Locality,
+    f: impl FnOnce(&mut crate::locality::Core) + Send + 'static,
+) {
     let (tell, told) = tokio::sync::oneshot::channel();
     home.post_job(Box::new(move |core| {
         f(core);

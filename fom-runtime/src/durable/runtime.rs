@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{
-        DiscardError, Durable, DurableState, Part, RetryError, Types,
+        DiscardError, Durable, DurableState, Handover, RetryError, Types,
         quarantine::{give_place_up, is_event},
     },
     fom::Recorder,
@@ -141,7 +141,7 @@ async fn discard(shared: &Arc<Shared>, id: FomId) -> Result<SetAside, DiscardErr
     batch.delete(entry_of(id.get()));
     batch.end_group();
     let (tell, told) = oneshot::channel();
-    committer.take(Part::alone(batch, tell));
+    committer.take(Handover::alone(batch, tell));
     match told.await.unwrap_or(Err(JournalError::Closed)) {
         Ok(()) => {
             durable.memory.discarded(id);

@@ -10,7 +10,7 @@ use fom_journal::{Batch, JournalError};
 
 use crate::{
     durable::{
-        Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
+        CommitBuffer, Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
         outbox::with_outbox,
     },
     fom::{
@@ -20,6 +20,7 @@ use crate::{
         },
     },
     id::entry_of,
+    locality::Core,
     snapshot::SnapshotError,
     step_key::EventId,
 };
@@ -209,7 +210,8 @@ fn group(
 ) -> Result<(), SnapshotError> {
     crate::locality::regain_leaked(fom);
     // The batch is taken out, because user code must not run with the core in hand.
-    let batch = crate::locality::with_core(|core| core.commits.take_batch(waits));
+    let take = |core: &mut Core| CommitBuffer::of(core)?.take_batch(waits);
+    let batch = crate::locality::with_core(take);
     let mut batch = batch.flatten().unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
@@ -223,22 +225,26 @@ fn group(
     }
     let waiting = (waits && written.is_ok()).then(|| AnyRef::of(fom));
     crate::locality::with_core(|core| {
-        core.commits.waiting.extend(waiting);
-        core.commits.uses(fom.graph());
-        let sends = with_outbox(fom, |outbox: &mut OutboxItems| {
+        let now = core.now();
+        let Some(buffer) = CommitBuffer::of(core) else {
+            return;
+        };
+        buffer.waiting.extend(waiting);
+        buffer.uses(fom.graph());
+        let sends = with_outbox(fom, |outbox| {
             let mut sends = false;
             for entry in outbox.entries() {
-                core.commits.uses(entry.graph);
+                buffer.uses(entry.graph);
                 sends = true;
             }
             sends
         });
-        let now = core.now();
-        core.commits.added(waits, batch, now);
+        buffer.added(waits, batch, now);
+        core.parts.ask();
         if sends == Some(true) && !waits {
             // The outbox is sent at once, maybe to another locality. What its entries cause there enters the journal
             // after this step.
-            core.hand_over(true);
+            CommitBuffer::hand_over_now(core);
         }
     });
     written

@@ -16,6 +16,7 @@ use crate::{
         },
         transition::{After, Instance, Verdict},
     },
+    locality::Pause,
     operation::{Durability, Operation, kept_codec},
     snapshot::{Meta, Snapshot, SnapshotError},
 };
@@ -73,8 +74,8 @@ impl<O: Operation> Typed<O> {
     pub(super) fn hand_over_end(&self) {
         if self.key().is_some() && self.shared().localities.len() > 1 {
             crate::locality::with_core(|core| {
-                if !core.commits.is_empty() {
-                    core.hand_over(true);
+                if core.parts.asks() {
+                    core.pause(Pause::Leaving);
                 }
             });
         }

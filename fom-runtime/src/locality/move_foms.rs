@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::{
     balance::{Distance, Load, foms},
     fom::Resident,
-    locality::Core,
+    locality::{Core, Pause},
 };
 
 /// Number of runs over which the mean time of a run is taken.
@@ -123,9 +123,9 @@ impl Core {
             idle_set.add(to);
             self.busy.look_at = self.runs + load.ready as u64;
         } else {
-            if !self.commits.is_empty() {
+            if self.parts.asks() {
                 // What these foms do elsewhere comes into the journal after what they did here.
-                self.hand_over(true);
+                self.pause(Pause::Leaving);
             }
             self.send(to, moved);
         }

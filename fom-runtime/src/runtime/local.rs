@@ -26,7 +26,7 @@ impl<'a> Local<'a> {
     }
 
     #[inline]
-    pub(super) fn core(&mut self) -> &mut Core {
+    pub(crate) fn core(&mut self) -> &mut Core {
         self.core
     }
 

@@ -145,10 +145,7 @@ pub(super) fn restore<O: Operation>(
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.
 #[inline]
-fn record<O: Operation>(
-    shared: &Shared,
-    mut new: NewRecord,
-) -> Option<Box<dyn DurableFom>> {
+fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<Box<dyn DurableFom>> {
     new.is_kept = shared.env.journaled && const { kept_codec::<O>().is_some() };
     if new.is_kept || new.operation_id.is_some() {
         let recorder = shared.env.recorder()?;

@@ -105,7 +105,10 @@ pub(crate) fn save<O: Persistent>(
 /// # Errors
 ///
 /// Fails if the body does not fit this release. Nothing is guessed.
-pub(super) fn load<O: Persistent>(schema: &Schema, body: &[u8]) -> Result<(O, O::Phase), RestoreError> {
+pub(super) fn load<O: Persistent>(
+    schema: &Schema,
+    body: &[u8],
+) -> Result<(O, O::Phase), RestoreError> {
     open(Parts::of(schema, body)?)
 }
 
