@@ -16,7 +16,6 @@ use crate::{
         },
         transition::{After, Instance, Verdict},
     },
-    locality::Pause,
     operation::{Durability, Operation, kept_codec},
     snapshot::{Meta, Snapshot, SnapshotError},
 };
@@ -73,11 +72,7 @@ impl<O: Operation> Typed<O> {
     #[cold]
     pub(super) fn hand_over_end(&self) {
         if self.key().is_some() && self.shared().localities.len() > 1 {
-            crate::locality::with_core(|core| {
-                if core.parts.asks() {
-                    core.pause(Pause::Leaving);
-                }
-            });
+            crate::locality::with_core(|core| core.pause_before_others());
         }
     }
 

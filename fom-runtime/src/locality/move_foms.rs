@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::{
     balance::{Distance, Load, foms},
     fom::Resident,
-    locality::{Core, Pause},
+    locality::Core,
 };
 
 /// Number of runs over which the mean time of a run is taken.
@@ -123,10 +123,8 @@ impl Core {
             idle_set.add(to);
             self.busy.look_at = self.runs + load.ready as u64;
         } else {
-            if self.parts.asks() {
-                // What these foms do elsewhere comes into the journal after what they did here.
-                self.pause(Pause::Leaving);
-            }
+            // What these foms do elsewhere comes into the journal after what they did here.
+            self.pause_before_others();
             self.send(to, moved);
         }
     }

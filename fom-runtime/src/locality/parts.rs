@@ -259,6 +259,14 @@ impl Core {
         }
     }
 
+    /// Lets the parts hand over what they have gathered, before other localities see what foms did here.
+    #[inline]
+    pub(crate) fn pause_before_others(&mut self) {
+        if self.parts.asks() {
+            self.pause(Pause::Leaving);
+        }
+    }
+
     /// Lets the parts hand over what they have gathered.
     #[inline]
     pub(crate) fn pause(&mut self, pause: Pause) {
