@@ -512,7 +512,7 @@ use proc_macro::TokenStream;
 ///
 /// # What is checked
 ///
-/// One compile reports all mistakes of a declaration, each at the smallest wrong token and with its cure:
+/// One compile reports all mistakes of a declaration, each at the smallest wrong token and with its remedy:
 ///
 /// - names that are not phases;
 /// - a phase that cannot be reached, and a phase that cannot reach an end;

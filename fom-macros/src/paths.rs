@@ -29,7 +29,7 @@ impl CratePath {
             Err(_) => {
                 diag.error(
                     text,
-                    "this is no path of a crate; write `crate = \"::name\"`",
+                    "this is not the path of a crate; write `crate = \"::name\"`",
                 );
                 return None;
             }

@@ -35,7 +35,7 @@ impl VisitMut for Places<'_> {
         visit_mut::visit_expr_mut(self, expr);
     }
 
-    /// The input of a macro is no expression yet. In it, each such name counts if it stands alone.
+    /// The input of a macro is not parsed yet. In it, each such name counts, except after a dot.
     fn visit_macro_mut(&mut self, call: &mut Macro) {
         call.tokens = self.in_tokens(std::mem::take(&mut call.tokens));
     }

@@ -37,7 +37,7 @@ fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
         if !machine.phases.iter().any(|phase| phase.args.bad) {
             diag.error(
                 &machine.item.ident,
-                "no phase is the start; write `start` in the `#[phase(..)]` of one",
+                "no phase is the start; write `start` in the `#[phase(..)]` of one phase",
             );
         }
         return None;
@@ -46,7 +46,7 @@ fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
         let name = &machine.phases[first].name;
         diag.error(
             key,
-            format!("`{name}` is the start already; keep one `start`"),
+            format!("`{name}` is already the start; keep one `start`"),
         );
     }
     (!machine.phases[first].is_end()).then_some(first)
@@ -60,7 +60,7 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
         }
         diag.error(
             &phase.ident,
-            format!("no way leads to phase `{0}`; name it in the `to(..)` of another phase, or remove it", phase.name),
+            format!("phase `{0}` cannot be reached; name it in the `to(..)` of another phase, or remove it", phase.name),
         );
         // Phases that only this phase leads to are not reported as well.
         for (number, more) in reach(machine, number).into_iter().enumerate() {
@@ -76,7 +76,7 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
         if !machine.phases.iter().any(unsure) {
             diag.error(
                 &machine.item.ident,
-                "no phase is an end; write `#[phase(end)]` on one",
+                "no phase is an end; write `#[phase(end)]` on one phase",
             );
         }
         return;
@@ -104,7 +104,7 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
             diag.error(
                 key,
                 format!(
-                    "no end can be reached from phase `{}`; name a phase in it that leads to one",
+                    "phase `{}` cannot reach an end; name a phase that leads to an end here",
                     phase.name
                 ),
             );

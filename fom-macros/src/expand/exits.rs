@@ -25,11 +25,11 @@ fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
     let vis = visibility(machine, span);
     let (cfg, name) = (&phase.cfg, ways.after);
     let when = if *name == phase.after_failed {
-        " when it has failed"
+        " after a failure"
     } else {
         ""
     };
-    let doc = format!(" Where phase `{}` may go{when}.", phase.name);
+    let doc = format!(" The exits of phase `{}`{when}.", phase.name);
     let allowed = allowed_in_types();
     let generics = generics(machine, ways);
     let bounds = &generics.where_clause;

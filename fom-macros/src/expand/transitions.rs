@@ -18,7 +18,10 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let head = quote_spanned!(span=> #vis trait);
     let name = &machine.names.transitions;
     let (generics, _, bounds) = machine.item.generics.split_for_impl();
-    let doc = format!(" What is done in each phase of [`{}`].", machine.item.ident);
+    let doc = format!(
+        " The functions of the phases of [`{}`].",
+        machine.item.ident
+    );
     let functions = machine.working().map(|phase| functions(machine, phase));
     let resume = resume(machine);
     let allowed = allowed_in_trait();
@@ -38,7 +41,10 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
     } else {
         quote!(#(#docs)*)
     };
-    let late = format!(" Runs when `{}` was not left in time.", phase.name);
+    let late = format!(
+        " Runs when the time limit of `{}` is over, and decides the next phase.",
+        phase.name
+    );
     let own = phase
         .function
         .as_ref()
@@ -47,7 +53,10 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .late_function
         .as_ref()
         .map(|name| function(machine, phase, name, quote!(#[doc = #late]), Kind::Besides));
-    let exhausted = format!(" Runs when the attempts at `{}` are used up.", phase.name);
+    let exhausted = format!(
+        " Runs after the last failed attempt at `{}`, and decides the next phase.",
+        phase.name
+    );
     let exhausted = phase.exhausted_function.as_ref().map(|name| {
         function(
             machine,
@@ -58,7 +67,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         )
     });
     let failed = format!(
-        " Runs when `{}` has failed, and says where to go.",
+        " Runs when `{}` has failed, and decides the next phase.",
         phase.name
     );
     let failed = phase
@@ -75,7 +84,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
 /// Returns the function that says which locks the phase's own function needs.
 fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream {
     let (krate, cfg, cx) = (&machine.krate, &phase.cfg, context(machine));
-    let docs = format!(" The locks that `{}` holds.", phase.name);
+    let docs = format!(" Returns the locks that `{}` needs.", phase.name);
     let span = phase.ident.span();
     let output = respan(quote!(#krate::LockSet), span);
     let unknown = phase.unsure.is_some();
@@ -108,7 +117,7 @@ fn resume(machine: &Machine) -> Option<TokenStream> {
     }
     let (context, phase, error) = (context(machine), phase_type(machine), error_type(machine));
     Some(quote! {
-        /// Runs once when it was restored, before the function of its phase: the place to open again what cannot be saved.
+        /// Runs once after the operation is restored, before the function of its phase. Reopen here what cannot be saved.
         fn resume(&mut self, cx: &mut #context, phase: &mut #phase) -> ::core::result::Result<(), #error> {
             let _ = (cx, phase);
             ::core::result::Result::Ok(())
