@@ -64,7 +64,7 @@ fn a_call_is_routed_there_and_back() {
 }
 
 #[test]
-fn the_one_who_was_called_may_hang_up() {
+fn the_callee_may_hang_up() {
     let (bed, caller, phones) = bob(1);
     let bob = &phones[0];
     let (call, _) = talking(&bed, &caller, bob);
@@ -157,7 +157,7 @@ fn a_provisional_answer_ends_the_repeating() {
 }
 
 #[test]
-fn nobody_of_that_name_is_404_until_it_is_acknowledged() {
+fn an_unknown_user_is_404_until_it_is_acknowledged() {
     let (bed, caller, _) = bob(1);
     let call = Calling::to("nobody");
     caller.request("INVITE", &call, bed.at);
@@ -193,7 +193,7 @@ fn nobody_of_that_name_is_404_until_it_is_acknowledged() {
 }
 
 #[test]
-fn a_refusal_that_nobody_acknowledges_is_forgotten() {
+fn an_unacknowledged_refusal_is_forgotten() {
     let (bed, caller, _) = bob(1);
     caller.request("INVITE", &Calling::to("nobody"), bed.at);
     caller.expect(100);
@@ -381,7 +381,7 @@ fn a_cancel_waits_until_something_was_heard() {
 }
 
 #[test]
-fn a_bye_that_nobody_answers_is_408_in_the_end() {
+fn an_unanswered_bye_is_408_in_the_end() {
     let (bed, caller, phones) = bob(1);
     let (call, _) = talking(&bed, &caller, &phones[0]);
     caller.request("BYE", &call.next(), bed.at);

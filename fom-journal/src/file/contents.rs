@@ -252,20 +252,7 @@ impl Reader<'_> {
             };
             let valid = match wanted.valid() {
                 Some(valid) => valid,
-                None => {
-                    let window = self.directory.window(number, u64::MAX)?;
-                    let tail = find_tail(&mut Scan::of(window, &header, &link), number, &link)?;
-                    let valid = tail.valid;
-                    self.contents.floor = self.contents.floor.max(tail.floor);
-                    if needed.is_empty() {
-                        self.contents.journal = header.journal;
-                        if let Some(what) = tail.torn {
-                            self.torn(number, valid, file.size, what);
-                        }
-                        self.contents.tail = Some((number, tail));
-                    }
-                    valid
-                }
+                None => self.find_valid(&header, &link, file.size, needed.is_empty())?,
             };
             // A segment below the floor may be gone.
             wanted = match link.previous >= self.contents.floor && link.previous < number {
@@ -285,6 +272,29 @@ impl Reader<'_> {
             self.gap(missing, 0, wanted.valid().unwrap_or(0), MISSING)?;
         }
         Ok(needed)
+    }
+
+    /// Finds the valid bytes of a segment, if no later segment says their number. The newest segment gives the tail.
+    fn find_valid(
+        &mut self,
+        header: &Header,
+        link: &Link,
+        size: u64,
+        is_newest: bool,
+    ) -> Result<u64, JournalError> {
+        let number = header.number;
+        let window = self.directory.window(number, u64::MAX)?;
+        let tail = find_tail(&mut Scan::of(window, header, link), number, link)?;
+        let valid = tail.valid;
+        self.contents.floor = self.contents.floor.max(tail.floor);
+        if is_newest {
+            self.contents.journal = header.journal;
+            if let Some(what) = tail.torn {
+                self.torn(number, valid, size, what);
+            }
+            self.contents.tail = Some((number, tail));
+        }
+        Ok(valid)
     }
 
     /// Returns the header and link of a file, or the offset and kind of its damage.

@@ -21,7 +21,7 @@ type Changes = Vec<(u64, Option<usize>)>;
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<Changes>),
-    /// A commit whose sync fails.
+    /// A commit with a failing sync.
     Fail(Vec<Changes>),
     Tidy,
     Reopen,

@@ -194,7 +194,7 @@ impl<T> Call<T> {
     /// let adder = Adder.activate(&runtime)?;
     /// let (tell, told) = mpsc::channel();
     /// adder.add(3, 4).then(&runtime, 1, move |local, sum| {
-    ///     // Whoever asked may have gone.
+    ///     // The receiver may be gone.
     ///     let _ = tell.send((local.index(), sum.ok()));
     /// });
     /// assert_eq!(told.recv()?, (1, Some(7)));

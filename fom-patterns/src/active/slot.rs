@@ -76,7 +76,7 @@ impl<T> Slot<T> {
                 if let Some(consumer) = state.consumer.take() {
                     state.stage = Stage::Taken;
                     drop(state);
-                    self.fenced("who takes the outcome", || consumer(outcome));
+                    self.fenced("the callback of a call", || consumer(outcome));
                     return;
                 }
                 state.stage = Stage::Here(outcome);

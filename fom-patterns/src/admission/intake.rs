@@ -117,7 +117,7 @@ impl Shared {
     pub(super) fn myself(&self) -> Arc<Self> {
         match self.me.upgrade() {
             Some(me) => me,
-            None => unreachable!("whoever calls this has it"),
+            None => unreachable!("the caller holds this value"),
         }
     }
 

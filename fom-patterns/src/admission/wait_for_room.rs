@@ -64,7 +64,7 @@ impl<O: Operation> Future for WaitForRoom<O> {
                     this.request = None;
                     return match operation {
                         Some(operation) => Poll::Ready(Err(Refused::new(reason, operation))),
-                        None => unreachable!("nobody else has seen it"),
+                        None => unreachable!("no other code has seen it"),
                     };
                 }
             }

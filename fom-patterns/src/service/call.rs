@@ -102,7 +102,7 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     ///
     /// [`CallFailure`] with the argument, if the call was not admitted.
     pub fn detach(self) -> Result<(), CallFailure<A>> {
-        let made = self.make(Sink::Nobody);
+        let made = self.make(Sink::None);
         made.map(drop).map_err(|made| made.0)
     }
 

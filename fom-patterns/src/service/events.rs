@@ -99,7 +99,7 @@ impl Watcher {
         };
         if let Err(panic) = super::caught(|| callback(local, event)) {
             runtime.report(format!(
-                "who watched service `{}` panicked and is told no more: {panic}",
+                "a watcher of service `{}` panicked and gets no more events: {panic}",
                 self.name
             ));
             super::fenced(|| drop(callback));

@@ -58,7 +58,7 @@ fn calls_of_every_kind_are_answered() {
 /// SV-07: a name is registered once. The error of a second registration names the owner, and the caller gets its own
 /// provider back.
 #[test]
-fn a_second_registration_is_told_who_has_the_name() {
+fn a_second_registration_learns_the_owner_of_the_name() {
     limited(async || {
         let runtime = one(&TestClock::new()).build().unwrap();
         let services = runtime.services();

@@ -504,7 +504,7 @@ fn a_stop_that_was_cancelled_is_run_again() {
 /// SV-09: at once: a running call is dropped, a waiting call is answered, and no caller waits forever. A plain function
 /// that does not return holds nothing up. Trap 40.
 #[test]
-fn the_end_of_the_runtime_answers_everybody() {
+fn the_end_of_the_runtime_answers_every_call() {
     limited(async || {
         for dropped in [false, true] {
             let clock = TestClock::new();

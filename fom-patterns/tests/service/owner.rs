@@ -376,7 +376,7 @@ fn a_callback_hears_of_services_in_its_locality() {
         );
         assert_eq!(
             runtime.operations().incidents,
-            ["who watched service `slow` panicked and is told no more: enough"]
+            ["a watcher of service `slow` panicked and gets no more events: enough"]
         );
         drop((watching, panics));
         drop(services.register(&SLOW, slow("a")).unwrap());

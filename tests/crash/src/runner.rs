@@ -108,8 +108,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{} transitions of {} operations were heard of; {} foms came back, {} of them one transition further than \
-             anybody had heard of; {} ended unheard",
+            "{} transitions of {} operations were reported; {} foms came back, {} of them one transition further than \
+             was reported; {} ended unreported",
             counts.transitions,
             counts.operations,
             counts.resumed,

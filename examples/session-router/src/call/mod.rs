@@ -262,7 +262,7 @@ impl Call {
 
     /// Frees the memory that a talking or ended call no longer needs, since there may be many such calls. The router
     /// never answers the INVITE of an answered call again.
-    pub(crate) fn forget_what_nobody_needs(&mut self) {
+    pub(crate) fn free_unneeded_memory(&mut self) {
         self.invite.sip.body = Vec::new();
         if self.answered {
             self.invite.sip.headers = sip::Headers::default();

@@ -163,7 +163,7 @@ fn print_summary(summary: &Summary) {
     );
     println!(
         "  {:<34} {}",
-        "nobody there, from INVITE to 404",
+        "unknown user, from INVITE to 404",
         report::figures(&summary.refusal)
     );
     println!("  {:<34} {:>10}", "not as planned", count(summary.failed));

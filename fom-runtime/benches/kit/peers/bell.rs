@@ -42,7 +42,7 @@ impl Bell {
 
 /// A wait for a [`Bell`].
 #[derive(Debug)]
-#[must_use = "nobody waits before it is awaited"]
+#[must_use = "the wait begins when it is awaited"]
 pub struct Heard(&'static Bell);
 
 impl Future for Heard {
