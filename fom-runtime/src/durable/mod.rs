@@ -19,43 +19,43 @@
 //! | `aside.rs` | entries that are in the journal and cannot run |
 //! | `check.rs` | a dry run of the recovery |
 
-mod aside;
-mod check;
-mod commits;
+mod quarantine;
+mod dry_run;
+mod buffer;
 mod committer;
-mod dormant;
-mod gather;
-mod head;
-mod kept;
+mod passive;
+mod group_commit;
+mod identity;
+mod state;
 mod message;
-mod once;
+mod idempotency;
 mod outbox;
 mod record;
 mod recovery;
-mod relock;
+mod lock_recovery;
 mod schemas;
-mod stalled;
+mod uncommitted;
 
-pub(crate) use aside::Asides;
-pub use aside::SetAside;
-pub use check::JournalCheck;
+pub(crate) use quarantine::Quarantine;
+pub use quarantine::SetAside;
+pub use dry_run::JournalCheck;
 #[doc(hidden)]
-pub use check::KeptBody;
-pub(crate) use check::{check, check_entries};
-pub(crate) use commits::{Commits, Part};
+pub use dry_run::KeptBody;
+pub(crate) use dry_run::{check, check_entries};
+pub(crate) use buffer::{CommitBuffer, Part};
 pub(crate) use committer::Committer;
-pub(crate) use dormant::Dormant;
-pub(crate) use head::{Head, random};
-pub(crate) use kept::{Answer, Inner, Kept, Then};
+pub(crate) use passive::Passive;
+pub(crate) use identity::{Head, random};
+pub(crate) use state::{Answer, Inner, DurableState, Then};
 #[doc(hidden)]
 pub use message::Event;
 pub(crate) use message::{Message, Posted, Written, rewrite};
-pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
+pub(crate) use idempotency::{IdempotencyStore, NoAnswer, OperationId, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
-pub(crate) use record::{Kind, Meta, Rare, codec, encode_head};
+pub(crate) use record::{Kind, Meta, ColdRare, codec, encode_head};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
-pub(crate) use relock::{Relock, held_locks};
-pub(crate) use stalled::Stalled;
+pub(crate) use lock_recovery::{LockRecovery, held_locks};
+pub(crate) use uncommitted::Uncommitted;

@@ -10,13 +10,13 @@ use crate::{
     cx::Cx,
     fom::{
         Cause, Header, TransitionCause, Typed, WaitingFor,
-        course::{After, Course, cause_of},
+        transition::{After, Instance, cause_of},
         reference,
     },
     operation::Operation,
 };
 
-impl<O: Operation> Course<O> {
+impl<O: Operation> Instance<O> {
     /// Takes the locks of the current phase, unless the fom has them. The phase function runs only when this is
     /// ready. Any other wake leads back to this function.
     pub(super) fn poll_locks(
@@ -40,7 +40,7 @@ impl<O: Operation> Course<O> {
         }
         let polled = declared.poll(waker);
         fom.put_declared(declared);
-        fom.world().relock.has_asked(fom.id());
+        fom.shared().lock_recovery.has_asked(fom.id());
         polled.map_err(Cause::Locks)
     }
 
@@ -82,7 +82,7 @@ impl Header {
         let mut declared = self.take_declared();
         declared.stop();
         self.put_declared(declared);
-        self.world().relock.has_asked(self.id());
+        self.shared().lock_recovery.has_asked(self.id());
     }
 
     /// Gives back all locks that the fom holds because a phase declares them.

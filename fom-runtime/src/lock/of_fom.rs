@@ -29,7 +29,7 @@ pub(super) struct Waiting {
 impl Header {
     /// Notes that the fom stands in the queue of a lock.
     pub(super) fn waits_for_lock(&self, lock: LongLock, mode: LockMode, ticket: u64) {
-        let mut locks = self.extra_made().locks.lock();
+        let mut locks = self.cold_made().locks.lock();
         locks
             .get_or_insert_default()
             .waiting
@@ -38,9 +38,9 @@ impl Header {
 
     /// Notes that the fom has left the queue, after a wait of this time.
     pub(super) fn waited_for_lock(&self, lock: &LongLock, nanos: u64) {
-        let Some(extra) = self.extra() else { return };
+        let Some(cold) = self.cold() else { return };
         let gone = {
-            let mut locks = extra.locks.lock();
+            let mut locks = cold.locks.lock();
             let Some(locks) = locks.as_mut() else { return };
             locks.waited = locks.waited.saturating_add(nanos);
             let place = locks
@@ -54,20 +54,20 @@ impl Header {
 
     /// Takes the declared locks. The caller must put them back. Only for the thread that runs the fom.
     pub(crate) fn take_declared(&self) -> Declared {
-        let locks = self.extra().map(|extra| extra.locks.lock());
+        let locks = self.cold().map(|cold| cold.locks.lock());
         let declared =
             locks.and_then(|mut locks| Some(std::mem::take(&mut locks.as_mut()?.declared)));
         declared.unwrap_or_default()
     }
 
     pub(crate) fn put_declared(&self, declared: Declared) {
-        let mut locks = self.extra_made().locks.lock();
+        let mut locks = self.cold_made().locks.lock();
         locks.get_or_insert_default().declared = declared;
     }
 
     /// Whether the fom holds a lock because a phase declares it. Only for the thread that runs the fom.
     pub(crate) fn holds_declared(&self) -> bool {
-        let locks = self.extra().map(|extra| extra.locks.lock());
+        let locks = self.cold().map(|cold| cold.locks.lock());
         locks.is_some_and(|locks| {
             locks
                 .as_ref()
@@ -77,7 +77,7 @@ impl Header {
 
     /// Takes the declared locks of a fom that ends, for the fom that replaces it.
     pub(crate) fn leave_declared(&self) -> Vec<LockGuard> {
-        let mut locks = self.extra().map(|extra| extra.locks.lock());
+        let mut locks = self.cold().map(|cold| cold.locks.lock());
         let locks = locks.as_mut().and_then(|locks| locks.as_mut());
         locks.map_or_else(Vec::new, |locks| locks.declared.leave())
     }
@@ -95,7 +95,7 @@ impl Header {
 
     /// Returns how the fom waits for this lock, if it does.
     pub(super) fn lock_waited_for(&self, lock: &LongLock) -> Option<LockMode> {
-        let locks = self.extra()?.locks.lock();
+        let locks = self.cold()?.locks.lock();
         let mut waiting = locks.as_ref()?.waiting.iter();
         waiting
             .find(|waiting| waiting.lock == *lock)
@@ -104,7 +104,7 @@ impl Header {
 
     /// Returns the locks that the fom queues for, with its numbers in the queues.
     pub(super) fn lock_places(&self) -> Vec<Waiting> {
-        let locks = self.extra().map(|extra| extra.locks.lock());
+        let locks = self.cold().map(|cold| cold.locks.lock());
         locks
             .and_then(|locks| locks.as_ref().map(|locks| locks.waiting.clone()))
             .unwrap_or_default()
@@ -117,7 +117,7 @@ impl Header {
 
     /// Returns how long the fom has waited for locks, in waits that are over.
     pub(crate) fn waited_for_locks(&self) -> u64 {
-        let locks = self.extra().map(|extra| extra.locks.lock());
+        let locks = self.cold().map(|cold| cold.locks.lock());
         locks
             .and_then(|locks| Some(locks.as_ref()?.waited))
             .unwrap_or(0)

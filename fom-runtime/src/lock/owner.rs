@@ -11,7 +11,7 @@ use std::{
 use crate::{
     cx::{BlockingCx, Cx},
     fom::{AnyRef, Header},
-    runtime::{Runtime, World},
+    runtime::{Runtime, Shared},
 };
 
 /// The owner of a request for a long lock: a fom, by its [`Cx`] or [`BlockingCx`], or code outside of foms, by a
@@ -43,7 +43,7 @@ impl sealed::Sealed for BlockingCx<'_> {
 
 impl sealed::Sealed for Runtime {
     fn owner(&self) -> Owner {
-        Owner::outside(self.world())
+        Owner::outside(self.shared())
     }
 }
 
@@ -60,7 +60,7 @@ enum Kind {
 struct Outside {
     number: usize,
     thread: Option<String>,
-    world: Arc<World>,
+    shared: Arc<Shared>,
 }
 
 /// Identifies an owner in all that it does: the address of a fom, or an odd number.
@@ -75,11 +75,11 @@ impl Owner {
         Self(Kind::Fom(AnyRef::of(fom)))
     }
 
-    fn outside(world: &Arc<World>) -> Self {
+    fn outside(shared: &Arc<Shared>) -> Self {
         Self(Kind::Outside(Arc::new(Outside {
             number: OUTSIDERS.fetch_add(1, Ordering::Relaxed) * 2 + 1,
             thread: std::thread::current().name().map(str::to_owned),
-            world: Arc::clone(world),
+            shared: Arc::clone(shared),
         })))
     }
 
@@ -100,8 +100,8 @@ impl Owner {
     /// Returns the time on the clock of the owner's runtime.
     pub(super) fn now(&self) -> u64 {
         match &self.0 {
-            Kind::Fom(fom) => fom.world().env.clock.nanos(),
-            Kind::Outside(outside) => outside.world.env.clock.nanos(),
+            Kind::Fom(fom) => fom.shared().env.clock.nanos(),
+            Kind::Outside(outside) => outside.shared.env.clock.nanos(),
         }
     }
 }

@@ -15,13 +15,13 @@ use fom_protocol::{
 
 /// The foms that have not asked yet.
 #[derive(Default)]
-pub(crate) struct Relock {
+pub(crate) struct LockRecovery {
     left: AtomicUsize,
     foms: Mutex<HashSet<FomId>>,
     asked: Condvar,
 }
 
-impl Relock {
+impl LockRecovery {
     /// Adds foms that must ask for their locks. Must be called before they run.
     pub(crate) fn expect(&self, foms: impl Iterator<Item = FomId>) {
         let mut left = self.foms.lock();

@@ -4,6 +4,10 @@
 //! meanwhile first hears of the next transition. A hook that is removed meanwhile may still hear of this one. Without
 //! hooks, a transition costs one relaxed load.
 
+mod transition;
+
+pub use transition::{Transition, TransitionCause, TransitionOf};
+
 use std::{
     any::{Any, TypeId},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -11,7 +15,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Env, Transition, TransitionOf},
+    fom::Env,
     operation::Operation,
 };
 use fom_protocol::{
