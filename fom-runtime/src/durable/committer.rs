@@ -13,8 +13,8 @@ use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
 use crate::{
     clock::Clock,
     durable::{
-        Head, Kind, IdempotencyStore, Posted, Uncommitted, buffer::Part, group_commit::Gather, identity::Stamp,
-        schemas::Schemas,
+        Head, IdempotencyStore, Kind, Posted, Uncommitted, buffer::Part, group_commit::Gather,
+        identity::Stamp, schemas::Schemas,
     },
     id::{FomId, fom_of},
     runtime::Shared,

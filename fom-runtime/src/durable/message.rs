@@ -11,7 +11,9 @@ use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::{Committer, DurableState, Kind, SetAside, Types, quarantine::Stays, record::set_number},
+    durable::{
+        Committer, DurableState, Kind, SetAside, Types, quarantine::Stays, record::set_number,
+    },
     fom::Header,
     id::{FomId, Key, entry_of, fom_of},
     operation::{EventReader, Operation, Restorer},
@@ -180,7 +182,11 @@ impl Message {
             return Err(RestoreError::ReceiverSetAside(receiver));
         }
         let posted = message.read(reader, entry, bytes)?;
-        of.deliver(Event { shared, key, posted })
+        of.deliver(Event {
+            shared,
+            key,
+            posted,
+        })
     }
 
     /// Reads the event in this entry.

@@ -282,7 +282,9 @@ impl Passive {
             inner.poked = false;
             drop(inner);
             let sleep = {
-                let Some(shared) = shared.upgrade() else { return };
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
                 match self.tend(&shared) {
                     _ if shared.is_closed() => return,
                     Next::Nothing => return,

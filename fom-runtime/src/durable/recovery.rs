@@ -349,7 +349,12 @@ impl Types {
         self.find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
     }
 
-    fn read(&self, shared: &Arc<Shared>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
+    fn read(
+        &self,
+        shared: &Arc<Shared>,
+        id: FomId,
+        bytes: &[u8],
+    ) -> Result<Resident, RestoreError> {
         let entered = self.enter(shared, bytes)?;
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
@@ -479,7 +484,9 @@ impl Sink<'_> {
             return;
         }
         let shared = self.shared;
-        let head = self.head.get_or_insert_with(|| Head::new(&shared.env.clock));
+        let head = self
+            .head
+            .get_or_insert_with(|| Head::new(&shared.env.clock));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
         shared.set_committer(Committer::new(
             head,
@@ -665,7 +672,9 @@ impl Recover for Sink<'_> {
 
 /// Whether the fom held long locks.
 fn holds_locks(meta: &Meta) -> bool {
-    meta.cold_rare.as_ref().is_some_and(|cold_rare| cold_rare.locked)
+    meta.cold_rare
+        .as_ref()
+        .is_some_and(|cold_rare| cold_rare.locked)
 }
 
 /// Runs `f` in a locality and waits for it.

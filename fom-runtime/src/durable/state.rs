@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fom_journal::{EntryId, JournalError};
 
 use crate::{
-    durable::{Meta, Posted, ColdRare, Uncommitted},
+    durable::{ColdRare, Meta, Posted, Uncommitted},
     fom::TransitionCause,
     step_key::EventId,
 };
@@ -182,7 +182,10 @@ impl DurableState {
             Box::new(More {
                 causes: meta.causes,
                 kept: meta.kept.map(|kept| *kept),
-                cold_rare: meta.cold_rare.map(|cold_rare| *cold_rare).unwrap_or_default(),
+                cold_rare: meta
+                    .cold_rare
+                    .map(|cold_rare| *cold_rare)
+                    .unwrap_or_default(),
                 number: meta.number,
                 ..More::default()
             })

@@ -50,7 +50,8 @@ impl Shared {
     pub(crate) fn list_uncommitted(&self, uncommitted: &Uncommitted) {
         let reason = RestoreError::NotCommitted(uncommitted.error.to_string());
         let bytes = uncommitted.own().unwrap_or_default();
-        self.set_aside.put(self.aside(uncommitted.id, reason, bytes));
+        self.set_aside
+            .put(self.aside(uncommitted.id, reason, bytes));
     }
 
     /// Queues a transition for a retry. Its fom has left all tables, and may come back from now on.

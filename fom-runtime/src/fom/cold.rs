@@ -65,7 +65,7 @@ pub(crate) struct Cold {
     pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
 }
 
-/// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has an [`Cold`],
+/// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has a [`Cold`],
 /// and there may be very many.
 #[derive(Default)]
 pub(crate) struct ColdRare {

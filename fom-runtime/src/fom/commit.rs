@@ -6,7 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fom_journal::{Batch, JournalError};
 
 use crate::{
-    durable::{Answer, Committer, Inner, DurableState, OperationId, Uncommitted, Stored, Then, codec, encode_head},
+    durable::{
+        Answer, Committer, DurableState, Inner, OperationId, Stored, Then, Uncommitted, codec,
+        encode_head,
+    },
     fom::{
         AnyRef, Cause, KeyWait, TransitionCause, Typed, WaitingFor,
         transition::{After, Instance, Verdict},
@@ -62,9 +65,12 @@ impl<O: Operation> Typed<O> {
         };
         let place = self.key().map(|key| (self.type_id(), key.clone()));
         let locks = self.leave_declared();
-        let announced = self.cold_rare().map(|cold_rare| cold_rare.outbox.lock().take_announced());
+        let announced = self
+            .cold_rare()
+            .map(|cold_rare| cold_rare.outbox.lock().take_announced());
         let announced = announced.unwrap_or_default();
-        let uncommitted = Uncommitted::new(self.id(), group, error.clone(), place, locks, announced);
+        let uncommitted =
+            Uncommitted::new(self.id(), group, error.clone(), place, locks, announced);
         self.shared().list_uncommitted(&uncommitted);
         kept.inner().more_made().uncommitted = Some(uncommitted);
     }

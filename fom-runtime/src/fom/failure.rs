@@ -4,7 +4,7 @@ use std::any::Any;
 
 use crate::{
     fom::{
-        Cause, Header, ColdRare, Typed,
+        Cause, ColdRare, Header, Typed,
         transition::{After, Instance},
     },
     operation::Operation,
@@ -63,7 +63,11 @@ impl<O: Operation> Instance<O> {
             word: cause.name(),
             cause: Some(Box::new(cause)),
         };
-        let before = fom.cold_rare_made().failing.lock().replace(Box::new(failing));
+        let before = fom
+            .cold_rare_made()
+            .failing
+            .lock()
+            .replace(Box::new(failing));
         // The user's error is dropped without the lock.
         drop(before);
         After::WayOut

@@ -10,7 +10,7 @@ use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
     durable::{DurableState, OperationId},
-    fom::{Attached, Cold, Pool, Priority, ColdRare, Timing},
+    fom::{Attached, Cold, ColdRare, Pool, Priority, Timing},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
     lanes::LanePlace,

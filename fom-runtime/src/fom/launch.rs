@@ -4,10 +4,10 @@ use std::{fmt, future::Future, ptr::NonNull, sync::Arc};
 
 use crate::{
     fom::{
-        NewFom, Fom, Header, Outcome, Served, Stocks, Timing, Typed,
-        transition::Instance,
+        Fom, Header, NewFom, Outcome, Served, Stocks, Timing, Typed,
         step_async::{self, AsyncBody},
         step_sync::SyncBody,
+        transition::Instance,
     },
     operation::{AsyncOperation, At, Operation, Stepped, SyncOperation},
     runtime::Shared,

@@ -9,9 +9,8 @@ use std::{
 use crate::{
     cx::Cx,
     fom::{
-        Cause, Header, TransitionCause, Typed, WaitingFor,
+        Cause, Header, TransitionCause, Typed, WaitingFor, reference,
         transition::{After, Instance, cause_of},
-        reference,
     },
     operation::Operation,
 };

@@ -12,7 +12,7 @@
 //!
 //! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::init`] fills the header.
 //! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list: the [`Link`] is one.
-//! 3. The handler of the home runs the fom: the phase function, then the transition (`course.rs`), and so on, until
+//! 3. The handler of the home runs the fom: the phase function, then the transition (`transition.rs`), and so on, until
 //!    the fom waits, ends, or has used up its budget.
 //! 4. A wake ([`StateCell::wake`]) makes a waiting fom ready. Exactly one waker queues it.
 //! 5. The end (`Fom::end`) tells the outcome, and gives up the reference of the runtime.
@@ -58,31 +58,31 @@
 
 mod attached;
 mod body;
+mod cold;
 mod commit;
-mod transition;
 mod env;
 mod error;
-mod cold;
 mod failure;
-mod step_async;
 mod header;
 mod key_order;
+mod key_wait;
 pub(crate) mod launch;
 mod listeners;
 mod locks;
 mod mail;
 mod outcome;
-mod step_sync;
 mod pool;
 mod priority;
 mod reference;
 mod remember;
 mod serve;
+mod step_async;
+mod step_sync;
 mod team;
 mod timing;
 mod totals;
+mod transition;
 mod trim;
-mod key_wait;
 
 use std::{
     alloc::Layout,
@@ -99,14 +99,16 @@ use std::{
 
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
+pub(crate) use cold::{Cold, ColdRare, Ticket, Told, Watcher};
 pub(crate) use env::Env;
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
-pub(crate) use cold::{Cold, ColdRare, Ticket, Told, Watcher};
-pub(crate) use header::{NewFom, Header, Interrupt, Seen, WaitingFor};
+pub(crate) use header::{Header, Interrupt, NewFom, Seen, WaitingFor};
 pub(crate) use key_order::{Full, Order};
+pub(crate) use key_wait::{KeyWait, Rejected};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use listeners::Hooks;
 pub use listeners::Interpose;
+pub use listeners::{Transition, TransitionCause, TransitionOf};
 pub(crate) use mail::Mailed;
 pub use outcome::Ended;
 pub(crate) use outcome::Outcome;
@@ -117,8 +119,6 @@ pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
-pub use listeners::{Transition, TransitionCause, TransitionOf};
-pub(crate) use key_wait::{Rejected, KeyWait};
 
 use crate::{
     durable::{DurableState, codec},
@@ -570,7 +570,10 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     unsafe fn events(header: NonNull<Header>) -> usize {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
-        let posted = fom.typed.kept().map_or(0, crate::durable::DurableState::messages);
+        let posted = fom
+            .typed
+            .kept()
+            .map_or(0, crate::durable::DurableState::messages);
         fom.typed.mail.len() + posted
     }
 
@@ -645,8 +648,7 @@ impl Header {
         {
             self.shared().key_index.leave(self);
         }
-        if by_handler && let Some(place) = LanePlace::from_word(cold.lane.load(Ordering::Relaxed))
-        {
+        if by_handler && let Some(place) = LanePlace::from_word(cold.lane.load(Ordering::Relaxed)) {
             // SAFETY: until the guard drops, only numbers are put into lists; no user code runs.
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 core.lanes.ended_later(place);

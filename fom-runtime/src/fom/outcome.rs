@@ -115,9 +115,7 @@ impl<O: Operation> Typed<O> {
             // SAFETY: the outcome was left to the handle, and is not taken.
             Detached::Outcome => drop(unsafe { self.take_outcome() }),
             Detached::Waker => {
-                let waker = self
-                    .cold()
-                    .and_then(|cold| cold.waits.lock().waker.take());
+                let waker = self.cold().and_then(|cold| cold.waits.lock().waker.take());
                 drop(waker);
             }
             Detached::Nothing => {}

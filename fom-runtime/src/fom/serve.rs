@@ -5,10 +5,9 @@ use std::{pin::Pin, ptr::NonNull};
 
 use crate::{
     fom::{
-        Body, Fom, Header, Progress, Typed,
-        transition::{After, Onward, Verdict, Why},
+        Body, Fom, Header, Progress, Typed, reference,
         step_sync::{self, SyncBody},
-        reference,
+        transition::{After, Onward, Verdict, Why},
     },
     operation::{Entry, Next, Stepped, SyncOperation},
 };

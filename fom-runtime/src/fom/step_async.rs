@@ -13,9 +13,9 @@ use crate::{
     cx::Cx,
     fom::{
         Body, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor,
-        transition::{After, Instance, Onward, Verdict, Why, cause_of},
         launch::SelfRef,
         reference,
+        transition::{After, Instance, Onward, Verdict, Why, cause_of},
     },
     operation::{AsyncOperation, At, Entry, Next, Operation},
 };
@@ -164,7 +164,9 @@ pub(super) fn drive<O: AsyncOperation>(
                     me.get().wake();
                     Yield(false).await;
                     after = match me.get().interrupt() {
-                        Some(interrupt) => instance.settle(me.get(), Verdict::Interrupted(interrupt)),
+                        Some(interrupt) => {
+                            instance.settle(me.get(), Verdict::Interrupted(interrupt))
+                        }
                         None => After::Enter,
                     };
                     continue;

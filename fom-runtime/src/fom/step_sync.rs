@@ -5,9 +5,8 @@ use std::{mem, pin::Pin, task::Poll};
 use crate::{
     cx::Cx,
     fom::{
-        Body, Cause, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor,
+        Body, Cause, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor, reference,
         transition::{After, Instance, Onward, Verdict, Why, cause_of},
-        reference,
     },
     operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
 };

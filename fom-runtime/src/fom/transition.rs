@@ -14,7 +14,7 @@ use crate::{
     cx::Cx,
     durable::Then,
     fom::{
-        Rejected, BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, RefusedReason,
+        BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, RefusedReason, Rejected,
         Transition, TransitionCause, Typed, WaitingFor, key_wait::Gate,
     },
     graph::PhaseInfo,

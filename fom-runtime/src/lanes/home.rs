@@ -12,9 +12,9 @@ use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 
 use crate::{
     durable::{self, DurableState},
-    fom::{NewFom, Cold, Header, Launch, Priority, Progress, Resident, Seed},
+    fom::{Cold, Header, Launch, NewFom, Priority, Progress, Resident, Seed},
     lanes::{
-        LaneKey, Common,
+        Common, LaneKey,
         inlet::Item,
         keys::{Keys, Placed, Who},
         sets::{AnyLanes, LanePlace, Reached, Turn},

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 use slab::Slab;
 
 use crate::{
-    lanes::{LaneKey, Common, home::Lanes},
+    lanes::{Common, LaneKey, home::Lanes},
     locality::Core,
     operation::Operation,
 };

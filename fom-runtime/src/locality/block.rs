@@ -2,7 +2,7 @@
 
 use crate::{
     fom::{BlockError, Header, WaitingFor},
-    locality::{Core, threads::NoReserve, context, block_guess},
+    locality::{Core, block_guess, context, threads::NoReserve},
 };
 
 /// A thread between enter-block and leave-block. Dropping this value is leave-block: the drop waits until the thread
@@ -68,7 +68,8 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
         // Foms that were moved away may wait for sockets of this reactor.
         || core.gave;
     let now = core.now();
-    let short = needed && core.block_guess.is_short(fom, now) && shared.block_watch.is_there(shared);
+    let short =
+        needed && core.block_guess.is_short(fom, now) && shared.block_watch.is_there(shared);
     let number = short.then(|| core.block_guess.number());
     core.publish();
     home.slot.put(core);

@@ -10,8 +10,8 @@ use crate::{
     id::FomId,
     lanes::LaneSets,
     locality::{
-        Chores, Estimates, Home, Job, Parcel, Reactor, move_foms::Busy, block_guess::BlockGuess, budget::RunBudget,
-        queue::RunQueue, timers::Timers,
+        Chores, Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget,
+        move_foms::Busy, queue::RunQueue, timers::Timers,
     },
     runtime::Shared,
 };
@@ -115,7 +115,8 @@ impl Core {
             (Progress::Waiting, Some(fom)) => {
                 if fom.token.stop(fom.is_alone()) == Stopped::Ready {
                     self.enqueue(fom);
-                } else if self.home.shared().is_closed() && !fom.awaits_commit() && fom.wake_here() {
+                } else if self.home.shared().is_closed() && !fom.awaits_commit() && fom.wake_here()
+                {
                     // The fom began to wait after the shutdown had looked for waiting foms.
                     self.enqueue(fom);
                 }
@@ -275,7 +276,8 @@ impl Core {
     /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.
     /// Called when there is nothing to run.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && !self.commits.are_awaited() {
+        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && !self.commits.are_awaited()
+        {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("who waited for quiet in", || {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     fom::Resident,
     lanes,
-    locality::{Core, Home, Job, threads::Idle, context},
+    locality::{Core, Home, Job, context, threads::Idle},
 };
 use fom_protocol::sync::atomic::Ordering;
 

@@ -5,21 +5,21 @@
 //! thread, and why no wake is lost.
 
 mod block;
-mod chores;
-mod core;
-mod threads;
-mod estimates;
-mod move_foms;
-mod handler;
-pub(crate) mod context;
-mod idle;
-mod move_processors;
 mod block_guess;
-mod budget;
 mod block_watch;
+mod budget;
+mod chores;
+pub(crate) mod context;
+mod core;
+mod estimates;
+mod handler;
+mod idle;
+mod move_foms;
+mod move_processors;
 mod queue;
 mod reactor;
 mod sleep;
+mod threads;
 mod timers;
 mod trim;
 mod wheel;
@@ -36,14 +36,14 @@ use crossbeam_utils::CachePadded;
 pub use self::threads::Followers;
 pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
-    chores::Chores,
-    core::Core,
-    threads::Spawner,
-    estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
-    context::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
-    idle::IdleSet,
     block_watch::BlockWatch,
+    chores::Chores,
+    context::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
+    core::Core,
+    estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
+    idle::IdleSet,
     reactor::Reactor,
+    threads::Spawner,
     timers::{Sleeper, Timer, Timers},
 };
 use crate::{
@@ -51,6 +51,7 @@ use crate::{
     runtime::Shared,
     topology::LocalityPlan,
 };
+pub(crate) use budget::BudgetLimits;
 use fom_protocol::{
     HandoffSlot, InFlight, Inbox, Link, Linked, Reader, Watched, panic_message,
     sync::{
@@ -58,7 +59,6 @@ use fom_protocol::{
         atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
 };
-pub(crate) use budget::BudgetLimits;
 pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.

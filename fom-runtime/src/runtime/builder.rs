@@ -14,8 +14,8 @@ use crate::{
     balance::Balance,
     clock::Clock,
     durable::{
-        Passive, JournalCheck, IdempotencyStore, RecoveryProgress, Types, check, check_entries, held_locks,
-        recover,
+        IdempotencyStore, JournalCheck, Passive, RecoveryProgress, Types, check, check_entries,
+        held_locks, recover,
     },
     error::BoxError,
     fom::{Hooks, Resident, Transition, TransitionOf},
@@ -25,8 +25,8 @@ use crate::{
     runtime::{
         BuildError, Runtime, Shared,
         resources::Resources,
-        shutdown::Guard,
         shared::{RuntimeState, Settings},
+        shutdown::Guard,
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
 };

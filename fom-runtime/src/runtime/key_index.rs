@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{AnyRef, Rejected, Header, Order, KeyWait, WaitingFor},
+    fom::{AnyRef, Header, KeyWait, Order, Rejected, WaitingFor},
     id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{

@@ -1,23 +1,23 @@
 //! The runtime: a set of localities, and the ways into them.
 
-mod quarantine;
 mod builder;
 mod chores;
-mod key_index;
 mod error;
 pub mod extension;
 mod handle;
+mod key_index;
 mod keys;
 mod local;
-mod spawn;
 pub(crate) mod observe;
 mod once;
 mod posting;
+mod quarantine;
 mod resources;
+mod shared;
 mod shutdown;
+mod spawn;
 mod submit;
 mod types;
-mod shared;
 
 use std::{any::TypeId, fmt, sync::Arc};
 
@@ -25,20 +25,20 @@ use fom_journal::JournalStats;
 
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
-pub(crate) use key_index::Announced;
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, DiscardError, Refused, RetryError};
 pub use handle::{EventSender, FomRef, Handle, Reached, Waiting};
+pub(crate) use key_index::Announced;
 pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
-pub(crate) use spawn::restore;
 pub(crate) use posting::{Prepared, post_event};
 pub use shutdown::{Shutdown, ShutdownReport};
+pub(crate) use spawn::restore;
 pub use submit::{Placement, Submission};
 
 pub(crate) use handle::block_on;
-pub(crate) use types::totals;
 pub(crate) use shared::Shared;
+pub(crate) use types::totals;
 
 use crate::{
     fom::{AnyRef, Interpose, Transition, TransitionOf},

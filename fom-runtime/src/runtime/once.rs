@@ -3,8 +3,8 @@
 use std::any::TypeId;
 
 use crate::{
-    durable::{Passive, Open, Place, Seen, Stored},
-    fom::{AnyRef, NewFom, Launch, Priority, RefusedReason, Resident, Seed},
+    durable::{Open, Passive, Place, Seen, Stored},
+    fom::{AnyRef, Launch, NewFom, Priority, RefusedReason, Resident, Seed},
     id::FomId,
     operation::Operation,
     runtime::{FomRef, Handle, Refused, Submission, submit::Turned},

@@ -3,11 +3,11 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    durable::{self, Item, DurableState, Message, Posted, Sequence, Written, encode_head, rewrite},
+    durable::{self, DurableState, Item, Message, Posted, Sequence, Written, encode_head, rewrite},
     fom::RefusedReason,
     id::{FomId, Key, entry_of},
     operation::{Operation, Persistent, Savable},
-    runtime::{Refused, Submission, Shared, keys::stored},
+    runtime::{Refused, Shared, Submission, keys::stored},
     snapshot::{RestoreError, SnapshotError},
 };
 
@@ -166,7 +166,12 @@ where
 
 /// Reports an operation of an outbox that could not start. Its journal record stays.
 #[cold]
-fn not_started<O: Operation>(shared: &Shared, id: FomId, refused: &Refused<O>, bytes: Option<&[u8]>) {
+fn not_started<O: Operation>(
+    shared: &Shared,
+    id: FomId,
+    refused: &Refused<O>,
+    bytes: Option<&[u8]>,
+) {
     match (refused.reason(), refused.live(), bytes) {
         // It comes back with the next start.
         (RefusedReason::ShuttingDown, _, Some(_)) => {}

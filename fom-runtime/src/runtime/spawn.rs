@@ -11,7 +11,8 @@ use std::{
 use crate::{
     durable::{self, DurableState, OperationId},
     fom::{
-        AnyRef, NewFom, Cold, Header, Launch, Order, Priority, ColdRare, Resident, Seed, Stocks, Ticket,
+        AnyRef, Cold, ColdRare, Header, Launch, NewFom, Order, Priority, Resident, Seed, Stocks,
+        Ticket,
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
@@ -64,7 +65,9 @@ pub(crate) fn restore<O: Operation>(
     let (is_chained, queues) = saved
         .cold_rare
         .as_deref()
-        .map_or((false, false), |cold_rare| (cold_rare.is_chained, cold_rare.queues));
+        .map_or((false, false), |cold_rare| {
+            (cold_rare.is_chained, cold_rare.queues)
+        });
     let at_phase = O::index(O::kind(&phase));
     let (meta, kept_deadline, home, settled, priority) = {
         let left = |at: u64| shared.committer().map_or(0, |to| to.left_until(at));

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     durable::{DurableState, Open},
     fom::{
-        AnyRef, NewFom, Cause, Ended, Failure, Header, Launch, Order, Priority, RefusedReason,
+        AnyRef, Cause, Ended, Failure, Header, Launch, NewFom, Order, Priority, RefusedReason,
         Resident, Seed, Ticket,
     },
     id::{FomId, Key},
@@ -22,8 +22,8 @@ use crate::{
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
         keys::{self, HeldRoom, Place},
-        spawn::SpawnRequest,
         shared::RuntimeState,
+        spawn::SpawnRequest,
     },
     snapshot::Meta,
 };

@@ -113,8 +113,8 @@ impl fmt::Display for Report {
             counts.transitions,
             counts.operations,
             counts.resumed,
-            counts.unheard,
-            counts.ended_unheard
+            counts.unreported,
+            counts.ended_unreported
         )?;
         writeln!(
             f,

@@ -1,5 +1,5 @@
 //! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable::Kept).
+//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable::DurableState).
 
 use std::{
     collections::VecDeque,
@@ -32,7 +32,11 @@ impl Header {
                 let visits = self.cold_made().visits.load(Ordering::Relaxed);
                 (
                     run,
-                    (visits, self.cold_rare().and_then(|cold_rare| *cold_rare.event.lock())),
+                    (
+                        visits,
+                        self.cold_rare()
+                            .and_then(|cold_rare| *cold_rare.event.lock()),
+                    ),
                 )
             }
         };
@@ -164,13 +168,17 @@ impl Header {
 
     /// Returns the helpers that have not ended.
     pub(crate) fn team_left(&self) -> Vec<FomId> {
-        let team = self.cold_rare().and_then(|cold_rare| cold_rare.team.lock().upgrade());
+        let team = self
+            .cold_rare()
+            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
         team.map_or_else(Vec::new, |team| team.left())
     }
 
     /// Returns the helpers that must end before the fom goes on, if the fom waits for them.
     pub(crate) fn team_needed(&self) -> Vec<FomId> {
-        let team = self.cold_rare().and_then(|cold_rare| cold_rare.team.lock().upgrade());
+        let team = self
+            .cold_rare()
+            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
         team.filter(|_| self.waiting_for() == WaitingFor::Foms)
             .map_or_else(Vec::new, |team| team.needed())
     }

@@ -14,10 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    fom::Env,
-    operation::Operation,
-};
+use crate::{fom::Env, operation::Operation};
 use fom_protocol::{
     panic_message,
     sync::{

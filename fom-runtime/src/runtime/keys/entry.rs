@@ -270,7 +270,13 @@ impl<T: Clone> Entry<T> {
     /// Lets in a submission that [`look`](Self::look) has accepted, under the same lock. `number` is the number that
     /// was announced for it.
     pub(in crate::runtime) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
-        let is_chained = matches!(order, Order::Queue { is_chained: true, .. });
+        let is_chained = matches!(
+            order,
+            Order::Queue {
+                is_chained: true,
+                ..
+            }
+        );
         // A submission that does not queue needs only that no fom that is here has the key.
         let behind = matches!(order, Order::Queue { .. })
             && self.is_behind_absent(number.unwrap_or(u64::MAX));
@@ -311,7 +317,11 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Gives the key to a fom that had it before a restart. Returns `false` if another fom has it.
-    pub(in crate::runtime) fn put_again(&mut self, fom: impl FnOnce() -> T, is_chained: bool) -> bool {
+    pub(in crate::runtime) fn put_again(
+        &mut self,
+        fom: impl FnOnce() -> T,
+        is_chained: bool,
+    ) -> bool {
         let beside = |line: &Line<T>| is_chained && line.is_chained;
         let may = self.holder.is_none() || self.line.as_deref().is_some_and(beside);
         if may {

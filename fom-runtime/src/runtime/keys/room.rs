@@ -16,7 +16,7 @@ use crate::{
     fom::{Full, Order},
     id::KeyOf,
     operation::Operation,
-    runtime::{Handle, Refused, Submission, Shared},
+    runtime::{Handle, Refused, Shared, Submission},
 };
 use fom_protocol::{
     panic_message,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Rejected, Header, KeyWait},
+    fom::{Header, KeyWait, Rejected},
     id::Key,
     operation::Operation,
     runtime::{Runtime, Shared},

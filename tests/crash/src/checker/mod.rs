@@ -82,7 +82,7 @@ pub struct Counts {
     /// Foms that came back.
     pub resumed: u64,
     /// Of these: foms one transition further than the last one heard of.
-    pub unheard: u64,
+    pub unreported: u64,
     /// Effects.
     pub effects: u64,
     /// Of these: effects of a visit that already had one.
@@ -90,7 +90,7 @@ pub struct Counts {
     /// Operations heard of.
     pub operations: u64,
     /// Of these: operations that ended while no listener heard of the end.
-    pub ended_unheard: u64,
+    pub ended_unreported: u64,
     /// Outcomes that handles were told.
     pub outcomes: u64,
     /// Of these: outcomes of operations that were submitted again.
@@ -461,8 +461,8 @@ impl Checker {
                 operation.effect = None;
             }
             Some((last, phase)) if hops == last && to == phase => {}
-            Some((last, _)) if hops == last + 1 => self.counts.unheard += 1,
-            None if hops == 0 => self.counts.unheard += 1,
+            Some((last, _)) if hops == last + 1 => self.counts.unreported += 1,
+            None if hops == 0 => self.counts.unreported += 1,
             Some((last, phase)) => self.wrong_with(
                 if hops <= last {
                     "none lost"
@@ -482,7 +482,7 @@ impl Checker {
         }
     }
 
-    /// Returns whether the operation has ended, or may have ended unheard: the function of its last phase has already
+    /// Returns whether the operation has ended, or may have ended unreported: the function of its last phase has already
     /// written its effect.
     fn may_have_ended(operation: &Operation) -> bool {
         let Some((hops, phase)) = &operation.at else {
@@ -597,7 +597,7 @@ impl Checker {
                 Some((hops, phase)) if !operation.ended => {
                     let never_was = operation.is_lazy() && operation.durable.is_none();
                     if Self::may_have_ended(operation) || never_was {
-                        self.counts.ended_unheard += 1;
+                        self.counts.ended_unreported += 1;
                     } else {
                         self.wrong(
                             "none lost",
