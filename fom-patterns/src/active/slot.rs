@@ -138,7 +138,7 @@ impl<T> Slot<T> {
             Stage::Here(outcome) => Poll::Ready(outcome),
             Stage::Taken => {
                 drop(state);
-                panic!("a call is polled after it was ready")
+                panic!("a call was polled after it was ready")
             }
             before => {
                 state.stage = before;

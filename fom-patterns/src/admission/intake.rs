@@ -6,7 +6,7 @@
 //! policies, callbacks, wakers and drops of operations never run under the lock. They run one at a time, and may use
 //! the intake themselves.
 //!
-//! No thread works for the others forever: after some rounds the work goes on in a locality, between its foms.
+//! No thread works for the others forever: after some rounds the work continues in a locality, between its foms.
 
 use std::{
     collections::VecDeque,
@@ -31,7 +31,7 @@ use crate::admission::{
     status::Marks, waiting_request::Entry,
 };
 
-/// The number of rounds that one thread works for others before the work goes on elsewhere. Each round handles the
+/// The number of rounds that one thread works for others before the work continues elsewhere. Each round handles the
 /// events that came during the round before.
 const ROUNDS: usize = 16;
 
@@ -227,7 +227,7 @@ impl Shared {
             let worked = catch_unwind(AssertUnwindSafe(|| dispatcher.work(self, batch)));
             if let Err(panic) = worked {
                 self.runtime.report(format!(
-                    "the queue in front of the localities panicked: {}",
+                    "the admission queue panicked: {}",
                     panic_message(panic)
                 ));
             }
@@ -245,14 +245,14 @@ impl Shared {
         intake.dispatcher = Some(dispatcher);
         drop(intake);
         let again = GoOn(self.myself());
-        // A refused post drops the closure, which goes on here.
+        // A refused post drops the closure, and the work continues here.
         let _ = self
             .runtime
             .post(self.runtime.next_locality(), move |_| drop(again));
     }
 }
 
-/// Goes on with the work when it is dropped, also when a locality that has ended drops the job that holds it.
+/// Continues the work when it is dropped, also when a locality that has ended drops the job that holds it.
 struct GoOn(Arc<Shared>);
 
 impl Drop for GoOn {

@@ -77,8 +77,8 @@ fn a_second_registration_learns_the_owner_of_the_name() {
         );
         assert_eq!(
             refused.to_string(),
-            "service `echo` is registered already, by the first, as `fn(alloc::string::String) -> usize`; \
-             unregister that one first, or take another name"
+            "service `echo` is already registered by the first as `fn(alloc::string::String) -> usize`; \
+             unregister that one first, or use another name"
         );
         first.unregister(Running::Finish).await;
         let again = services.register(&other, *refused.provider).unwrap();
@@ -110,8 +110,8 @@ fn a_name_that_is_looked_up_has_its_types_checked() {
         let wrong = services.lookup::<String, i64>("echo").unwrap_err();
         assert_eq!(
             wrong.to_string(),
-            "service `echo` is `fn(alloc::string::String) -> usize`, as tests registered it, \
-             and was asked for as `fn(alloc::string::String) -> i64`"
+            "service `echo` is registered by tests as `fn(alloc::string::String) -> usize`, \
+             but the call is for `fn(alloc::string::String) -> i64`"
         );
         // The same for a call without the check; the argument comes back.
         let blind: Service<Vec<u8>, usize> = Service::named("echo");

@@ -101,7 +101,7 @@ fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
         assert_eq!(waits.await, Err(LifeError::ShuttingDown));
         assert_eq!(
             services.status().services[0].reason.as_deref(),
-            Some("its stop did not come to its end")
+            Some("its stop did not finish")
         );
         // The service does not start again.
         assert_eq!(hangs.start().await, Err(LifeError::ShuttingDown));

@@ -619,7 +619,7 @@ fn the_status_is_shown_and_sent() {
         );
         assert_eq!(
             lines[3],
-            "1 calls to services that are not there, or have other types"
+            "1 calls to services that do not exist, or have other types"
         );
         runs.cancel();
     });
