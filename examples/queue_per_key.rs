@@ -107,7 +107,7 @@ pub(crate) fn main() -> Result<(), BoxError> {
         .build()?;
     let ledger = Ledger::default();
 
-    // The key is suspended for a moment: its requests wait in their order, and the other keys go on.
+    // The key is suspended for a moment: its requests wait in their order, and the other keys continue.
     let closed = runtime.suspend_key::<Request>("ada");
     let listener = {
         let (runtime, ledger) = (runtime.clone(), Arc::clone(&ledger));

@@ -70,8 +70,8 @@ impl Batch {
         self.put_with(id, |out| out.extend_from_slice(bytes));
     }
 
-    /// Puts an entry, in the open group. `write` appends the bytes of the entry, and its result is returned. `write` must
-    /// not change the bytes that are already there: they belong to other entries.
+    /// Puts an entry, in the open group. `write` appends the bytes of the entry, and its result is returned. `write`
+    /// must not change the bytes that are already there: they belong to other entries.
     pub fn put_with<R>(&mut self, id: EntryId, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let start = self.bytes.len();
         let done = write(&mut self.bytes);

@@ -95,7 +95,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         (None, Some(_)) => Mode::Sync,
         (None, None) => Mode::Async,
     };
-    // The phases in its place have functions of their own. This phase has one if the layer goes on after their ends.
+    // The phases in its place have functions of their own. This phase has one if the layer continues after their ends.
     let goes_on = args.inner.is_none() || args.to.is_some();
     let function = paths::function(&ident, "").filter(|_| goes_on);
     if function.is_none() && args.end.is_none() && goes_on {

@@ -157,7 +157,7 @@ impl<T: Linked> Inbox<T> {
         }
     }
 
-    /// Makes the reader check once more, although there is no item.
+    /// Makes the reader check again, although there is no item.
     ///
     /// All that the caller stored before is visible to the reader after its next [`drain`](Self::drain).
     #[inline]

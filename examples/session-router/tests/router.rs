@@ -1,4 +1,4 @@
-//! Calls through the router, over loopback UDP, from the outside. Time stands still unless a test moves it.
+//! Calls through the router, over loopback UDP, from the outside. Time moves only when a test moves it.
 
 mod bed;
 mod phone;
@@ -327,7 +327,7 @@ fn a_call_that_comes_back_to_us_is_482() {
     );
     caller.expect(482);
     phones[0].answer(&invite, 180, "b");
-    caller.expect(180); // the call itself goes on
+    caller.expect(180); // the call itself continues
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn a_full_router_says_503_and_when_to_come_back() {
         "nothing is kept, and yet the tag is the same"
     );
     assert_eq!(bed.router.counters().overloaded.get(), 2);
-    // The existing call goes on.
+    // The existing call continues.
     caller.request("BYE", &call.next(), bed.at);
     let bye = phone.expect_request("BYE");
     phone.answer(&bye, 200, "b");
@@ -507,6 +507,6 @@ fn a_draining_router_ends_calls_that_are_over_and_takes_no_new_ones() {
     let bye = phones[0].expect_request("BYE");
     phones[0].answer(&bye, 200, "b");
     caller.expect(200);
-    drain(&bed); // does not wait for 32 s of the clock, which stands still
+    drain(&bed); // does not wait for 32 s of the clock, which does not move
     assert_eq!(bed.router.times().live(), 0);
 }

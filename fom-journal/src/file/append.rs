@@ -67,8 +67,8 @@ fn too_long(length: usize, most: usize) -> JournalError {
 
 impl FileJournal {
     /// Appends the staged moves and then a batch, with one write and one sync. The frames of the batch take `length`
-    /// bytes. A batch larger than a segment enlarges its segment. In two segments, the first half would be kept when the
-    /// second cannot be written.
+    /// bytes. A batch larger than a segment enlarges its segment. In two segments, the first half would be kept when
+    /// the second cannot be written.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
         let moves = std::mem::take(&mut self.moves);
         let moved = match moves.is_empty() {

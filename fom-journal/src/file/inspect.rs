@@ -35,8 +35,8 @@ pub struct Inspection {
 }
 
 impl FileJournal {
-    /// Reads the journal in a directory and changes nothing. Passes all readable entries to `to`, even if the journal is
-    /// damaged. A process that has the journal open keeps it; no other process can open it during the call.
+    /// Reads the journal in a directory and changes nothing. Passes all readable entries to `to`, even if the journal
+    /// is damaged. A process that has the journal open keeps it; no other process can open it during the call.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ enum Step {
     /// A crash before an operation of the disk, while the journal closes.
     CrashClosing(Operation, u64, u64),
     Crash(u64),
-    /// The process is killed, and the system goes on.
+    /// The process is killed, and the system continues.
     Kill,
     /// A crash before an operation of the disk, while the journal recovers.
     CrashRecovering(Operation, u64, u64),

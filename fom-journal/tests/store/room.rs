@@ -124,7 +124,7 @@ fn opening_it_often_takes_no_room() {
     }
 }
 
-/// One entry that is much larger than a segment does not make the journal tidy for ever.
+/// One entry that is much larger than a segment does not make the journal tidy forever.
 #[test]
 fn tidying_a_large_entry_comes_to_an_end() {
     let place = Place::new();

@@ -117,7 +117,8 @@ fn resume(machine: &Machine) -> Option<TokenStream> {
     }
     let (context, phase, error) = (context(machine), phase_type(machine), error_type(machine));
     Some(quote! {
-        /// Runs once after the operation is restored, before the function of its phase. Reopen here what cannot be saved.
+        /// Runs once after the operation is restored, before the function of its phase. Reopen here what cannot be
+        /// saved.
         fn resume(&mut self, cx: &mut #context, phase: &mut #phase) -> ::core::result::Result<(), #error> {
             let _ = (cx, phase);
             ::core::result::Result::Ok(())

@@ -27,8 +27,8 @@ pub enum ActiveCallError {
     /// The guard of the method panicked. The method was not called.
     #[error("the guard of the method panicked: {0}")]
     GuardPanicked(String),
-    /// The object had ended, or ended before the call's turn came. An object ends at the shutdown of the runtime. It also
-    /// ends when no proxy is left and the guards of all calls are false. With
+    /// The object had ended, or ended before the call's turn came. An object ends at the shutdown of the runtime. It
+    /// also ends when no proxy is left and no waiting call can run, because all their guards are false. With
     /// [`end_on_panic`](crate::active::Activation::end_on_panic), a panic in a method ends it.
     #[error("the object has ended")]
     Ended,

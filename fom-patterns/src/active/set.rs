@@ -107,7 +107,7 @@ impl<T> CallSet<T> {
     ///
     /// # Errors
     ///
-    /// Fails with [`TimedOut`] if no call was answered by then. The calls go on.
+    /// Fails with [`TimedOut`] if no call was answered by then. The calls continue.
     ///
     /// # Cancel safety
     ///

@@ -86,7 +86,8 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     ///
     /// # Errors
     ///
-    /// [`CallFailure`]. The cause is [`CallCause::WouldBlock`] if this thread runs a locality, which the wait would stop.
+    /// [`CallFailure`]. The cause is [`CallCause::WouldBlock`] if this thread runs a locality, which the wait would
+    /// stop.
     pub fn wait(self) -> Result<R, CallFailure<A>> {
         if holds_locality() {
             let cause = CallCause::WouldBlock;

@@ -157,8 +157,8 @@ impl Watchers {
 }
 
 impl Registry {
-    /// Changes the lifecycle of a service, and tells its watchers if the service is still registered. Both are one step:
-    /// a new watcher either finds the change or gets its event, never both.
+    /// Changes the lifecycle of a service, and tells its watchers if the service is still registered. Both are one
+    /// step: a new watcher either finds the change or gets its event, never both.
     pub(super) fn change<T>(
         &self,
         runtime: &Runtime,

@@ -197,8 +197,8 @@ impl<A, R> Provider<A, R> {
         self
     }
 
-    /// Sets the locality in which calls run. By default, a call runs in the caller's locality, and calls from outside go
-    /// to the localities in turn.
+    /// Sets the locality in which calls run. By default, a call runs in the caller's locality, and calls from outside
+    /// go to the localities in turn.
     pub fn place(mut self, placement: Placement) -> Self {
         self.provided.runs = Runs::In(placement);
         self

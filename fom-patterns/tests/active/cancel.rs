@@ -126,7 +126,7 @@ fn a_running_method_is_told() {
     });
 }
 
-/// AO-02: an async method that waits is dropped, and the object goes on.
+/// AO-02: an async method that waits is dropped, and the object continues.
 #[test]
 fn an_async_method_is_dropped_at_its_next_wait() {
     limited(|| async {

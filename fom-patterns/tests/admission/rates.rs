@@ -212,7 +212,7 @@ fn a_change_of_rules_takes_hold_of_what_is_queued() {
     });
 }
 
-/// NR-07, 77i, 77o: ranks decide which rule applies, and ranking a rule anew does no harm.
+/// NR-07, 77i, 77o: ranks decide which rule applies, and ranking a rule again does no harm.
 #[test]
 fn rules_are_ranked() {
     limited(|| async {

@@ -320,7 +320,7 @@ fn a_cancel_takes_back_what_was_not_entered() {
 }
 
 /// WK-10: a call is answered when its time has passed, on the runtime's clock, wherever it is. Trap 37: the remaining
-/// time does not begin anew when the function is entered.
+/// time does not begin again when the function is entered.
 #[test]
 fn a_call_is_late_when_its_time_has_passed() {
     limited(async || {

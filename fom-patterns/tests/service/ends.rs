@@ -286,7 +286,7 @@ fn a_stop_that_panics_keeps_no_other_from_its_stop() {
 }
 
 /// SV-09: calls that do not end delay the stop of their service too long. The stop does not run, and a caller that
-/// waits for the calls goes on.
+/// waits for the calls continues.
 #[test]
 fn calls_that_hang_end_with_the_runtime() {
     limited(async || {

@@ -177,8 +177,8 @@ fn nothing_is_left_of_what_was_unregistered() {
     });
 }
 
-/// SV-08: a dropped guard unregisters without waiting; its stop still runs. Unregistering goes on when no caller waits
-/// for it. Trap 36.
+/// SV-08: a dropped guard unregisters without waiting; its stop still runs. Unregistering continues when no caller
+/// waits for it. Trap 36.
 #[test]
 fn a_guard_that_is_dropped_unregisters() {
     limited(async || {

@@ -2,8 +2,8 @@ use super::*;
 
 /// Nothing is lost or doubled, and the items of one thread come in the order of its pushes.
 ///
-/// Seeded: `Relaxed` for the compare-exchange of `push`: loom saw a race for the item. No reversal in `drain`: the order
-/// of one pusher was wrong.
+/// Seeded: `Relaxed` for the compare-exchange of `push`: loom saw a race for the item. No reversal in `drain`: the
+/// order of one pusher was wrong.
 #[test]
 fn two_pushers_and_a_reader() {
     model(|| {

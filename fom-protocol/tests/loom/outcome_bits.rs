@@ -91,8 +91,8 @@ impl Fom {
 
 /// The handle waits: it gets the outcome, and goes.
 ///
-/// Seeded: an `answer` that loads and stores instead of one step: deadlock. `Relaxed` for that step: loom saw the handle
-/// race for the body. A handle that waits without another look: deadlock.
+/// Seeded: an `answer` that loads and stores instead of one step: deadlock. `Relaxed` for that step: loom saw the
+/// handle race for the body. A handle that waits without another look: deadlock.
 #[test]
 fn the_handle_waits() {
     model(|| {

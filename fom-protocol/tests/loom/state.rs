@@ -10,8 +10,8 @@ fn waiting() -> StateCell {
 
 /// Two wakers against a fom that runs and stops: it runs again until it has seen what both stored.
 ///
-/// Seeded: a `stop` that forgets the mark of a wake: deadlock. A wake that only loads when the fom is ready: the run did
-/// not see the waker's store.
+/// Seeded: a `stop` that forgets the mark of a wake: deadlock. A wake that only loads when the fom is ready: the run
+/// did not see the waker's store.
 #[test]
 fn no_wake_is_lost() {
     model(|| {
@@ -175,8 +175,8 @@ fn cancel_against_admit_and_again() {
 /// while it runs. The holder of the address wakes the fom, and gives the address back. Whatever count the fom then
 /// finds, it runs again.
 ///
-/// Seeded: an address that is given back with a `Relaxed` count, a `Relaxed` read of the count, or no read. The fom then
-/// overwrote the waker's store, and was in a state that no step leads to.
+/// Seeded: an address that is given back with a `Relaxed` count, a `Relaxed` read of the count, or no read. The fom
+/// then overwrote the waker's store, and was in a state that no step leads to.
 #[test]
 fn alone_again() {
     model(|| {

@@ -2,7 +2,8 @@ use std::num::NonZeroU32;
 
 use super::*;
 
-/// A section is opened while the watcher leaves: the watcher sees it or is woken for it, and finds the core in the slot.
+/// A section is opened while the watcher leaves: the watcher sees it or is woken for it, and finds the core in the
+/// slot.
 ///
 /// Seeded: the number is shown before the core is in the slot: the core was not found. A `leave` that stores its mark:
 /// the watcher was not woken.

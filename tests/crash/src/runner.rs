@@ -267,7 +267,7 @@ impl<'a> Parent<'a> {
             luck: self.random.any(),
             drain,
             localities,
-            // Some foms wait for others that may rest. In the last life none rests, so none waits for ever.
+            // Some foms wait for others that may rest. In the last life none rests, so none waits forever.
             resident: if drain { usize::MAX } else { resident },
             faults: if drain { 0 } else { faults },
             old_for: old_for.filter(|_| !drain),

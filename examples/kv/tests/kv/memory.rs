@@ -1,4 +1,4 @@
-//! The memory of all clients together has a limit, and the server goes on serving small clients.
+//! The memory of all clients together has a limit, and the server still serves small clients.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};

@@ -94,7 +94,7 @@ impl StageTransitions for Call {
         self.free_unneeded_memory(); // the call may last for hours
         // The deadline continues over a restart, unlike a clock.
         let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
-        // This wait begins anew after a restart, since the caller may repeat its ACK.
+        // This wait begins again after a restart, since the caller may repeat its ACK.
         let confirm = self.unconfirmed_for().map(|time| cx.now() + time);
         let mut hung_up = false;
         while !hung_up {

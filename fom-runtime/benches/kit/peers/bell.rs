@@ -16,7 +16,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Makes `n` bells that live for ever.
+    /// Makes `n` bells that live forever.
     pub fn some(n: usize) -> &'static [Self] {
         Box::leak((0..n).map(|_| Self::default()).collect())
     }

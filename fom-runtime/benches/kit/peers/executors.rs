@@ -1,4 +1,4 @@
-//! Executors with `workers` threads. All run in threads of their own and for ever: the process exits after the
+//! Executors with `workers` threads. All run in threads of their own and forever: the process exits after the
 //! measurement. `work` makes the future or function that runs in each worker.
 
 use std::{

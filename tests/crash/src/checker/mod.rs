@@ -393,7 +393,7 @@ impl Checker {
             _ if goes_on || cause == "failed-error" && letter == FAILS => match at {
                 Some((last, _)) if cause == "failed-error" && hops == last => {}
                 Some((last, phase)) if hops == last + 1 && from == phase => {}
-                // It went on in the same process. Only its last commit had failed.
+                // It continued in the same process. Only its last commit had failed.
                 Some((last, _)) if stalled && hops == last + 1 => {}
                 Some((last, phase)) => self.wrong_with(
                     if hops <= last {
@@ -482,8 +482,8 @@ impl Checker {
         }
     }
 
-    /// Returns whether the operation has ended, or may have ended unreported: the function of its last phase has already
-    /// written its effect.
+    /// Returns whether the operation has ended, or may have ended unreported: the function of its last phase has
+    /// already written its effect.
     fn may_have_ended(operation: &Operation) -> bool {
         let Some((hops, phase)) = &operation.at else {
             return false;
