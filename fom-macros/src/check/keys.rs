@@ -5,6 +5,7 @@ use syn::Ident;
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
 use crate::syntax::args::Durability;
+use crate::syntax::phase::PhaseArgs;
 use crate::syntax::within::Within;
 
 pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
@@ -118,8 +119,28 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
     if let Some(failure) = &args.failure {
         diag.error(failure, "only an end is a failure; write `end, failure`");
     }
-    if let (Some(sync), Some(blocking)) = (&args.sync, &args.blocking) {
-        let _ = sync;
+    kind(args, diag);
+    times(args, timed, diag);
+    if let Some((on, _)) = &args.on
+        && !has_event
+    {
+        diag.error(
+            on,
+            "the machine has no events; write `event(Type)` in `#[fom(..)]`",
+        );
+    }
+    if args.start.is_some() && phase.takes_data() {
+        let fields = &phase.fields;
+        diag.error(
+            quote::quote!(#(#fields),*),
+            "the start has no data, because no phase comes before it; put the data into the operation",
+        );
+    }
+}
+
+/// Checks `sync` and `blocking`.
+fn kind(args: &PhaseArgs, diag: &mut Diagnostics) {
+    if let (Some(_), Some(blocking)) = (&args.sync, &args.blocking) {
         diag.error(
             blocking,
             "a phase cannot be both `sync` and `blocking`; keep `blocking` if it may wait for a disk or a lock",
@@ -131,6 +152,10 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
             "a blocking phase takes no events; wait for them in a separate phase before it",
         );
     }
+}
+
+/// Checks the keys that need a deadline or attempts. `timed`: a deadline passes in this phase.
+fn times(args: &PhaseArgs, timed: bool, diag: &mut Diagnostics) {
     if let Some(late) = &args.late
         && !timed
     {
@@ -160,21 +185,6 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
         diag.error(
             keep,
             "an adaptive time limit is for this phase alone, and cannot continue in others; write a duration, or remove `keep(..)`",
-        );
-    }
-    if let Some((on, _)) = &args.on
-        && !has_event
-    {
-        diag.error(
-            on,
-            "the machine has no events; write `event(Type)` in `#[fom(..)]`",
-        );
-    }
-    if args.start.is_some() && phase.takes_data() {
-        let fields = &phase.fields;
-        diag.error(
-            quote::quote!(#(#fields),*),
-            "the start has no data, because no phase comes before it; put the data into the operation",
         );
     }
 }

@@ -5,6 +5,7 @@ use syn::Ident;
 
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
+use crate::syntax::phase::PhaseArgs;
 
 pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     let mut holders = machine.phases.iter().filter_map(|phase| {
@@ -86,6 +87,19 @@ fn holder(machine: &Machine, holder: &Phase, diag: &mut Diagnostics) {
             ),
         );
     }
+    taken_from_inside(args, diag);
+    if holder.is_handed_over() {
+        for key in [&args.sync, &args.blocking].into_iter().flatten() {
+            diag.error(
+                key,
+                format!("an `inner` phase without `to(..)` has no function; remove `{key}`"),
+            );
+        }
+    }
+}
+
+/// Reports the keys that only the phases inside have.
+fn taken_from_inside(args: &PhaseArgs, diag: &mut Diagnostics) {
     let pairs: [(Option<&Ident>, &str); 8] = [
         (
             args.locks.as_ref(),
@@ -123,14 +137,6 @@ fn holder(machine: &Machine, holder: &Phase, diag: &mut Diagnostics) {
     for (key, message) in pairs {
         if let Some(key) = key {
             diag.error(key, format!("an `inner` phase {message}"));
-        }
-    }
-    if holder.is_handed_over() {
-        for key in [&args.sync, &args.blocking].into_iter().flatten() {
-            diag.error(
-                key,
-                format!("an `inner` phase without `to(..)` has no function; remove `{key}`"),
-            );
         }
     }
 }

@@ -117,8 +117,7 @@ fn resume(machine: &Machine) -> Option<TokenStream> {
     }
     let (context, phase, error) = (context(machine), phase_type(machine), error_type(machine));
     Some(quote! {
-        /// Runs once after the operation is restored, before the function of its phase. Reopen here what cannot be
-        /// saved.
+        /// Runs once after the operation is restored, before its phase. Reopen here what cannot be saved.
         fn resume(&mut self, cx: &mut #context, phase: &mut #phase) -> ::core::result::Result<(), #error> {
             let _ = (cx, phase);
             ::core::result::Result::Ok(())
@@ -175,18 +174,7 @@ fn function(
     });
     let cx = quote_spanned!(span=> &mut #cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
-    let last = match kind {
-        Kind::Own if phase.waits() => Some(("event", event_type(machine))),
-        Kind::Failed => {
-            // A failure inside a layer has an error of the layer or of the operation inside.
-            let error = match Layer::of(machine) {
-                Some(layer) if phase.is_inner() => layer.error_type(&error),
-                _ => error.clone(),
-            };
-            Some(("cause", quote!(#krate::Cause<#error>)))
-        }
-        Kind::Own | Kind::Besides => None,
-    };
+    let last = last_argument(machine, phase, kind);
     let last =
         last.map(|(name, ty)| argument((!unknown).then(|| Ident::new(name, span)).as_ref(), &ty));
     let (output, end) = match (&phase.unsure, phase.mode) {
@@ -202,6 +190,27 @@ fn function(
         #docs
         #(#cfg)*
         fn #name(&mut self, #cx #(#arguments)* #last) -> #output #end
+    }
+}
+
+/// Returns the argument that only some functions have: the event, or the cause of the failure.
+fn last_argument(
+    machine: &Machine,
+    phase: &Phase,
+    kind: Kind,
+) -> Option<(&'static str, TokenStream)> {
+    match kind {
+        Kind::Own if phase.waits() => Some(("event", event_type(machine))),
+        Kind::Failed => {
+            let (krate, error) = (&machine.krate, error_type(machine));
+            // A failure inside a layer has an error of the layer or of the operation inside.
+            let error = match Layer::of(machine) {
+                Some(layer) if phase.is_inner() => layer.error_type(&error),
+                _ => error,
+            };
+            Some(("cause", quote!(#krate::Cause<#error>)))
+        }
+        Kind::Own | Kind::Besides => None,
     }
 }
 
