@@ -62,7 +62,7 @@ pub fn tokio_ct<F: Future<Output = ()>>(
     threads(workers, move |n| current_thread().block_on(work(n)));
 }
 
-/// The same with a `LocalSet`, whose tasks need not be `Send`.
+/// The same with a `LocalSet`. Its tasks need not be `Send`.
 pub fn tokio_local<F: Future<Output = ()>>(
     workers: usize,
     work: impl Fn(usize) -> F + Send + Sync + 'static,

@@ -45,7 +45,7 @@ impl Load {
     }
 }
 
-/// Spawns operations whose tasks stay on this thread.
+/// Spawns operations with tasks that stay on this thread.
 pub async fn generate(load: Load, n: usize, window: &LocalWindow, mut spawn: impl FnMut(u64)) {
     let mut started = 0;
     loop {
