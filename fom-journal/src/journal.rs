@@ -22,8 +22,8 @@ pub trait Journal: Send + 'static {
     /// # Errors
     ///
     /// After a failure, the next commit that succeeds discards all groups of this batch. Commits succeed again once the
-    /// cause is gone. If the process ends before such a commit, the journal may have kept the first groups of the
-    /// batch: none, some or all, without a gap.
+    /// cause is gone. If the process ends before such a commit, the journal may have kept some first groups of
+    /// the batch. These can be none or all, and have no gap.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
     /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.

@@ -15,8 +15,8 @@ pub enum WhenFull {
     /// The request is given back with [`RefusedReason::Full`](fom_runtime::RefusedReason::Full).
     #[default]
     Reject,
-    /// The request is let in, and the policy chooses a request to shed: by the latest deadline, the lowest priority or
-    /// the longest queue; by default the request that came last. That request is answered with
+    /// The request enters, and the policy chooses a request to shed. A policy chooses by the latest deadline, the
+    /// lowest priority or the longest queue. The default is the newest request. The shed request is answered with
     /// [`Cause::Shed`](fom_runtime::Cause::Shed) and its operation.
     Shed,
 }

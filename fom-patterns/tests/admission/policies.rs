@@ -17,8 +17,8 @@ async fn held(runtime: &Runtime, policy: impl Policy) -> Held {
 
 /// NR-04, 77a: first in, first out.
 ///
-/// NR-04 in part, here and below: fom has no delay policy, no batches by storage target, no ranks of rules, and no
-/// rules by user, group and project.
+/// NR-04 in part, here and below: fom has no delay policy and no batches by storage target. It has no ranks of rules,
+/// and no rules by user, group and project.
 #[test]
 fn fifo_is_the_order_of_arrival() {
     limited(|| async {
