@@ -53,7 +53,7 @@ pub(crate) fn lower(
         transient_key: args.transient_key,
         version: args.version,
         migrate_key: args.migrate_key,
-        migrate_bad: args.migrate_bad,
+        migrate_has_mistake: args.migrate_has_mistake,
         migrations: args.migrations,
         retired_key: args.retired_key,
         retired: args.retired,
@@ -96,9 +96,9 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         (None, None) => Mode::Async,
     };
     // The phases in its place have functions of their own. This phase has one if the layer continues after their ends.
-    let goes_on = args.inner.is_none() || args.to.is_some();
-    let function = paths::function(&ident, "").filter(|_| goes_on);
-    if function.is_none() && args.end.is_none() && goes_on {
+    let continues = args.inner.is_none() || args.to.is_some();
+    let function = paths::function(&ident, "").filter(|_| continues);
+    if function.is_none() && args.end.is_none() && continues {
         let name = paths::snake(&ident.unraw().to_string());
         diag.error(
             &ident,
@@ -120,7 +120,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         locks_function: more(args.locks.is_some(), "_locks"),
         function,
         mode,
-        unsure: args.unsure.clone().or(lost),
+        exits_mistake: args.exits_mistake.clone().or(lost),
         tuple,
         exits,
         failed,

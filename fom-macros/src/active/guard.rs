@@ -10,19 +10,19 @@ use super::method::Argument;
 /// Returns the condition with `(*cents)` in place of `cents`.
 pub(super) fn condition(condition: &Expr, arguments: &[Argument]) -> Expr {
     let mut condition = condition.clone();
-    Places(arguments).visit_expr_mut(&mut condition);
+    ArgumentPlaces(arguments).visit_expr_mut(&mut condition);
     condition
 }
 
-struct Places<'a>(&'a [Argument]);
+struct ArgumentPlaces<'a>(&'a [Argument]);
 
-impl Places<'_> {
+impl ArgumentPlaces<'_> {
     fn names(&self, name: &Ident) -> bool {
         self.0.iter().any(|argument| argument.name == *name)
     }
 }
 
-impl VisitMut for Places<'_> {
+impl VisitMut for ArgumentPlaces<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         if let Expr::Path(path) = expr
             && let Some(name) = path.path.get_ident()
@@ -41,7 +41,7 @@ impl VisitMut for Places<'_> {
     }
 }
 
-impl Places<'_> {
+impl ArgumentPlaces<'_> {
     fn in_tokens(&self, tokens: TokenStream) -> TokenStream {
         let mut after_dot = false;
         tokens

@@ -15,7 +15,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         .flat_map(|phase| &phase.keep)
         .filter_map(|target| target.phase)
         .collect();
-    let mut unsure = Vec::new();
+    let mut exits_mistake = Vec::new();
     for (number, phase) in machine.phases.iter().enumerate() {
         let timed = phase.args.within.is_some() || kept.contains(&number);
         let mut own = Diagnostics::default();
@@ -39,15 +39,15 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
             }
         }
         if phase.args.end.is_none() && phase.args.to.is_none() && !phase.is_inner() {
-            unsure.push((number, own.first()));
+            exits_mistake.push((number, own.first()));
         }
         diag.append(own);
     }
     events(machine, diag);
     durability(machine, diag);
-    for (number, mistake) in unsure {
-        let unsure = &mut machine.phases[number].unsure;
-        *unsure = unsure.take().or(mistake);
+    for (number, mistake) in exits_mistake {
+        let exits_mistake = &mut machine.phases[number].exits_mistake;
+        *exits_mistake = exits_mistake.take().or(mistake);
     }
 }
 
@@ -107,7 +107,7 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
 
 fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) {
     let args = &phase.args;
-    if args.to.is_none() && !args.bad && !phase.is_inner() {
+    if args.to.is_none() && !args.has_mistake && !phase.is_inner() {
         diag.error(
             &phase.ident,
             format!(

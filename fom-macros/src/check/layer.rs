@@ -8,11 +8,11 @@ use crate::model::{Machine, Phase};
 use crate::syntax::phase::PhaseArgs;
 
 pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
-    let mut holders = machine.phases.iter().filter_map(|phase| {
+    let mut inner_phases = machine.phases.iter().filter_map(|phase| {
         let (key, _) = phase.args.inner.as_ref()?;
         Some((phase, key))
     });
-    let first = holders.next();
+    let first = inner_phases.next();
     let Some(around) = &machine.around_key else {
         if let Some((_, key)) = first {
             diag.error(
@@ -22,9 +22,9 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         }
         return;
     };
-    let Some((holder, _)) = first else {
+    let Some((inner_phase, _)) = first else {
         // A mistyped key may have been `inner`.
-        if !machine.phases.iter().any(|phase| phase.args.bad) {
+        if !machine.phases.iter().any(|phase| phase.args.has_mistake) {
             diag.error(
                 around,
                 "no phase is the place of the operation inside; write `inner(field)` in the `#[phase(..)]` of one phase",
@@ -32,19 +32,19 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         }
         return;
     };
-    for (_, key) in holders {
+    for (_, key) in inner_phases {
         diag.error(
             key,
             format!(
                 "`{}` is already the place of the operation inside; keep one `inner`",
-                holder.name
+                inner_phase.name
             ),
         );
     }
-    self::holder(machine, holder, diag);
+    self::inner_phase(machine, inner_phase, diag);
     if machine.phases.len() == 1 {
         diag.error(
-            &holder.ident,
+            &inner_phase.ident,
             "the layer has no phase of its own; add a phase before or after the `inner` phase",
         );
     }
@@ -68,27 +68,27 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
 }
 
 /// Checks the phase that stands for others. It must have a field for their phase, and no time or attempts of its own.
-fn holder(machine: &Machine, holder: &Phase, diag: &mut Diagnostics) {
-    let args = &holder.args;
-    if holder.fields.len() != 1 && !holder.tuple {
+fn inner_phase(machine: &Machine, inner_phase: &Phase, diag: &mut Diagnostics) {
+    let args = &inner_phase.args;
+    if inner_phase.fields.len() != 1 && !inner_phase.tuple {
         let inner = machine.around.as_ref().map(ToTokens::to_token_stream);
         let inner = inner.unwrap_or_else(|| quote!(Type)).to_string();
         let inner = inner.replace(' ', "");
-        let fields = &holder.fields;
+        let fields = &inner_phase.fields;
         let wrong = match fields.len() {
-            0 => holder.ident.to_token_stream(),
+            0 => inner_phase.ident.to_token_stream(),
             _ => quote!(#(#fields),*),
         };
         diag.error(
             wrong,
             format!(
                 "an `inner` phase has one field, the phase of the operation inside; write `{} {{ phase: <{inner} as Operation>::Phase }}`",
-                holder.name
+                inner_phase.name
             ),
         );
     }
     taken_from_inside(args, diag);
-    if holder.is_handed_over() {
+    if inner_phase.is_handed_over() {
         for key in [&args.sync, &args.blocking].into_iter().flatten() {
             diag.error(
                 key,

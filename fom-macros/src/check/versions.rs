@@ -103,7 +103,7 @@ fn chain(machine: &Machine, diag: &mut Diagnostics) {
     let is_empty = machine.migrate_key.is_some() && machine.migrations.is_empty();
     if let (Some(reached), Some((_, Some(number)))) = (reached, &machine.version)
         && !is_empty
-        && !machine.migrate_bad
+        && !machine.migrate_has_mistake
         && reached < version
     {
         missing_at_the_end(machine, reached, number, version - 1, diag);

@@ -8,7 +8,7 @@ use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
 use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
-use crate::model::{Machine, Mode, Phase, Target, Ways};
+use crate::model::{ExitSet, Machine, Mode, Phase, Target};
 use crate::paths::type_name;
 use crate::syntax::args::Durability;
 use crate::syntax::phase::PhaseArgs;
@@ -200,7 +200,7 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let was = machine.was.iter().filter_map(|(_, name)| name.as_ref());
     let was: Vec<String> = was.map(syn::LitStr::value).collect();
     // For a layer, the names are combined with the names of the operation inside.
-    let operations = operations_were(machine).filter(|_| machine.holder().is_none());
+    let operations = operations_were(machine).filter(|_| machine.inner_phase().is_none());
     let operations: Vec<String> = operations.map(|name| type_name(&name)).collect();
     let renamed = (!was.is_empty() || !operations.is_empty())
         .then(|| quote!(.renamed(&[#(#was),*], &[#(#operations),*])));
@@ -250,8 +250,8 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         .collect();
     let was = (!was.is_empty()).then(|| quote!(.formerly(&[#(#was),*])));
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
-    let goes_on = !phase.is_handed_over();
-    let inner = phase.is_inner().then(|| quote!(.inner(#goes_on)));
+    let continues = !phase.is_handed_over();
+    let inner = phase.is_inner().then(|| quote!(.inner(#continues)));
     quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #failed #start #failure #within #late #on #retry #exhausted #keep #locks)
 }
 
@@ -487,7 +487,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
 
 /// Returns whether it matters why a phase runs.
 fn has_entries(machine: &Machine) -> bool {
-    machine.holder().is_some()
+    machine.inner_phase().is_some()
         || machine.working().any(|phase| {
             phase.late_function.is_some()
                 || phase.exhausted_function.is_some()
@@ -526,11 +526,15 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
             Call::Exhausted => quote!(fom_::Entry::Exhausted),
             Call::Failed => quote!(fom_::Entry::Failed),
         };
-        let ways = match how {
-            Call::Failed => phase.ways_out(),
-            _ => phase.ways(),
+        let exit_set = match how {
+            Call::Failed => phase.failed_exit_set(),
+            _ => phase.exit_set(),
         };
-        let body = next(machine, ways, call(machine, phase, function, local, how));
+        let body = next(
+            machine,
+            exit_set,
+            call(machine, phase, function, local, how),
+        );
         Some(if has_entries(machine) {
             quote!(#(#cfg)* (P_::#name #data, #entry) => #body,)
         } else {
@@ -606,15 +610,15 @@ fn cause(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
 
 /// Turns the `Result` of a phase's function into the next phase. The names in `to(..)` are used as they were written,
 /// so that an editor finds them. There are few closures and few `?`, because rustc takes longest over these.
-fn next(machine: &Machine, ways: Ways<'_>, call: TokenStream) -> TokenStream {
-    let after = ways.after;
-    let targets = ways
+fn next(machine: &Machine, exit_set: ExitSet<'_>, call: TokenStream) -> TokenStream {
+    let after = exit_set.after;
+    let targets = exit_set
         .exits
         .iter()
         .filter_map(|exit| Some((&exit.token, &machine.phases[exit.phase?])));
-    if ways.are_unit(machine) {
+    if exit_set.are_unit(machine) {
         let phases = targets.map(|(token, target)| enter(machine, target, token));
-        let call = match machine.holder() {
+        let call = match machine.inner_phase() {
             None => call,
             Some(_) => quote!(fom_::own(#call)),
         };
@@ -629,7 +633,9 @@ fn next(machine: &Machine, ways: Ways<'_>, call: TokenStream) -> TokenStream {
         let data = data(target);
         quote!(#(#cfg)* #after::#ident #data => go_(P_::#token #data),)
     });
-    let stay = ways.stays.then(|| quote!(#after::Stay => fom_::stay(),));
+    let stay = exit_set
+        .stays
+        .then(|| quote!(#after::Stay => fom_::stay(),));
     quote!(match #call? { #(#arms)* #stay })
 }
 

@@ -49,10 +49,15 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .function
         .as_ref()
         .map(|name| function(machine, phase, name, docs, Kind::Own));
-    let late = phase
-        .late_function
-        .as_ref()
-        .map(|name| function(machine, phase, name, quote!(#[doc = #late]), Kind::Besides));
+    let late = phase.late_function.as_ref().map(|name| {
+        function(
+            machine,
+            phase,
+            name,
+            quote!(#[doc = #late]),
+            Kind::Additional,
+        )
+    });
     let exhausted = format!(
         " Runs after the last failed attempt at `{}`, and decides the next phase.",
         phase.name
@@ -63,7 +68,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
             phase,
             name,
             quote!(#[doc = #exhausted]),
-            Kind::Besides,
+            Kind::Additional,
         )
     });
     let failed = format!(
@@ -87,7 +92,7 @@ fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream
     let docs = format!(" Returns the locks that `{}` needs.", phase.name);
     let span = phase.ident.span();
     let output = respan(quote!(#krate::LockSet), span);
-    let unknown = phase.unsure.is_some();
+    let unknown = phase.exits_mistake.is_some();
     let arguments = phase.fields.iter().map(|field| {
         let ty = &field.ty;
         let ty = quote_spanned!(ty.span()=> &#ty);
@@ -136,7 +141,7 @@ pub(super) fn written(docs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
 enum Kind {
     Own,
     /// The function for a missed deadline, or after the last attempt.
-    Besides,
+    Additional,
     Failed,
 }
 
@@ -154,18 +159,18 @@ fn function(
         (Mode::Blocking, Kind::Own) => quote!(#krate::BlockingCx<'_>),
         _ => context(machine),
     };
-    let ways = match kind {
-        Kind::Failed => phase.ways_out(),
-        Kind::Own | Kind::Besides => phase.ways(),
+    let exit_set = match kind {
+        Kind::Failed => phase.failed_exit_set(),
+        Kind::Own | Kind::Additional => phase.exit_set(),
     };
-    let exit = if ways.are_unit(machine) {
+    let exit = if exit_set.are_unit(machine) {
         quote!(())
     } else {
-        after_type(machine, ways)
+        after_type(machine, exit_set)
     };
     let span = phase.ident.span();
     let output = quote_spanned!(span=> ::core::result::Result<#exit, #error>);
-    let unknown = phase.unsure.is_some();
+    let unknown = phase.exits_mistake.is_some();
     let arguments = phase.fields.iter().map(|field| {
         let ty = &field.ty;
         let ty = quote_spanned!(ty.span()=> &mut #ty);
@@ -177,7 +182,7 @@ fn function(
     let last = last_argument(machine, phase, kind);
     let last =
         last.map(|(name, ty)| argument((!unknown).then(|| Ident::new(name, span)).as_ref(), &ty));
-    let (output, end) = match (&phase.unsure, phase.mode) {
+    let (output, end) = match (&phase.exits_mistake, phase.mode) {
         (None, Mode::Async) => (
             quote_spanned!(span=> impl ::core::future::Future<Output = #output> + ::core::marker::Send),
             quote_spanned!(span=> ;),
@@ -210,7 +215,7 @@ fn last_argument(
             };
             Some(("cause", quote!(#krate::Cause<#error>)))
         }
-        Kind::Own | Kind::Besides => None,
+        Kind::Own | Kind::Additional => None,
     }
 }
 

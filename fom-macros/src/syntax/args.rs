@@ -52,7 +52,7 @@ pub(crate) struct Args {
     pub(crate) version: Option<(Ident, Option<LitInt>)>,
     pub(crate) migrate_key: Option<Ident>,
     /// Whether a mistake in the migrations was already reported.
-    pub(crate) migrate_bad: bool,
+    pub(crate) migrate_has_mistake: bool,
     pub(crate) migrations: Vec<Migration>,
     pub(crate) retired_key: Option<Ident>,
     pub(crate) retired: Vec<LitStr>,
@@ -114,7 +114,7 @@ impl Args {
             transient_key: None,
             version: None,
             migrate_key: None,
-            migrate_bad: false,
+            migrate_has_mistake: false,
             migrations: Vec::new(),
             retired_key: None,
             retired: Vec::new(),
@@ -170,11 +170,11 @@ impl Args {
                 self.was.push((key, name));
             }
             "migrate" => {
-                let mut bad = Diagnostics::default();
-                self.migrations = versions::migrations(&key, &value, &mut bad);
+                let mut mistakes = Diagnostics::default();
+                self.migrations = versions::migrations(&key, &value, &mut mistakes);
                 self.migrate_key = Some(key);
-                self.migrate_bad = !bad.is_empty();
-                diag.append(bad);
+                self.migrate_has_mistake = !mistakes.is_empty();
+                diag.append(mistakes);
             }
             "retired" => {
                 self.retired = versions::retired(&key, &value, diag);

@@ -107,9 +107,9 @@ fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostic
         own.error(value, "a phase takes no number; remove `= ..`");
     }
     variant.discriminant = None;
-    args.bad |= !own.is_empty();
+    args.has_mistake |= !own.is_empty();
     if args.to.is_none() && args.end.is_none() && args.inner.is_none() {
-        args.unsure = args.unsure.or(own.first());
+        args.exits_mistake = args.exits_mistake.or(own.first());
     }
     diag.append(own);
     let take = |name: &str| {
