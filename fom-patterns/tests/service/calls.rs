@@ -272,7 +272,7 @@ fn a_call_never_waits_for_itself() {
         for depth in [0, 1] {
             assert_eq!(
                 services.call(&AGAIN, depth).await.unwrap(),
-                "it would wait for itself: it is made from inside `service/again/same`, behind which it would stand; \
+                "it would wait for itself, because it comes from inside `service/again/same` and would queue behind it; \
                  start it without waiting, or call another key"
             );
         }
