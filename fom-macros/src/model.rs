@@ -198,7 +198,7 @@ pub(crate) struct ExitSet<'a> {
 
 impl ExitSet<'_> {
     /// Returns whether there is one exit without data: the function returns `()`.
-    pub(crate) fn are_unit(&self, machine: &Machine) -> bool {
+    pub(crate) fn is_unit(&self, machine: &Machine) -> bool {
         let [exit] = self.exits else {
             return false;
         };

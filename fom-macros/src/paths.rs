@@ -120,7 +120,7 @@ pub(crate) fn type_name(ty: &Type) -> String {
 }
 
 /// Returns the same for a type in quotes.
-pub(crate) fn spelt(text: &str) -> String {
+pub(crate) fn normalized_name(text: &str) -> String {
     syn::parse_str::<Type>(text).map_or_else(|_| text.to_owned(), |ty| type_name(&ty))
 }
 

@@ -56,7 +56,7 @@ impl FileJournal {
         let mut contents = contents::read(&directory, true)?;
         let closed = contents.is_closed();
         let index = std::mem::take(&mut contents.index);
-        let recovery = contents::give(&directory, &index, &mut contents, to)?;
+        let recovery = contents::pass_entries(&directory, &index, &mut contents, to)?;
         Ok(Inspection {
             recovery,
             segments: index.segments.len(),

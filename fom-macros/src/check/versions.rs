@@ -7,7 +7,7 @@ use syn::{Ident, LitInt, LitStr};
 
 use crate::diag::Diagnostics;
 use crate::model::Machine;
-use crate::paths::{spelt, type_name};
+use crate::paths::{normalized_name, type_name};
 
 pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     if machine.transient_key.is_some() {
@@ -27,7 +27,12 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     let of_enum = machine.item.ident.unraw().to_string();
     renamed(&machine.was, &of_enum, |name| name.to_owned(), diag);
     if let Some(operation) = &machine.operation {
-        renamed(&machine.operation_was, &type_name(operation), spelt, diag);
+        renamed(
+            &machine.operation_was,
+            &type_name(operation),
+            normalized_name,
+            diag,
+        );
     }
 }
 

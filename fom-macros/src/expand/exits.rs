@@ -14,7 +14,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let failed = machine.phases.iter().map(Phase::failed_exit_set);
     let failed = failed.filter(|exit_set| exit_set.phase.failed_function.is_some());
     own.chain(failed)
-        .filter(|exit_set| !exit_set.are_unit(machine))
+        .filter(|exit_set| !exit_set.is_unit(machine))
         .map(|exit_set| after(machine, exit_set))
         .collect()
 }

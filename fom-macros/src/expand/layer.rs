@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Member, Type};
 
-use super::operation::operations_were;
+use super::operation::earlier_operations;
 use super::{braces, error_type, operation_generics};
 use crate::model::{Machine, Phase};
 
@@ -213,7 +213,7 @@ impl<'a> Layer<'a> {
         let (generics, _, bounds) = operation_generics(self.machine).split_for_impl();
         let inner = self.inner;
         let name = name_parts(operation, inner);
-        let was: Vec<TokenStream> = operations_were(self.machine)
+        let was: Vec<TokenStream> = earlier_operations(self.machine)
             .map(|was| {
                 let name = name_parts(&was, inner);
                 quote!(&[#(#name),*])

@@ -50,7 +50,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
         let own = own.map(Phase::exit_set);
         let failed = machine.phases.iter().map(Phase::failed_exit_set);
         own.chain(failed.filter(|exit_set| !exit_set.exits.is_empty()))
-            .any(|exit_set| exit_set.are_unit(machine) == unit)
+            .any(|exit_set| exit_set.is_unit(machine) == unit)
     };
     let to = any(true).then(|| quote!(, to as to_));
     let go = any(false).then(|| quote!(, go as go_));

@@ -200,7 +200,7 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let was = machine.was.iter().filter_map(|(_, name)| name.as_ref());
     let was: Vec<String> = was.map(syn::LitStr::value).collect();
     // For a layer, the names are combined with the names of the operation inside.
-    let operations = operations_were(machine).filter(|_| machine.inner_phase().is_none());
+    let operations = earlier_operations(machine).filter(|_| machine.inner_phase().is_none());
     let operations: Vec<String> = operations.map(|name| type_name(&name)).collect();
     let renamed = (!was.is_empty() || !operations.is_empty())
         .then(|| quote!(.renamed(&[#(#was),*], &[#(#operations),*])));
@@ -208,7 +208,7 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
 }
 
 /// Returns the earlier names of the operation, as types.
-pub(super) fn operations_were(machine: &Machine) -> impl Iterator<Item = Type> {
+pub(super) fn earlier_operations(machine: &Machine) -> impl Iterator<Item = Type> {
     let was = machine.operation_was.iter();
     was.filter_map(|(_, name)| name.as_ref()?.parse().ok())
 }
@@ -616,7 +616,7 @@ fn next(machine: &Machine, exit_set: ExitSet<'_>, call: TokenStream) -> TokenStr
         .exits
         .iter()
         .filter_map(|exit| Some((&exit.token, &machine.phases[exit.phase?])));
-    if exit_set.are_unit(machine) {
+    if exit_set.is_unit(machine) {
         let phases = targets.map(|(token, target)| enter(machine, target, token));
         let call = match machine.inner_phase() {
             None => call,

@@ -163,7 +163,7 @@ fn function(
         Kind::Failed => phase.failed_exit_set(),
         Kind::Own | Kind::Additional => phase.exit_set(),
     };
-    let exit = if exit_set.are_unit(machine) {
+    let exit = if exit_set.is_unit(machine) {
         quote!(())
     } else {
         after_type(machine, exit_set)

@@ -176,7 +176,7 @@ pub(crate) fn operation(key: &Ident, value: &Value, diag: &mut Diagnostics) -> O
     let Value::List(tokens) = value else {
         return Operation::default();
     };
-    let (first, rest) = apart(tokens.clone());
+    let (first, rest) = split_before_key(tokens.clone());
     let mut found = Operation {
         operation: ty(key, &Value::List(first), diag),
         ..Operation::default()
@@ -211,7 +211,7 @@ fn constant(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<Expr> 
 }
 
 /// Splits the tokens before the first key. A type has commas of its own, but none with a key behind it.
-fn apart(tokens: TokenStream) -> (TokenStream, TokenStream) {
+fn split_before_key(tokens: TokenStream) -> (TokenStream, TokenStream) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is_comma =
         |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');

@@ -271,7 +271,7 @@ impl Dispatcher {
                     self.left += 1;
                     self.gone(shared, &request, now);
                     let entry = request.into_entry();
-                    let permit = Permit::new(shared.myself(), Arc::clone(&entry), policy);
+                    let permit = Permit::new(shared.strong(), Arc::clone(&entry), policy);
                     fenced(shared, move || entry.start(permit));
                 }
                 Choice::Throttled(at) => {

@@ -114,7 +114,7 @@ impl Shared {
         shared
     }
 
-    pub(super) fn myself(&self) -> Arc<Self> {
+    pub(super) fn strong(&self) -> Arc<Self> {
         match self.me.upgrade() {
             Some(me) => me,
             None => unreachable!("the caller holds this value"),
@@ -176,7 +176,7 @@ impl Shared {
     }
 
     /// Removes an entry that waits for room. Returns `false` if the entry is in the queue by now, or gone.
-    pub(super) fn wait_no_more(&self, entry: &Arc<dyn Entry>) -> bool {
+    pub(super) fn stop_waiting(&self, entry: &Arc<dyn Entry>) -> bool {
         let mut intake = self.intake.lock();
         let place = intake
             .waiting
@@ -244,7 +244,7 @@ impl Shared {
         }
         intake.dispatcher = Some(dispatcher);
         drop(intake);
-        let again = GoOn(self.myself());
+        let again = Continue(self.strong());
         // A refused post drops the closure, and the work continues here.
         let _ = self
             .runtime
@@ -253,9 +253,9 @@ impl Shared {
 }
 
 /// Continues the work when it is dropped, also when a locality that has ended drops the job that holds it.
-struct GoOn(Arc<Shared>);
+struct Continue(Arc<Shared>);
 
-impl Drop for GoOn {
+impl Drop for Continue {
     fn drop(&mut self) {
         let intake = self.0.intake.lock();
         if !intake.inbox.is_empty() {
@@ -287,7 +287,7 @@ impl Intake {
         entry.tags().number.store(self.next, Ordering::Relaxed);
         self.next += 1;
         self.queued += 1;
-        let request = Request::new(Arc::clone(entry), shared.myself());
+        let request = Request::new(Arc::clone(entry), shared.strong());
         self.inbox.push(Event::Submitted(request));
         if self.queued > shared.settings.high {
             self.inbox.push(Event::Shed(Arc::clone(entry)));
