@@ -34,7 +34,6 @@ pub use shutdown::{Shutdown, ShutdownReport};
 pub(crate) use submit::{Once, Recorded};
 pub use submit::{Placement, Submission};
 
-pub(crate) use handle::block_on;
 pub(crate) use shared::Shared;
 pub(crate) use types::totals;
 

@@ -9,16 +9,17 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use crate::{
-    extension::{Part, Pieces, Ran, Turn, hold_locality},
-    lanes::{
-        Common, LaneKey, fenced,
-        inlet::Item,
-        keys::{Keys, Placed, Who},
-    },
-    operation::Operation,
-};
 use fom_protocol::{nanos, shrink::Shrink as _};
+use fom_runtime::{
+    Operation,
+    extension::{Part, Pieces, Ran, Turn, hold_locality},
+};
+
+use crate::streams::{
+    Common, StreamKey, fenced,
+    inlet::Item,
+    keys::{Keys, Placed, Who},
+};
 
 /// Maximum number of requests run in one turn. Then the other work of the locality has its turn.
 const TURN: u32 = 64;
@@ -26,7 +27,7 @@ const TURN: u32 = 64;
 const MOVES: u32 = 4_096;
 
 /// The part of a stream in one locality.
-pub(super) struct Lanes<O: Operation, K> {
+pub(super) struct StreamPart<O: Operation, K> {
     common: Arc<Common<O, K>>,
     index: usize,
     /// Requests taken out of the inlet and not placed yet.
@@ -44,7 +45,7 @@ pub(super) struct Lanes<O: Operation, K> {
     pub(super) retired: bool,
 }
 
-impl<O: Operation, K: LaneKey> Part for Lanes<O, K> {
+impl<O: Operation, K: StreamKey> Part for StreamPart<O, K> {
     fn turn(turn: &mut Turn<'_, Self>) {
         if turn.is_closed() {
             refuse_all(turn);
@@ -72,7 +73,7 @@ impl<O: Operation, K: LaneKey> Part for Lanes<O, K> {
     }
 }
 
-impl<O: Operation, K: LaneKey> Lanes<O, K> {
+impl<O: Operation, K: StreamKey> StreamPart<O, K> {
     pub(super) fn new(common: Arc<Common<O, K>>, index: usize) -> Self {
         let options = &common.options;
         Self {
@@ -95,7 +96,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
         let mut others_full = false;
         if self.keys.is_newly_full() {
             let keys = &mut self.keys;
-            self.common.fenced("a key of lanes of", self.index, || {
+            self.common.fenced("a key of a stream in", self.index, || {
                 inlet.set_full_keys(keys.full_keys());
                 others_full = true;
             });
@@ -165,7 +166,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
                 self.keys.ran_in_line(hash, took);
                 if const { std::mem::needs_drop::<K>() } {
                     let drop = || drop(key);
-                    self.common.fenced("a key of lanes of", self.index, drop);
+                    self.common.fenced("a key of a stream in", self.index, drop);
                 }
             }
             Some(Who::Held(key)) => self.keys.ended_in_turn(key, took),
@@ -175,27 +176,29 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
 }
 
 /// Runs requests. Returns whether there is work left.
-fn run<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) -> bool {
-    let lanes = turn.part();
-    let (common, index) = (Arc::clone(&lanes.common), lanes.index);
-    lanes.exchange();
+fn run<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) -> bool {
+    let part = turn.part();
+    let (common, index) = (Arc::clone(&part.common), part.index);
+    part.exchange();
     let mut moves = MOVES;
     for _ in 0..TURN {
-        let lanes = turn.part();
+        let part = turn.part();
         let mut next = None;
-        common.fenced("a key of lanes of", index, || next = lanes.next(&mut moves));
+        common.fenced("a key of a stream in", index, || {
+            next = part.next(&mut moves)
+        });
         let Some((who, operation)) = next else {
-            if !std::mem::take(&mut lanes.looking) {
+            if !std::mem::take(&mut part.looking) {
                 break;
             }
             // Comparing its key panicked, and the request is gone.
-            lanes.ended += 1;
-            let lost = lanes.pieces.split(1);
+            part.ended += 1;
+            let lost = part.pieces.split(1);
             turn.local().leave(lost);
             continue;
         };
-        lanes.current = Some(who);
-        let piece = lanes.pieces.split(1);
+        part.current = Some(who);
+        let piece = part.pieces.split(1);
         if let Ran::Ended(took) = turn.run_here(operation, piece) {
             turn.part().ended_in_turn(took);
         }
@@ -205,35 +208,37 @@ fn run<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) -> bool {
         }
     }
     turn.count_ended();
-    let lanes = turn.part();
-    if !lanes.has_work() {
-        lanes.exchange();
+    let part = turn.part();
+    if !part.has_work() {
+        part.exchange();
     }
-    lanes.has_work()
+    part.has_work()
 }
 
 /// Refuses all queued requests because the runtime is closed. `take_refused` returns them.
 #[cold]
-fn refuse_all<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
-    let lanes = turn.part();
-    let (common, index) = (Arc::clone(&lanes.common), lanes.index);
+fn refuse_all<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) {
+    let part = turn.part();
+    let (common, index) = (Arc::clone(&part.common), part.index);
     let mut refused = Vec::new();
-    let keys = &mut lanes.keys;
-    common.fenced("a key of lanes of", index, || keys.take_all(&mut refused));
+    let keys = &mut part.keys;
+    common.fenced("a key of a stream in", index, || {
+        keys.take_all(&mut refused)
+    });
     // Requests with a key that cannot be cloned.
-    let rest = lanes.keys.take_rest();
+    let rest = part.keys.take_rest();
     let lost = rest.len();
-    common.fenced("a request of lanes of", index, || {
+    common.fenced("a request of a stream in", index, || {
         hold_locality(|| drop(rest));
     });
-    let mut pieces = std::mem::take(&mut lanes.pieces);
+    let mut pieces = std::mem::take(&mut part.pieces);
     let mut state = common.inlets[index].lock();
     pieces.append(std::mem::take(&mut state.pieces));
     let arrived = std::mem::take(&mut state.arrived);
     let new = arrived.len();
-    let items = std::mem::take(&mut lanes.batch).into_iter().chain(arrived);
+    let items = std::mem::take(&mut part.batch).into_iter().chain(arrived);
     refused.extend(items.map(|item| (item.key, item.operation)));
-    state.taken -= refused.len() + lost - new + std::mem::take(&mut lanes.ended);
+    state.taken -= refused.len() + lost - new + std::mem::take(&mut part.ended);
     state.refused.append(&mut refused);
     state.closed = true;
     state.awaited = false;
@@ -243,16 +248,16 @@ fn refuse_all<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
 }
 
 /// Removes the part if no handle pushes any more and nothing is in flight. The caller has just emptied the inlet.
-fn retire<O: Operation, K: LaneKey>(turn: &mut Turn<'_, Lanes<O, K>>) {
-    let lanes = turn.part();
-    if !lanes.retired || !lanes.keys.is_empty() {
+fn retire<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) {
+    let part = turn.part();
+    if !part.retired || !part.keys.is_empty() {
         return;
     }
-    let (runtime, index) = (lanes.common.runtime.clone(), lanes.index);
+    let (runtime, index) = (part.common.runtime.clone(), part.index);
     let id = turn.id();
-    let part = turn.local().remove_part(id);
+    let removed = turn.local().remove_part(id);
     // Refused requests may still be in the stream, which may go with its last part.
-    fenced(&runtime, "lanes of", index, || {
-        hold_locality(|| drop(part));
+    fenced(&runtime, "a stream in", index, || {
+        hold_locality(|| drop(removed));
     });
 }

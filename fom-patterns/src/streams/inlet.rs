@@ -1,7 +1,7 @@
 //! The inlet of a locality: a contiguous list of requests under a lock, which the locality swaps for an empty one.
 //!
 //! The first request that comes in after a swap sends the locality a signal. Further requests send none until the next
-//! swap. So all requests that come while the locality is busy with lanes cost one signal. Nothing stays here for long:
+//! swap. So all requests that come while the locality is busy with the stream cost one signal. Nothing stays here for long:
 //! a locality that got a signal looks here in its next round, and again as long as it finds requests.
 
 use std::{
@@ -11,18 +11,17 @@ use std::{
 };
 
 use crossbeam_utils::CachePadded;
-use tokio::sync::Notify;
-
-use crate::{
-    extension::{LocalWork, PartId, Pieces},
-    lanes::{LaneKey, home::Lanes},
-    operation::Operation,
-    runtime::Runtime,
-};
 use fom_protocol::sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
 };
+use fom_runtime::{
+    Operation, Runtime,
+    extension::{LocalWork, PartId, Pieces},
+};
+use tokio::sync::Notify;
+
+use crate::streams::{StreamKey, home::StreamPart};
 
 /// A request on its way.
 pub(super) struct Item<O, K> {
@@ -34,7 +33,7 @@ pub(super) struct Item<O, K> {
 /// Full keys, with their hashes. There are few, and seldom any.
 pub(super) type FullKeys<K> = Arc<[(u64, K)]>;
 
-/// The part of a set of lanes in one locality that other threads may touch.
+/// The part of a stream in one locality that other threads may touch.
 pub(super) struct Inlet<O: Operation, K> {
     state: CachePadded<Mutex<State<O, K>>>,
     hints: CachePadded<Hints>,
@@ -44,14 +43,14 @@ pub(super) struct Inlet<O: Operation, K> {
     /// Counts the requests that wait here or in the locality.
     pub(super) work: LocalWork,
     /// The part in the locality. Only the locality uses this. The part is made when the first request comes.
-    pub(super) part: OnceLock<PartId<Lanes<O, K>>>,
+    pub(super) part: OnceLock<PartId<StreamPart<O, K>>>,
 }
 
-/// What a feed checks before each request, on a cache line that changes seldom while many requests come.
+/// What a producer checks before each request, on a cache line that changes seldom while many requests come.
 struct Hints {
     /// Whether some key is full.
     choosy: AtomicBool,
-    /// Whether the locality has nothing to do for these lanes.
+    /// Whether the locality has nothing to do for the stream.
     resting: AtomicBool,
 }
 
@@ -71,7 +70,7 @@ pub(super) struct State<O, K> {
     pub(super) refused: Vec<(K, O)>,
 }
 
-impl<O: Operation, K: LaneKey> Inlet<O, K> {
+impl<O: Operation, K: StreamKey> Inlet<O, K> {
     pub(super) fn new(runtime: &Runtime, index: usize) -> Self {
         Self {
             state: CachePadded::new(Mutex::new(State {
