@@ -10,7 +10,7 @@ pub use crate::{
     },
     operation::{
         AsyncOperation, At, ByDebug, ByDisplay, ByType, Describe, Described, Entry, EventReader,
-        Events, Loaded, MaybeCodec, Next, Readable, Registered, Restorer, Resumed, Stepped,
+        Events, Loaded, MaybeCodec, Readable, Registered, Restorer, Resumed, Stepped,
         SyncOperation, Unreadable, codec, go, registered, stay, to,
     },
     snapshot::{Fields, Migration, Values},

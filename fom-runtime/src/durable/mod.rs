@@ -59,5 +59,5 @@ pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
-pub(crate) use state::{Answer, DurableState, Inner, Then};
+pub(crate) use state::{Answer, DurableState, Inner};
 pub(crate) use uncommitted::Uncommitted;

@@ -6,7 +6,7 @@ use fom_journal::{EntryId, JournalError};
 
 use crate::{
     durable::{ColdRare, Meta, Posted, Uncommitted},
-    fom::TransitionCause,
+    fom::Then,
     step_key::EventId,
 };
 use fom_protocol::sync::{
@@ -142,22 +142,6 @@ impl Inner {
     pub(crate) fn set_then(&mut self, then: Then) {
         self.then = Some(then);
     }
-}
-
-/// What a fom does when its step is committed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Then {
-    /// The fom enters the phase that it is in by now.
-    Enter {
-        from: Option<u8>,
-        cause: TransitionCause,
-    },
-    /// The fom waits for the next event in this visit.
-    Stay,
-    /// The fom waits until this time, and enters the phase again.
-    Retry(u64),
-    /// The fom has failed.
-    Fail,
 }
 
 /// Whether a step is committed.

@@ -7,12 +7,14 @@ use fom_journal::{Batch, JournalError};
 
 use crate::{
     durable::{
-        Answer, Committer, DurableState, Inner, OperationId, Stored, Then, Uncommitted, codec,
+        Answer, Committer, DurableState, Inner, OperationId, Stored, Uncommitted, codec,
         encode_head,
     },
     fom::{
-        AnyRef, Cause, KeyWait, TransitionCause, Typed, WaitingFor,
-        transition::{After, Instance, Verdict},
+        AnyRef, Cause, KeyWait, Then, Typed, WaitingFor,
+        next::{Next, Step, Visit, next_cold},
+        run::{Decided, Failed},
+        transition::Instance,
     },
     id::entry_of,
     operation::{Codec, Durability, Operation},
@@ -210,21 +212,21 @@ fn remember<O: Operation>(fom: &Typed<O>, batch: &mut Batch, answer: Stored) {
 impl<O: Operation> Instance<O> {
     /// Writes down the current state of the fom, to be committed.
     #[inline(never)]
-    pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
-        self.commit_for(fom, then, O::DURABILITY == Durability::Sync)
-    }
-
-    /// Like [`commit`](Self::commit). `waits`: the fom continues only when the step is durable.
-    fn commit_for(&mut self, fom: &Typed<O>, then: Then, waits: bool) -> After<O> {
+    pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {
         let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.shared().committer()) else {
-            return self.proceed(fom, then);
+            return Ok(Next::Proceed(then));
         };
+        if matches!(then, Then::Stay) {
+            // A step counts like a phase, so that a flood of events does not occupy the locality.
+            crate::locality::step(fom.shared());
+        }
         if self.info().is_end() && !kept.is_recorded() {
             // The journal has no record of it.
-            return self.proceed(fom, then);
+            return Ok(Next::Proceed(then));
         }
-        let waits = waits || committer.is_behind();
-        let was_there = matches!(then, Then::Enter { from: None, .. }) && kept.is_recorded();
+        let was_there = matches!(then, Then::Begin { .. }) && kept.is_recorded();
+        // The fom continues only when the step is durable.
+        let waits = O::DURABILITY == Durability::Sync || was_there || committer.is_behind();
         let written = group(fom, waits, |batch| {
             self.write(fom, batch, |inner| {
                 // The record of the fom is in the journal already, with the number of its first step.
@@ -233,37 +235,31 @@ impl<O: Operation> Instance<O> {
             })
         });
         match written {
-            Ok(()) if !waits => {
-                kept.went_on();
-                self.proceed(fom, then)
-            }
             Ok(()) => {
-                kept.begin();
-                After::Commit
+                if waits {
+                    kept.begin();
+                } else {
+                    kept.went_on();
+                }
+                Ok(next_cold(Step::Written { then, waits }))
             }
             Err(error) => {
                 fom.drop_outbox();
-                After::failed(Cause::NotSaved(error))
+                Err(Box::new(Cause::NotSaved(error)))
             }
         }
     }
 
-    /// Before the first phase, commits a new fom that is kept in the journal. A fom that came through an outbox is in the
-    /// journal already. It begins at once, unless another fom with its key may precede it after a restart.
+    /// Returns whether the fom must be committed before its first phase, because it is kept in the journal. A fom that
+    /// came through an outbox is in the journal already. It begins at once, unless another fom with its key may precede
+    /// it after a restart.
     #[inline]
-    pub(super) fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
-        let (kept, _) = fom.journaled()?;
-        let number = kept.inner().begins();
-        if kept.is_recorded() && number.is_none_or(|_| !Self::is_to_say_so(fom)) {
-            return None;
-        }
-        let cause = if fom.is_resumed() {
-            TransitionCause::Resumed
-        } else {
-            TransitionCause::Started
+    pub(super) fn is_begin_durable(&self, fom: &Typed<O>) -> bool {
+        let Some((kept, _)) = fom.journaled() else {
+            return false;
         };
-        let waits = O::DURABILITY == Durability::Sync || kept.is_recorded();
-        Some(self.commit_for(fom, Then::Enter { from: None, cause }, waits))
+        let number = kept.inner().begins();
+        !kept.is_recorded() || number.is_some() && Self::is_to_say_so(fom)
     }
 
     /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
@@ -292,8 +288,8 @@ impl<O: Operation> Instance<O> {
         }
         let Some(timing) = fom.timing() else { return };
         let (causes, deadlines) = match then {
-            Then::Enter { cause, .. } => {
-                let resumed = cause == TransitionCause::Resumed;
+            Then::Begin { .. } | Then::Enter { .. } => {
+                let resumed = matches!(then, Then::Begin { resumed: true });
                 let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
                 inner.attempt = 0;
@@ -320,18 +316,24 @@ impl<O: Operation> Instance<O> {
         }
     }
 
-    /// Returns what to do after a step that was written down to be committed, or `None` if there is no such step.
-    pub(super) fn committed(&mut self, fom: &Typed<O>) -> Option<After<O>> {
-        let (kept, _) = fom.journaled()?;
-        match kept.take_answer() {
-            Answer::Calm => None,
-            Answer::Pending => Some(After::Commit),
-            Answer::Committed(then) => Some(self.proceed(fom, then)),
+    /// Returns the next action after a step that was written down to be committed, or `None` if there is no such step.
+    pub(super) fn committed(&mut self, fom: &Typed<O>) -> Result<Option<Next>, Failed<O>> {
+        let Some((kept, _)) = fom.journaled() else {
+            return Ok(None);
+        };
+        let step = match kept.take_answer() {
+            Answer::Calm => return Ok(None),
+            Answer::Pending => Step::Visit(Visit {
+                committing: true,
+                ..Visit::CALM
+            }),
+            Answer::Committed(then) => Step::Written { then, waits: false },
             Answer::Failed(error) => {
                 self.stall(fom, kept, &error);
-                Some(After::failed(Cause::Journal(error)))
+                return Err(Box::new(Cause::Journal(error)));
             }
-        }
+        };
+        Ok(Some(next_cold(step)))
     }
 
     /// Keeps a step that could not be committed. A first step is dropped, as if the fom had never existed.
@@ -392,42 +394,5 @@ impl<O: Operation> Instance<O> {
             cold_rare.outbox.lock().write(fom.shared(), batch);
         }
         Ok(())
-    }
-
-    /// Goes on after a step that is committed, or that needs no commit.
-    fn proceed(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
-        match then {
-            Then::Enter { from, cause } => {
-                if cause == TransitionCause::Resumed {
-                    let then = self.resume(fom);
-                    if let Some(after) = self.call_resumed(fom, TransitionCause::Returned) {
-                        return after;
-                    }
-                    if !self.info().is_end() {
-                        return self.interrupted_or(fom, then);
-                    }
-                } else {
-                    self.enter(fom, from.map(usize::from), cause, None);
-                }
-                if self.info().is_end() {
-                    return After::Ended;
-                }
-            }
-            Then::Stay => {
-                fom.send_outbox();
-                return self.interrupted_or(fom, After::Stay);
-            }
-            Then::Retry(until) => return self.interrupted_or(fom, After::Retry(until)),
-            Then::Fail => {}
-        }
-        self.interrupted_or(fom, After::Enter)
-    }
-
-    /// Ends the fom if it was told to end while it waited for the commit.
-    pub(super) fn interrupted_or(&mut self, fom: &Typed<O>, after: After<O>) -> After<O> {
-        match fom.interrupt() {
-            Some(interrupt) => self.settle(fom, Verdict::Interrupted(interrupt)),
-            None => after,
-        }
     }
 }
