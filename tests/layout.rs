@@ -32,7 +32,6 @@ const RUNTIME: &[&str] = &[
     "layer",
     "durable",
     "lock",
-    "lanes",
     "testing",
     "prelude",
     "__private",

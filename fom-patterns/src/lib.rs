@@ -9,6 +9,7 @@
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
+//! | push streams of requests, in order for each key | [`streams`] |
 //! | register, call and watch services by name | [`service`] |
 
 pub mod active;
@@ -16,5 +17,6 @@ pub mod admission;
 pub mod messages;
 pub mod prelude;
 pub mod service;
+pub mod streams;
 
 pub use fom_macros::active;

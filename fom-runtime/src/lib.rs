@@ -58,7 +58,6 @@
 //! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
 //! | start other foms and wait for their ends | [`Cx::team`], [`Team`] |
-//! | push streams of requests, in order for each key | [`Runtime::lanes`], [`Lanes`], [`Feed`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
@@ -85,7 +84,7 @@
 // - `locality`: the handler, its threads, its timers
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
-// - `durable`, `lock`, `lanes`: the journal, long locks, streams
+// - `durable`, `lock`: the journal, long locks
 // - `testing`, `prelude`
 
 // Makes the paths in generated code right in this crate's own tests, too.
@@ -105,7 +104,6 @@ mod graph;
 mod heap;
 mod id;
 mod key_encoding;
-mod lanes;
 mod layer;
 mod locality;
 mod lock;
@@ -129,7 +127,6 @@ pub use fom_macros::fom;
 pub use fom_protocol::FomState;
 pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 pub use id::{FomId, Key};
-pub use lanes::{Feed, LaneKey, LaneOptions, Lanes, PushError, PushReason};
 pub use layer::Layered;
 pub use locality::{Followers, Sleep};
 pub use lock::{

@@ -98,7 +98,7 @@ fn a_call_that_was_established_is_ended_with_bye() {
     assert_eq!(bed.router.counters().completed.get(), 1);
 }
 
-/// The places that rang go on ringing: for them the repeated INVITE is a retransmission.
+/// The places that rang still ring: for them the repeated INVITE is a retransmission.
 #[test]
 fn a_call_that_rings_goes_on_ringing() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -267,7 +267,7 @@ fn a_full_disk_refuses_new_calls_and_keeps_the_others() {
     other.request("INVITE", &Calling::to("bob"), bed.at);
     assert_eq!(other.expect(503).header("Retry-After"), "5");
     assert_eq!(other.register("eve", 60, bed.at).status(), Some(503));
-    // The existing call goes on: requests in it need no disk.
+    // The existing call continues: requests in it need no disk.
     let info = call.next();
     caller.request("INFO", &info, bed.at);
     let got = bob.expect_request("INFO");

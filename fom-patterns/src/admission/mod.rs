@@ -115,7 +115,7 @@ impl Admission {
     /// turns with the new policy. No request is moved or lost. No request of a client starts before the same client's
     /// requests that were queued before the change.
     ///
-    /// Takes effect for every submission after this method returns. Each change looks once at all queued requests.
+    /// Takes effect for every submission after this method returns. Each change passes over all queued requests once.
     pub fn set_policy(&self, policy: impl Policy) {
         self.shared.deliver(Event::Policy(Box::new(policy)));
     }

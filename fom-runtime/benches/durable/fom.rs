@@ -88,7 +88,7 @@ impl LifeTransitions for Op {
     }
 }
 
-/// Waits for ever.
+/// Waits forever.
 #[derive(Serialize, Deserialize)]
 struct Waiting {
     state: State,

@@ -19,7 +19,7 @@ struct Op {
     state: State,
 }
 
-#[expect(dead_code, reason = "nobody wakes them")]
+#[expect(dead_code, reason = "no event wakes them")]
 enum Go {
     Go,
 }

@@ -1,7 +1,7 @@
 //! The state that few foms have: a key, a history, and waiters.
 
 use std::{
-    any::{Any, TypeId},
+    any::TypeId,
     collections::VecDeque,
     sync::{Arc, OnceLock, Weak},
     task::Waker,
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{DurableState, OperationId, Outbox},
-    fom::{Attached, Gathering, Seen, failure::Failing, key_wait::Turn},
+    fom::{Attached, Gathering, Seen, Ticket, failure::Failing, key_wait::Turn},
     id::Key,
     lock::FomLocks,
     snapshot::Meta,
@@ -45,15 +45,11 @@ pub(crate) struct Cold {
     pub(crate) held_locks: AtomicBool,
     /// The fom came back from the journal.
     pub(crate) came_back: bool,
-    /// The lanes, and the key in them, that the fom keeps until it ends, as
-    /// [`LanePlace::word`](crate::lanes::LanePlace::word), or zero. Only the thread that has the core of the fom's
-    /// home uses this.
-    pub(crate) lane: AtomicU64,
     /// The operation id, if the fom was submitted with one.
     pub(crate) once: Option<Box<OperationId>>,
     /// The state that decides when the fom may begin.
     pub(super) turn: Turn,
-    /// Dropped when the fom has ended.
+    /// Given back when the fom has ended.
     pub(crate) ticket: Mutex<Option<Ticket>>,
     /// The key that the fom shares with the fom that submitted it.
     pub(crate) chained: Option<Box<(TypeId, Key)>>,
@@ -103,9 +99,6 @@ pub(crate) struct WasSaved {
     pub(crate) kept_deadline: Option<(u64, usize)>,
 }
 
-/// A value dropped when a fom has ended in any way, or could not be made. The drop returns what was lent to the fom.
-pub(crate) type Ticket = Box<dyn Any + Send>;
-
 impl Cold {
     pub(crate) fn new(
         key: Option<Key>,
@@ -131,7 +124,6 @@ impl Cold {
             owes_resume: AtomicBool::new(false),
             held_locks: AtomicBool::new(false),
             came_back: false,
-            lane: AtomicU64::new(0),
             once: None,
             turn: Turn::default(),
             ticket: Mutex::default(),

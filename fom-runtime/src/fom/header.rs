@@ -13,7 +13,6 @@ use crate::{
     fom::{Attached, Cold, ColdRare, Pool, Priority, Timing},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
-    lanes::LanePlace,
     locality::{Home, Locality},
     runtime::Shared,
 };
@@ -310,13 +309,6 @@ impl Header {
     /// Returns the operation id state, if the fom was submitted with an operation id.
     pub(crate) fn once(&self) -> Option<&OperationId> {
         self.cold().and_then(|cold| cold.once.as_deref())
-    }
-
-    /// Sets the key of the lanes that the fom keeps until it ends. Only the thread that has the core of the fom's
-    /// home calls this.
-    pub(crate) fn set_lane(&self, ticket: LanePlace) {
-        let cold = self.cold_made();
-        cold.lane.store(ticket.word(), Ordering::Relaxed);
     }
 
     pub(crate) fn cold(&self) -> Option<&Cold> {

@@ -81,6 +81,7 @@ mod serve;
 mod step_async;
 mod step_sync;
 mod team;
+mod ticket;
 mod timing;
 mod totals;
 mod transition;
@@ -101,7 +102,7 @@ use std::{
 
 pub use attached::{Attached, Wait, WaitKind};
 use body::Body;
-pub(crate) use cold::{Cold, ColdRare, Ticket, Told, Watcher};
+pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 pub(crate) use env::Env;
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub(crate) use header::{Header, Interrupt, NewFom, Seen, WaitingFor};
@@ -120,13 +121,13 @@ pub use priority::Priority;
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
+pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
 use crate::{
     durable::{DurableState, codec},
     id::Key,
-    lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation},
     runtime::Shared,
@@ -604,6 +605,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     }
 }
 
+/// Tells the part of a fom that the fom has ended, on the thread that has the core.
+#[cold]
+fn tell_part(ticket: PartTicket) {
+    // Without a core, the locality has ended, and its parts with it.
+    let _ = crate::locality::with_core(|core| core.parts.ended(ticket));
+}
+
 impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
@@ -614,15 +622,6 @@ impl Header {
                 self.id(),
                 panic_message(panic)
             ));
-        }
-    }
-
-    /// Drops the ticket, which tells waiters for the end of this fom or of all foms.
-    #[cold]
-    pub(super) fn give_ticket(&self) {
-        let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
-        if let Some(ticket) = ticket {
-            self.fenced("while its end was told", || drop(ticket));
         }
     }
 
@@ -640,7 +639,7 @@ impl Header {
     }
 
     /// Releases the keys of the fom, if it has any.
-    fn leave_key(&self, cold: &Cold, by_handler: bool) {
+    fn leave_key(&self, cold: &Cold) {
         self.end_delay();
         self.go_on(cold);
         // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
@@ -651,12 +650,6 @@ impl Header {
         {
             self.shared().key_index.leave(self);
         }
-        if by_handler && let Some(place) = LanePlace::from_word(cold.lane.load(Ordering::Relaxed)) {
-            // SAFETY: until the guard drops, only numbers are put into lists; no user code runs.
-            if let Some(mut core) = unsafe { crate::locality::peek() } {
-                core.lanes.ended_later(place);
-            }
-        }
     }
 
     /// Removes the fom from the tables, before its outcome is told.
@@ -664,7 +657,7 @@ impl Header {
     fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
         let shared = self.shared();
         if let Some(cold) = self.cold() {
-            self.leave_key(cold, by_handler);
+            self.leave_key(cold);
         }
         self.unlist();
         if by_handler {

@@ -21,7 +21,7 @@ impl Header {
         }
         if first.is_some() {
             self.forget_once();
-            self.give_ticket();
+            self.give_guard();
         }
         first.is_some()
     }

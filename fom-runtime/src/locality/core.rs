@@ -8,10 +8,9 @@ use crate::{
     durable::CommitBuffer,
     fom::{Header, Progress, Resident, Stocks},
     id::FomId,
-    lanes::LaneSets,
     locality::{
         Chores, Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget,
-        move_foms::Busy, queue::RunQueue, timers::Timers,
+        move_foms::Busy, parts::Parts, queue::RunQueue, timers::Timers,
     },
     runtime::Shared,
 };
@@ -30,8 +29,8 @@ pub(crate) struct Core {
     pub(crate) commits: CommitBuffer,
     pub(crate) jobs: VecDeque<Job>,
     pub(super) chores: Chores,
-    /// Requests in the lanes that have their home here.
-    pub(crate) lanes: LaneSets,
+    /// The parts that other packages bring.
+    pub(crate) parts: Parts,
     /// The fom that runs on the thread that holds the core. While the core lies in the slot, the fom of that section.
     pub(crate) running: Option<NonNull<Header>>,
     /// The locality's own data, one value per type.
@@ -82,7 +81,7 @@ impl Core {
             commits: CommitBuffer::default(),
             jobs: VecDeque::new(),
             chores: Chores::default(),
-            lanes: LaneSets::default(),
+            parts: Parts::default(),
             running: None,
             data: Vec::new(),
             runs: 0,
@@ -243,6 +242,11 @@ impl Core {
         self.run_budget.now()
     }
 
+    /// Returns the number of foms in the run queue.
+    pub(crate) fn ready_foms(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Takes in the parcels of the inbox.
     pub(super) fn drain(&mut self) {
         let mail = self.home.inbox.drain();
@@ -255,7 +259,7 @@ impl Core {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || !self.jobs.is_empty() || self.lanes.is_ready()
+        !self.queue.is_empty() || !self.jobs.is_empty() || self.parts.is_ready()
     }
 
     /// Fires the timers that are due.
@@ -276,7 +280,10 @@ impl Core {
     /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.
     /// Called when there is nothing to run.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && !self.commits.are_awaited()
+        if !self.quiet.is_empty()
+            && self.home.threads.count().1 == 0
+            && !self.commits.are_awaited()
+            && self.parts.are_quiet()
         {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {

@@ -24,6 +24,15 @@ impl<'a> Local<'a> {
     pub(super) fn new(core: &'a mut Core) -> Self {
         Self { core }
     }
+
+    #[inline]
+    pub(super) fn core(&mut self) -> &mut Core {
+        self.core
+    }
+
+    pub(super) fn core_ref(&self) -> &Core {
+        self.core
+    }
 }
 
 impl Local<'_> {

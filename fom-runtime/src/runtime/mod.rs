@@ -36,7 +36,6 @@ pub use shutdown::{Shutdown, ShutdownReport};
 pub(crate) use spawn::restore;
 pub use submit::{Placement, Submission};
 
-pub(crate) use handle::block_on;
 pub(crate) use shared::Shared;
 pub(crate) use types::totals;
 

@@ -245,11 +245,6 @@ impl Shared {
         self.plain
     }
 
-    /// Returns whether the runtime takes only what foms in flight submit.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.state() == RuntimeState::Draining
-    }
-
     /// Returns whether there was a moment, just now, when no fom was in flight.
     pub(crate) fn is_idle(&self) -> bool {
         // No fom is missed: what leaves the queue is counted in its home first.

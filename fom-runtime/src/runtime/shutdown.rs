@@ -138,7 +138,7 @@ fn tell_all(shared: &Shared) {
     for home in &shared.localities {
         home.post_job(Box::new(|core| {
             core.home.sweep();
-            core.lanes.make_all_ready();
+            core.parts.wake_all();
         }));
     }
 }

@@ -167,6 +167,24 @@ pub(crate) fn restore<O: Operation>(
     Ok(unsafe { Resident::new(made) })
 }
 
+/// Returns the extra data of a fom that a part runs at once, in a runtime that keeps more of each fom.
+#[cold]
+pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
+    let shared = home.shared();
+    shared.take_room_again();
+    let kept = (shared.journaled && durable::codec::<O>().is_some()).then(|| {
+        let meta = durable::Meta {
+            home: home.index as u16,
+            settled: true,
+            priority: Priority::Normal as u8,
+            ..durable::Meta::default()
+        };
+        DurableState::new(meta, false)
+    });
+    (kept.is_some() || shared.env.history > 0)
+        .then(|| Cold::new(None, shared.env.history, &Meta::default(), kept))
+}
+
 impl SpawnRequest<'_> {
     #[inline]
     pub(super) fn make<O: Operation>(

@@ -172,7 +172,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Sets a value that is dropped when the fom has ended in any way, or could not be made. A runtime that drains takes
     /// such a submission: its operation was let in before the drain began.
     pub fn guard(mut self, guard: impl Send + 'static) -> Self {
-        self.special().ticket = Some(Box::new(guard));
+        self.special().ticket = Some(Ticket::Guard(Box::new(guard)));
         self
     }
 

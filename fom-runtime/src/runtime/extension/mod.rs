@@ -6,7 +6,8 @@
 //! | --- | --- |
 //! | keep one value for each runtime | [`Runtime::attachment`] |
 //! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
-//! | count work that is not a fom yet | [`PendingWork`] |
+//! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
+//! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
 //! | tell what a fom waits for | [`Attached`], [`WaitKind`], [`Wait`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
 //! | wake a [`Waker`](std::task::Waker) at a time | [`Runtime::alarm`] |
@@ -15,6 +16,7 @@
 mod alarm;
 mod attachment;
 mod daemons;
+mod part;
 mod pending;
 
 use std::{sync::Arc, time::Duration};
@@ -24,7 +26,8 @@ pub use attachment::{Attachment, UnfinishedStop};
 pub(super) use attachment::{Attachments, fenced};
 pub use daemons::Daemon;
 pub(super) use daemons::Daemons;
-pub use pending::PendingWork;
+pub use part::{Part, Turn};
+pub use pending::{LocalWork, PendingWork, Pieces};
 
 use crate::{
     fom::Header,
@@ -34,6 +37,7 @@ use crate::{
 };
 pub use crate::{
     fom::{Attached, Wait, WaitKind},
+    locality::{PartId, Pause, Ran},
     runtime::{handle::block_on, shared::RuntimeState},
 };
 
@@ -44,6 +48,12 @@ pub use crate::{
 /// ```
 pub fn holds_locality() -> bool {
     crate::locality::is_taken() || crate::locality::has_core()
+}
+
+/// Runs code that holds the locality of this thread without being a fom, such as the drop of a user's value in a
+/// [`Turn`]. A call that would block the locality for ever panics or fails meanwhile; see [`holds_locality`].
+pub fn hold_locality<R>(f: impl FnOnce() -> R) -> R {
+    crate::locality::holding(f)
 }
 
 /// The hooks for packages on top of the runtime; see [`extension`](crate::extension).
