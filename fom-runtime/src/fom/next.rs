@@ -9,10 +9,10 @@
 //! | [`Step::New`]: the first run begins | `Begin`, or `Wait` for the turn, or `Interrupt`, or `Fail` |
 //! | [`Step::Made`]: a function chose what comes | `Commit` if the step must be durable, else `Proceed` |
 //! | [`Step::Written`]: the step is in the journal's batch | `Wait` for the commit, or `Proceed` |
-//! | [`Step::Visit`]: between two functions | `Call`, or what has to come before: `Wait`, `Interrupt`, `Pause`, `Again`, `Finish` |
-//! | [`Step::Error`]: a function returned an error | `Commit` or `Proceed` to the next attempt, `Call` of the exhausted function or the way out, or `Fail` |
+//! | [`Step::Visit`]: between two functions | `Call`, or first `Wait`, `Interrupt`, `Pause`, `Again` or `Finish` |
+//! | [`Step::Error`]: a function returned an error | another attempt, `Call` of another function, or `Fail` |
 //! | [`Step::Failure`]: the phase cannot go on | `Call` of the way out, or `Fail` |
-//! | [`Step::Interrupted`]: a cancel, a shutdown or a deadline | `Call` of the late function or the way out, `LockAgain`, or `Fail` |
+//! | [`Step::Interrupted`]: it is late or must end | `Call` of another function, `LockAgain`, or `Fail` |
 //!
 //! A usual transition is `Call`, `Made`, `Proceed`, `Visit`, and the next `Call`. In a journal it is `Call`, `Made`,
 //! `Commit`, `Written`, `Wait`; and after the commit `Written`, `Proceed`, `Visit`, `Call`.
