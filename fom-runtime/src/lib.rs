@@ -116,8 +116,11 @@ mod step_key;
 pub mod testing;
 pub mod topology;
 pub use clock::{Clock, TestClock};
-pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
-pub use durable::{JournalCheck, RecoveryProgress, SetAside};
+pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Team};
+pub use durable::{
+    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
+    Outbox, Posting, RecoveryProgress, RetryError,
+};
 pub use error::{BoxError, NoEvent};
 pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub use fom::{Ended, Interpose, Priority, Transition, TransitionCause, TransitionOf};
@@ -144,7 +147,7 @@ pub use runtime::{
     Placement, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey, Waiting,
     WhenRoom,
 };
-pub use runtime::{BuildError, DiscardError, Refused, RetryError};
-pub use snapshot::{RestoreError, SnapshotError};
+pub use runtime::{BuildError, Refused};
+pub use snapshot::{RestoreError, SetAside, SnapshotError};
 pub use snapshot::{Saved, SavedError, Snapshot};
 pub use step_key::StepKey;

@@ -1,6 +1,10 @@
 //! Step keys, which name one visit of one phase for the services that it calls.
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    time::SystemTime,
+};
 
 use fom_journal::EntryId;
 
@@ -162,6 +166,15 @@ impl fmt::Debug for StepKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StepKey({self})")
     }
+}
+
+/// Returns a number that nothing else has.
+pub(crate) fn random() -> u128 {
+    u128::from(half()) << 64 | u128::from(half())
+}
+
+fn half() -> u64 {
+    RandomState::new().hash_one((SystemTime::now(), std::process::id()))
 }
 
 #[cfg(all(test, not(fom_shuttle)))]

@@ -3,11 +3,11 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    durable::SetAside,
     fom::{AnyRef, Header, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
     runtime::{Shared, totals},
+    snapshot::SetAside,
 };
 use fom_protocol::{FomState, sync::atomic::Ordering};
 
@@ -267,8 +267,11 @@ pub(crate) fn inspect(shared: &Shared) -> Operations {
         localities,
         keys: shared.key_index.waited_for(),
         queued: shared.queued.in_flight(),
-        passive: shared.passive.left(),
-        set_aside: shared.set_aside.list(),
+        passive: shared.env.resting(),
+        set_aside: shared
+            .env
+            .recorder()
+            .map_or_else(Vec::new, |it| it.set_aside()),
         incidents: shared.env.incidents(),
     }
 }
