@@ -166,10 +166,6 @@ impl<O: Operation> Instance<O> {
         let Some(kept) = fom.journaled() else {
             return Ok(Next::Proceed(then));
         };
-        if matches!(then, Then::Stay) {
-            // A step counts like a phase, so that a flood of events does not occupy the locality.
-            crate::locality::step(fom.shared());
-        }
         if self.info().is_end() && !kept.is_recorded() {
             // The journal has no record of it.
             return Ok(Next::Proceed(then));

@@ -307,6 +307,10 @@ impl<O: Operation> Instance<O> {
             Err(error) => return self.erred(fom, error, function),
         };
         let durable = fom.journaled().is_some();
+        if durable && matches!(then, Then::Stay) {
+            // A step counts like a phase, so that a flood of events does not occupy the locality.
+            crate::locality::step(fom.shared());
+        }
         Ok(next_cold(Step::Made { then, durable }))
     }
 
