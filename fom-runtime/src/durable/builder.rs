@@ -31,19 +31,19 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// No handle, listener or waiter hears of a transition before it is on disk. After a crash, the function of a phase
     /// may repeat what it does outside, with the same [`Cx::step_key`](crate::Cx::step_key). What the function gives to
-    /// [`Cx::outbox`](crate::Cx::outbox) is sent once. Resources, locality data, and events that were sent directly and
+    /// [`Cx::outbox`](crate::DurableCxExt::outbox) is sent once. Resources, locality data, and events that were sent directly and
     /// that no phase took are not kept.
     ///
     /// The directory must be on a local disk and hold nothing else. It takes 16 MiB at first; [`FileJournal`] says how
     /// large it gets. One runtime at a time has it. One additional thread commits for all localities.
     ///
-    /// [`build`](Self::build) opens the journal, and fails with [`BuildError::Journal`] if it cannot:
+    /// [`build`](Builder::build) opens the journal, and fails with [`BuildError::Journal`] if it cannot:
     ///
     /// - Another process has it.
     /// - Something else is in that place.
     /// - It is damaged, and the runtime cannot tell which foms have lost records.
     ///
-    /// Damage to the record of one fom sets that fom aside ([`Runtime::set_aside`]).
+    /// Damage to the record of one fom sets that fom aside ([`Runtime::set_aside`](crate::DurableExt::set_aside)).
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -129,7 +129,7 @@ pub trait DurableBuilderExt: Sized {
     fn check_hostile_entries(&self, entries: &[(EntryId, &[u8])]) -> JournalCheck;
 
     /// Sets a function that hears of the progress of the recovery: at the beginning, once every 10,000 entries, and at
-    /// the end. [`build`](Self::build) calls it on its own thread, so it must return soon. If it panics, `build` fails
+    /// the end. [`build`](Builder::build) calls it on its own thread, so it must return soon. If it panics, `build` fails
     /// with [`BuildError::Journal`].
     ///
     /// ```
@@ -145,7 +145,7 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn on_recovery(self, tell: impl FnMut(&RecoveryProgress) + Send + 'static) -> Self;
 
-    /// Sets how many outcomes of operations [submitted with an id](crate::Submission::once) are remembered, and how
+    /// Sets how many outcomes of operations [submitted with an id](crate::DurableSubmissionExt::once) are remembered, and how
     /// long. Outcomes of operations that ended first are forgotten first. Default: 10,000, for an hour, on the clock of
     /// the journal, which goes on while the program does not run.
     ///
@@ -173,16 +173,16 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// - another fom that came back has ended;
     /// - its deadline has passed;
-    /// - a caller asks for its key: [`Runtime::find`], a submission with that key, or an event through an outbox;
+    /// - a caller asks for its key: [`Runtime::find`](crate::Runtime::find), a submission with that key, or an event through an outbox;
     /// - a caller asks for its operation id;
-    /// - a caller asks for its id: [`Runtime::operation`], [`Runtime::wake`], [`Runtime::cancel`].
+    /// - a caller asks for its id: [`Runtime::operation`](crate::Runtime::operation), [`Runtime::wake`](crate::Runtime::wake), [`Runtime::cancel`](crate::Runtime::cancel).
     ///
     /// Foms that are back and wait count, too. If foms wait for each other's events, set a limit with room for all that
     /// may wait at once, or none.
     ///
     /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
     /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
-    /// [`Operations::passive`](crate::Operations::passive) counts them. [`build`](Self::build) refuses a limit of zero.
+    /// [`Operations::passive`](crate::Operations::passive) counts them. [`build`](Builder::build) refuses a limit of zero.
     fn resident(self, most: usize) -> Self;
 }
 

@@ -107,7 +107,7 @@ impl<'a> Outbox<'a> {
     /// one receiver in this way arrive in order.
     ///
     /// If no fom has the key, or the fom ends without taking the event, the event is
-    /// [set aside](crate::Runtime::set_aside) with [`RestoreError::NoReceiver`](crate::RestoreError). It can be tried
+    /// [set aside](crate::DurableExt::set_aside) with [`RestoreError::NoReceiver`](crate::RestoreError). It can be tried
     /// again or discarded. At most 10,000 events are set aside; further ones are dropped. Undelivered events of a
     /// sender that is not kept in the journal are dropped, too. [`Operations::incidents`](crate::Operations) reports
     /// both.

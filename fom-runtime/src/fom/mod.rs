@@ -623,10 +623,8 @@ impl Header {
     #[cold]
     fn leave_room(&self) {
         let came_back = self.cold().is_some_and(|cold| cold.came_back);
-        if came_back {
-            if let Some(recorder) = self.shared().env.recorder() {
-                recorder.one_ended(self.id());
-            }
+        if came_back && let Some(recorder) = self.shared().env.recorder() {
+            recorder.one_ended(self.id());
         }
     }
 
