@@ -14,10 +14,8 @@ use crate::{
         outbox::with_outbox,
     },
     fom::{
-        AnyRef, Header, KeyWait,
-        durability::{
-            Answer, Content, FailedAs, FirstStep, Function, KeptFom, LastStep, Step, Then, Written,
-        },
+        AnyRef, Function, Header, KeyWait, Then,
+        durability::{Answer, Content, FailedAs, KeptFom, KeptStep, LastStep, Written},
     },
     id::entry_of,
     locality::Core,
@@ -79,21 +77,19 @@ impl KeptFom for DurableState {
         Some(now.saturating_add(committer.left_until(due)))
     }
 
-    fn begin(&self, fom: &Header) -> Option<FirstStep> {
+    fn begin(&self, fom: &Header) -> bool {
         let number = self.inner().begins();
-        if !self.is_recorded() {
-            return Some(FirstStep::Starts);
-        }
-        (number.is_some() && is_to_say_so(fom)).then_some(FirstStep::Begins)
+        // A fom that an outbox has sent is in the journal already.
+        !self.is_recorded() || number.is_some() && is_to_say_so(fom)
     }
 
-    fn step(&self, fom: &Header, step: Step<'_>) -> Written {
+    fn step(&self, fom: &Header, step: KeptStep<'_>) -> Written {
         let durable = Durable::of(fom.shared());
         let Some(committer) = durable.committer() else {
             return Written::Now;
         };
         let waits = step.waits || committer.is_behind();
-        let first = matches!(step.then, Then::Enter { from: None, .. });
+        let first = matches!(step.then, Then::Begin { .. });
         let was_there = first && self.is_recorded();
         let content = step.content;
         let written = group(durable, fom, waits, |batch| {
@@ -324,7 +320,7 @@ impl DurableState {
 
 impl Inner {
     /// Takes the state after this step. `to_journal` converts a time of the runtime's clock to journal time.
-    fn stand_after(&mut self, step: Step<'_>, to_journal: impl Fn(u64) -> u64) {
+    fn stand_after(&mut self, step: KeptStep<'_>, to_journal: impl Fn(u64) -> u64) {
         let then = step.then;
         self.set_then(then);
         if !matches!(then, Then::Retry(_)) {
