@@ -1,6 +1,6 @@
 //! Parts of a locality that other packages bring.
 
-use std::{fmt, panic::AssertUnwindSafe, time::Duration};
+use std::{fmt, panic::AssertUnwindSafe};
 
 use crate::{
     locality::{self, AnyPart, Core, PartId, Pause, Ran},
@@ -62,10 +62,10 @@ pub trait Part: Sized + Send + 'static {
     }
 
     /// A fom that [`Turn::run_here`] has begun leaves its turn: it waits, it has used up its budget, or it is in a
-    /// blocking section. `took` is the time until then, or zero if that is not known. Returns the number that
-    /// [`ended`](Self::ended) gets for the fom.
-    fn goes_on(&mut self, took: Duration) -> u64 {
-        let _ = took;
+    /// blocking section while another thread has the locality. `nanos` is its time until then in nanoseconds, or zero if
+    /// that is not known. Returns the number that [`ended`](Self::ended) gets for the fom.
+    fn goes_on(&mut self, nanos: u64) -> u64 {
+        let _ = nanos;
         0
     }
 
@@ -94,15 +94,13 @@ impl<P: Part> AnyPart for P {
     /// Gives the part one turn.
     fn turn(core: &mut Option<Box<Core>>, id: PartId<Self>) {
         let mut turn = Turn { core, id };
-        locality::tell_away(turn.core(), id);
         let home = turn.core().home.clone();
         home.fenced("a part of", AssertUnwindSafe(|| Part::turn(&mut turn)));
         turn.count_ended();
     }
 
-    #[inline]
-    fn goes_on(&mut self, took: Duration) -> u64 {
-        Part::goes_on(self, took)
+    fn goes_on(&mut self, nanos: u64) -> u64 {
+        Part::goes_on(self, nanos)
     }
 
     fn ended(&mut self, number: u64) {
@@ -166,8 +164,7 @@ impl<P: Part> Turn<'_, P> {
 
     /// Counts the foms that have ended in this turn as ended. The end of the turn does that, too.
     pub fn count_ended(&mut self) {
-        let place = self.id.place();
-        self.core().count_ended(place);
+        self.core().count_ended();
     }
 
     /// Returns whether the part should end its turn: a thread waits for the locality, or the runtime is closed.
@@ -220,7 +217,7 @@ impl Local<'_> {
 
     /// Takes a part out of the locality. Returns `None` where [`part`](Self::part) does.
     pub fn remove_part<P: Part>(&mut self, id: PartId<P>) -> Option<P> {
-        self.core().remove_part(id).map(|part| *part)
+        self.core().parts.remove(id).map(|part| *part)
     }
 
     /// Lets a part have a turn.
