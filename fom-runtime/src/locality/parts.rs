@@ -274,11 +274,17 @@ impl Parts {
 
     /// Tells a part that a fom which had left its turn has ended. The part then has a turn.
     pub(crate) fn ended(&mut self, ticket: PartTicket) {
-        let PartTicket { part, number } = ticket;
-        if let Some(part) = self.slot(part).and_then(|slot| slot.part.as_mut()) {
+        let PartTicket {
+            part: place,
+            number,
+        } = ticket;
+        let Some(slot) = self.slot(place) else { return };
+        if !std::mem::replace(&mut slot.ready, true) {
+            self.ready.push_back(place.at);
+        }
+        if let Some(part) = self.slot(place).and_then(|slot| slot.part.as_mut()) {
             part.get_mut().ended(number);
         }
-        self.wake(part);
     }
 
     /// Returns whether no part waits for anything that makes foms ready.
@@ -305,18 +311,18 @@ impl Core {
         self.home.counts.given_away(uncounted);
     }
 
-    /// Tells the part of the fom that leaves its turn, if a turn runs one. `took` is the time of the fom until then in
-    /// nanoseconds, as far as it is known.
+    /// Tells the part of the fom that leaves its turn for a blocking section, if a turn runs one. Another thread has got
+    /// the core of that section.
     #[cold]
-    pub(super) fn leave_turn(&mut self, took: u64) {
-        let Some(Running { fom, part }) = self.parts.running.take() else {
+    pub(super) fn leave_turn(&mut self) {
+        let Self { home, parts, .. } = self;
+        let Some(Running { fom, part }) = parts.running.take() else {
             return;
         };
-        let home = self.home.clone();
         home.fenced("a part of", || {
-            let slot = self.parts.slot(part);
+            let slot = parts.slot(part);
             if let Some(owned) = slot.and_then(|slot| slot.part.as_mut()) {
-                let number = owned.get_mut().goes_on(took);
+                let number = owned.get_mut().goes_on(0);
                 // SAFETY: a fom that is noted as running has not ended.
                 unsafe { fom.as_ref() }.set_part(PartTicket { part, number });
             }

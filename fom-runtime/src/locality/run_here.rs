@@ -4,7 +4,7 @@
 //! leave the turn and when they end.
 
 use crate::{
-    fom::{Cold, Launch, NewFom, Priority, Progress, Resident, Seed},
+    fom::{Cold, Launch, NewFom, PartTicket, Priority, Progress, Resident, Seed},
     locality::{AnyPart, Core, Home, PartId, context, parts::Running},
     operation::Operation,
 };
@@ -72,26 +72,24 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     let (mut core, served) = context::around(core, fom, || unsafe { O::Form::serve(&launched) });
     let nanos = core.now().saturating_sub(before);
     core.parts.uncounted += u64::from(served.uncounted);
-    // Otherwise the fom has left its turn.
     let stayed = (core.parts.running).is_some_and(|running| running.fom == fom);
+    core.parts.running = None;
     let ended = served.progress == Progress::Finished;
-    if ended {
-        if stayed {
-            core.parts.running = None;
-        }
-    } else {
-        if stayed {
-            core.leave_turn(nanos);
-        }
+    if !ended {
         // SAFETY: the fom has not ended, and this is the one resident reference.
         core.after_run(Some(unsafe { Resident::new(fom) }), served.progress);
     }
     core.hand_over_when_due();
     core.pause_when_asked();
-    *held = Some(core);
+    let core = held.insert(core);
     if ended && stayed {
-        Ran::Ended { nanos }
-    } else {
-        Ran::GoesOn
+        return Ran::Ended { nanos };
     }
+    // After the core is back in its turn: the part may panic.
+    if stayed && let Some(part) = core.parts.get(id) {
+        let (part, number) = (id.place(), part.goes_on(nanos));
+        // SAFETY: the fom has not ended, because only a thread that has the core of its home ends it.
+        unsafe { fom.as_ref() }.set_part(PartTicket { part, number });
+    }
+    Ran::GoesOn
 }

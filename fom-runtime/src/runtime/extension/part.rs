@@ -1,6 +1,6 @@
 //! Parts of a locality that other packages bring.
 
-use std::{fmt, panic::AssertUnwindSafe};
+use std::{fmt, marker::PhantomData, panic::AssertUnwindSafe};
 
 use crate::{
     locality::{self, AnyPart, Core, PartId, Pause, Ran},
@@ -93,10 +93,15 @@ pub trait Part: Sized + Send + 'static {
 impl<P: Part> AnyPart for P {
     /// Gives the part one turn.
     fn turn(core: &mut Option<Box<Core>>, id: PartId<Self>) {
-        let mut turn = Turn { core, id };
+        let mut turn = Turn {
+            core: core.take(),
+            id,
+            _here: PhantomData,
+        };
         let home = turn.core().home.clone();
         home.fenced("a part of", AssertUnwindSafe(|| Part::turn(&mut turn)));
         turn.count_ended();
+        *core = turn.core;
     }
 
     fn goes_on(&mut self, nanos: u64) -> u64 {
@@ -118,8 +123,11 @@ impl<P: Part> AnyPart for P {
 
 /// A turn of a part, on the thread that holds the locality.
 pub struct Turn<'a, P> {
-    core: &'a mut Option<Box<Core>>,
+    /// `None` while a fom runs, which has the core.
+    core: Option<Box<Core>>,
     id: PartId<P>,
+    /// A turn stays on its thread.
+    _here: PhantomData<(&'a (), *mut ())>,
 }
 
 impl<P> fmt::Debug for Turn<'_, P> {
@@ -198,7 +206,13 @@ impl<P: Part> Turn<'_, P> {
                 true
             }
         };
-        locality::run_here(self.core, self.id, operation, counted, spawn::cold::<O>)
+        locality::run_here(
+            &mut self.core,
+            self.id,
+            operation,
+            counted,
+            spawn::cold::<O>,
+        )
     }
 }
 
