@@ -322,21 +322,9 @@ impl<'a, O: Operation> Submission<'a, O> {
             operation,
             live,
         };
-        let index = self.home();
-        let here = index.is_some_and(|index| crate::locality::holds(shared, index));
-        let sent = index
-            .filter(|_| !here)
-            .map(|index| &shared.localities[index]);
-        if let Some(home) = sent {
-            // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
-            home.counts.one_sent();
-        }
-        let reason = match shared.state() {
-            RuntimeState::Open => None,
-            RuntimeState::Draining if here || crate::locality::runs_fom_of(shared) => None,
-            RuntimeState::Draining if self.has_ticket() => None,
-            _ => Some(RefusedReason::ShuttingDown),
-        };
+        let Target { index, here, sent } = self.target();
+        let (settled, placed) = self.is_placed();
+        let reason = self.refused_by_state(here);
         let Special {
             meta,
             recorded,
@@ -350,21 +338,10 @@ impl<'a, O: Operation> Submission<'a, O> {
             Order::Chain => crate::locality::running(shared, Header::turn).flatten(),
             _ => None,
         };
-        let reason = reason.or_else(|| {
-            (self.order == Order::Chain && chained.is_none()).then_some(RefusedReason::NoTurn)
-        });
-        let reason = reason.or_else(|| {
-            if is_recorded {
-                // It is in the journal, and takes room there already.
-                shared.take_room_again();
-                return None;
-            }
-            if let Some(room) = room {
-                room.use_up();
-                return None;
-            }
-            (!shared.take_room()).then_some(RefusedReason::Full)
-        });
+        let no_turn = self.order == Order::Chain && chained.is_none();
+        let reason = reason
+            .or(no_turn.then_some(RefusedReason::NoTurn))
+            .or_else(|| take_room(shared, is_recorded, room));
         let (reason, index) = match (reason, index) {
             (None, Some(index)) => (None, index),
             (None, None) => {
@@ -376,11 +353,6 @@ impl<'a, O: Operation> Submission<'a, O> {
         if let Some(reason) = reason {
             return Err(turned(sent, reason, self.operation, None));
         }
-        let settled = self.key.is_some()
-            || matches!(
-                self.placement,
-                Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
-            );
         let (id, number, state) = match recorded {
             Some(recorded) => (Some(recorded.id), recorded.number, recorded.state),
             None => (None, None, None),
@@ -392,7 +364,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             phase: phase_index,
             wanted,
             settled,
-            placed: self.key.is_none() && settled || self.key.is_some() && self.placement.is_some(),
+            placed,
             meta,
             priority: self.priority,
             id,
@@ -404,55 +376,57 @@ impl<'a, O: Operation> Submission<'a, O> {
             ticket,
             order: self.order,
             after,
-            chained: chained.clone(),
+            chained,
         };
-        // Such a fom asks for its key when its delay is over.
-        let asks_later = maker.after.is_some() && matches!(self.order, Order::Queue { .. });
-        let (fom, id) = match self.key {
-            None => {
-                let made = maker.make(self.operation, self.phase, None);
-                if let Some(of) = &chained {
-                    // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
-                    let fom = AnyRef::of(unsafe { made.0.as_ref() });
-                    shared.key_index.chain(of, fom);
-                }
-                made
+        let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
+        match enter(maker, self.operation, self.phase, self.key, number).map_err(refused)? {
+            Entered::Ready(made) => {
+                // SAFETY: just made, so this is the one resident reference.
+                crate::locality::enqueue(shared, unsafe { Resident::new(made.0) });
+                Ok(made)
             }
-            Some(key) if asks_later => maker.make(self.operation, self.phase, Some(key)),
-            Some(key) => {
-                // A resting fom has its key, too.
-                shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-                let (mut operation, phase) = (Some(self.operation), self.phase);
-                let mut made = None;
-                let entered = shared.key_index.enter::<O>(&key, self.order, number, || {
-                    let operation = operation.take().expect("called once");
-                    let (fom, id) = maker.make(operation, phase, Some(key.clone()));
-                    made = Some((fom, id));
-                    // SAFETY: just made and not enqueued yet, so it is alive.
-                    AnyRef::of(unsafe { fom.as_ref() })
-                });
-                match (entered, made, operation) {
-                    // The thread that grants the key enqueues the fom.
-                    (Ok(Place::Waits(_)), Some(made), _) => return Ok(made),
-                    (Err(why), _, Some(operation)) => {
-                        shared.give_room();
-                        let (reason, live) = match why {
-                            keys::Turned::InUse(live) => {
-                                (RefusedReason::KeyInUse, FomRef::of_any(&live))
-                            }
-                            keys::Turned::Suspended => (RefusedReason::KeySuspended, None),
-                            keys::Turned::Full => (RefusedReason::KeyFull, None),
-                        };
-                        return Err(turned(sent, reason, operation, live));
-                    }
-                    (_, Some(made), _) => made,
-                    _ => unreachable!("it is let in or turned away"),
-                }
-            }
-        };
-        // SAFETY: just made, so this is the one resident reference.
-        crate::locality::enqueue(shared, unsafe { Resident::new(fom) });
-        Ok((fom, id))
+            // The thread that grants the key enqueues the fom.
+            Entered::Waits(made) => Ok(made),
+        }
+    }
+
+    /// Chooses the home of the fom, and counts the fom there.
+    #[inline(always)]
+    fn target(&self) -> Target<'a> {
+        let index = self.home();
+        let here = index.is_some_and(|index| crate::locality::holds(self.shared, index));
+        let sent = index
+            .filter(|_| !here)
+            .map(|index| &self.shared.localities[index]);
+        if let Some(home) = sent {
+            // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
+            home.counts.one_sent();
+        }
+        Target { index, here, sent }
+    }
+
+    /// Returns whether the fom stays in its home, and whether the submission chose the home other than by the key.
+    #[inline(always)]
+    fn is_placed(&self) -> (bool, bool) {
+        let chosen = matches!(
+            self.placement,
+            Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
+        );
+        match self.key {
+            Some(_) => (true, self.placement.is_some()),
+            None => (chosen, chosen),
+        }
+    }
+
+    /// Returns why the state of the runtime refuses the submission, if it does.
+    #[inline(always)]
+    fn refused_by_state(&self, here: bool) -> Option<RefusedReason> {
+        match self.shared.state() {
+            RuntimeState::Open => None,
+            RuntimeState::Draining if here || crate::locality::runs_fom_of(self.shared) => None,
+            RuntimeState::Draining if self.has_ticket() => None,
+            _ => Some(RefusedReason::ShuttingDown),
+        }
     }
 
     /// Starts the operation, whether or not it has an id. Calls `began` with the fom before the handle is made.
@@ -561,6 +535,104 @@ impl<'a, O: Operation> Submission<'a, O> {
                 Some(crate::locality::here_in(shared).unwrap_or_else(next))
             }
         }
+    }
+}
+
+/// Takes the room that the fom needs. Returns why there is none.
+#[inline(always)]
+fn take_room(shared: &Shared, is_recorded: bool, kept: Option<HeldRoom>) -> Option<RefusedReason> {
+    if is_recorded {
+        // It is in the journal, and takes room there already.
+        shared.take_room_again();
+        return None;
+    }
+    if let Some(kept) = kept {
+        kept.use_up();
+        return None;
+    }
+    (!shared.take_room()).then_some(RefusedReason::Full)
+}
+
+/// The home of a submission.
+struct Target<'a> {
+    /// Its index, or `None` if there is no such locality.
+    index: Option<usize>,
+    /// Whether this thread holds the core of the home.
+    here: bool,
+    /// The home that counts the fom already.
+    sent: Option<&'a Locality>,
+}
+
+/// A new fom.
+enum Entered {
+    /// The fom may begin.
+    Ready((NonNull<Header>, FomId)),
+    /// Another fom has the key.
+    Waits((NonNull<Header>, FomId)),
+}
+
+/// A refused operation, and the live fom that has its key.
+type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
+
+/// Makes a fom.
+#[inline(always)]
+fn enter<O: Operation>(
+    maker: SpawnRequest<'_>,
+    operation: O,
+    phase: O::Phase,
+    key: Option<Key>,
+    number: Option<u64>,
+) -> Result<Entered, KeyRefused<O>> {
+    // Such a fom asks for its key when its delay is over.
+    let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
+    let Some(key) = key else {
+        let (shared, chained) = (maker.shared, maker.chained.clone());
+        let made = maker.make(operation, phase, None);
+        if let Some(of) = &chained {
+            // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
+            let fom = AnyRef::of(unsafe { made.0.as_ref() });
+            shared.key_index.chain(of, fom);
+        }
+        return Ok(Entered::Ready(made));
+    };
+    if asks_later {
+        return Ok(Entered::Ready(maker.make(operation, phase, Some(key))));
+    }
+    enter_with_key(maker, operation, phase, key, number)
+}
+
+/// Makes a fom that has a key, or waits for it.
+fn enter_with_key<O: Operation>(
+    maker: SpawnRequest<'_>,
+    operation: O,
+    phase: O::Phase,
+    key: Key,
+    number: Option<u64>,
+) -> Result<Entered, KeyRefused<O>> {
+    let (shared, order) = (maker.shared, maker.order);
+    // A resting fom has its key, too.
+    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+    let (mut operation, mut made) = (Some(operation), None);
+    let entered = shared.key_index.enter::<O>(&key, order, number, || {
+        let operation = operation.take().expect("called once");
+        let (fom, id) = maker.make(operation, phase, Some(key.clone()));
+        made = Some((fom, id));
+        // SAFETY: just made and not enqueued yet, so it is alive.
+        AnyRef::of(unsafe { fom.as_ref() })
+    });
+    match (entered, made, operation) {
+        (Ok(Place::Waits(_)), Some(made), _) => Ok(Entered::Waits(made)),
+        (Err(why), _, Some(operation)) => {
+            shared.give_room();
+            let (reason, live) = match why {
+                keys::Turned::InUse(live) => (RefusedReason::KeyInUse, FomRef::of_any(&live)),
+                keys::Turned::Suspended => (RefusedReason::KeySuspended, None),
+                keys::Turned::Full => (RefusedReason::KeyFull, None),
+            };
+            Err((reason, operation, live))
+        }
+        (_, Some(made), _) => Ok(Entered::Ready(made)),
+        _ => unreachable!("it is let in or turned away"),
     }
 }
 
