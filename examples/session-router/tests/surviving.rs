@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bed::{Bed, T1, answered, block_on, hang_up, talking, wait_until};
-use fom_runtime::TestClock;
 use fom_runtime::journal::{
     Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
 };
+use fom_runtime::{DurableBuilderExt as _, DurableExt as _, TestClock};
 use phone::{Calling, Phone};
 use session_router::router::{Router, Settings, StartError};
 

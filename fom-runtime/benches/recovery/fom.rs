@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Cx, Runtime, fom};
+use fom_runtime::{Cx, DurableBuilderExt as _, DurableExt as _, Runtime, fom};
 use kit::settle;
 use serde::{Deserialize, Serialize};
 

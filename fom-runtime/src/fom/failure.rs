@@ -72,8 +72,8 @@ impl<O: Operation> Instance<O> {
         if let Some(timing) = fom.timing() {
             timing.failed(fom);
         }
-        if let Some((kept, _)) = fom.journaled() {
-            kept.failed();
+        if let Some(kept) = fom.journaled() {
+            kept.enter(Entry::Failed);
         }
         let failing = Failing {
             asked: fom.asked() + 1,

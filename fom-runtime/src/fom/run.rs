@@ -176,9 +176,7 @@ impl<O: Operation> Instance<O> {
         // An overdue fom is late at once, before any function of the phase runs again.
         let now = fom.shared().env.clock.nanos();
         timing.fired(fom, now);
-        let due = fom.journaled().and_then(|it| it.0.inner().retry())?;
-        let committer = fom.shared().committer()?;
-        Some(now.saturating_add(committer.left_until(due)))
+        fom.journaled()?.retry_at(fom)
     }
 
     /// Calls the user's function for an operation that came back, before this function. Returns `Some` if the call
@@ -194,7 +192,7 @@ impl<O: Operation> Instance<O> {
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
         // It is now unknown when the fom asks for its locks.
-        fom.shared().lock_recovery.has_asked(fom.id());
+        fom.shared().env.has_asked(fom.id());
         Some(failed)
     }
 

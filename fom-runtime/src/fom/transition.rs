@@ -341,8 +341,8 @@ impl<O: Operation> Instance<O> {
                 if let Some(failed) = self.resume_again(fom, Entry::Late) {
                     return failed;
                 }
-                if let Some((kept, _)) = fom.journaled() {
-                    kept.late();
+                if let Some(kept) = fom.journaled() {
+                    kept.enter(Entry::Late);
                 }
                 Ok(decided)
             }
@@ -393,8 +393,8 @@ impl<O: Operation> Instance<O> {
             }
             Next::Call(Entry::Exhausted) => {
                 fom.failed_attempt(O::DESCRIBE, &error);
-                if let Some((kept, _)) = fom.journaled() {
-                    kept.exhausted();
+                if let Some(kept) = fom.journaled() {
+                    kept.enter(Entry::Exhausted);
                 }
                 Ok(decided)
             }

@@ -113,7 +113,6 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     }
     // Another thread may have run a fom of this part that is in a blocking section now.
     tell_away(&mut core, id);
-    core.hand_over_when_due();
     core.pause_when_asked();
     *held = Some(core);
     if ended && stayed {
