@@ -138,7 +138,8 @@ pub(super) enum Next {
 /// Decides what a fom does next.
 ///
 /// The fast paths inline this function. Each of them knows the kind of step, so little of the function remains there.
-#[inline(always)]
+/// Without optimization all of it would remain, in each operation, so then it is called.
+#[cfg_attr(not(debug_assertions), inline(always))]
 #[rustfmt::skip] // One line for each row of the table.
 pub(super) fn next(step: Step) -> Next {
     use Entry::{Enter, Exhausted, Failed, Late};
